@@ -35,8 +35,8 @@ static kn_value *side(kn_value *g, bool transposed, kn_value *x, kn_value *other
 static void distances_gradient(void *user, const kn_custom_gradient *call) {
     kn_value *g = call->result_gradients[0];
     (void)user;
-    if (call->wanted[0]) call->input_gradients[0] = side(g, false, call->inputs[0], call->inputs[1]);
-    if (call->wanted[1]) call->input_gradients[1] = side(g, true, call->inputs[1], call->inputs[0]);
+    if (call->needs_gradient[0]) call->input_gradients[0] = side(g, false, call->inputs[0], call->inputs[1]);
+    if (call->needs_gradient[1]) call->input_gradients[1] = side(g, true, call->inputs[1], call->inputs[0]);
 }
 
 /* What the kernel has to compute, on the host: for the check. */
@@ -95,7 +95,7 @@ int main(void) {
                 kn_operator_error(bump));
 
     kn_graph *graph = kn_graph_create(NULL);
-    const kn_initializer anywhere = {KN_INITIALIZE_UNIFORM, 1};
+    const kn_initializer anywhere = {KN_INITIALIZER_UNIFORM, 1};
     kn_value *in = kn_input(graph, "points", KN_FLOAT32, "batch,2");
     kn_value *target = kn_input(graph, "inside", KN_INT32, "batch");
     kn_value *both[2] = {in, kn_parameter(graph, "centres", KN_FLOAT32, "16,2", &anywhere)};

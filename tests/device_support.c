@@ -64,10 +64,10 @@ kn_status states_read_hash(kn_states *states, uint64_t *hash) {
     const uint64_t first = 0xcbf29ce484222325u;
     kn_status status = KN_OK;
     *hash = first;
-    for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
+    for (size_t i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
         kn_tensor_info info = {.rank = 0};
         uint64_t bytes = 0;
-        const char *name = kn_states_entry(states, i, &info);
+        const char *name = kn_states_at(states, i, &info);
         kn_tensor_bytes(&info, &bytes);
         void *data = malloc((size_t)bytes + 1);
         status = data ? kn_states_get(states, name, data, (size_t)bytes) : KN_ERROR_MEMORY;

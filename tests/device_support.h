@@ -4,6 +4,7 @@
 #define KN_TESTS_DEVICE_SUPPORT_H
 
 #include <koine/context.h>
+#include <koine/debug.h>
 #include <koine/session.h>
 #include <koine/verify.h>
 

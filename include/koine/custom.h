@@ -5,6 +5,14 @@
  * memory while they are live, gradients flow. Strings are copied. An error is stored in the operator and
  * becomes the error of each graph that uses it, so that one check at the end is enough.
  *
+ *     kn_pointwise_params params = KN_POINTWISE_DEFAULTS;
+ *     params.name = "swish2";
+ *     params.value = "x / (1 + exp(-beta * x))";
+ *     params.attributes = "beta=2.0";
+ *     kn_operator *swish = kn_operator_create_pointwise(&params);
+ *     kn_value *y = kn_apply_operator(swish, &input, 1, "beta=1.5");
+ *     kn_operator_destroy(&swish);
+ *
  * Lifetime: graphs, and the sessions and trainers made from them, hold references to the operators of their
  * nodes, so an operator may be destroyed once it has been used. Thread-safety: an operator is immutable and
  * any thread may use it. Callbacks run on the thread that builds a graph, creates a session or trainer, or
@@ -54,7 +62,7 @@ KN_API void kn_pointwise_params_init(kn_pointwise_params *params);
 #define KN_POINTWISE_DEFAULTS KN_DEFAULTS_ZERO(kn_pointwise_params)
 
 /* Returns NULL only when out of memory. */
-KN_API kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params);
+KN_API KN_NODISCARD kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params);
 
 /* ---- a kernel ---------------------------------------------------------------------------------------------
  *
@@ -76,6 +84,7 @@ KN_API kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *para
 /* One node of the operator, as passed to a callback. `sizes` are the values of the words, in the kernel's
  * order. */
 typedef struct kn_custom_node {
+    size_t size; /* of this struct, in the version of the library */
     int input_count, result_count;
     const kn_tensor_info *inputs, *results;
     const int64_t *sizes;
@@ -83,16 +92,18 @@ typedef struct kn_custom_node {
 } kn_custom_node;
 
 typedef struct kn_custom_gradient {
+    size_t size;
     const kn_custom_node *node;
     kn_value *const *inputs, *const *results;
     kn_value *const *result_gradients; /* NULL where no gradient flows back */
-    const bool *wanted;                /* per input */
-    /* to be set where wanted: a value of the input's shape and type; NULL: no gradient */
+    const bool *needs_gradient;        /* per input */
+    /* to be set for the inputs that need one: a value of the input's shape and type; NULL: no gradient */
     kn_value **input_gradients;
 } kn_custom_gradient;
 
 /* Row-major, in double precision whatever the element types; results are zero on entry. */
 typedef struct kn_custom_reference {
+    size_t size;
     const kn_custom_node *node;
     const double *const *inputs;
     double *const *results;
@@ -128,7 +139,7 @@ KN_API void kn_kernel_params_init(kn_kernel_params *params);
 #define KN_KERNEL_DEFAULTS KN_DEFAULTS_ZERO(kn_kernel_params)
 
 /* Returns NULL only when out of memory; `release` is called in any case. */
-KN_API kn_operator *kn_operator_create_kernel(const kn_kernel_params *params);
+KN_API KN_NODISCARD kn_operator *kn_operator_create_kernel(const kn_kernel_params *params);
 
 #ifdef __cplusplus
 }

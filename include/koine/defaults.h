@@ -1,10 +1,11 @@
-/* The defaults of parameter and result structs, which begin with their size: it tells the library which
- * version of the header a program was built against.
+/* The defaults of parameter and result structs. They begin with their size, by which the library knows the
+ * version of the header that the program was built against.
  *
  *     kn_loader_params params = KN_LOADER_DEFAULTS;
  *
  * In C this is an initializer with designated fields, in C++ an expression: C++11 has no such initializers.
- * Fields that are not named are 0, so a new field with the default 0 changes nothing here. */
+ * Fields that are not named are 0. Later versions add fields at the end, with the default 0: an older library
+ * accepts a struct with new fields if they are 0, and otherwise refuses it (KN_ERROR_UNSUPPORTED). */
 #ifndef KOINE_DEFAULTS_H
 #define KOINE_DEFAULTS_H
 

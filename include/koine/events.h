@@ -1,8 +1,9 @@
 /* Event files for TensorBoard: scalars, histograms and images over the steps of a training run.
  *
  *     kn_events *events = kn_events_open("runs/one", NULL);
- *     kn_events_scalar(events, "train/loss", step, loss);
- *     kn_events_close(&events);
+ *     if (kn_events_scalar(events, "train/loss", step, value) != KN_OK)
+ *         fprintf(stderr, "%s\n", kn_events_error(events));
+ *     kn_events_destroy(&events);
  *
  * Thread-safety: a handle belongs to one thread at a time. */
 #ifndef KOINE_EVENTS_H
@@ -23,8 +24,8 @@ typedef struct kn_events kn_events;
 /* Starts a new file in a folder, which is created if missing. Files of earlier runs stay; TensorBoard reads
  * them together. allocator NULL: the C library's. Returns NULL only when out of memory, otherwise a handle
  * that may carry an error, which all calls on it return. */
-KN_API kn_events *kn_events_open(const char *folder, const kn_allocator *allocator);
-KN_API void kn_events_close(kn_events **events);
+KN_API KN_NODISCARD kn_events *kn_events_open(const char *folder, const kn_allocator *allocator);
+KN_API void kn_events_destroy(kn_events **events);
 /* KN_OK as long as every write succeeded. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_events_status(const kn_events *events);
 KN_API const char *kn_events_error(const kn_events *events);

@@ -1,4 +1,8 @@
-/* What a program provides to the library: a memory allocator and a log callback. */
+/* What a program provides to the library: a memory allocator and a log callback.
+ *
+ *     kn_context_params params = KN_CONTEXT_DEFAULTS;
+ *     params.log.write = print_message; // void print_message(void *user, kn_log_level level, const char
+ * *message) params.log.level = KN_LOG_INFO; kn_context *context = kn_context_create(&params); */
 #ifndef KOINE_HOST_H
 #define KOINE_HOST_H
 
@@ -11,9 +15,9 @@
 extern "C" {
 #endif
 
-/* Memory. One function does everything: with pointer NULL it allocates, with bytes 0 it frees and returns
- * NULL, otherwise it resizes like realloc and returns NULL, with the old block untouched, when it fails. It
- * must be callable from any thread. resize NULL means the C library's realloc and free. */
+/* Memory. `resize` allocates if pointer is NULL, frees and returns NULL if bytes is 0, and otherwise resizes
+ * like realloc: if it fails, it returns NULL and leaves the old block untouched. It must be callable from any
+ * thread. NULL means the C library's realloc and free. */
 typedef struct kn_allocator {
     void *user;
     void *(*resize)(void *user, void *pointer, size_t bytes);

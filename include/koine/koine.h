@@ -1,19 +1,32 @@
 /* Koine trains and runs neural networks on any OpenCL device.
  *
- * From the lowest level to the most convenient:
- *   status.h host.h version.h   status codes, memory and log
- *   defaults.h                  parameter and result structs
- *   device.h context.h          the devices of this machine, and an opened device
- *   tensor.h graph.h operators.h   what to compute
+ *     kn_context *context = kn_context_create(NULL);
+ *     kn_model *model = kn_model_open("lenet.safetensors", NULL);
+ *     kn_value *output = kn_model_output_at(model, 0);
+ *     kn_session *session = kn_session_create(context, &output, 1, NULL);
+ *     if (kn_model_load(model, NULL, kn_session_states(session), NULL, NULL) != KN_OK)
+ *         fprintf(stderr, "%s\n", kn_model_error(model));
+ *
+ * Tier 1, for most programs: models, data and training by name.
+ *   context.h device.h          open a device
+ *   model.h data.h              models with names and files, datasets
+ *   train.h fit.h               optimizers, training loops
+ *   session.h                   inference
+ *   checkpoint.h events.h       training runs that resume; files for TensorBoard
+ * Tier 2, to define networks and operators.
+ *   graph.h operators.h         graphs of layers and operators
  *   custom.h                    custom operators
- *   session.h                   running a graph
- *   train.h data.h fit.h model.h   training, datasets, models with names and files
- *   checkpoint.h                training runs that resume after an interruption
- *   communicator.h              how several workers exchange numbers
  *   npy.h safetensors.h onnx.h  arrays in files
- *   events.h                    files for TensorBoard
- *   verify.h tune.h             does this device compute correctly, and which kernels are the fastest?
- * koine/opencl.h, for programs that bring their own OpenCL context, is included separately. */
+ * Tier 3, for several workers, other runtimes and new devices.
+ *   communicator.h              how workers exchange data
+ *   verify.h tune.h             check and tune a device's kernels
+ *   debug.h                     switches for tests
+ * Included by all:
+ *   status.h tensor.h host.h version.h defaults.h export.h
+ * Separate: images.h and mpi.h, of libkoine-images and libkoine-mpi; opencl.h, for programs with their own
+ * OpenCL context.
+ *
+ * docs/c-api.md has the rules for names, structs and versions. */
 #ifndef KOINE_KOINE_H
 #define KOINE_KOINE_H
 
@@ -21,6 +34,7 @@
 #include <koine/communicator.h>
 #include <koine/context.h>
 #include <koine/data.h>
+#include <koine/debug.h>
 #include <koine/defaults.h>
 #include <koine/device.h>
 #include <koine/events.h>

@@ -4,8 +4,10 @@
  *     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
  *     kn_model_add_loss(model, NULL, &loss);
  *     kn_trainer *trainer = kn_trainer_create(context, loss.value, NULL);
- *     ...
- *     kn_model_save(model, "lenet.safetensors", kn_trainer_states(trainer), NULL);
+ *     // … train …
+ *     kn_status status = kn_model_save(model, "lenet.safetensors", kn_trainer_states(trainer), NULL);
+ *     kn_trainer_destroy(&trainer);
+ *     kn_model_destroy(&model);
  *
  * The text of a model has one layer per line; kn_model_grammar writes the reference page.
  *
@@ -24,7 +26,7 @@ extern "C" {
 
 typedef struct kn_model kn_model;
 
-/* An integer that replaces the number of a line `set NAME NUMBER`; of an ONNX file, the value of a size that
+/* An integer that replaces the number of a line `set NAME NUMBER`; for an ONNX file, the value of a size that
  * its inputs leave open. */
 typedef struct kn_model_setting {
     const char *name;
@@ -46,7 +48,7 @@ typedef struct kn_model_params {
     kn_allocator allocator;
     kn_logger log;
     const char *source; /* what messages call the text, such as a path; NULL: "text", or the path */
-    /* needed during the call only; part of the model's text, but not of a saved ONNX file, whose sizes stay
+    /* needed only during the call; part of the model's text, but not of a saved ONNX file, whose sizes stay
      * open */
     const kn_model_setting *settings;
     size_t setting_count;
@@ -61,47 +63,45 @@ KN_API void kn_model_params_init(kn_model_params *params);
 
 /* Creates a model of the zoo (see kn_zoo_count), with settings after its name if it has any:
  * "gpt?layers=2&width=64". Settings in params take precedence. params NULL means defaults. */
-KN_API kn_model *kn_model_create_named(const char *name, const kn_model_params *params);
+KN_API KN_NODISCARD kn_model *kn_model_create_named(const char *name, const kn_model_params *params);
 /* Parses a text model. kn_model_error reports an error with its line and column. */
-KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params);
+KN_API KN_NODISCARD kn_model *kn_model_parse(const char *text, const kn_model_params *params);
 /* Opens a model by its name in the zoo, or by the path of a text model, a file written by kn_model_save (see
  * kn_model_load), an ONNX file, or a Caffe net: its text (.prototxt) or its weights (.caffemodel). A Caffe
  * net is converted to a text model (kn_model_text) with its layers of phase TEST; a single input is named
  * "x", several inputs keep their names. Zoo names take precedence: write ./lenet for a file of that name. An
  * ONNX file or Caffe net with operators, layers or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the
  * message names them all. A file with weights may be read until the model is destroyed: replace it by
- * renaming another, as kn_model_save does, since cutting short a file that is in use ends the process on some
+ * renaming a new file, as kn_model_save does, because truncating a file in use ends the process on some
  * systems. */
-KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
-/* Makes a model of a graph that was built by hand, and takes the graph over: *graph is NULL afterwards. Its
- * inputs and its outputs (kn_output) are those of the model; weights load and save by the names of its
- * parameters, as those of a model from ONNX. Settings and given arrays are ignored. A model that carries an
- * error leaves *graph as it is: KN_ERROR_ARGUMENT without a graph or without outputs, or the graph's own. */
-KN_API kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *params);
-/* Copies the graph of a model: its inputs in the same order, what its outputs need, and these outputs, marked
- * as such. Names, initial values, frozen parameters and pins are those of the original; a loss that was added
- * is left out. Another model can be made of the copy, with another loss. The caller destroys *graph,
- * which is NULL on failure. */
+KN_API KN_NODISCARD kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
+/* Makes a model from a graph that the program built, and takes the graph over: *graph is NULL afterwards. The
+ * graph's inputs and outputs (kn_output) become the model's; weights are loaded and saved by the names of its
+ * parameters. Settings and given arrays are ignored. If the model carries an error, *graph is unchanged:
+ * KN_ERROR_ARGUMENT without a graph or outputs, or the graph's own error. */
+KN_API KN_NODISCARD kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *params);
+/* Copies the graph of a model with its inputs, in the same order, its outputs, and all they need, but without
+ * a loss that was added, so that a second model with a different loss can be made. Names, initial values,
+ * frozen parameters and pins are copied. The caller destroys *graph, which is NULL on failure. */
 KN_API kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph);
-/* Whether the graph is built. An ONNX file may need more than it says for that: sizes that it leaves open, or
- * the values of an input that a branch depends on. Such a model opens without an error; kn_model_error says
- * what is missing, its graph has the inputs only, kn_model_output is NULL, and kn_model_bind gives the model
- * that can be run. True for all other models, and false for a failed one. */
+/* Whether the graph is built, false for a failed model. Only an ONNX file may leave it unbuilt, if the graph
+ * depends on sizes that the file leaves open or on the values of an input. Such a model opens without an
+ * error; kn_model_error says what is missing, its graph has only the inputs, kn_model_output_at is NULL, and
+ * kn_model_bind makes a model that can be run. */
 KN_API bool kn_model_bound(const kn_model *model);
 /* Whether the graph can be computed for inputs of these shapes, which leave no size open. False for a model
- * that is not bound, and where shapes do not match the inputs or one another, or sizes are equal that were
- * taken to differ while the graph was built, such as an open size and 1: kn_model_bind then builds the graph
- * for them. Sessions report the same as KN_ERROR_SHAPE. */
+ * that is not bound, if shapes do not match the inputs or one another, or if sizes are equal that were
+ * assumed to differ when the graph was built, such as an open size and 1: kn_model_bind builds the graph for
+ * them. Sessions report KN_ERROR_SHAPE then. */
 KN_API bool kn_model_fits(const kn_model *model, const kn_model_given *given, size_t given_count);
-/* Builds the graph of an ONNX file for inputs of these shapes, and of these values where they decide what is
- * computed; such an input is then no input of the result. An array may leave sizes open (-1), and inputs
- * without an array stay as the file has them: if what is known does not suffice, the result is not bound
- * either. Any model that was opened from an ONNX file can be bound, any number of times. The result is a
- * separate model, which the caller destroys, before or after `model`; the two share the file, and belong to
- * one thread. The same weight has the same name in all models of one file, so they can share kn_states; load
- * them once, by the result. Settings and arrays given at opening stay; `given` is needed during the call
- * only. */
-KN_API kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count);
+/* Builds the graph of an ONNX file for inputs of these shapes, and for their values if these determine what
+ * is computed; such an input becomes a constant. An array may leave sizes open (-1), and inputs without an
+ * array stay as in the file; if that does not suffice, the result is not bound either. Any model from an ONNX
+ * file can be bound any number of times. The result is a separate model, which the caller destroys before or
+ * after `model`; both share the file and belong to one thread. A weight has the same name in all models of a
+ * file, so they can share kn_states; load them once, by the result. Settings and arrays given at opening
+ * stay; `given` is needed only during the call. */
+KN_API KN_NODISCARD kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_model_status(const kn_model *model);
@@ -123,35 +123,33 @@ KN_API const char *kn_model_text(const kn_model *model);
 KN_API kn_task kn_model_task(const kn_model *model);
 /* The name of the default training loss: "cross-entropy". */
 KN_API const char *kn_model_loss_name(const kn_model *model);
-/* The augmentation of training samples that the text asks for, for kn_augmentation_read: "flip,crop=4"; "" if
- * none. */
+/* The augmentation in the model's text, for kn_augmentation_read: "flip,crop=4"; "" if none. */
 KN_API const char *kn_model_augmentation(const kn_model *model);
 /* Owned by the model; NULL for a failed model. */
 KN_API kn_graph *kn_model_graph(const kn_model *model);
 /* In the order of the text; NULL past the last. Targets of a loss are not among the inputs. Outputs are NULL
  * while the model is not bound (kn_model_bound); their names are known. */
-KN_API int kn_model_input_count(const kn_model *model);
-KN_API kn_value *kn_model_input(const kn_model *model, int position);
-KN_API int kn_model_output_count(const kn_model *model);
-KN_API kn_value *kn_model_output(const kn_model *model, int position);
-/* Builds the graph for incremental generation, which computes some positions of the window per run; the
- * caller destroys it. It reads an input with the name of the model's input, (1,rows), at the positions from
- * the input "step.start", int32 (1), which must leave room for all rows in the window; *output is the model's
- * first output at these positions, (1,rows,…), under its name. Keys and values of earlier positions and the
- * states of recurrent layers are kept in states that sessions on the same kn_states share: one session with
- * `rows` of a prompt, then one with a single row for what follows. Recurrent layers start anew at position 0
- * and need the input "step.count", int32 (1): how many of the rows count; the rest is padding. Returns NULL
- * if the model has layers other than causal attention, forward recurrent layers and layers that treat each
- * position separately, or when out of memory. */
-KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output);
-/* Whether generation may continue past the window: true if recurrent layers are the model's only memory of
- * earlier positions. */
-KN_API bool kn_model_steps_on(const kn_model *model);
+KN_API size_t kn_model_input_count(const kn_model *model);
+KN_API kn_value *kn_model_input_at(const kn_model *model, size_t position);
+KN_API size_t kn_model_output_count(const kn_model *model);
+KN_API kn_value *kn_model_output_at(const kn_model *model, size_t position);
+/* Builds the graph for incremental generation, which computes `rows` positions of the window per run; the
+ * caller destroys it. Its inputs are the model's input, (1,rows), and "step.start", int32 (1): the position
+ * of the first row; all rows must be within the window. *output is the model's first output at these
+ * positions, (1,rows,…), under its name. Keys, values and recurrent states are kept in states that sessions
+ * on the same kn_states share: a session with the rows of a prompt, then one with a single row per token.
+ * Recurrent layers are reset at position 0 and need the input "step.count", int32 (1): the number of rows
+ * that are not padding. Returns NULL if the model has layers other than causal attention, forward recurrent
+ * layers and layers that treat each position separately, or when out of memory. */
+KN_API KN_NODISCARD kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output);
+/* Whether generation may continue past the window: true if only recurrent layers remember earlier positions.
+ */
+KN_API bool kn_model_can_stream(const kn_model *model);
 /* Gets the number of a line `set NAME NUMBER` of the text; returns false, with *value unchanged, if there is
  * none of that name. */
 KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value);
 /* The names in these lines, in order; NULL past the last. Valid as long as the model. */
-KN_API const char *kn_model_setting_name(const kn_model *model, int position);
+KN_API const char *kn_model_setting_name_at(const kn_model *model, size_t position);
 /* Pins layers and blocks whose names match a pattern (* matches any characters, ? matches one), like
  * `device=` in their lines; nodes of an ONNX file match by the names of their results. See kn_pin in
  * koine/graph.h. Call it before a session or trainer is created; the last matching pattern wins. NULL
@@ -160,49 +158,49 @@ KN_API const char *kn_model_setting_name(const kn_model *model, int position);
 KN_API int kn_model_pin(kn_model *model, const char *pattern, const char *device);
 /* The names in the file; "" past the last. An ONNX file's names may contain characters that value names
  * cannot, which become '_'. */
-KN_API const char *kn_model_input_name(const kn_model *model, int position);
-KN_API const char *kn_model_output_name(const kn_model *model, int position);
+KN_API const char *kn_model_input_name_at(const kn_model *model, size_t position);
+KN_API const char *kn_model_output_name_at(const kn_model *model, size_t position);
 /* Number of elements in all parameters, including frozen ones. */
 KN_API uint64_t kn_model_parameter_elements(const kn_model *model);
 /* Floating-point operations of its outputs for one sample, in inference and by the direct methods; a
  * multiply-add counts as two. Open sizes count as 1. 0 for a failed model and when out of memory. */
 KN_API double kn_model_flops(const kn_model *model);
 
-/* Names of the sizes, except the batch, that an ONNX file leaves open and no setting sets, each once; also
- * for a model that could not be opened. *first, if first is not NULL, tells whether the size is the first
- * dimension of an input and so usually the batch. NULL past the last; at most 32. */
-KN_API const char *kn_model_open_size(const kn_model *model, int position, bool *first);
+/* Names of the sizes that an ONNX file leaves open and no setting sets, each once, except the batch; also for
+ * a model that could not be opened. *first (may be NULL) is set to whether the size is the first dimension of
+ * an input, and so usually the batch. NULL past the last; at most 32. */
+KN_API const char *kn_model_open_size_at(const kn_model *model, size_t position, bool *first);
 
 /* A weight of the model; strings live as long as the model. */
 typedef struct kn_model_weight {
     size_t size;
-    const char *name;  /* that of its value; for a weight without a state in the graph, that in the file */
+    const char *name;  /* of its value; for a weight without a state in the graph, its name in the file */
     const char *type;  /* element type in which the model computes with it: "float32" */
     const char *shape; /* "64,3,7,7"; "" for a scalar */
     uint64_t elements;
-    bool trained;    /* trained by a loss on the first output */
-    const char *why; /* why it is not trained; "" if it is */
-    /* of a trained weight of an ONNX file: the rule that classified it as trained; otherwise "" */
+    bool trained;       /* trained by a loss on the first output */
+    const char *reason; /* why it is not trained; "" if it is */
+    /* for a trained weight of an ONNX file: the rule that classified it as trained; otherwise "" */
     const char *rule;
 } kn_model_weight;
 #define KN_MODEL_WEIGHT_DEFAULTS KN_DEFAULTS_ZERO(kn_model_weight)
-/* Parameters and running statistics in the order in which they were added to the graph; of an ONNX file also
- * all other initializers. False, and *weight is unchanged, past the last. */
-KN_API int kn_model_weight_count(const kn_model *model);
-KN_API bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *weight);
+/* Parameters and running statistics in the order in which they were added to the graph; for an ONNX file also
+ * all other initializers. False past the last, and *weight is unchanged. */
+KN_API size_t kn_model_weight_count(const kn_model *model);
+KN_API bool kn_model_weight_at(const kn_model *model, size_t position, kn_model_weight *weight);
 
 /* The values that training needs besides the model. */
 typedef struct kn_model_loss {
     size_t size;
-    kn_value *target;   /* the input "y": int32 class indices, or float32 numbers */
-    kn_value *value;    /* the scalar to minimise */
-    kn_value *accuracy; /* the fraction of correct predictions; NULL if there are no classes */
-    kn_value *judged;   /* the loss for evaluation: `value`, unless training samples are mixed */
-    /* a softmax before the logits, or a sigmoid, which the loss applies a second time, most likely by
+    kn_value *target;    /* the input "y": int32 class indices, or float32 numbers */
+    kn_value *value;     /* the scalar to minimise */
+    kn_value *accuracy;  /* the fraction of correct predictions; NULL if there are no classes */
+    kn_value *eval_loss; /* the loss for evaluation: `value`, unless training samples are mixed */
+    /* a softmax or sigmoid at the end of the model that the loss applies a second time, most likely a
      * mistake; NULL: none */
-    kn_value *again;
-    bool ignores; /* loss and accuracy leave out targets of class `ignored` (kn_accuracy_ignoring) */
-    int64_t ignored;
+    kn_value *duplicate_activation;
+    bool has_ignore_index; /* loss and accuracy skip targets of class ignore_index (kn_accuracy_ignoring) */
+    int64_t ignore_index;
 } kn_model_loss;
 #define KN_MODEL_LOSS_DEFAULTS KN_DEFAULTS_ZERO(kn_model_loss)
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",
@@ -216,8 +214,8 @@ KN_API kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, c
                                             size_t count, kn_model_loss *loss);
 /* The same for samples that a loader mixes (kn_augmentation): `value` also reads "y.other" and "y.share" of
  * the batches and is the fraction "y.share" times the loss against "y" plus the remaining fraction times the
- * loss against "y.other"; with class weights, divided by the weights combined in the same way. `judged` and
- * `accuracy` use "y" alone, for samples that are not mixed. For classification losses with one class per
+ * loss against "y.other"; with class weights, divided by the weights combined in the same way. `eval_loss`
+ * and `accuracy` use only "y", for samples that are not mixed. For classification losses with one class per
  * sample. */
 KN_API kn_status kn_model_add_mixed_loss(kn_model *model, const char *name, const float *weights,
                                          size_t count, kn_model_loss *loss);
@@ -230,7 +228,7 @@ typedef struct kn_model_pair {
 
 typedef struct kn_model_save_params {
     size_t size;
-    bool training;              /* also what a resumed training run needs: moments, counters */
+    bool training;              /* also save what a resumed training run needs: moments, counters */
     const kn_model_pair *pairs; /* additional metadata; keys that begin with "koine." are reserved */
     size_t pair_count;
     /* KN_FLOAT16 or KN_BFLOAT16: float32 parameters of rank 2 or more are rounded to it. Safetensors files
@@ -239,34 +237,34 @@ typedef struct kn_model_save_params {
 } kn_model_save_params;
 #define KN_MODEL_SAVE_DEFAULTS KN_DEFAULTS_ZERO(kn_model_save_params)
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
-/* Writes a safetensors file atomically: parameters and statistics by name, and the text of the model, or the
- * graph that it was made of, as metadata. The file of a model from ONNX, or of a graph with custom operators
- * or transposed convolutions, has neither, so it can only be loaded into the same model. Waits for the
- * device. */
-KN_API kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
-                               const kn_model_save_params *params);
+/* Writes a safetensors file atomically: parameters and statistics by name, and the model's text, or the graph
+ * that it was made from, as metadata. The file of an ONNX model, or of a graph with custom operators or
+ * transposed convolutions, has neither, so it can only be loaded into the same model. Waits for the device.
+ */
+KN_API KN_NODISCARD kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
+                                            const kn_model_save_params *params);
 /* Writes an ONNX file atomically. A model from an ONNX file keeps the file's names and nodes, with weights
  * and statistics from `states` (NULL: the file's own); batch norms and dropouts in training mode are written
  * in inference mode. For another model, its graph is written with its value names; KN_ERROR_UNSUPPORTED names
- * everything without an ONNX counterpart. Of params only the metadata is used: ONNX has no place for training
+ * everything without an ONNX counterpart. Only the metadata of params is used: ONNX files have no training
  * states. Waits for the device. */
-KN_API kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
-                                    const kn_model_save_params *params);
+KN_API KN_NODISCARD kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
+                                                 const kn_model_save_params *params);
 
 typedef struct kn_model_load_params {
     size_t size;
-    bool training;   /* also what a resumed training run needs, if the file has it */
-    bool incomplete; /* load what matches by name and shape and skip the rest, instead of failing */
+    bool training;   /* also load what a resumed training run needs, if the file has it */
+    bool incomplete; /* skip tensors that do not match by name and shape, instead of failing */
 } kn_model_load_params;
 #define KN_MODEL_LOAD_DEFAULTS KN_DEFAULTS_ZERO(kn_model_load_params)
 KN_API void kn_model_load_params_init(kn_model_load_params *params);
 /* Sets `states` from a safetensors file; for a model from a Caffe net also from a .caffemodel, by layer
  * names. path NULL: the file the model was opened from. All names and shapes are checked before the first
- * state is set. Weights that have 16 bits in the file are stored so on the device (kn_store) by inference
+ * state is set. Weights that have 16 bits in the file are stored so on the device (kn_store_as) by inference
  * sessions created after the model was opened from the file, or after this call. *loaded, if not NULL, is set
  * to the number of tensors loaded. */
-KN_API kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
-                               const kn_model_load_params *params, int *loaded);
+KN_API KN_NODISCARD kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
+                                            const kn_model_load_params *params, int *loaded);
 /* Whether the model was opened from a file with weights. */
 KN_API bool kn_model_has_weights(const kn_model *model);
 /* Metadata of the file the model was opened from; NULL if it lacks the key. */
@@ -275,13 +273,13 @@ KN_API const char *kn_model_metadata(const kn_model *model, const char *key);
 /* ---- the zoo and the text format --------------------------------------------------------------------- */
 
 /* The named models in alphabetical order; NULL past the last. Strings are static. */
-KN_API int kn_zoo_count(void);
-KN_API const char *kn_zoo_name(int position);
-KN_API const char *kn_zoo_text(int position);
+KN_API size_t kn_zoo_count(void);
+KN_API const char *kn_zoo_name_at(size_t position);
+KN_API const char *kn_zoo_text_at(size_t position);
 
 /* Writes the reference page of the text format, in Markdown, generated from the tables of layers and
- * operators; truncated to `bytes` and terminated. Returns the full length. */
-KN_API size_t kn_model_grammar(char *text, size_t bytes);
+ * operators; truncated to `size` bytes and terminated. Returns the full length. */
+KN_API size_t kn_model_grammar(char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,12 @@
-/* ONNX files: the inputs and outputs of a model, and tensors in separate files (.pb), as in ONNX's test
- * data. kn_model_open (koine/model.h) loads a model from an ONNX file.
+/* ONNX files: the inputs and outputs of a model, and tensors in separate files (.pb), as in ONNX's test data.
+ * kn_model_open (koine/model.h) loads a model from an ONNX file.
+ *
+ *     kn_onnx_file *file = kn_onnx_file_open("model.onnx", NULL);
+ *     for (size_t i = 0; i < kn_onnx_file_input_count(file); i++) {
+ *         const char *type = NULL, *name = kn_onnx_file_input_at(file, i, &type);
+ *         printf("%s: %s\n", name, type);
+ *     }
+ *     kn_onnx_file_destroy(&file);
  *
  * Thread-safety: a file belongs to one thread at a time. */
 #ifndef KOINE_ONNX_H
@@ -19,19 +26,19 @@ typedef struct kn_onnx_file kn_onnx_file;
 /* Reads what a model declares, whether or not Koine supports its operators. allocator NULL: the C
  * library's. Returns NULL only when out of memory, otherwise a handle that may carry an error. The caller
  * destroys it. */
-KN_API kn_onnx_file *kn_onnx_file_open(const char *path, const kn_allocator *allocator);
+KN_API KN_NODISCARD kn_onnx_file *kn_onnx_file_open(const char *path, const kn_allocator *allocator);
 KN_API void kn_onnx_file_destroy(kn_onnx_file **file);
 KN_API kn_status kn_onnx_file_status(const kn_onnx_file *file);
 KN_API const char *kn_onnx_file_error(const kn_onnx_file *file);
-/* The inputs that the caller must provide; inputs with an initializer in the file are left out. 0 for a
+/* The inputs that the caller must provide; inputs with an initializer in the file are not among them. 0 for a
  * failed file. */
-KN_API int kn_onnx_file_input_count(const kn_onnx_file *file);
+KN_API size_t kn_onnx_file_input_count(const kn_onnx_file *file);
 /* The name of an input, or NULL past the last. *type, if type is not NULL, is set to the element type of a
  * tensor ("float32") or to a description of what is not a tensor ("a sequence"). Strings live as long as the
  * file. */
-KN_API const char *kn_onnx_file_input(const kn_onnx_file *file, int position, const char **type);
-KN_API int kn_onnx_file_output_count(const kn_onnx_file *file);
-KN_API const char *kn_onnx_file_output(const kn_onnx_file *file, int position, const char **type);
+KN_API const char *kn_onnx_file_input_at(const kn_onnx_file *file, size_t position, const char **type);
+KN_API size_t kn_onnx_file_output_count(const kn_onnx_file *file);
+KN_API const char *kn_onnx_file_output_at(const kn_onnx_file *file, size_t position, const char **type);
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
@@ -39,7 +46,8 @@ typedef struct kn_onnx_tensor_file kn_onnx_tensor_file;
 
 /* Reads a tensor; 4-bit and 2-bit integers are widened to int8 or uint8. KN_ERROR_UNSUPPORTED if Koine has no
  * such element type. Otherwise as kn_onnx_file_open. */
-KN_API kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path, const kn_allocator *allocator);
+KN_API KN_NODISCARD kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path,
+                                                                  const kn_allocator *allocator);
 KN_API void kn_onnx_tensor_file_destroy(kn_onnx_tensor_file **file);
 KN_API kn_status kn_onnx_tensor_file_status(const kn_onnx_tensor_file *file);
 KN_API const char *kn_onnx_tensor_file_error(const kn_onnx_tensor_file *file);
@@ -52,9 +60,10 @@ KN_API bool kn_onnx_tensor_file_info(const kn_onnx_tensor_file *file, kn_tensor_
 KN_API kn_status kn_onnx_tensor_file_copy(const kn_onnx_tensor_file *file, kn_dtype dtype, void *data,
                                           size_t bytes);
 /* Writes a tensor, row-major, atomically: the whole file or nothing. name NULL: no name. An error is written
- * to `message`, truncated to `room` bytes. */
-KN_API kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_tensor_info *info,
-                                          const void *data, char *message, size_t room);
+ * to `message`, truncated to `size` bytes. */
+KN_API KN_NODISCARD kn_status kn_onnx_tensor_file_save(const char *path, const char *name,
+                                                       const kn_tensor_info *info, const void *data,
+                                                       char *message, size_t size);
 
 #ifdef __cplusplus
 }

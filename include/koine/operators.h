@@ -1,10 +1,17 @@
 /* Layers and operators: the functions that build graphs.
  *
+ *     kn_conv_params params = KN_CONV_DEFAULTS;
+ *     params.padding[0] = 1;
+ *     kn_value *h = kn_relu(kn_conv(input, 32, 3, 3, &params)); // a layer creates its parameters
+ *     kn_value *logits = kn_linear(kn_flatten(kn_max_pool(h, 2, NULL)), 10, NULL);
+ *     kn_value *loss = kn_cross_entropy(logits, target, NULL);
+ *
  * Each call adds to the graph of its first value and returns the new value; given failed values it returns a
- * failed value (see graph.h). Parameter structs begin with their size; NULL means defaults. Layer names
- * ("conv1", "linear2", counted per scope) can be set in their parameters; the parameters of a layer are named
- * NAME.weight and NAME.bias. Broadcasting aligns shapes at the last dimension. kn_apply reaches every
- * operator of the table, with attributes as text. */
+ * failed value (see graph.h). NULL parameters mean defaults. Layer names ("conv1", "linear2", counted per
+ * scope) can be set in their parameters; the parameters of a layer are named NAME.weight and NAME.bias.
+ * Layers work in one and two dimensions by the rank of x (kn_conv); operators with given weights have the
+ * number of dimensions in their name (kn_conv2d). Broadcasting aligns shapes at the last dimension. kn_apply
+ * reaches every operator of the table, with attributes as text. */
 #ifndef KOINE_OPERATORS_H
 #define KOINE_OPERATORS_H
 
@@ -22,6 +29,8 @@ typedef struct kn_linear_params {
     bool no_bias;
     const kn_initializer *weight, *bias; /* NULL: uniform within 1 / sqrt(inputs) */
 } kn_linear_params;
+#define KN_LINEAR_DEFAULTS KN_DEFAULTS_ZERO(kn_linear_params)
+KN_API void kn_linear_params_init(kn_linear_params *params);
 /* x is (..., inputs), the weight (units, inputs), the result (..., units). */
 KN_API kn_value *kn_linear(kn_value *x, int64_t units, const kn_linear_params *params);
 
@@ -38,10 +47,12 @@ typedef struct kn_conv_params {
     bool no_bias;
     const kn_initializer *weight, *bias;
     bool same_lower;  /* as `same`, extra padding at the beginning */
-    bool all_padding; /* zeros in padding are literal: top alone can be set */
+    bool all_padding; /* zeros in `padding` are literal: only one side may be padded */
     /* transposed: extra lines at the end of the result, fewer than the stride; as stride */
     int64_t output_padding[2];
 } kn_conv_params;
+#define KN_CONV_DEFAULTS KN_DEFAULTS_ZERO(kn_conv_params)
+KN_API void kn_conv_params_init(kn_conv_params *params);
 /* x is (N,C,H,W), the weight (channels, C/groups, height, width), the result (N,channels,P,Q). width 0: as
  * height. In one dimension x is (N,C,L) and the weight (channels, C/groups, height); then the first of each
  * pair counts, and padding is before and after (after 0 repeats before, unless all_padding). */
@@ -61,6 +72,8 @@ typedef struct kn_batch_norm_params {
     bool no_affine;  /* no weight and bias */
     bool frozen;     /* use the running statistics in training too, and leave them unchanged */
 } kn_batch_norm_params;
+#define KN_BATCH_NORM_DEFAULTS                                                                               \
+    KN_DEFAULTS(kn_batch_norm_params, KN_FIELD(epsilon, 1e-5), KN_FIELD(momentum, 0.1))
 KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...). Normalises by the statistics of the batch in training, by the running statistics
  * otherwise. */
@@ -68,8 +81,8 @@ KN_API kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params);
 /* The same with existing values: weight, bias, running mean and running variance, all (C). If the last two
  * are statistics, training updates them: by each batch norm that shares them, in the order in which they were
  * built. name and no_affine of params are ignored. */
-KN_API kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean,
-                                  kn_value *variance, const kn_batch_norm_params *params);
+KN_API kn_value *kn_batch_norm_with(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean,
+                                    kn_value *variance, const kn_batch_norm_params *params);
 
 typedef struct kn_recurrent_params {
     size_t size;
@@ -80,7 +93,7 @@ typedef struct kn_recurrent_params {
     bool bidirectional;
     double dropout;    /* rate between layers, in training */
     bool relu;         /* of kn_rnn: relu instead of tanh */
-    bool last;         /* the result is the last layer's state after the last step, (batch, units) */
+    bool last;         /* return only the last layer's state after the last step, (batch, units) */
     kn_value *lengths; /* int32 (batch): number of steps of each sample; NULL: all steps */
     kn_value *start, *start_cells; /* (layers * directions, batch, units); NULL: zeros */
     /* in training each run starts from the final states of the previous run; in inference from zeros */
@@ -90,6 +103,8 @@ typedef struct kn_recurrent_params {
     kn_value **final,
         **final_cells; /* NULL, or where to store the final states, shaped as `start`; cells: kn_lstm's */
 } kn_recurrent_params;
+#define KN_RECURRENT_DEFAULTS KN_DEFAULTS_ZERO(kn_recurrent_params)
+KN_API void kn_recurrent_params_init(kn_recurrent_params *params);
 /* Recurrent layers as PyTorch defines them. x is (batch, length, inputs), the result (batch, length, units),
  * or 2 * units if bidirectional:
  *   kn_rnn   h = tanh(W x + b + V h' + c)
@@ -114,6 +129,7 @@ typedef struct kn_norm_params {
     bool no_bias;
     bool no_affine; /* no weight and bias */
 } kn_norm_params;
+#define KN_NORM_DEFAULTS KN_DEFAULTS(kn_norm_params, KN_FIELD(epsilon, 1e-5))
 KN_API void kn_norm_params_init(kn_norm_params *params);
 /* x is (..., D). Normalises each row of D elements to mean 0 and variance 1, then scales by a weight (D) and
  * adds a bias (D). RMS norm divides by the root mean square instead and has no bias. */
@@ -132,6 +148,8 @@ typedef struct kn_local_norm_params {
     size_t size;
     double alpha, beta, k; /* 1e-4, 0.75, 1 */
 } kn_local_norm_params;
+#define KN_LOCAL_NORM_DEFAULTS                                                                               \
+    KN_DEFAULTS(kn_local_norm_params, KN_FIELD(alpha, 1e-4), KN_FIELD(beta, 0.75), KN_FIELD(k, 1))
 KN_API void kn_local_norm_params_init(kn_local_norm_params *params);
 /* x is (N,C,...); divides it by (k + alpha * m)^beta, where m is the mean square over a window of this many
  * channels centred on each; missing channels count as zeros. */
@@ -145,6 +163,8 @@ typedef struct kn_spectrogram_params {
     double floor;     /* added to powers before the logarithm: 1e-7 */
     bool no_log;      /* powers without logarithm */
 } kn_spectrogram_params;
+#define KN_SPECTROGRAM_DEFAULTS                                                                              \
+    KN_DEFAULTS(kn_spectrogram_params, KN_FIELD(rate, 16000), KN_FIELD(floor, 1e-7))
 KN_API void kn_spectrogram_params_init(kn_spectrogram_params *params);
 /* x is (N,...,samples), sounds; the result is (N,...,T,B): for each of T = (samples - window) / hop + 1
  * windows, `hop` samples apart, the logarithm of the power in each of B bands, or in window/2 + 1 frequencies
@@ -158,17 +178,19 @@ typedef struct kn_embedding_params {
     const char *name;
     const kn_initializer *weight; /* NULL: normal, with a standard deviation of 1 */
 } kn_embedding_params;
-/* numbers are int32 (...) indices, such as tokens; the weight is a table (rows, columns), the result (...,
- * columns). An index outside the table gives NaN; in an input that the host feeds, the session refuses it
- * (KN_ERROR_ARGUMENT), as it refuses invalid indices of kn_gather and kn_gather_elements, and labels of
+#define KN_EMBEDDING_DEFAULTS KN_DEFAULTS_ZERO(kn_embedding_params)
+KN_API void kn_embedding_params_init(kn_embedding_params *params);
+/* indices is int32 (...), such as tokens; the weight is a table (rows, columns), the result (..., columns).
+ * An index outside the table gives NaN; sessions refuse it in an input that the host feeds
+ * (KN_ERROR_ARGUMENT), like invalid indices of kn_gather and kn_gather_elements and labels of
  * kn_cross_entropy that are no class. */
 KN_API kn_value *kn_embedding(kn_value *indices, int64_t rows, int64_t columns,
                               const kn_embedding_params *params);
 
 /* In training, sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate). */
 KN_API kn_value *kn_dropout(kn_value *x, double rate);
-/* A random number for each element of x, from 0 up to but excluding 1: others in each step of training, by
- * the seed and the node's name, as dropout's are. The elements of x do not matter. No gradient. */
+/* Random numbers from 0 up to but excluding 1, with the shape of x; redrawn in each training step by the seed
+ * and the node's name, like dropout's. The elements of x do not matter. No gradient. */
 KN_API kn_value *kn_uniform_like(kn_value *x);
 
 /* ---- products and convolutions with given weights -------------------------------------------- */
@@ -184,8 +206,8 @@ KN_API kn_value *kn_matmul_integer(kn_value *a, kn_value *b, kn_value *a_zero, k
  * (code - zero) * scale. codes are int8 or a type of 8 or 4 bits, (N,K), or uint8 (N,bytes) with codes of
  * `bits` 8, 4 or 2, of which a byte has several, beginning with its lowest bits. `block` codes of a row share
  * an element of scale and zero, float32 (N,blocks), and a row has whole blocks; 0: all codes of a row share
- * one. zero may be NULL: 0, or of uint8 half of what a code can be. With up to 8 rows of a in all the weights
- * become numbers where they are multiplied, with more of them before. */
+ * one. zero may be NULL: 0, or for uint8 half of the codes' range. Weights are dequantized inside the product
+ * for up to 8 rows of a, and before it for more. */
 KN_API kn_value *kn_matmul_quantized(kn_value *a, kn_value *codes, kn_value *scale, kn_value *zero, int bits,
                                      int64_t block);
 /* Einstein summation, as "bij,bjk->bik": a letter for each axis of each value. Letters that are not in the
@@ -213,7 +235,8 @@ typedef struct kn_attention_params {
     int64_t heads; /* 0 means 1 */
     bool causal;   /* query i attends to keys up to i */
     double scale;  /* 0: 1 / sqrt(D) */
-    /* number of heads of k and v, each used by heads / key_heads heads of q; 0: equal to heads */
+    /* grouped-query attention: number of heads of k and v, each used by heads / key_heads heads of q; 0: as
+     * heads */
     int64_t key_heads;
     /* the queries are at the positions of the last keys: if causal, query i attends to keys up to i + max(0,
      * S - T), with lengths[b] in place of S if there are lengths */
@@ -226,6 +249,8 @@ typedef struct kn_attention_params {
     /* fraction of the weights dropped in training; the others are scaled by 1 / (1 - dropout) */
     double dropout;
 } kn_attention_params;
+#define KN_ATTENTION_DEFAULTS KN_DEFAULTS_ZERO(kn_attention_params)
+KN_API void kn_attention_params_init(kn_attention_params *params);
 /* softmax(scale q kᵀ) v per head: q is (B,T,heads*D), k and v are (B,S,key_heads*D), the result is
  * (B,T,heads*D). Scores are never stored. A query without visible keys gives 0. (B,heads,T,D) reshaped to
  * (B*heads,T,D) is attention with one head. */
@@ -241,6 +266,8 @@ typedef struct kn_rotary_params {
     /* pairs are adjacent elements; otherwise element i of a head pairs with element i + D / 2 */
     bool interleaved;
 } kn_rotary_params;
+#define KN_ROTARY_DEFAULTS KN_DEFAULTS_ZERO(kn_rotary_params)
+KN_API void kn_rotary_params_init(kn_rotary_params *params);
 /* Rotary embedding of q or k, (B,T,heads*D): rotates pair i of a head's D elements by position / base^(2 i /
  * D). The position of row t is t, or start[b] + t, where start is int32 (B) or (1), or NULL. */
 KN_API kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params *params);
@@ -249,11 +276,11 @@ KN_API kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params 
  * that x is, the state is updated in place. kn_take_rows: `count` rows of x from start on; 0 outside x. */
 KN_API kn_value *kn_put_rows(kn_value *x, kn_value *rows, kn_value *start);
 KN_API kn_value *kn_take_rows(kn_value *x, kn_value *start, int64_t count);
-/* The key-value cache of a generating model: a state (B,most,C) of this name, initially zero, into which each
- * run, also in inference, writes rows (B,T,C) from start on, int32 (1) or (B). B and C are numbers, T may be
- * a symbol. The result is the updated state; attention reads as much of it as its lengths say, start + T. So
- * one plan serves all tokens that are generated one by one, and a second serves the prompt. */
-KN_API kn_value *kn_cache(kn_value *rows, kn_value *start, int64_t most, const char *name);
+/* The key-value cache of a language model: a state (B,length,C) of this name, initially zero, into which each
+ * run, also in inference, writes rows (B,T,C) from `start` on, int32 (1) or (B). B and C are numbers, T may
+ * be a symbol. The result is the updated state; attention reads as much of it as its lengths say, start + T.
+ * One plan serves all tokens that are generated one by one, and a second one the prompt. */
+KN_API kn_value *kn_kv_cache(kn_value *rows, kn_value *start, int64_t length, const char *name);
 
 typedef struct kn_pool_params {
     size_t size;
@@ -265,6 +292,8 @@ typedef struct kn_pool_params {
     bool all_padding;    /* as kn_conv_params */
     int64_t dilation[2]; /* maximum: distance between the window's elements; as stride of kn_conv_params */
 } kn_pool_params;
+#define KN_POOL_DEFAULTS KN_DEFAULTS_ZERO(kn_pool_params)
+KN_API void kn_pool_params_init(kn_pool_params *params);
 /* x is (N,C,H,W); or (N,C,L), as for kn_conv. */
 KN_API kn_value *kn_max_pool(kn_value *x, int64_t window, const kn_pool_params *params);
 KN_API kn_value *kn_average_pool(kn_value *x, int64_t window, const kn_pool_params *params);
@@ -453,16 +482,16 @@ typedef enum kn_resize_mode {
 /* How positions in the result map to positions in x: aligned at the centres of the corner pixels or at their
  * outer edges. */
 typedef enum kn_resize_coordinates {
-    KN_RESIZE_HALF_PIXEL = 0,
-    KN_RESIZE_ALIGN_CORNERS = 1,
-    KN_RESIZE_ASYMMETRIC = 2,
-    KN_RESIZE_PYTORCH_HALF_PIXEL = 3, /* a result of size 1 reads the first element */
+    KN_RESIZE_COORDINATES_HALF_PIXEL = 0,
+    KN_RESIZE_COORDINATES_ALIGN_CORNERS = 1,
+    KN_RESIZE_COORDINATES_ASYMMETRIC = 2,
+    KN_RESIZE_COORDINATES_PYTORCH_HALF_PIXEL = 3, /* a result of size 1 reads the first element */
 } kn_resize_coordinates;
 typedef enum kn_resize_rounding {
-    KN_RESIZE_ROUND_PREFER_FLOOR = 0,
-    KN_RESIZE_ROUND_PREFER_CEIL = 1,
-    KN_RESIZE_FLOOR = 2,
-    KN_RESIZE_CEIL = 3,
+    KN_RESIZE_ROUNDING_PREFER_FLOOR = 0,
+    KN_RESIZE_ROUNDING_PREFER_CEIL = 1,
+    KN_RESIZE_ROUNDING_FLOOR = 2,
+    KN_RESIZE_ROUNDING_CEIL = 3,
 } kn_resize_rounding;
 typedef struct kn_resize_params {
     size_t size;
@@ -472,6 +501,7 @@ typedef struct kn_resize_params {
     double cubic;                /* coefficient of the cubic: -0.75 */
     double scale[2];             /* the scales of height and width; 0: the quotients of the sizes */
 } kn_resize_params;
+#define KN_RESIZE_DEFAULTS KN_DEFAULTS(kn_resize_params, KN_FIELD(cubic, -0.75))
 KN_API void kn_resize_params_init(kn_resize_params *params);
 /* x is (...,H,W), the result (...,height,width). A dimension that does not change is not resampled. */
 KN_API kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_resize_params *params);
@@ -522,8 +552,8 @@ typedef struct kn_cross_entropy_params {
     size_t size;
     double label_smoothing;
     kn_value *class_weights; /* (classes): weight of each target class; NULL: all equal */
-    bool ignores;            /* targets of class `ignored` do not count */
-    int64_t ignored;
+    bool has_ignore_index;   /* targets of class ignore_index do not count */
+    int64_t ignore_index;
     bool sum; /* sum instead of the mean; the mean divides by the total weight of the targets */
     /* For samples that are mixtures of two: a second target of class indices, shaped as the first, and the
      * fraction of the first, float from 0 to 1 of the same shape. The loss is share times the loss against
@@ -531,6 +561,8 @@ typedef struct kn_cross_entropy_params {
      * class weights combined in the same way. NULL: one target. */
     kn_value *other, *share;
 } kn_cross_entropy_params;
+#define KN_CROSS_ENTROPY_DEFAULTS KN_DEFAULTS_ZERO(kn_cross_entropy_params)
+KN_API void kn_cross_entropy_params_init(kn_cross_entropy_params *params);
 /* logits are (...,classes); target is int32 (...) of class indices, or a distribution of the logits'
  * shape. */
 KN_API kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_entropy_params *params);
@@ -569,6 +601,8 @@ typedef struct kn_ctc_params {
     bool sum;      /* sum over the samples; otherwise the mean of each loss divided by its number of labels */
     bool zero_infinite; /* samples with more labels than fit in their time steps do not count */
 } kn_ctc_params;
+#define KN_CTC_DEFAULTS KN_DEFAULTS_ZERO(kn_ctc_params)
+KN_API void kn_ctc_params_init(kn_ctc_params *params);
 /* Connectionist temporal classification: logits are (N,times,classes), labels int32 (N,labels); times_of and
  * labels_of, int32 (N), are the numbers of valid times and labels of each sample; NULL: all. */
 KN_API kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_value *labels_of,
@@ -576,10 +610,10 @@ KN_API kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, 
 /* The fraction of rows whose largest logit is the target's: logits (...,classes), target int32 (...). No
  * gradient. All targets count: one that is no class is wrong. */
 KN_API kn_value *kn_accuracy(kn_value *logits, kn_value *target);
-/* The same over the rows whose target is not `ignored`, as kn_cross_entropy with `ignores`: the number of
- * those that are right divided by their number, NaN if there are none. A trainer in shards or parts divides
- * by the number of the whole batch, kn_evaluate by that of the dataset. */
-KN_API kn_value *kn_accuracy_ignoring(kn_value *logits, kn_value *target, int64_t ignored);
+/* The same over the rows whose target is not ignore_index, as kn_cross_entropy with has_ignore_index; NaN if
+ * there are none. A trainer in shards or parts divides by the number of such rows in the batch, kn_evaluate
+ * by their number in the dataset. */
+KN_API kn_value *kn_accuracy_ignoring(kn_value *logits, kn_value *target, int64_t ignore_index);
 
 #ifdef __cplusplus
 }

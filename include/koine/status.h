@@ -1,4 +1,8 @@
-/* Status codes. One list gives the code, name and message of each. */
+/* Status codes. One list gives the code, name and message of each.
+ *
+ *     kn_status status = kn_context_status(context);
+ *     if (status != KN_OK)
+ *         fprintf(stderr, "%s: %s\n", kn_status_name(status), kn_status_message(status)); */
 #ifndef KOINE_STATUS_H
 #define KOINE_STATUS_H
 

@@ -1,4 +1,9 @@
-/* Element types and shapes, shared by all other headers. */
+/* Element types and shapes, shared by all other headers.
+ *
+ *     kn_tensor_info info = {KN_FLOAT32, 2, {32, 784}};
+ *     uint64_t bytes = 0;
+ *     if (kn_tensor_bytes(&info, &bytes))
+ *         printf("%s: %llu bytes\n", kn_dtype_name(info.dtype), (unsigned long long)bytes); */
 #ifndef KOINE_TENSOR_H
 #define KOINE_TENSOR_H
 
@@ -12,9 +17,8 @@
 extern "C" {
 #endif
 
-/* X(name, number, text, bytes). Numbers never change once released. Floating-point numbers of 8 and 4 bits, a
- * byte each, are types for storage: they are fed and fetched, moved, and converted by kn_cast, and no other
- * operator computes with them. */
+/* X(name, number, text, bytes). Numbers never change once released. Floating-point types of 8 and 4 bits, a
+ * byte per element, are only for storage: kn_cast converts them, and no other operator computes with them. */
 #define KN_DTYPE_LIST(X)                                                                                     \
     X(KN_FLOAT32, 0, "float32", 4)                                                                           \
     X(KN_FLOAT64, 1, "float64", 8)                                                                           \
@@ -51,8 +55,8 @@ KN_API size_t kn_dtype_bytes(kn_dtype dtype);
 /* Parses a name; returns false and leaves *dtype unchanged when there is no such type. */
 KN_API bool kn_dtype_parse(const char *name, kn_dtype *dtype);
 
-/* How numbers are stored and multiplied while a graph is computed. KN_PRECISION_TF32 stores float32 and
- * rounds what matrix units multiply to 10 bits of mantissa. X(name, number, text). */
+/* The type in which values are stored and multiplied while a graph is computed. KN_PRECISION_TF32 stores
+ * float32, and matrix units round factors to 10 bits of mantissa. X(name, number, text). */
 #define KN_PRECISION_LIST(X)                                                                                 \
     X(KN_PRECISION_FLOAT32, 0, "float32")                                                                    \
     X(KN_PRECISION_FLOAT16, 1, "float16")                                                                    \
@@ -84,9 +88,9 @@ typedef struct kn_feed {
     const char *name;
     const void *data;
     size_t bytes;
-    /* 0, which an initializer may leave out: the data has the input's element type. Otherwise it is uint8, a
-     * byte for each element of a float32 input: a quarter to upload. The device multiplies the bytes by
-     * (float)scale, so the input has the same bits as if the host had done so. */
+    /* 0: the data has the input's element type. Otherwise the data is uint8, for a float32 input, and the
+     * device multiplies it by (float)scale: a quarter of the upload, with the same bits as if the host had
+     * multiplied. */
     double scale;
 } kn_feed;
 typedef struct kn_fetch {

@@ -95,7 +95,8 @@ void kn_log_write(const kn_host *host, kn_log_level level, const char *format, .
 /* False for NULL and for a struct whose size is less than that of the field `size` itself. */
 bool kn_has_size(const void *given);
 /* Replaces the defaults in *own, a struct of `type`, by the fields that `given` has, and sets own's size.
- * given NULL: keeps the defaults. Fails and keeps the defaults if `given` has no size. */
+ * given NULL: keeps the defaults. Fails and keeps the defaults if `given` has no size, or if a program that
+ * was built for a newer library sets a field that this one does not have. */
 #define KN_PARAMS_TAKE(type, own, given, error)                                                              \
     kn_params_take(#type, 1 ? (own) : (type *)0, 1 ? (given) : (const type *)0, sizeof(type), error)
 kn_status kn_params_take(const char *type, void *own, const void *given, size_t size, kn_error *error);
@@ -104,6 +105,11 @@ kn_status kn_params_take(const char *type, void *own, const void *given, size_t 
 #define KN_RESULT_GIVE(type, result, own)                                                                    \
     kn_result_give(1 ? (result) : (type *)0, 1 ? (own) : (const type *)0, sizeof(type))
 kn_status kn_result_give(void *result, const void *own, size_t size);
+/* Defines the function that sets a struct to the defaults of its macro. */
+#define KN_DEFINE_INIT(type, defaults)                                                                       \
+    void type##_init(type *params) {                                                                         \
+        if (params) *params = (type)defaults;                                                                \
+    }
 
 /* ---- arena (arena.c): many small allocations freed together --------------------- */
 

@@ -77,7 +77,7 @@ static kn_status read_word(const char *text, size_t length, kn_augmentation *int
     return KN_OK;
 }
 
-kn_status kn_augmentation_read(const char *text, kn_augmentation *augmentation, char *message, size_t bytes) {
+kn_status kn_augmentation_read(const char *text, kn_augmentation *augmentation, char *message, size_t size) {
     kn_error error = {0};
     kn_augmentation own = KN_AUGMENTATION_DEFAULTS;
     if (!text || !augmentation) {
@@ -90,6 +90,6 @@ kn_status kn_augmentation_read(const char *text, kn_augmentation *augmentation, 
         }
         if (error.status == KN_OK) KN_RESULT_GIVE(kn_augmentation, augmentation, &own);
     }
-    if (message && bytes) snprintf(message, bytes, "%s", error.text);
+    if (message && size) snprintf(message, size, "%s", error.text);
     return error.status;
 }

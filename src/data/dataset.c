@@ -90,7 +90,7 @@ const char *kn_dataset_sample_name(const kn_dataset *dataset, uint64_t index) {
     return dataset->store->sample_names[kn_dataset_row(dataset, index)];
 }
 
-double kn_dataset_explainable(const kn_dataset *dataset) {
+double kn_dataset_max_r2(const kn_dataset *dataset) {
     return usable(dataset) && dataset->store->explainable > 0 ? dataset->store->explainable : NAN;
 }
 
@@ -98,7 +98,7 @@ const char *kn_dataset_vocabulary(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->vocabulary : NULL;
 }
 
-uint64_t kn_dataset_rate(const kn_dataset *dataset) {
+uint64_t kn_dataset_sample_rate(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->rate : 0;
 }
 
@@ -117,11 +117,11 @@ bool kn_dataset_target(const kn_dataset *dataset, kn_table_target *target) {
     return KN_RESULT_GIVE(kn_table_target, target, &found) == KN_OK;
 }
 
-uint64_t kn_dataset_left_out(const kn_dataset *dataset) {
+uint64_t kn_dataset_skipped(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->left_out : 0;
 }
 
-const char *kn_dataset_left_out_text(const kn_dataset *dataset) {
+const char *kn_dataset_skipped_text(const kn_dataset *dataset) {
     return usable(dataset) && dataset->store->left_out_text ? dataset->store->left_out_text : "";
 }
 
@@ -129,12 +129,15 @@ size_t kn_dataset_field_count(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->field_count : 0;
 }
 
-bool kn_dataset_field(const kn_dataset *dataset, size_t index, kn_field *field) {
-    if (!field || index >= kn_dataset_field_count(dataset)) return false;
+bool kn_dataset_field_at(const kn_dataset *dataset, size_t index, kn_dataset_field *field) {
+    if (index >= kn_dataset_field_count(dataset)) return false;
     const kn_sample_field *from = &dataset->store->fields[index];
-    *field = (kn_field){
-        .name = from->name, .info = from->read, .bytes = from->read_bytes, .scale = kn_field_scale(from)};
-    return true;
+    const kn_dataset_field found = {.size = sizeof found,
+                                    .name = from->name,
+                                    .info = from->read,
+                                    .bytes = from->read_bytes,
+                                    .scale = kn_field_scale(from)};
+    return KN_RESULT_GIVE(kn_dataset_field, field, &found) == KN_OK;
 }
 
 bool kn_dataset_find_field(const kn_dataset *dataset, const char *name, size_t *index) {
@@ -180,7 +183,7 @@ static kn_status read_field(const kn_dataset *dataset, const uint64_t *indices, 
 }
 
 kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count, size_t field,
-                          void *destination, size_t bytes, char *message, size_t room) {
+                          void *destination, size_t bytes, char *message, size_t size) {
     kn_error error = {.status = KN_OK};
     kn_status status = kn_dataset_status(dataset);
     const char *reason = kn_dataset_error(dataset);
@@ -188,7 +191,7 @@ kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, ui
         status = read_field(dataset, indices, count, field, destination, bytes, &error);
         reason = error.text;
     }
-    if (message && room) snprintf(message, room, "%s", status == KN_OK ? "" : reason);
+    if (message && size) snprintf(message, size, "%s", status == KN_OK ? "" : reason);
     return status;
 }
 
@@ -213,9 +216,7 @@ kn_dataset *kn_dataset_test(const kn_dataset *dataset) {
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-void kn_dataset_params_init(kn_dataset_params *params) {
-    if (params) *params = (kn_dataset_params)KN_DATASET_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_dataset_params, KN_DATASET_DEFAULTS)
 
 /* A dataset without samples, with defaults replaced by the caller's parameters; NULL when out of memory. */
 static kn_dataset *new_with(const kn_dataset_params *params, kn_source_options *options) {
@@ -224,7 +225,7 @@ static kn_dataset *new_with(const kn_dataset_params *params, kn_source_options *
     KN_PARAMS_TAKE(kn_dataset_params, options, params, &error);
     kn_host host = kn_host_with(&options->allocator);
     if (options->log.write) host.log = options->log;
-    if (options->most_samples == 0) options->most_samples = UINT64_MAX;
+    if (options->max_samples == 0) options->max_samples = UINT64_MAX;
     kn_dataset *dataset = kn_dataset_new(&host);
     if (dataset) dataset->error = error;
     return dataset;
@@ -242,7 +243,7 @@ static void alias_target(kn_sample_store *store) {
     store->explainable = 0;
 }
 
-kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
+kn_dataset *kn_dataset_open(const char *spec, const kn_dataset_params *params) {
     kn_source_options options;
     kn_dataset *dataset = new_with(params, &options);
     if (!dataset || dataset->error.status != KN_OK) return dataset;
@@ -254,7 +255,7 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
         kn_sample_store *const parts[] = {dataset->store, dataset->test};
         dataset->count = dataset->store->count;
         for (size_t i = 0; i < KN_COUNT_OF(parts); i++) {
-            if (options.same) alias_target(parts[i]);
+            if (options.target_is_input) alias_target(parts[i]);
             if (options.classes && dataset->error.status == KN_OK)
                 kn_sample_store_match_classes(parts[i], spec, options.classes, &dataset->error);
         }
@@ -266,7 +267,7 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
 static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array, int classes, uint64_t given,
                            kn_error *error) {
     if (!array->name)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: an array has no name");
+        return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_create_from_arrays: an array has no name");
     kn_sample_field *field;
     kn_status status =
         kn_sample_store_add(store, array->name, &array->info, array->as, array->scale, &field, error);
@@ -288,8 +289,8 @@ static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array
     return KN_OK;
 }
 
-kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t samples,
-                                   const kn_dataset_array *arrays, size_t count, int classes) {
+kn_dataset *kn_dataset_create_from_arrays(uint64_t samples, const kn_dataset_array *arrays, size_t count,
+                                          int classes, const kn_dataset_params *params) {
     kn_source_options options;
     kn_dataset *dataset = new_with(params, &options);
     if (!dataset || dataset->error.status != KN_OK) return dataset;
@@ -300,12 +301,12 @@ kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t sam
         return dataset;
     }
     if (!arrays && count > 0) {
-        kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: arrays is NULL");
+        kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_create_from_arrays: arrays is NULL");
         return dataset;
     }
     kn_sample_store *store = kn_sample_store_create(&dataset->host, error);
     if (!store) return dataset;
-    store->count = samples < options.most_samples ? samples : options.most_samples;
+    store->count = samples < options.max_samples ? samples : options.max_samples;
     kn_status status = KN_OK;
     for (size_t i = 0; i < count && status == KN_OK; i++)
         status = add_array(store, &arrays[i], classes, samples, error);

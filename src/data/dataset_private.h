@@ -123,7 +123,7 @@ kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint6
  * first such sample of the store. */
 void kn_dataset_watch(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
                       const float *numbers);
-/* The scale in kn_field. */
+/* The scale in kn_dataset_field. */
 double kn_field_scale(const kn_sample_field *field);
 /* The size of one sample as kn_dataset_gather reads it. */
 size_t kn_field_bytes(const kn_sample_field *field, bool as_bytes);
@@ -145,7 +145,7 @@ void kn_balance_close(const kn_host *host, kn_balance *balance);
 
 /* ---- sources (source_*.c): set dataset->store and possibly dataset->test ---- */
 
-/* The caller's parameters, with most_samples UINT64_MAX for all; `same` and `classes` are applied by
+/* The caller's parameters, with max_samples UINT64_MAX for all; `same` and `classes` are applied by
  * dataset.c. */
 typedef kn_dataset_params kn_source_options;
 

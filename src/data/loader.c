@@ -195,9 +195,7 @@ static void work(void *argument) {
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-void kn_loader_params_init(kn_loader_params *params) {
-    if (params) *params = (kn_loader_params)KN_LOADER_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_loader_params, KN_LOADER_DEFAULTS)
 
 /* The unmixed samples need as much memory again as a batch. */
 static bool take_mixture(kn_loader *loader, kn_mixture *made) {
@@ -384,7 +382,7 @@ uint64_t kn_loader_batches(const kn_loader *loader) {
     return kn_loader_status(loader) == KN_OK ? loader->batches : 0;
 }
 
-double kn_loader_waited(const kn_loader *loader) {
+double kn_loader_wait_seconds(const kn_loader *loader) {
     return loader ? loader->waited : 0;
 }
 

@@ -54,7 +54,7 @@ kn_status kn_npy_file_copy(const kn_npy_file *file, kn_dtype dtype, void *data, 
 }
 
 kn_status kn_npy_file_save(const char *path, const kn_tensor_info *info, const void *data, char *message,
-                           size_t room) {
+                           size_t size) {
     kn_host host = kn_host_defaults();
     kn_error error = {.status = KN_OK};
     kn_array array = {.type = KN_FLOAT32};
@@ -71,6 +71,6 @@ kn_status kn_npy_file_save(const char *path, const kn_tensor_info *info, const v
         status = kn_fail(&error, KN_ERROR_ARGUMENT, "%s: the data to write is NULL", path);
     else
         status = kn_npy_write(&host, path, &array, &error);
-    if (message && room > 0) snprintf(message, room, "%s", error.text);
+    if (message && size > 0) snprintf(message, size, "%s", error.text);
     return status;
 }

@@ -71,21 +71,21 @@ static const char *describe(const kn_onnx_value_info *info, const char **type) {
     return info->name;
 }
 
-int kn_onnx_file_input_count(const kn_onnx_file *file) {
-    return file ? file->input_count : 0;
+size_t kn_onnx_file_input_count(const kn_onnx_file *file) {
+    return file ? (size_t)file->input_count : 0;
 }
 
-const char *kn_onnx_file_input(const kn_onnx_file *file, int position, const char **type) {
-    if (position < 0 || position >= kn_onnx_file_input_count(file)) return NULL;
+const char *kn_onnx_file_input_at(const kn_onnx_file *file, size_t position, const char **type) {
+    if (position >= kn_onnx_file_input_count(file)) return NULL;
     return describe(file->inputs[position], type);
 }
 
-int kn_onnx_file_output_count(const kn_onnx_file *file) {
-    return file ? (int)file->model.graph.output_count : 0;
+size_t kn_onnx_file_output_count(const kn_onnx_file *file) {
+    return file ? file->model.graph.output_count : 0;
 }
 
-const char *kn_onnx_file_output(const kn_onnx_file *file, int position, const char **type) {
-    if (position < 0 || position >= kn_onnx_file_output_count(file)) return NULL;
+const char *kn_onnx_file_output_at(const kn_onnx_file *file, size_t position, const char **type) {
+    if (position >= kn_onnx_file_output_count(file)) return NULL;
     return describe(&file->model.graph.outputs[position], type);
 }
 
@@ -146,7 +146,7 @@ kn_status kn_onnx_tensor_file_copy(const kn_onnx_tensor_file *file, kn_dtype dty
 }
 
 kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_tensor_info *info,
-                                   const void *data, char *message, size_t room) {
+                                   const void *data, char *message, size_t size) {
     kn_host host = kn_host_defaults();
     kn_error error = {.status = KN_OK};
     kn_status status;
@@ -174,6 +174,6 @@ kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_
                                   : kn_onnx_value_write(&host, path, &value, &error);
         kn_release(&host, packed);
     }
-    if (message && room > 0) snprintf(message, room, "%s", error.text);
+    if (message && size > 0) snprintf(message, size, "%s", error.text);
     return status;
 }

@@ -35,7 +35,7 @@ kn_status kn_picture_read(const kn_host *host, const kn_source_options *options,
 
 bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *options,
                        kn_tensor_info *sample) {
-    const kn_tensor_info *wanted = options->wanted;
+    const kn_tensor_info *wanted = options->expected;
     bool known = wanted && wanted->rank == 3 && (wanted->shape[0] == 1 || wanted->shape[0] == 3);
     int channels = asked->grey ? 1 : asked->colour || !known ? 3 : (int)wanted->shape[0];
     *sample = (kn_tensor_info){KN_UINT8, 3, {channels, (int64_t)asked->size[1], (int64_t)asked->size[0]}};
@@ -72,8 +72,8 @@ static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sampl
 
 static void note(kn_picture_changes *changes, const kn_image *image, const int64_t *shape) {
     atomic_fetch_add(&changes->read, 1);
-    if (image->stored == 3 && image->channels == 1) atomic_fetch_add(&changes->greyed, 1);
-    if (image->stored == 1 && image->channels == 3) atomic_fetch_add(&changes->coloured, 1);
+    if (image->file_channels == 3 && image->channels == 1) atomic_fetch_add(&changes->greyed, 1);
+    if (image->file_channels == 1 && image->channels == 3) atomic_fetch_add(&changes->coloured, 1);
     if (image->height != shape[1] || image->width != shape[2]) atomic_fetch_add(&changes->resized, 1);
 }
 

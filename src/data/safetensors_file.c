@@ -41,9 +41,8 @@ const char *kn_safetensors_file_error(const kn_safetensors_file *file) {
     return file ? file->error.text : "out of host memory";
 }
 
-int kn_safetensors_file_count(const kn_safetensors_file *file) {
-    if (kn_safetensors_file_status(file) != KN_OK) return 0;
-    return file->file.count < INT_MAX ? (int)file->file.count : INT_MAX;
+size_t kn_safetensors_file_count(const kn_safetensors_file *file) {
+    return kn_safetensors_file_status(file) == KN_OK ? file->file.count : 0;
 }
 
 static void describe(const kn_array *array, kn_tensor_info *info) {
@@ -52,8 +51,8 @@ static void describe(const kn_array *array, kn_tensor_info *info) {
     memcpy(info->shape, array->shape, sizeof info->shape);
 }
 
-const char *kn_safetensors_file_entry(const kn_safetensors_file *file, int position, kn_tensor_info *info) {
-    if (position < 0 || position >= kn_safetensors_file_count(file)) return NULL;
+const char *kn_safetensors_file_at(const kn_safetensors_file *file, size_t position, kn_tensor_info *info) {
+    if (position >= kn_safetensors_file_count(file)) return NULL;
     describe(&file->file.tensors[position].array, info);
     return file->file.tensors[position].name;
 }
@@ -103,7 +102,7 @@ static kn_status save(const kn_host *host, const char *path, const kn_named_tens
 }
 
 kn_status kn_safetensors_file_save(const char *path, const kn_named_tensor *tensors, size_t count,
-                                   char *message, size_t room) {
+                                   char *message, size_t size) {
     kn_host host = kn_host_defaults();
     kn_error error = {.status = KN_OK};
     kn_safetensor *list = NULL;
@@ -116,6 +115,6 @@ kn_status kn_safetensors_file_save(const char *path, const kn_named_tensor *tens
     else
         status = save(&host, path, tensors, count, list, &error);
     kn_release(&host, list);
-    if (message && room > 0) snprintf(message, room, "%s", error.text);
+    if (message && size > 0) snprintf(message, size, "%s", error.text);
     return status;
 }

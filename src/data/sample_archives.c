@@ -259,7 +259,7 @@ static kn_status check_kept(const char *path, const kn_sample_store *store, cons
                    "%s: %llu %s of %zu bytes exceed the cache of %llu bytes, and single files of an archive "
                    "cannot be read again: unpack the archive, or enlarge the cache",
                    path, (unsigned long long)store->count, job->kind->what, store->fields[0].stored_bytes,
-                   (unsigned long long)job->options->cache);
+                   (unsigned long long)job->options->cache_bytes);
 }
 
 static kn_status open_parts(kn_dataset *dataset, const char *path, const listing *found, kn_sample_job *job,
@@ -283,7 +283,7 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     if (count == 0 || count > KN_CLASSES_MAX)
         return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has %zu folders in train; expected one per class",
                        path, count);
-    uint64_t most = job->options->most_samples;
+    uint64_t most = job->options->max_samples;
     kn_status status =
         fill_part(host, path, found, parted ? TRAIN : PARTS, classes, count, most, &parts[0], error);
     if (status == KN_OK && judged)

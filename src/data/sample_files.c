@@ -25,7 +25,7 @@ kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, 
 
 /* The number of samples that are kept in memory. */
 static uint64_t count_kept(uint64_t count, size_t bytes, kn_sample_job *job) {
-    const uint64_t cache = job->options->cache, left = cache > job->used ? cache - job->used : 0;
+    const uint64_t cache = job->options->cache_bytes, left = cache > job->used ? cache - job->used : 0;
     const uint64_t kept = !cache || !bytes || left / bytes >= count ? count : left / bytes;
     job->used += kept * bytes;
     return kept;
@@ -37,7 +37,7 @@ kn_sample_store *kn_sample_files_store(const kn_host *host, const kn_sample_file
     if (!store) return NULL;
     const kn_tensor_info label = {KN_INT32, 0, {0}};
     kn_sample_field *x = NULL, *y = NULL;
-    store->count = from->count < job->options->most_samples ? from->count : job->options->most_samples;
+    store->count = from->count < job->options->max_samples ? from->count : job->options->max_samples;
     kn_status status = kn_sample_store_add(store, "x", &job->sample, KN_FLOAT32, job->kind->scale, &x, error);
     if (status == KN_OK && classes) status = kn_sample_store_add(store, "y", &label, KN_INT32, 1, &y, error);
     if (status == KN_OK) {

@@ -116,7 +116,7 @@ static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind
         kn_sample_store_leave(made);
         return status;
     }
-    made->count = all.count < options->most_samples ? all.count : options->most_samples;
+    made->count = all.count < options->max_samples ? all.count : options->max_samples;
     x->bytes = (const uint8_t *)made->blocks[0] + all.pixels_at;
     y->bytes = (const uint8_t *)made->blocks[0] + all.label_at;
     x->step_bytes = y->step_bytes = all.record_bytes;

@@ -96,7 +96,7 @@ static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
     if (job.rows > UINT32_MAX)
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows; at most 4294967295 are supported",
                        run->path, job.rows);
-    if (job.rows > run->options->most_samples) job.rows = (size_t)run->options->most_samples;
+    if (job.rows > run->options->max_samples) job.rows = (size_t)run->options->max_samples;
     kn_status status = fill_rows(run, store, &job, error);
     if (status != KN_OK) return status;
     if (store->count == 0)

@@ -80,7 +80,7 @@ kn_status kn_sample_store_add_pair(kn_sample_store *store, const char *x_path, c
     if (status == KN_OK && labels) status = kn_sample_store_check(store, error);
     if (status == KN_OK && store->count == 0)
         status = kn_fail(error, KN_ERROR_SHAPE, "%s has no samples", x_path);
-    if (status == KN_OK && store->count > options->most_samples) store->count = options->most_samples;
+    if (status == KN_OK && store->count > options->max_samples) store->count = options->max_samples;
     return status;
 }
 

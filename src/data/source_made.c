@@ -38,7 +38,7 @@ static kn_sample_store *make_store(const kn_host *host, const kn_made_kind *kind
     kn_sample_store *store = kn_sample_store_create(host, error);
     if (!store) return NULL;
     uint64_t all = test ? kind->test : kind->train;
-    store->count = all < options->most_samples ? all : options->most_samples;
+    store->count = all < options->max_samples ? all : options->max_samples;
     store->made = kind;
     store->made_test = test;
     store->classes = kind->classes;
@@ -55,7 +55,7 @@ static kn_sample_store *make_store(const kn_host *host, const kn_made_kind *kind
         if (!store->blocks[0] || !store->blocks[1] || !store->states)
             status = kn_fail_memory_for(error, "the samples", store->count, x->stored_bytes);
     }
-    if (status == KN_OK && fits_larger(&kind->x, options->wanted)) enlarge(kind, options->wanted, x, y);
+    if (status == KN_OK && fits_larger(&kind->x, options->expected)) enlarge(kind, options->expected, x, y);
     if (status != KN_OK) {
         kn_sample_store_leave(store);
         return NULL;

@@ -191,7 +191,7 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
     kn_sample_store *store = kn_sample_store_create(host, error);
     if (!store) return NULL;
     size_t bytes = all->wide ? sizeof(int32_t) : 1;
-    store->count = windows < options->most_samples ? windows : options->most_samples;
+    store->count = windows < options->max_samples ? windows : options->max_samples;
     store->classes = classes;
     store->blocks[0] = kn_allocate(host, (size_t)count, bytes);
     store->vocabulary = kn_copy_text(host, vocab);
@@ -331,8 +331,8 @@ static kn_status open_text(kn_dataset *dataset, const char *rest, const kn_sourc
     kn_status status = kn_spec_read(&dataset->host, "text", rest, &path, known, KN_COUNT_OF(known), error);
     if (status != KN_OK) return status;
     if (!how.length)
-        how.length = options->wanted && options->wanted->rank == 1 && options->wanted->shape[0] > 0
-                         ? (uint64_t)options->wanted->shape[0]
+        how.length = options->expected && options->expected->rank == 1 && options->expected->shape[0] > 0
+                         ? (uint64_t)options->expected->shape[0]
                          : LENGTH;
     if (!how.stride) how.stride = how.length;
     if (path && options->vocabulary && !options->vocabulary[0]) how.bytes = true;

@@ -85,7 +85,7 @@ const kn_sample_kind kn_sample_sounds = {.what = "sounds",
 
 /* The shape that the model expects, (length) or (1,length). */
 static void shape(const kn_source_options *options, kn_sound_options *asked, kn_tensor_info *sample) {
-    const kn_tensor_info *wanted = options->wanted;
+    const kn_tensor_info *wanted = options->expected;
     const bool flat = wanted && wanted->rank == 1;
     const bool known = flat || (wanted && wanted->rank == 2 && wanted->shape[0] == 1);
     if (asked->length == 0 && known) asked->length = (uint64_t)wanted->shape[wanted->rank - 1];
@@ -116,7 +116,7 @@ static kn_status open_wave(kn_dataset *dataset, const char *rest, const kn_sourc
     char *path;
     kn_status status = kn_spec_read(&dataset->host, "wav", rest, &path, known, KN_COUNT_OF(known), error);
     if (status == KN_OK) {
-        if (!asked->rate) asked->rate = options->rate;
+        if (!asked->rate) asked->rate = options->sample_rate;
         shape(options, asked, &job.sample);
         if (asked->rate > MAX_RATE || asked->length > MAX_LENGTH)
             kn_fail(error, KN_ERROR_ARGUMENT,

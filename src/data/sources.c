@@ -18,16 +18,16 @@ SOURCES(DECLARE)
 #define POINTER(source) &kn_data_source_##source,
 static const kn_source_row *const sources[] = {SOURCES(POINTER)};
 
-int kn_data_source_count(void) {
-    return (int)KN_COUNT_OF(sources);
+size_t kn_data_source_count(void) {
+    return KN_COUNT_OF(sources);
 }
 
-const char *kn_data_source_usage(int position) {
-    return position >= 0 && position < kn_data_source_count() ? sources[position]->usage : NULL;
+const char *kn_data_source_usage_at(size_t position) {
+    return position < kn_data_source_count() ? sources[position]->usage : NULL;
 }
 
-const char *kn_data_source_about(int position) {
-    return position >= 0 && position < kn_data_source_count() ? sources[position]->text : NULL;
+const char *kn_data_source_about_at(size_t position) {
+    return position < kn_data_source_count() ? sources[position]->text : NULL;
 }
 
 static kn_status fail_unknown(kn_error *error, const char *spec, size_t length) {

@@ -4,9 +4,7 @@
 
 #include "device/device_private.h"
 
-void kn_context_params_init(kn_context_params *params) {
-    if (params) *params = (kn_context_params)KN_CONTEXT_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_context_params, KN_CONTEXT_DEFAULTS)
 
 bool kn_default_cache_folder(const char *xdg_cache_home, const char *home, char *folder, size_t bytes) {
     if (bytes == 0) return false;

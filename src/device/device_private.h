@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include <koine/debug.h>
 #include <koine/opencl.h>
 
 #include "base/base.h"
@@ -182,7 +183,7 @@ struct kn_context {
     struct kn_joined {
         char *name;
         kn_context *context;
-    } joined[KN_CONTEXT_DEVICES - 1];
+    } joined[KN_CONTEXT_MAX_DEVICES - 1];
     int joined_count;
     bool belongs; /* owned by the context that it was joined to */
 };

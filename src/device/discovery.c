@@ -207,6 +207,7 @@ void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_
                        cl_device_id device) {
     kn_device_info *info = &found->info;
     char profile[32];
+    info->size = sizeof *info;
     found->platform = platform;
     found->device = device;
     platform_text(platform, CL_PLATFORM_NAME, info->platform, sizeof info->platform);
@@ -252,6 +253,7 @@ kn_found_device *kn_device_list_add(kn_device_list *list) {
     list->entries = entries;
     kn_found_device *found = &list->entries[list->count++];
     memset(found, 0, sizeof *found);
+    found->info.size = sizeof found->info;
     found->info.index = found->info.platform_index = found->info.device_index = -1;
     return found;
 }
@@ -352,11 +354,11 @@ void kn_device_list_destroy(kn_device_list **list) {
     *list = NULL;
 }
 
-int kn_device_list_count(const kn_device_list *list) {
-    return list ? list->count : 0;
+size_t kn_device_list_count(const kn_device_list *list) {
+    return list ? (size_t)list->count : 0;
 }
 
-const kn_device_info *kn_device_list_entry(const kn_device_list *list, int position) {
-    if (!list || position < 0 || position >= list->count) return NULL;
+const kn_device_info *kn_device_list_at(const kn_device_list *list, size_t position) {
+    if (!list || position >= (size_t)list->count) return NULL;
     return &list->entries[position].info;
 }

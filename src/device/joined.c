@@ -12,9 +12,10 @@ kn_status kn_context_join(kn_context *context, const char *name, kn_context **ot
     if (context->belongs || (*other)->belongs) return KN_ERROR_ARGUMENT;
     if (context->described || (*other)->described) return KN_ERROR_UNSUPPORTED;
     for (int i = 0; i <= context->joined_count; i++)
-        if (!strcmp(kn_context_device_name(context, i), name) || kn_context_device_at(context, i) == *other)
+        if (!strcmp(kn_context_device_name_at(context, i), name) ||
+            kn_context_device_at(context, i) == *other)
             return KN_ERROR_ARGUMENT;
-    if (context->joined_count == KN_CONTEXT_DEVICES - 1) return KN_ERROR_UNSUPPORTED;
+    if (context->joined_count == KN_CONTEXT_MAX_DEVICES - 1) return KN_ERROR_UNSUPPORTED;
     char *copy = kn_copy_text(&context->host, name);
     if (!copy) return KN_ERROR_MEMORY;
     context->joined[context->joined_count++] = (struct kn_joined){copy, *other};
@@ -23,16 +24,16 @@ kn_status kn_context_join(kn_context *context, const char *name, kn_context **ot
     return KN_OK;
 }
 
-int kn_context_device_count(const kn_context *context) {
-    return context ? 1 + context->joined_count : 0;
+size_t kn_context_device_count(const kn_context *context) {
+    return context ? 1 + (size_t)context->joined_count : 0;
 }
 
-kn_context *kn_context_device_at(kn_context *context, int position) {
-    if (!context || position < 0 || position > context->joined_count) return NULL;
+kn_context *kn_context_device_at(kn_context *context, size_t position) {
+    if (!context || position > (size_t)context->joined_count) return NULL;
     return position ? context->joined[position - 1].context : context;
 }
 
-const char *kn_context_device_name(const kn_context *context, int position) {
-    if (!context || position < 0 || position > context->joined_count) return NULL;
+const char *kn_context_device_name_at(const kn_context *context, size_t position) {
+    if (!context || position > (size_t)context->joined_count) return NULL;
     return position ? context->joined[position - 1].name : KN_DEVICE_MAIN;
 }

@@ -111,7 +111,7 @@ static double remembered(kn_context *context, const char *name, size_t lanes, ch
     return kn_verdict_get(context, key, &value) ? value : 0;
 }
 
-kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *limits) {
+kn_status kn_context_measure_limits(kn_context *context, bool remeasure, kn_limits *limits) {
     if (!context || !kn_has_size(limits)) return KN_ERROR_ARGUMENT;
     if (context->failure.status) return context->failure.status;
     if (context->described) return KN_RESULT_GIVE(kn_limits, limits, &context->stated);
@@ -122,7 +122,7 @@ kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *
     size_t lanes = context->capabilities.wide_vector ? (size_t)context->capabilities.vector_width : 1;
     found.gflops = remembered(context, "limit_gflops", lanes, math_key);
     found.gbytes = remembered(context, "limit_read", lanes, memory_key);
-    if (again || found.gflops <= 0 || found.gbytes <= 0) {
+    if (remeasure || found.gflops <= 0 || found.gbytes <= 0) {
         probe p = {.context = context, .lanes = lanes};
         double gflops = 0, gbytes = 0;
         snprintf(prelude, sizeof prelude, "#define KN_WIDTH %zu\n", lanes);

@@ -31,11 +31,11 @@ enum { USUAL = 1 << FLOAT16 | 1 << BFLOAT16 | 1 << INT8 };
 static const struct {
     const char *name;
     int types; /* a bit for each */
-} units[KN_MATRIX_LAST + 1] = {
-    [KN_MATRIX_NONE] = {"none", USUAL},     [KN_MATRIX_MMA] = {"mma", USUAL | 1 << TF32},
-    [KN_MATRIX_WMMA] = {"wmma", USUAL},     [KN_MATRIX_WMMA12] = {"wmma12", USUAL},
-    [KN_MATRIX_MFMA] = {"mfma", USUAL},     [KN_MATRIX_DPAS8] = {"dpas8", USUAL},
-    [KN_MATRIX_DPAS16] = {"dpas16", USUAL}, [KN_MATRIX_AMX] = {"amx", 1 << BFLOAT16},
+} units[KN_MATRIX_UNIT_LAST + 1] = {
+    [KN_MATRIX_UNIT_NONE] = {"none", USUAL},     [KN_MATRIX_UNIT_MMA] = {"mma", USUAL | 1 << TF32},
+    [KN_MATRIX_UNIT_WMMA] = {"wmma", USUAL},     [KN_MATRIX_UNIT_WMMA12] = {"wmma12", USUAL},
+    [KN_MATRIX_UNIT_MFMA] = {"mfma", USUAL},     [KN_MATRIX_UNIT_DPAS8] = {"dpas8", USUAL},
+    [KN_MATRIX_UNIT_DPAS16] = {"dpas16", USUAL}, [KN_MATRIX_UNIT_AMX] = {"amx", 1 << BFLOAT16},
 };
 
 static bool has_type(int unit, int type) {
@@ -44,17 +44,17 @@ static bool has_type(int unit, int type) {
 
 /* Whether the context's kernels can use it, and this process, where it is the processor's. */
 static bool is_usable(const kn_context *context, int unit) {
-    if (unit == KN_MATRIX_AMX) return context->capabilities.wide_vector && kn_tiles_allowed();
+    if (unit == KN_MATRIX_UNIT_AMX) return context->capabilities.wide_vector && kn_tiles_allowed();
     return !context->capabilities.wide_vector;
 }
 
 static void set_unit(kn_context *context, kn_matrix_unit unit) {
     for (int type = 0; type < KN_MATRIX_TYPES; type++)
-        context->matrix_units[type] = has_type(unit, type) ? unit : KN_MATRIX_NONE;
+        context->matrix_units[type] = has_type(unit, type) ? unit : KN_MATRIX_UNIT_NONE;
 }
 
 const char *kn_matrix_unit_name(kn_matrix_unit unit) {
-    return unit >= 0 && unit <= KN_MATRIX_LAST ? units[unit].name : "unknown";
+    return unit >= 0 && unit <= KN_MATRIX_UNIT_LAST ? units[unit].name : "unknown";
 }
 
 kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn_error *error) {
@@ -62,9 +62,9 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
     const bool emulates = !strncmp(word, emulated, strlen(emulated));
     const char *name = emulates ? word + strlen(emulated) : word;
     int unit = emulates ? 1 : 0;
-    while (unit <= KN_MATRIX_LAST && strcmp(name, units[unit].name) != 0)
+    while (unit <= KN_MATRIX_UNIT_LAST && strcmp(name, units[unit].name) != 0)
         unit++;
-    if (unit > KN_MATRIX_LAST)
+    if (unit > KN_MATRIX_UNIT_LAST)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
             "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8, dpas16 or amx, or one "
@@ -121,7 +121,7 @@ static bool is_right(kn_context *context, kn_matrix_unit unit, const numbers_tri
     uint32_t input[NUMBERS] = {0};
     float output[ROWS * COLUMNS];
     char prelude[128];
-    const bool tiles = unit == KN_MATRIX_AMX;
+    const bool tiles = unit == KN_MATRIX_UNIT_AMX;
     snprintf(
         prelude, sizeof prelude,
         "#define KN_FRAGMENT %d\n#define KN_NUMBERS %d\n#define KN_SIGNED_A %d\n#define KN_SIGNED_B %d\n",
@@ -157,7 +157,7 @@ static bool is_right(kn_context *context, kn_matrix_unit unit, const numbers_tri
 static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_error *error) {
     const numbers_tried all[] = {
         {type, true, true}, {type, false, true}, {type, true, false}, {type, false, false}};
-    const int count = type == INT8 && unit != KN_MATRIX_MFMA ? 4 : 1;
+    const int count = type == INT8 && unit != KN_MATRIX_UNIT_MFMA ? 4 : 1;
     for (int i = 0; i < count; i++)
         if (!is_right(context, unit, &all[i], error)) return false;
     return true;
@@ -180,12 +180,14 @@ static uint32_t claims_of(kn_context *context, kn_error *error) {
                            .output_bytes = sizeof claims,
                            .local = 1};
     if (kn_probe_run(context, &task, error)) return 0;
-    const uint32_t both = 1u << KN_MATRIX_DPAS8 | 1u << KN_MATRIX_DPAS16;
+    const uint32_t both = 1u << KN_MATRIX_UNIT_DPAS8 | 1u << KN_MATRIX_UNIT_DPAS16;
     if (!(claims & both)) return claims;
     if (clGetDeviceInfo(context->found.device, SUB_GROUP_SIZES, sizeof sizes, sizes, &bytes) == CL_SUCCESS)
         for (size_t i = 0; i < bytes / sizeof *sizes; i++)
             if (!least || sizes[i] < least) least = sizes[i];
-    const uint32_t kept = least == 8 ? 1u << KN_MATRIX_DPAS8 : least == 16 ? 1u << KN_MATRIX_DPAS16 : 0;
+    const uint32_t kept = least == 8    ? 1u << KN_MATRIX_UNIT_DPAS8
+                          : least == 16 ? 1u << KN_MATRIX_UNIT_DPAS16
+                                        : 0;
     return (claims & ~both) | kept;
 }
 
@@ -194,7 +196,7 @@ static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
     kn_error error = {.status = KN_OK};
     const uint32_t claims = claims_of(context, &error);
     *told = error.status != KN_ERROR_MEMORY;
-    for (int unit = 1; unit <= KN_MATRIX_LAST; unit++) {
+    for (int unit = 1; unit <= KN_MATRIX_UNIT_LAST; unit++) {
         if (!(claims >> unit & 1) || !has_type(unit, type) || !is_usable(context, unit) ||
             (context->matrix_only && (int)context->matrix_only != unit))
             continue;
@@ -206,7 +208,7 @@ static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
                      units[unit].name, types[type].name, error.text);
         error = (kn_error){.status = KN_OK};
     }
-    return KN_MATRIX_NONE;
+    return KN_MATRIX_UNIT_NONE;
 }
 
 /* From the cache, or tried. */
@@ -217,7 +219,7 @@ static kn_matrix_unit find(kn_context *context, int type) {
              context->trust_claims ? "-claimed" : "", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
     if (!context->matrix_only && kn_verdict_expect(context, key, 0, &known))
-        return known >= 1 && known <= KN_MATRIX_LAST ? (kn_matrix_unit)known : KN_MATRIX_NONE;
+        return known >= 1 && known <= KN_MATRIX_UNIT_LAST ? (kn_matrix_unit)known : KN_MATRIX_UNIT_NONE;
     kn_attempt attempt;
     bool told = false;
     kn_attempt_begin(context, &attempt, key);
@@ -229,35 +231,35 @@ static kn_matrix_unit find(kn_context *context, int type) {
 
 /* Asks the device; not a processor where it may not answer, so that later processes ask. */
 static kn_matrix_unit ask(kn_context *context, int type) {
-    const bool tiles = is_usable(context, KN_MATRIX_AMX);
+    const bool tiles = is_usable(context, KN_MATRIX_UNIT_AMX);
     if (context->described)
-        return has_type(context->matrix_stated, type) ? context->matrix_stated : KN_MATRIX_NONE;
-    return tiles != context->capabilities.wide_vector || (tiles && !has_type(KN_MATRIX_AMX, type))
-               ? KN_MATRIX_NONE
+        return has_type(context->matrix_stated, type) ? context->matrix_stated : KN_MATRIX_UNIT_NONE;
+    return tiles != context->capabilities.wide_vector || (tiles && !has_type(KN_MATRIX_UNIT_AMX, type))
+               ? KN_MATRIX_UNIT_NONE
                : find(context, type);
 }
 
-kn_matrix_unit kn_context_matrix_unit_of(kn_context *context, kn_dtype type) {
+kn_matrix_unit kn_context_matrix_unit_for(kn_context *context, kn_dtype type) {
     int which = 0;
     while (which < KN_MATRIX_TYPES && types[which].type != type)
         which++;
-    if (!context || context->failure.status || which == KN_MATRIX_TYPES) return KN_MATRIX_NONE;
+    if (!context || context->failure.status || which == KN_MATRIX_TYPES) return KN_MATRIX_UNIT_NONE;
     if (!context->matrix_known[which]) context->matrix_units[which] = ask(context, which);
     context->matrix_known[which] = true;
     const kn_matrix_unit unit = context->matrix_units[which];
-    return (unit == KN_MATRIX_AMX) == context->capabilities.wide_vector ? unit : KN_MATRIX_NONE;
+    return (unit == KN_MATRIX_UNIT_AMX) == context->capabilities.wide_vector ? unit : KN_MATRIX_UNIT_NONE;
 }
 
 kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision) {
     switch (precision) {
     case KN_PRECISION_FLOAT16:
-        return kn_context_matrix_unit_of(context, KN_FLOAT16);
+        return kn_context_matrix_unit_for(context, KN_FLOAT16);
     case KN_PRECISION_BFLOAT16:
-        return kn_context_matrix_unit_of(context, KN_BFLOAT16);
+        return kn_context_matrix_unit_for(context, KN_BFLOAT16);
     case KN_PRECISION_TF32:
-        return kn_context_matrix_unit_of(context, KN_FLOAT32);
+        return kn_context_matrix_unit_for(context, KN_FLOAT32);
     default:
-        return KN_MATRIX_NONE;
+        return KN_MATRIX_UNIT_NONE;
     }
 }
 

@@ -15,22 +15,24 @@ static bool copy_folder(const kn_host *host, const char *from, char **to) {
 }
 
 kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *params) {
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    KN_PARAMS_TAKE(kn_context_debug, &debug, params->debug, NULL);
     kn_context *context = kn_allocate(host, 1, sizeof *context);
     if (!context) return NULL;
     context->host = *host;
     context->made = kn_clock();
     context->progress = params->compile_progress;
-    context->wide_indices = params->wide_indices;
-    context->local_is_global = params->local_is_global;
+    context->wide_indices = debug.wide_indices;
+    context->local_is_global = debug.local_is_global;
     context->trust_claims = params->trust_claims;
     context->precompile = params->precompile;
     context->records = params->timeline;
-    context->largest_block_bytes = params->largest_block_bytes;
-    context->vector_width = params->vector_width;
-    context->kind = params->kind;
+    context->largest_block_bytes = debug.largest_block_bytes;
+    context->vector_width = debug.vector_width;
+    context->kind = (int)debug.kernels;
     context->part = params->part;
     context->parts = params->parts;
-    context->capabilities.item_registers = params->item_registers;
+    context->capabilities.item_registers = debug.item_registers;
     context->counts.size = sizeof context->counts;
     context->capabilities.size = sizeof context->capabilities;
     kn_map_init(&context->programs, &context->host);
@@ -45,18 +47,19 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     return context;
 }
 
-static kn_status check_params(const kn_context_params *params, kn_error *error) {
-    int width = params->vector_width;
+static kn_status check_params(const kn_context_params *params, const kn_context_debug *debug,
+                              kn_error *error) {
+    int width = debug->vector_width;
     if (width != 0 && width != 4 && width != 8 && width != 16)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "vector_width is %d; expected 4, 8 or 16, or 0 for the device's", width);
-    if (params->item_registers < 0)
+    if (debug->item_registers < 0)
         return kn_fail(error, KN_ERROR_ARGUMENT, "item_registers is %d; expected a number above 0, or 0",
-                       params->item_registers);
-    if (params->kind < 0 || params->kind > 2)
+                       debug->item_registers);
+    if ((int)debug->kernels < 0 || debug->kernels > KN_KERNELS_GPU)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "kind is %d; expected 0 (as probed), 1 (wide-vector) or 2 (many-thread)",
-                       params->kind);
+                       "kernels is %d; expected KN_KERNELS_PROBED, KN_KERNELS_CPU or KN_KERNELS_GPU",
+                       (int)debug->kernels);
     if (params->parts < 0 || params->part < 0 || params->part >= (params->parts ? params->parts : 1))
         return kn_fail(error, KN_ERROR_ARGUMENT, "part is %d of %d; expected a number from 0 to below parts",
                        params->part, params->parts);
@@ -167,15 +170,17 @@ static void open_cache(kn_context *context, kn_context_params *known) {
 
 kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known) {
     kn_error error = {0};
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     kn_context_params_init(known);
-    KN_PARAMS_TAKE(kn_context_params, known, params, &error);
+    if (KN_PARAMS_TAKE(kn_context_params, known, params, &error) == KN_OK)
+        KN_PARAMS_TAKE(kn_context_debug, &debug, known->debug, &error);
     kn_host host = kn_host_with(&known->allocator);
     host.log = known->log;
     kn_context *context = kn_context_prepare(&host, known);
     if (!context) return NULL;
     if (error.status != KN_OK)
         context->failure = error;
-    else if (check_params(known, &context->failure) == KN_OK &&
+    else if (check_params(known, &debug, &context->failure) == KN_OK &&
              kn_context_force_matrix_unit(context, known->matrix_unit, &context->failure) == KN_OK &&
              !(known->target && known->target[0]))
         open_cache(context, known);

@@ -17,7 +17,7 @@ typedef struct description {
     int64_t local_bytes, memory_bytes, largest_block_bytes;
     double peak_gflops, bandwidth;
     bool double_precision, integer_dot, shares_memory, local_is_global;
-    bool matrix[KN_MATRIX_LAST + 1]; /* by unit */
+    bool matrix[KN_MATRIX_UNIT_LAST + 1]; /* by unit */
 } description;
 
 /* ---- what a file may say ------------------------------------------------------------------------- */
@@ -73,13 +73,13 @@ static const struct {
                     {"integer_dot", AT(integer_dot)},
                     {"shared_memory", AT(shares_memory)},
                     {"global_local_memory", AT(local_is_global)},
-                    {"mma", AT(matrix) + KN_MATRIX_MMA * sizeof(bool)},
-                    {"wmma", AT(matrix) + KN_MATRIX_WMMA * sizeof(bool)},
-                    {"wmma12", AT(matrix) + KN_MATRIX_WMMA12 * sizeof(bool)},
-                    {"mfma", AT(matrix) + KN_MATRIX_MFMA * sizeof(bool)},
-                    {"dpas8", AT(matrix) + KN_MATRIX_DPAS8 * sizeof(bool)},
-                    {"dpas16", AT(matrix) + KN_MATRIX_DPAS16 * sizeof(bool)},
-                    {"amx", AT(matrix) + KN_MATRIX_AMX * sizeof(bool)}};
+                    {"mma", AT(matrix) + KN_MATRIX_UNIT_MMA * sizeof(bool)},
+                    {"wmma", AT(matrix) + KN_MATRIX_UNIT_WMMA * sizeof(bool)},
+                    {"wmma12", AT(matrix) + KN_MATRIX_UNIT_WMMA12 * sizeof(bool)},
+                    {"mfma", AT(matrix) + KN_MATRIX_UNIT_MFMA * sizeof(bool)},
+                    {"dpas8", AT(matrix) + KN_MATRIX_UNIT_DPAS8 * sizeof(bool)},
+                    {"dpas16", AT(matrix) + KN_MATRIX_UNIT_DPAS16 * sizeof(bool)},
+                    {"amx", AT(matrix) + KN_MATRIX_UNIT_AMX * sizeof(bool)}};
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
@@ -255,7 +255,8 @@ static kn_status read_file(const kn_host *host, const char *path, description *t
 /* ---- the context ---------------------------------------------------------------------------------- */
 
 static void fill_info(const description *target, kn_device_info *info) {
-    *info = (kn_device_info){.type = target->kind == 1 ? KN_DEVICE_CPU : KN_DEVICE_GPU,
+    *info = (kn_device_info){.size = sizeof *info,
+                             .type = target->kind == 1 ? KN_DEVICE_CPU : KN_DEVICE_GPU,
                              .platform = "described by a file",
                              .version = "OpenCL 1.2",
                              .compute_units = (int)target->compute_units,
@@ -286,7 +287,7 @@ static void fill_capabilities(kn_context *context, const description *target) {
         .integer_dot = target->integer_dot,
         .double_claimed = target->double_precision,
         .integer_dot_claimed = target->integer_dot};
-    for (int unit = 1; unit <= KN_MATRIX_LAST; unit++)
+    for (int unit = 1; unit <= KN_MATRIX_UNIT_LAST; unit++)
         if (target->matrix[unit]) context->matrix_stated = (kn_matrix_unit)unit;
     kn_context_set_kind(context, target->kind == 1, target->vector_width ? (int)target->vector_width : 1);
 }

@@ -15,7 +15,7 @@ bool kn_tiles_allowed(void) {
     return !syscall(SYS_arch_prctl, GET_PERMISSION, &allowed) && allowed >> TILE_DATA & 1;
 }
 
-bool kn_process_allow_tiles(void) {
+bool kn_process_enable_amx(void) {
     return kn_tiles_allowed() ||
            (!syscall(SYS_arch_prctl, ASK_PERMISSION, (unsigned long)TILE_DATA) && kn_tiles_allowed());
 }
@@ -24,7 +24,7 @@ bool kn_tiles_allowed(void) {
     return false;
 }
 
-bool kn_process_allow_tiles(void) {
+bool kn_process_enable_amx(void) {
     return false;
 }
 #endif

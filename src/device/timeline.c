@@ -77,6 +77,7 @@ static void drain(kn_context *context) {
             timeline->entries = entries;
             kn_timeline_entry *entry = &timeline->entries[timeline->count++];
             *entry = work->work;
+            entry->size = sizeof *entry;
             entry->start = start + timeline->offset;
             entry->end = end + timeline->offset;
         }
@@ -137,7 +138,7 @@ double kn_context_clock(const kn_context *context) {
 }
 
 void kn_context_timeline_clear(kn_context *context) {
-    for (int i = 1; i < kn_context_device_count(context); i++)
+    for (size_t i = 1; i < kn_context_device_count(context); i++)
         kn_context_timeline_clear(kn_context_device_at(context, i));
     if (!context || context->failure.status || !context->records) return;
     kn_mutex_lock(context->mutex);

@@ -172,7 +172,7 @@ kn_events *kn_events_open(const char *folder, const kn_allocator *allocator) {
     return events;
 }
 
-void kn_events_close(kn_events **events) {
+void kn_events_destroy(kn_events **events) {
     if (!events || !*events) return;
     kn_host host = (*events)->host;
     if ((*events)->file) fclose((*events)->file);

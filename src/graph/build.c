@@ -37,7 +37,7 @@ static bool default_initializer(const kn_shape *shape, kn_initializer *initializ
         row.dims[i] = shape->dims[i + 1];
     int64_t elements = kn_shape_elements(&row);
     if (elements < 0) return false;
-    *initializer = (kn_initializer){KN_INITIALIZE_UNIFORM, elements > 0 ? 1 / sqrt((double)elements) : 0};
+    *initializer = (kn_initializer){KN_INITIALIZER_UNIFORM, elements > 0 ? 1 / sqrt((double)elements) : 0};
     return true;
 }
 
@@ -45,22 +45,22 @@ static bool default_initializer(const kn_shape *shape, kn_initializer *initializ
  * none. */
 static bool resolve_initializer(const kn_shape *shape, kn_initializer *initializer) {
     double in = 1, out, gain = initializer->value, fan;
-    if (initializer->kind < KN_INITIALIZE_XAVIER_UNIFORM) return true;
+    if (initializer->kind < KN_INITIALIZER_XAVIER_UNIFORM) return true;
     if (shape->rank < 2 || kn_shape_elements(shape) < 0) return false;
-    if (initializer->kind == KN_INITIALIZE_ORTHOGONAL) return true;
+    if (initializer->kind == KN_INITIALIZER_ORTHOGONAL) return true;
     for (int i = 2; i < shape->rank; i++)
         in *= (double)shape->dims[i];
     out = in * (double)shape->dims[0];
     in *= (double)shape->dims[1];
-    bool xavier = initializer->kind <= KN_INITIALIZE_XAVIER_NORMAL;
-    bool by_out = initializer->kind >= KN_INITIALIZE_KAIMING_UNIFORM_OUT;
+    bool xavier = initializer->kind <= KN_INITIALIZER_XAVIER_NORMAL;
+    bool by_out = initializer->kind >= KN_INITIALIZER_KAIMING_UNIFORM_OUT;
     fan = xavier ? (in + out) / 2 : by_out ? out : in;
     double deviation = fan > 0 ? gain / sqrt(fan) : 0;
-    bool normal = initializer->kind == KN_INITIALIZE_XAVIER_NORMAL ||
-                  initializer->kind == KN_INITIALIZE_KAIMING_NORMAL ||
-                  initializer->kind == KN_INITIALIZE_KAIMING_NORMAL_OUT;
-    *initializer = normal ? (kn_initializer){KN_INITIALIZE_NORMAL, deviation}
-                          : (kn_initializer){KN_INITIALIZE_UNIFORM, sqrt(3) * deviation};
+    bool normal = initializer->kind == KN_INITIALIZER_XAVIER_NORMAL ||
+                  initializer->kind == KN_INITIALIZER_KAIMING_NORMAL ||
+                  initializer->kind == KN_INITIALIZER_KAIMING_NORMAL_OUT;
+    *initializer = normal ? (kn_initializer){KN_INITIALIZER_NORMAL, deviation}
+                          : (kn_initializer){KN_INITIALIZER_UNIFORM, sqrt(3) * deviation};
     return true;
 }
 
@@ -68,14 +68,14 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
                        const kn_initializer *initializer) {
     if (!graph) return NULL;
     if (graph->error.status != KN_OK) return &graph->failed;
-    kn_initializer chosen = {KN_INITIALIZE_FILL, 0};
+    kn_initializer chosen = {KN_INITIALIZER_FILL, 0};
     if (initializer)
         chosen = *initializer;
     else if (role == KN_STATE_PARAMETER && !default_initializer(shape, &chosen))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
                              "state '%s', %s: its dimensions must be numbers, not symbols", name,
                              kn_shape_words(graph, shape));
-    if ((unsigned)chosen.kind > KN_INITIALIZE_ORTHOGONAL)
+    if ((unsigned)chosen.kind > KN_INITIALIZER_ORTHOGONAL)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "state '%s': there is no initializer %d", name,
                              (int)chosen.kind);
     if (!resolve_initializer(shape, &chosen))

@@ -119,9 +119,7 @@ static void check_expression(struct kn_custom *custom, const char *what, const c
     }
 }
 
-void kn_pointwise_params_init(kn_pointwise_params *params) {
-    if (params) *params = (kn_pointwise_params)KN_POINTWISE_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_pointwise_params, KN_POINTWISE_DEFAULTS)
 
 kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
     static const char *const by[] = {"gradients[0] (by x)", "gradients[1] (by y)", "gradients[2] (by z)"};

@@ -249,9 +249,7 @@ static void take_gradient(struct kn_custom *custom, const kn_operator *row) {
 
 /* ---- creation ---------------------------------------------------------------------------------------- */
 
-void kn_kernel_params_init(kn_kernel_params *params) {
-    if (params) *params = (kn_kernel_params)KN_KERNEL_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_kernel_params, KN_KERNEL_DEFAULTS)
 
 kn_operator *kn_operator_create_kernel(const kn_kernel_params *params) {
     kn_kernel_params given = KN_KERNEL_DEFAULTS;

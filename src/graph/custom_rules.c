@@ -219,8 +219,9 @@ static void set_info(const kn_shape *shape, kn_tensor_info *info) {
 static kn_status describe_node(const kn_node *node, node_description *words, kn_error *error) {
     const struct kn_custom *custom = node->op->custom;
     kn_custom_sizes sizes;
-    *words = (node_description){
-        .node = {.input_count = custom->input_count, .result_count = custom->result_count}};
+    *words = (node_description){.node = {.size = sizeof words->node,
+                                         .input_count = custom->input_count,
+                                         .result_count = custom->result_count}};
     kn_status status =
         kn_custom_match(custom, node->outputs[0]->graph, node->name, node->inputs, &sizes, error);
     if (status != KN_OK) return status;
@@ -250,7 +251,8 @@ kn_status kn_custom_compute(kn_reference_call *call) {
         inputs[i] = call->inputs[i].data;
     for (int i = 0; i < custom->result_count; i++)
         results[i] = call->outputs[i].data;
-    const kn_custom_reference reference = {&words.node, inputs, results};
+    const kn_custom_reference reference = {
+        .size = sizeof reference, .node = &words.node, .inputs = inputs, .results = results};
     custom->reference(custom->user, &reference);
     return KN_OK;
 }
@@ -295,11 +297,12 @@ kn_status kn_custom_build_gradient(kn_gradient_call *call) {
         kn_error error = {0};
         if (describe_node(node, &words, &error) != KN_OK)
             return kn_graph_fail_with(graph, &error), error.status;
-        const kn_custom_gradient gradient = {.node = &words.node,
+        const kn_custom_gradient gradient = {.size = sizeof gradient,
+                                             .node = &words.node,
                                              .inputs = node->inputs,
                                              .results = node->outputs,
                                              .result_gradients = call->output_gradients,
-                                             .wanted = call->wanted,
+                                             .needs_gradient = call->wanted,
                                              .input_gradients = call->input_gradients};
         custom->gradient(custom->user, &gradient);
     }

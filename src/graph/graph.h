@@ -173,7 +173,7 @@ struct kn_value {
     size_t data_bytes;
     kn_state_role role; /* of a state */
     kn_initializer initializer;
-    /* of a state: its type in memory where it is only read (kn_store), narrower than that of the shape or
+    /* of a state: its type in memory where it is only read (kn_store_as), narrower than that of the shape or
      * equal to it; in a bound graph the shape has the narrow type, too */
     kn_dtype stored;
     kn_dtype outside; /* of a state: its type in kn_states_get and kn_states_set */

@@ -72,7 +72,7 @@ typedef struct kn_target {
      * products with many sums a work-item. NULL: 128. */
     int (*item_registers)(void *device);
     /* The matrix unit of `device` for a type of 16 bits, for float32 rounded to TF32, or for KN_INT8, of
-     * which it multiplies uint8 too, but for KN_MATRIX_MFMA. NULL: none. */
+     * which it multiplies uint8 too, but for KN_MATRIX_UNIT_MFMA. NULL: none. */
     kn_matrix_unit (*matrix_unit)(void *device, kn_dtype type);
     bool emulates_matrix_unit; /* by plain code, for tests */
     void *device;

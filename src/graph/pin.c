@@ -74,9 +74,9 @@ int kn_graph_pin(kn_graph *graph, const char *pattern, const char *device) {
     return count;
 }
 
-const char *kn_graph_pinned(const kn_graph *graph, int position) {
-    int count = 0;
-    for (size_t i = 0; graph && position >= 0 && i < graph->node_count; i++) {
+const char *kn_graph_pinned_at(const kn_graph *graph, size_t position) {
+    size_t count = 0;
+    for (size_t i = 0; graph && i < graph->node_count; i++) {
         const char *pin = graph->nodes[i]->pin;
         bool seen = !pin;
         for (size_t j = 0; j < i && !seen; j++)

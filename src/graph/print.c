@@ -42,12 +42,12 @@ static void print_attribute(const kn_graph *graph, const kn_attribute *attribute
 static void print_leaf(const kn_graph *graph, const kn_value *value, kn_text *text) {
     static const char *const roles[] = {"parameter", "statistic", "optimizer", "control"};
     /* Kinds that use fans have been resolved to uniform or normal. */
-    static const char *const kinds[KN_INITIALIZE_ORTHOGONAL + 1] = {
-        [KN_INITIALIZE_FILL] = "fill",
-        [KN_INITIALIZE_UNIFORM] = "uniform",
-        [KN_INITIALIZE_NORMAL] = "normal",
-        [KN_INITIALIZE_TRUNCATED_NORMAL] = "truncated_normal",
-        [KN_INITIALIZE_ORTHOGONAL] = "orthogonal",
+    static const char *const kinds[KN_INITIALIZER_ORTHOGONAL + 1] = {
+        [KN_INITIALIZER_FILL] = "fill",
+        [KN_INITIALIZER_UNIFORM] = "uniform",
+        [KN_INITIALIZER_NORMAL] = "normal",
+        [KN_INITIALIZER_TRUNCATED_NORMAL] = "truncated_normal",
+        [KN_INITIALIZER_ORTHOGONAL] = "orthogonal",
     };
     static const char *const words[] = {"input", "state", "constant"};
     kn_text_format(text, "%s %s ", words[value->kind], value->name);

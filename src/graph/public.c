@@ -9,9 +9,7 @@
 
 /* ---- the graph ------------------------------------------------------------------------------------- */
 
-void kn_graph_params_init(kn_graph_params *params) {
-    if (params) *params = (kn_graph_params)KN_GRAPH_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_graph_params, KN_GRAPH_DEFAULTS)
 
 kn_graph *kn_graph_create(const kn_graph_params *params) {
     kn_graph_params given = KN_GRAPH_DEFAULTS;
@@ -110,7 +108,7 @@ kn_value *kn_statistic(kn_graph *graph, const char *name, kn_dtype dtype, const 
     return add_state(graph, "statistic", name, dtype, shape, KN_STATE_STATISTIC, initializer);
 }
 
-kn_value *kn_statistic_next(kn_value *statistic, kn_value *next) {
+kn_value *kn_statistic_set_next(kn_value *statistic, kn_value *next) {
     if (kn_value_failed(statistic)) return statistic;
     kn_graph *graph = statistic->graph;
     if (statistic->kind != KN_VALUE_STATE || statistic->role != KN_STATE_STATISTIC)
@@ -132,7 +130,7 @@ kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const 
     return kn_constant_add(graph, &read, data, bytes);
 }
 
-kn_value *kn_number(kn_graph *graph, double number) {
+kn_value *kn_scalar(kn_graph *graph, double number) {
     float value = (float)number;
     return kn_constant_add(graph, &(kn_shape){.dtype = KN_FLOAT32}, &value, sizeof value);
 }
@@ -146,7 +144,7 @@ void kn_freeze(kn_value *parameter) {
         parameter->frozen = true;
 }
 
-void kn_store(kn_value *parameter, kn_dtype dtype) {
+void kn_store_as(kn_value *parameter, kn_dtype dtype) {
     if (kn_value_failed(parameter)) return;
     bool is_parameter = parameter->kind == KN_VALUE_STATE && parameter->role == KN_STATE_PARAMETER &&
                         parameter->shape.dtype == KN_FLOAT32;
@@ -281,8 +279,8 @@ kn_value *kn_graph_find(const kn_graph *graph, const char *name) {
     return graph && name ? kn_map_get_text(&graph->names, name) : NULL;
 }
 
-/* The value at `position` among those of a kind; with position -1 only sets *count. */
-static kn_value *pick(const kn_graph *graph, kn_value_kind kind, int position, int *count) {
+/* The value at `position` among those of a kind; with position SIZE_MAX only sets *count. */
+static kn_value *pick(const kn_graph *graph, kn_value_kind kind, size_t position, size_t *count) {
     *count = 0;
     for (size_t i = 0; graph && i < graph->value_count; i++) {
         kn_value *value = graph->values[i];
@@ -292,33 +290,33 @@ static kn_value *pick(const kn_graph *graph, kn_value_kind kind, int position, i
     return NULL;
 }
 
-int kn_graph_input_count(const kn_graph *graph) {
-    int count;
-    pick(graph, KN_VALUE_INPUT, -1, &count);
+size_t kn_graph_input_count(const kn_graph *graph) {
+    size_t count;
+    pick(graph, KN_VALUE_INPUT, SIZE_MAX, &count);
     return count;
 }
 
-kn_value *kn_graph_input(const kn_graph *graph, int position) {
-    int count;
+kn_value *kn_graph_input_at(const kn_graph *graph, size_t position) {
+    size_t count;
     return pick(graph, KN_VALUE_INPUT, position, &count);
 }
 
-int kn_graph_output_count(const kn_graph *graph) {
-    return graph ? (int)graph->output_count : 0;
+size_t kn_graph_output_count(const kn_graph *graph) {
+    return graph ? graph->output_count : 0;
 }
 
-kn_value *kn_graph_output(const kn_graph *graph, int position) {
-    return graph && position >= 0 && (size_t)position < graph->output_count ? graph->outputs[position] : NULL;
+kn_value *kn_graph_output_at(const kn_graph *graph, size_t position) {
+    return graph && position < graph->output_count ? graph->outputs[position] : NULL;
 }
 
-int kn_graph_parameter_count(const kn_graph *graph) {
-    int count;
-    pick(graph, KN_VALUE_STATE, -1, &count);
+size_t kn_graph_parameter_count(const kn_graph *graph) {
+    size_t count;
+    pick(graph, KN_VALUE_STATE, SIZE_MAX, &count);
     return count;
 }
 
-kn_value *kn_graph_parameter(const kn_graph *graph, int position) {
-    int count;
+kn_value *kn_graph_parameter_at(const kn_graph *graph, size_t position) {
+    size_t count;
     return pick(graph, KN_VALUE_STATE, position, &count);
 }
 

@@ -8,9 +8,9 @@
 
 enum { BLOCK_BYTES = 1 << 16, FIRST_BYTES = 1 << 16 };
 
-static kn_status refuse(struct archive *archive, const char *name, char *message, size_t message_bytes) {
+static kn_status refuse(struct archive *archive, const char *name, char *message, size_t size) {
     const char *text = archive_error_string(archive);
-    snprintf(message, message_bytes, "%s%s%s", name, name[0] ? ": " : "", text ? text : "damaged");
+    snprintf(message, size, "%s%s%s", name, name[0] ? ": " : "", text ? text : "damaged");
     return KN_ERROR_FORMAT;
 }
 
@@ -24,8 +24,7 @@ static const char *name_of(struct archive_entry *entry) {
 
 /* An entry's declared size is not trusted: memory grows with the data. */
 static kn_status read_member(struct archive *archive, const kn_allocator *allocator, const char *name,
-                             uint64_t most_bytes, uint8_t **bytes, size_t *count, char *message,
-                             size_t message_bytes) {
+                             uint64_t max_bytes, uint8_t **bytes, size_t *count, char *message, size_t size) {
     size_t capacity = 0;
     *bytes = NULL;
     *count = 0;
@@ -34,7 +33,7 @@ static kn_status read_member(struct archive *archive, const kn_allocator *alloca
             size_t wanted = capacity ? capacity * 2 : FIRST_BYTES;
             uint8_t *grown = allocator->resize(allocator->user, *bytes, wanted);
             if (!grown) {
-                snprintf(message, message_bytes, "%s: out of memory for %zu bytes", name, wanted);
+                snprintf(message, size, "%s: out of memory for %zu bytes", name, wanted);
                 return KN_ERROR_MEMORY;
             }
             *bytes = grown;
@@ -43,31 +42,30 @@ static kn_status read_member(struct archive *archive, const kn_allocator *alloca
         la_ssize_t got = archive_read_data(archive, *bytes + *count, capacity - *count);
         if (got == 0) return KN_OK;
         if (got == ARCHIVE_RETRY || got == ARCHIVE_WARN) continue;
-        if (got < 0) return refuse(archive, name, message, message_bytes);
+        if (got < 0) return refuse(archive, name, message, size);
         *count += (size_t)got;
-        if (*count > most_bytes) {
-            snprintf(message, message_bytes, "%s: more than the maximum of %llu bytes", name,
-                     (unsigned long long)most_bytes);
+        if (*count > max_bytes) {
+            snprintf(message, size, "%s: more than the maximum of %llu bytes", name,
+                     (unsigned long long)max_bytes);
             return KN_ERROR_UNSUPPORTED;
         }
     }
 }
 
-static kn_status go_through(struct archive *archive, const kn_allocator *allocator, uint64_t most_bytes,
-                            const kn_archive_visitor *visitor, char *message, size_t message_bytes) {
+static kn_status go_through(struct archive *archive, const kn_allocator *allocator, uint64_t max_bytes,
+                            const kn_archive_visitor *visitor, char *message, size_t size) {
     for (;;) {
         struct archive_entry *entry;
         int result = archive_read_next_header(archive, &entry);
         if (result == ARCHIVE_EOF) return KN_OK;
         if (result == ARCHIVE_RETRY) continue;
-        if (result < ARCHIVE_WARN) return refuse(archive, "", message, message_bytes);
+        if (result < ARCHIVE_WARN) return refuse(archive, "", message, size);
         const char *name = name_of(entry);
         if (!name || archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry)) continue;
         if (!visitor->wants(visitor->user, name)) continue;
         uint8_t *bytes;
         size_t count;
-        kn_status status =
-            read_member(archive, allocator, name, most_bytes, &bytes, &count, message, message_bytes);
+        kn_status status = read_member(archive, allocator, name, max_bytes, &bytes, &count, message, size);
         if (status != KN_OK) {
             if (bytes) allocator->resize(allocator->user, bytes, 0);
             return status;
@@ -77,11 +75,11 @@ static kn_status go_through(struct archive *archive, const kn_allocator *allocat
     }
 }
 
-kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint64_t most_bytes,
-                          const kn_archive_visitor *visitor, char *message, size_t message_bytes) {
+kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint64_t max_bytes,
+                          const kn_archive_visitor *visitor, char *message, size_t size) {
     struct archive *archive = archive_read_new();
     if (!archive) {
-        snprintf(message, message_bytes, "out of memory for reading an archive");
+        snprintf(message, size, "out of memory for reading an archive");
         return KN_ERROR_MEMORY;
     }
     /* Formats one by one: enabling all would let libarchive start programs for some. */
@@ -91,11 +89,10 @@ kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint6
     kn_status status = KN_OK;
     if (archive_read_open_filename(archive, path, BLOCK_BYTES) != ARCHIVE_OK) {
         const char *text = archive_error_string(archive);
-        snprintf(message, message_bytes, "neither a folder nor a .tar, .tar.gz or .zip: %s",
-                 text ? text : "unknown");
+        snprintf(message, size, "neither a folder nor a .tar, .tar.gz or .zip: %s", text ? text : "unknown");
         status = KN_ERROR_FORMAT;
     } else {
-        status = go_through(archive, allocator, most_bytes, visitor, message, message_bytes);
+        status = go_through(archive, allocator, max_bytes, visitor, message, size);
     }
     archive_read_free(archive);
     return status;

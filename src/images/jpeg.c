@@ -46,10 +46,10 @@ static void on_progress(j_common_ptr decoder) {
 /* Everything that may return through setjmp; *own and *image belong to the caller, so that their values are
  * defined afterwards. */
 static kn_status decode(work *own, const kn_allocator *allocator, const void *bytes, size_t count,
-                        uint64_t most_pixels, kn_image *image, char *message, size_t message_bytes) {
+                        uint64_t max_pixels, kn_image *image, char *message, size_t size) {
     struct jpeg_decompress_struct *decoder = &own->decoder;
     if (setjmp(own->back)) {
-        snprintf(message, message_bytes, "not an intact JPEG: %s", own->text);
+        snprintf(message, size, "not an intact JPEG: %s", own->text);
         return KN_ERROR_FORMAT;
     }
     jpeg_create_decompress(decoder);
@@ -58,8 +58,8 @@ static kn_status decode(work *own, const kn_allocator *allocator, const void *by
     jpeg_read_header(decoder, TRUE);
     kn_image_stored(image, decoder->num_components == 1 ? 1 : 3);
     decoder->out_color_space = image->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    kn_status status = kn_image_take(allocator, decoder->image_width, decoder->image_height, most_pixels,
-                                     image, message, message_bytes);
+    kn_status status = kn_image_take(allocator, decoder->image_width, decoder->image_height, max_pixels,
+                                     image, message, size);
     if (status != KN_OK) return status;
     jpeg_start_decompress(decoder);
     while (decoder->output_scanline < decoder->output_height) {
@@ -71,8 +71,8 @@ static kn_status decode(work *own, const kn_allocator *allocator, const void *by
     return KN_OK;
 }
 
-kn_status kn_read_jpeg(const kn_allocator *allocator, const void *bytes, size_t count, uint64_t most_pixels,
-                       kn_image *image, char *message, size_t message_bytes) {
+kn_status kn_read_jpeg(const kn_allocator *allocator, const void *bytes, size_t count, uint64_t max_pixels,
+                       kn_image *image, char *message, size_t size) {
     work own;
     memset(&own, 0, sizeof own);
     own.decoder.err = jpeg_std_error(&own.errors);
@@ -80,7 +80,7 @@ kn_status kn_read_jpeg(const kn_allocator *allocator, const void *bytes, size_t 
     own.errors.emit_message = on_message;
     own.errors.output_message = on_output;
     own.progress.progress_monitor = on_progress;
-    kn_status status = decode(&own, allocator, bytes, count, most_pixels, image, message, message_bytes);
+    kn_status status = decode(&own, allocator, bytes, count, max_pixels, image, message, size);
     jpeg_destroy_decompress(&own.decoder);
     if (status != KN_OK && image->pixels) {
         allocator->resize(allocator->user, image->pixels, 0);

@@ -14,8 +14,8 @@ static void make_grey(kn_image *image) {
     }
 }
 
-kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t count, uint64_t most_pixels,
-                      kn_image *image, char *message, size_t message_bytes) {
+kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t count, uint64_t max_pixels,
+                      kn_image *image, char *message, size_t size) {
     png_image file;
     memset(&file, 0, sizeof file);
     file.version = PNG_IMAGE_VERSION;
@@ -26,8 +26,7 @@ kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t c
         kn_image_stored(image, file.format & PNG_FORMAT_FLAG_COLOR ? 3 : 1);
         file.format = PNG_FORMAT_RGB;
         image->channels = 3;
-        status =
-            kn_image_take(allocator, file.width, file.height, most_pixels, image, message, message_bytes);
+        status = kn_image_take(allocator, file.width, file.height, max_pixels, image, message, size);
         image->channels = channels;
         if (status == KN_OK && !png_image_finish_read(&file, &white, image->pixels, 0, NULL))
             status = KN_ERROR_FORMAT;
@@ -36,7 +35,7 @@ kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t c
         if (channels == 1) make_grey(image);
         return KN_OK;
     }
-    if (status == KN_ERROR_FORMAT) snprintf(message, message_bytes, "not an intact PNG: %s", file.message);
+    if (status == KN_ERROR_FORMAT) snprintf(message, size, "not an intact PNG: %s", file.message);
     png_image_free(&file);
     if (image->pixels) {
         allocator->resize(allocator->user, image->pixels, 0);

@@ -23,9 +23,7 @@ struct kn_checkpoints {
     kn_arena paths; /* paths returned by the last call */
 };
 
-void kn_checkpoints_params_init(kn_checkpoints_params *params) {
-    if (params) *params = (kn_checkpoints_params)KN_CHECKPOINTS_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_checkpoints_params, KN_CHECKPOINTS_DEFAULTS)
 
 /* ---- the folder ---------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@ static const kn_model_given *given_for(const kn_model *model, int position, cons
                                        size_t count) {
     for (size_t i = 0; i < count; i++) {
         const char *name = given[i].name ? given[i].name : "";
-        if (*name ? !strcmp(name, kn_model_input_name(model, position)) ||
+        if (*name ? !strcmp(name, kn_model_input_name_at(model, position)) ||
                         !strcmp(name, kn_value_name(model->inputs[position]))
                   : position == 0)
             return &given[i];

@@ -191,14 +191,14 @@ static bool read_shape(graph_reading *in, kn_shape *shape) {
 
 static bool read_state(graph_reading *in) {
     kn_shape shape = {0};
-    kn_initializer initializer = {KN_INITIALIZE_FILL, 0};
+    kn_initializer initializer = {KN_INITIALIZER_FILL, 0};
     int64_t role, kind, frozen;
     const char *end;
     kn_dtype stored;
     if (in->count != 9) return wrong(in, "a wrong number of words after", in->words[0]);
     if (!read_shape(in, &shape)) return false;
     if (!read_whole(in->words[4], KN_STATE_CACHE, &role) ||
-        !read_whole(in->words[5], KN_INITIALIZE_ORTHOGONAL, &kind) ||
+        !read_whole(in->words[5], KN_INITIALIZER_ORTHOGONAL, &kind) ||
         !kn_parse_double(in->words[6], &end, &initializer.value) || *end ||
         !read_whole(in->words[7], 1, &frozen) || !kn_dtype_parse(in->words[8], &stored))
         return wrong(in, "invalid numbers for the state", in->words[1]);
@@ -206,7 +206,7 @@ static bool read_state(graph_reading *in) {
     kn_value *state = kn_state_add(in->graph, in->words[1], &shape, (kn_state_role)role, &initializer);
     if (!built(in)) return false;
     if (frozen) kn_freeze(state);
-    if (stored != shape.dtype) kn_store(state, stored);
+    if (stored != shape.dtype) kn_store_as(state, stored);
     return built(in);
 }
 

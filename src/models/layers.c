@@ -18,7 +18,7 @@ static kn_value *build_parameter(kn_layer_call *call) {
 static const kn_option number_arguments[] = {NUMBER("value", "value of the scalar", REQUIRED)};
 
 static kn_value *build_number(kn_layer_call *call) {
-    return kn_number(call->graph, call->values[0].number);
+    return kn_scalar(call->graph, call->values[0].number);
 }
 
 static const kn_option dropout_arguments[] = {

@@ -40,7 +40,7 @@ static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_para
                    call->line->word.text);
         return NULL;
     }
-    return kn_batch_norm_by(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], params);
+    return kn_batch_norm_with(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], params);
 }
 
 /* x is (N,C,...). */

@@ -15,8 +15,8 @@ static kn_cross_entropy_params class_params(const kn_loss_call *call) {
                                       .class_weights = call->weights,
                                       .other = call->other,
                                       .share = call->share};
-    params.ignores = !isnan(call->settings[IGNORE]);
-    if (params.ignores) params.ignored = (int64_t)call->settings[IGNORE];
+    params.has_ignore_index = !isnan(call->settings[IGNORE]);
+    if (params.has_ignore_index) params.ignore_index = (int64_t)call->settings[IGNORE];
     return params;
 }
 
@@ -278,11 +278,11 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     if (weights && !(call.weights = add_weights(model, row, weights, count))) return false;
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
     if (row->logits) call.output = logits_of(call.output);
-    loss->again = applied_again(row, call.output);
+    loss->duplicate_activation = applied_again(row, call.output);
     if (kn_is_half(kn_value_dtype(call.output))) call.output = kn_cast(call.output, KN_FLOAT32);
     loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
-    loss->value = loss->judged = row->build(&call);
-    name_if_free(model, loss->judged, "loss");
+    loss->value = loss->eval_loss = row->build(&call);
+    name_if_free(model, loss->eval_loss, "loss");
     if (mixed) {
         call.other = kn_input(model->graph, "y.other", KN_INT32, shape);
         call.share = kn_input(model->graph, "y.share", KN_FLOAT32, shape);
@@ -291,10 +291,11 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     }
     if (classes) {
         const kn_cross_entropy_params params = class_params(&call);
-        loss->ignores = params.ignores;
-        loss->ignored = params.ignored;
-        loss->accuracy = params.ignores ? kn_accuracy_ignoring(call.output, call.target, params.ignored)
-                                        : kn_accuracy(call.output, call.target);
+        loss->has_ignore_index = params.has_ignore_index;
+        loss->ignore_index = params.ignore_index;
+        loss->accuracy = params.has_ignore_index
+                             ? kn_accuracy_ignoring(call.output, call.target, params.ignore_index)
+                             : kn_accuracy(call.output, call.target);
         name_if_free(model, loss->accuracy, "accuracy");
     }
     if (kn_graph_status(model->graph) == KN_OK) return true;

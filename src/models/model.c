@@ -3,9 +3,7 @@
 
 #include "models/models_private.h"
 
-void kn_model_params_init(kn_model_params *params) {
-    if (params) *params = (kn_model_params)KN_MODEL_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_model_params, KN_MODEL_DEFAULTS)
 
 /* ---- creation ------------------------------------------------------------------------------------------ */
 
@@ -86,9 +84,9 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
     const char *names[128];
     size_t count = 0;
     kn_text_init(&list, &model->host);
-    for (int i = 0; i < kn_zoo_count() && count < KN_COUNT_OF(names); i++) {
-        kn_text_format(&list, "%s%s", i ? ", " : "", kn_zoo_name(i));
-        names[count++] = kn_zoo_name(i);
+    for (size_t i = 0; i < kn_zoo_count() && count < KN_COUNT_OF(names); i++) {
+        kn_text_format(&list, "%s%s", i ? ", " : "", kn_zoo_name_at(i));
+        names[count++] = kn_zoo_name_at(i);
     }
     kn_fail(&model->error, KN_ERROR_NOT_FOUND, "found %s, expected %sa model name: %s%s",
             kn_found(name, found), file ? "a file or " : "", list.data, kn_guess(name, names, count, guess));
@@ -131,7 +129,7 @@ kn_model *kn_model_create_named(const char *name, const kn_model_params *params)
     if (position < 0)
         fail_unknown(model, name, false);
     else if (!strchr(name, '?') || read_settings(model, strchr(name, '?') + 1))
-        kn_model_read(model, kn_zoo_text(position), kn_zoo_files[position].size);
+        kn_model_read(model, kn_zoo_text_at(position), kn_zoo_files[position].size);
     return finish(model);
 }
 
@@ -201,9 +199,9 @@ bool kn_model_list_values(kn_model *model, const kn_graph *graph) {
     model->outputs = kn_arena_take(&model->arena, (size_t)model->output_count + 1, sizeof *model->outputs);
     if (!model->inputs || !model->outputs) return kn_model_no_memory(model);
     for (int i = 0; i < model->input_count; i++)
-        model->inputs[i] = kn_graph_input(graph, i);
+        model->inputs[i] = kn_graph_input_at(graph, i);
     for (int i = 0; i < model->output_count; i++)
-        model->outputs[i] = kn_graph_output(graph, i);
+        model->outputs[i] = kn_graph_output_at(graph, i);
     return true;
 }
 
@@ -329,20 +327,20 @@ kn_graph *kn_model_graph(const kn_model *model) {
     return usable(model) ? model->graph : NULL;
 }
 
-int kn_model_input_count(const kn_model *model) {
-    return usable(model) ? model->input_count : 0;
+size_t kn_model_input_count(const kn_model *model) {
+    return usable(model) ? (size_t)model->input_count : 0;
 }
 
-kn_value *kn_model_input(const kn_model *model, int position) {
-    return position >= 0 && position < kn_model_input_count(model) ? model->inputs[position] : NULL;
+kn_value *kn_model_input_at(const kn_model *model, size_t position) {
+    return position < kn_model_input_count(model) ? model->inputs[position] : NULL;
 }
 
-int kn_model_output_count(const kn_model *model) {
-    return usable(model) ? model->output_count : 0;
+size_t kn_model_output_count(const kn_model *model) {
+    return usable(model) ? (size_t)model->output_count : 0;
 }
 
-kn_value *kn_model_output(const kn_model *model, int position) {
-    return position >= 0 && position < kn_model_output_count(model) ? model->outputs[position] : NULL;
+kn_value *kn_model_output_at(const kn_model *model, size_t position) {
+    return position < kn_model_output_count(model) ? model->outputs[position] : NULL;
 }
 
 bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value) {
@@ -353,9 +351,9 @@ bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *va
     return setting != NULL;
 }
 
-const char *kn_model_setting_name(const kn_model *model, int position) {
+const char *kn_model_setting_name_at(const kn_model *model, size_t position) {
     const kn_text_model *text = usable(model) ? model->text : NULL;
-    return text && position >= 0 && position < text->setting_count ? text->settings[position].name : NULL;
+    return text && position < (size_t)text->setting_count ? text->settings[position].name : NULL;
 }
 
 int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
@@ -388,14 +386,14 @@ int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
     return count;
 }
 
-const char *kn_model_input_name(const kn_model *model, int position) {
-    const kn_value *value = kn_model_input(model, position);
+const char *kn_model_input_name_at(const kn_model *model, size_t position) {
+    const kn_value *value = kn_model_input_at(model, position);
     return value && model->input_names ? model->input_names[position] : kn_value_name(value);
 }
 
-const char *kn_model_output_name(const kn_model *model, int position) {
-    const kn_value *value = kn_model_output(model, position);
-    if (position < 0 || position >= kn_model_output_count(model)) return "";
+const char *kn_model_output_name_at(const kn_model *model, size_t position) {
+    const kn_value *value = kn_model_output_at(model, position);
+    if (position >= kn_model_output_count(model)) return "";
     return model->output_names ? model->output_names[position] : kn_value_name(value);
 }
 

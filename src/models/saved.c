@@ -14,12 +14,8 @@
 #define GRAPH_KEY "koine.graph" /* of a model without a text (graph_text.c) */
 #define TRAINING_PREFIX "koine.training."
 
-void kn_model_save_params_init(kn_model_save_params *params) {
-    if (params) *params = (kn_model_save_params)KN_MODEL_SAVE_DEFAULTS;
-}
-void kn_model_load_params_init(kn_model_load_params *params) {
-    if (params) *params = (kn_model_load_params)KN_MODEL_LOAD_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_model_save_params, KN_MODEL_SAVE_DEFAULTS)
+KN_DEFINE_INIT(kn_model_load_params, KN_MODEL_LOAD_DEFAULTS)
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
@@ -31,12 +27,13 @@ bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     return length <= count - 8;
 }
 
-/* A parameter with 16 bits in the file is stored so on the device; otherwise the caller's kn_store applies.
+/* A parameter with 16 bits in the file is stored so on the device; otherwise the caller's kn_store_as
+ * applies.
  */
 static void store_as(kn_value *value, const kn_safetensor *tensor) {
     if (tensor && kn_is_half(tensor->array.type) && value->kind == KN_VALUE_STATE &&
         value->role == KN_STATE_PARAMETER && value->shape.dtype == KN_FLOAT32)
-        kn_store(value, tensor->array.type);
+        kn_store_as(value, tensor->array.type);
 }
 
 static bool store_all(kn_model *model, const kn_safetensors *file) {
@@ -149,7 +146,7 @@ static kn_status list_tensors(saving *s, bool training) {
     for (size_t width = 8; width >= 1; width /= 2) {
         for (size_t i = 0; i < most; i++) {
             kn_tensor_info info;
-            const char *name = kn_states_entry(s->states, (int)i, &info);
+            const char *name = kn_states_at(s->states, (int)i, &info);
             if (!name) continue;
             const kn_value *value = kn_graph_find(model->graph, name);
             bool weight = kn_model_is_weight(value);
@@ -377,8 +374,8 @@ static kn_status load_weights(loading *l, bool set) {
 static kn_tensor_info info_of_training(const loading *l, const char *name, const kn_array *array) {
     kn_tensor_info info = {.dtype = array->type, .rank = array->rank}, planned;
     memcpy(info.shape, array->shape, sizeof info.shape);
-    for (int i = 0; i < kn_states_count(l->states) && kn_dtype_is_float(info.dtype); i++) {
-        const char *known = kn_states_entry(l->states, i, &planned);
+    for (size_t i = 0; i < kn_states_count(l->states) && kn_dtype_is_float(info.dtype); i++) {
+        const char *known = kn_states_at(l->states, i, &planned);
         if (!known || strcmp(known, name)) continue;
         if (kn_dtype_is_float(planned.dtype) && same_shape(&planned, info.rank, info.shape)) return planned;
         break;

@@ -50,7 +50,7 @@ static void mark_needed(carrying *c, const kn_value *output) {
 
 static kn_value *carried_state(carrying *c, const kn_value *value) {
     kn_value *state = kn_state_add(c->to, value->name, &value->shape, value->role, &value->initializer);
-    if (value->stored != value->shape.dtype) kn_store(state, value->stored);
+    if (value->stored != value->shape.dtype) kn_store_as(state, value->stored);
     return state;
 }
 
@@ -136,8 +136,8 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     char keys[600], values[600];
     snprintf(keys, sizeof keys, "%s.keys", node->name);
     snprintf(values, sizeof values, "%s.values", node->name);
-    kn_value *y = kn_attention(q, kn_cache(k, c->start, c->window, keys),
-                               kn_cache(v, c->start, c->window, values), &params);
+    kn_value *y = kn_attention(q, kn_kv_cache(k, c->start, c->window, keys),
+                               kn_kv_cache(v, c->start, c->window, values), &params);
     c->values[node->outputs[0]->id] = y;
     return !kn_value_failed(y);
 }
@@ -151,7 +151,7 @@ static kn_value *initial_state(carrying *c, const kn_node *node, const char *wha
     snprintf(name, sizeof name, "%s.%s", node->name, what);
     *state = kn_state_add(c->to, kn_name_here(c->to, name), &shape, KN_STATE_CACHE, NULL);
     kn_value *later = kn_greater(c->start, kn_constant(c->to, KN_INT32, "1", &nothing, sizeof nothing));
-    return kn_where(later, *state, kn_cast(kn_number(c->to, 0), shape.dtype));
+    return kn_where(later, *state, kn_cast(kn_scalar(c->to, 0), shape.dtype));
 }
 
 /* Runs forward from zeros, as the model does outside training, or from the end of the previous run. */
@@ -259,7 +259,7 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
 }
 
 static kn_graph *make_step(const kn_model *model, int64_t rows, kn_value **output, bool *bounded) {
-    const kn_value *input = kn_model_input(model, 0), *made = kn_model_output(model, 0);
+    const kn_value *input = kn_model_input_at(model, 0), *made = kn_model_output_at(model, 0);
     if (output) *output = NULL;
     if (!output || !input || !made || kn_model_input_count(model) != 1 || input->shape.rank != 2) return NULL;
     int64_t window = input->shape.dims[1];
@@ -288,7 +288,7 @@ kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) 
     return make_step(model, rows, output, &bounded);
 }
 
-bool kn_model_steps_on(const kn_model *model) {
+bool kn_model_can_stream(const kn_model *model) {
     bool bounded = true;
     kn_value *output;
     kn_graph *graph = make_step(model, 1, &output, &bounded);

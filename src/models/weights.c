@@ -45,11 +45,11 @@ static kn_model_weight of_state(kn_model *model, const kn_value *value, const bo
                               .type = kn_dtype_name(value->shape.dtype),
                               .shape = kn_arena_text(&model->arena, shape),
                               .elements = elements > 0 ? (uint64_t)elements : 0};
-    weight.why = value->role == KN_STATE_STATISTIC ? "updated by batches"
-                 : value->frozen                   ? "frozen"
-                 : !reached[value->id]             ? "gets no gradient from the first output"
-                                                   : "";
-    weight.trained = !weight.why[0];
+    weight.reason = value->role == KN_STATE_STATISTIC ? "updated by batches"
+                    : value->frozen                   ? "frozen"
+                    : !reached[value->id]             ? "gets no gradient from the first output"
+                                                      : "";
+    weight.trained = !weight.reason[0];
     weight.rule = "";
     return weight;
 }
@@ -75,23 +75,23 @@ bool kn_model_list_weights(kn_model *model) {
     return fine && (!model->origin->list_weights || model->origin->list_weights(model));
 }
 
-const char *kn_model_open_size(const kn_model *model, int position, bool *first) {
-    if (!model || position < 0 || position >= model->open_size_count) return NULL;
+const char *kn_model_open_size_at(const kn_model *model, size_t position, bool *first) {
+    if (!model || position >= (size_t)model->open_size_count) return NULL;
     if (first) *first = model->open_sizes[position].first;
     return model->open_sizes[position].name;
 }
 
-int kn_model_weight_count(const kn_model *model) {
-    return model && model->status == KN_OK ? (int)model->weight_count : 0;
+size_t kn_model_weight_count(const kn_model *model) {
+    return model && model->status == KN_OK ? model->weight_count : 0;
 }
 
-bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *weight) {
-    if (!weight || position < 0 || position >= kn_model_weight_count(model)) return false;
+bool kn_model_weight_at(const kn_model *model, size_t position, kn_model_weight *weight) {
+    if (!weight || position >= kn_model_weight_count(model)) return false;
     kn_model_weight found = model->weights[position];
     const kn_value *value = found.trained ? kn_graph_find(model->graph, found.name) : NULL;
     if (value && value->frozen) { /* frozen after the list was made */
         found.trained = false;
-        found.why = "frozen";
+        found.reason = "frozen";
     }
     return KN_RESULT_GIVE(kn_model_weight, weight, &found) == KN_OK;
 }

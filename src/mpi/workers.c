@@ -57,7 +57,7 @@ static kn_mpi_route route_of(const worker *own, const kn_mpi_message *m, int pro
               to = m->received ? own->number : there, pair = from * all->most + to;
     return (kn_mpi_route){.ranks = all->ranks[pair / all->pairs],
                           .process = process,
-                          .tag = pair % all->pairs * KN_TAGS + m->tag};
+                          .tag = pair % all->pairs * KN_COMMUNICATOR_TAGS + m->tag};
 }
 
 /* A message to, or from, a worker of this process. */
@@ -88,11 +88,13 @@ static kn_status begin(worker *own, const kn_mpi_message *wanted, char *data, vo
     *request = NULL;
     if (own->world.error[0]) return KN_ERROR_CANCELLED;
     const int ranks = all->first[all->processes];
-    if (wanted->other < 0 || wanted->other >= ranks || wanted->tag < 0 || wanted->tag >= KN_TAGS) {
+    if (wanted->other < 0 || wanted->other >= ranks || wanted->tag < 0 ||
+        wanted->tag >= KN_COMMUNICATOR_TAGS) {
         snprintf(
             own->world.error, sizeof own->world.error,
             "a message of %zu bytes %s rank %d with the tag %d; expected ranks below %d and tags below %d",
-            wanted->bytes, wanted->received ? "from" : "to", wanted->other, wanted->tag, ranks, KN_TAGS);
+            wanted->bytes, wanted->received ? "from" : "to", wanted->other, wanted->tag, ranks,
+            KN_COMMUNICATOR_TAGS);
         return KN_ERROR_ARGUMENT;
     }
     const int process = process_of(all, wanted->other);
@@ -171,10 +173,10 @@ static kn_status find_workers(kn_mpi_workers *all) {
         ranks += all->first[p];
         all->first[p] = (int)ranks;
     }
-    if (ranks <= INT_MAX && all->most <= KN_MPI_WORKERS) return KN_OK;
+    if (ranks <= INT_MAX && all->most <= KN_MPI_MAX_WORKERS) return KN_OK;
     snprintf(world->error, sizeof world->error,
              "%lld workers, up to %d in a process; expected at most %d there", (long long)ranks, all->most,
-             KN_MPI_WORKERS);
+             KN_MPI_MAX_WORKERS);
     return KN_ERROR_ARGUMENT;
 }
 
@@ -184,10 +186,10 @@ static kn_status find_tags(kn_mpi_workers *all) {
     int code = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &greatest, &found);
     if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "MPI's greatest tag", code);
     if (found && greatest) last = *greatest < KN_MPI_TAGS ? *greatest : KN_MPI_TAGS;
-    all->pairs = (int)(((int64_t)last + 1) / KN_TAGS);
+    all->pairs = (int)(((int64_t)last + 1) / KN_COMMUNICATOR_TAGS);
     if (all->pairs < 1) {
         snprintf(all->world.error, sizeof all->world.error, "MPI's greatest tag is %d; expected at least %d",
-                 last, KN_TAGS - 1);
+                 last, KN_COMMUNICATOR_TAGS - 1);
         return KN_ERROR_UNSUPPORTED;
     }
     const int needed = (all->most * all->most - 1) / all->pairs + 1;
@@ -242,17 +244,17 @@ static bool are_group(const kn_communicator *const *within, int count) {
     return good;
 }
 
-kn_status kn_mpi_workers_open(const kn_communicator *const *within, int count, kn_mpi_workers **workers,
-                              char *error, size_t bytes) {
-    if (error && bytes) error[0] = '\0';
+kn_status kn_mpi_workers_create(const kn_communicator *const *within, int count, kn_mpi_workers **workers,
+                                char *message, size_t size) {
+    if (message && size) message[0] = '\0';
     if (workers) *workers = NULL;
     if (!workers || !are_group(within, count)) {
-        if (error) snprintf(error, bytes, "the communicators of all workers of this process are expected");
+        if (message) snprintf(message, size, "the communicators of all workers of this process are expected");
         return KN_ERROR_ARGUMENT;
     }
     kn_mpi_workers *all = calloc(1, sizeof *all);
     if (!all) {
-        if (error) snprintf(error, bytes, "out of memory");
+        if (message) snprintf(message, size, "out of memory");
         return KN_ERROR_MEMORY;
     }
     all->count = count;
@@ -265,16 +267,16 @@ kn_status kn_mpi_workers_open(const kn_communicator *const *within, int count, k
         *workers = all;
         return KN_OK;
     }
-    if (error) snprintf(error, bytes, "%s", all->world.error[0] ? all->world.error : "out of memory");
+    if (message) snprintf(message, size, "%s", all->world.error[0] ? all->world.error : "out of memory");
     free_workers(all);
     return status;
 }
 
-const kn_communicator *kn_mpi_workers_rank(kn_mpi_workers *workers, int number) {
+const kn_communicator *kn_mpi_workers_communicator(kn_mpi_workers *workers, int number) {
     return workers && number >= 0 && number < workers->count ? &workers->own[number].outer : NULL;
 }
 
-void kn_mpi_workers_close(kn_mpi_workers **workers) {
+void kn_mpi_workers_destroy(kn_mpi_workers **workers) {
     if (!workers || !*workers) return;
     kn_mpi_workers *all = *workers;
     bool failed = false;

@@ -225,10 +225,10 @@ static void give(kn_communicator *communicator, const kn_communicator *made) {
     communicator->size = size;
 }
 
-kn_status kn_mpi_open(kn_communicator *communicator, char *error, size_t bytes) {
-    if (error && bytes) error[0] = '\0';
+kn_status kn_mpi_create(kn_communicator *communicator, char *message, size_t size) {
+    if (message && size) message[0] = '\0';
     if (!communicator || communicator->size < offsetof(kn_communicator, sum)) {
-        if (error) snprintf(error, bytes, "a communicator with its size set is expected");
+        if (message) snprintf(message, size, "a communicator with its size set is expected");
         return KN_ERROR_ARGUMENT;
     }
     kn_communicator made = {.send = mpi_send,
@@ -240,13 +240,13 @@ kn_status kn_mpi_open(kn_communicator *communicator, char *error, size_t bytes) 
     give(communicator, &(kn_communicator){0});
     kn_mpi_world *own = calloc(1, sizeof *own);
     if (!own) {
-        if (error) snprintf(error, bytes, "out of memory");
+        if (message) snprintf(message, size, "out of memory");
         return KN_ERROR_MEMORY;
     }
     kn_status status = kn_mpi_start(own);
     if (!status) status = kn_mpi_find_ranks(own, &made.rank, &made.ranks);
     if (status) {
-        if (error) snprintf(error, bytes, "%s", own->error);
+        if (message) snprintf(message, size, "%s", own->error);
         free(own);
         return status;
     }
@@ -255,7 +255,7 @@ kn_status kn_mpi_open(kn_communicator *communicator, char *error, size_t bytes) 
     return KN_OK;
 }
 
-void kn_mpi_close(kn_communicator *communicator) {
+void kn_mpi_destroy(kn_communicator *communicator) {
     if (!communicator || communicator->size < offsetof(kn_communicator, sum) || !communicator->user) return;
     kn_mpi_world *own = communicator->user;
     if (!own->error[0]) {

@@ -109,7 +109,7 @@ kn_value *kn_step_counter(kn_graph *graph) {
 }
 
 kn_value *kn_filled(kn_graph *graph, kn_dtype dtype, int64_t count, double number) {
-    kn_value *one = kn_cast(kn_number(graph, number), dtype);
+    kn_value *one = kn_cast(kn_scalar(graph, number), dtype);
     if (kn_value_failed(one)) return &graph->failed;
     return kn_broadcast_to(one, 1, (kn_dim[]){count});
 }

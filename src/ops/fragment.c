@@ -1,18 +1,18 @@
 #include "ops/fragment.h"
 
 static const kn_fragment fragments[] = {
-    [KN_MATRIX_MMA] = {32, 16, 8, 8},     [KN_MATRIX_WMMA] = {32, 16, 16, 8},
-    [KN_MATRIX_WMMA12] = {32, 16, 16, 8}, [KN_MATRIX_MFMA] = {64, 16, 16, 8},
-    [KN_MATRIX_DPAS8] = {8, 8, 8, 0},     [KN_MATRIX_DPAS16] = {16, 8, 16, 0}};
+    [KN_MATRIX_UNIT_MMA] = {32, 16, 8, 8},     [KN_MATRIX_UNIT_WMMA] = {32, 16, 16, 8},
+    [KN_MATRIX_UNIT_WMMA12] = {32, 16, 16, 8}, [KN_MATRIX_UNIT_MFMA] = {64, 16, 16, 8},
+    [KN_MATRIX_UNIT_DPAS8] = {8, 8, 8, 0},     [KN_MATRIX_UNIT_DPAS16] = {16, 8, 16, 0}};
 
 const kn_fragment *kn_fragment_of(kn_matrix_unit unit) {
     return &fragments[unit];
 }
 
 kn_matrix_unit kn_fragment_unit(const kn_target *target, kn_dtype type) {
-    if (target->wide_vector || !target->matrix_unit) return KN_MATRIX_NONE;
+    if (target->wide_vector || !target->matrix_unit) return KN_MATRIX_UNIT_NONE;
     const kn_matrix_unit unit = target->matrix_unit(target->device, type);
-    return unit > KN_MATRIX_NONE && (size_t)unit < KN_COUNT_OF(fragments) ? unit : KN_MATRIX_NONE;
+    return unit > KN_MATRIX_UNIT_NONE && (size_t)unit < KN_COUNT_OF(fragments) ? unit : KN_MATRIX_UNIT_NONE;
 }
 
 uint64_t kn_fragment_exchange(const kn_target *target, kn_matrix_unit unit, size_t items) {

@@ -14,7 +14,7 @@ enum { KN_FRAGMENT_DEPTH = 16 }; /* numbers of 16 bits that all units add at a t
 /* Of a unit that kn_fragment_unit returned. */
 const kn_fragment *kn_fragment_of(kn_matrix_unit unit);
 
-/* The unit of a device with many threads that multiplies numbers of this type; KN_MATRIX_NONE: none. */
+/* The unit of a device with many threads that multiplies numbers of this type; KN_MATRIX_UNIT_NONE: none. */
 kn_matrix_unit kn_fragment_unit(const kn_target *target, kn_dtype type);
 /* The bytes of local memory by which lanes give each other numbers, where plain code replaces the unit;
  * numbers of 32 bits are half as many. */

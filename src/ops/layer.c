@@ -14,7 +14,7 @@ kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *nam
                              const kn_initializer *initializer, double fan_in) {
     const char *path = kn_arena_format(&graph->arena, "%s.%s", layer, name);
     if (!path) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");
-    kn_initializer usual = {KN_INITIALIZE_UNIFORM, fan_in > 0 ? 1 / sqrt(fan_in) : 0};
+    kn_initializer usual = {KN_INITIALIZER_UNIFORM, fan_in > 0 ? 1 / sqrt(fan_in) : 0};
     return kn_state_add(graph, path, shape, KN_STATE_PARAMETER, initializer ? initializer : &usual);
 }
 

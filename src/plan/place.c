@@ -57,8 +57,7 @@ static kn_status find_lifetimes(kn_planner *planner) {
             const kn_argument *argument = &step->arguments[a];
             if (argument->kind == KN_ARGUMENT_SCRATCH) touch(&planner->scratches[argument->integer], s);
             if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
-            kn_placement *placement =
-                &planner->placements[planner->placements[argument->value->id].root->id];
+            kn_placement *placement = &planner->placements[planner->placements[argument->value->id].root->id];
             /* An error of an earlier pass, which would give results from uninitialized memory. */
             if (placement->storage == KN_STORAGE_SCRATCH && placement->bytes && placement->first < 0 &&
                 !argument->writes)

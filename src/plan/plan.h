@@ -155,7 +155,7 @@ typedef struct kn_plan_request {
 /* Runs all passes. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan *plan, kn_error *error);
 /* The names of the passes in order; NULL after the last. */
-const char *kn_plan_pass_name(int position);
+const char *kn_plan_pass_name(size_t position);
 extern const int kn_plan_pass_count;
 
 /* ---- several devices (devices.c, split.c, transfer.c) ------------------------------------------------- */
@@ -163,7 +163,8 @@ extern const int kn_plan_pass_count;
 typedef struct kn_plan_devices {
     const kn_host *host;
     int count;
-    const char *names[KN_CONTEXT_DEVICES]; /* as used in pins; the first is the context's primary device */
+    const char
+        *names[KN_CONTEXT_MAX_DEVICES]; /* as used in pins; the first is the context's primary device */
     /* The device on which a state already has memory; -1: none yet. */
     int (*home)(const void *user, const kn_value *state);
     const void *user;
@@ -194,7 +195,7 @@ typedef struct kn_part_place {
  * by a node of the second. Fills in places, one for each of `values`, and counts *transfers. The caller
  * destroys the graphs, which are NULL after a failure. */
 kn_status kn_cut_graph(kn_graph *whole, const int *homes, kn_value **values, size_t count, int devices,
-                       kn_part parts[KN_CONTEXT_DEVICES], kn_part_place *places, int *transfers,
+                       kn_part parts[KN_CONTEXT_MAX_DEVICES], kn_part_place *places, int *transfers,
                        kn_error *error);
 /* Of a send or receive node: the number of its transfer, and the device at the other end. */
 int kn_transfer_of(const kn_node *node);

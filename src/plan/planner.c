@@ -58,8 +58,8 @@ const kn_pass_field kn_pass_fields[] = {
 };
 const int kn_pass_field_count = (int)KN_COUNT_OF(kn_pass_fields);
 
-const char *kn_plan_pass_name(int position) {
-    return position >= 0 && position < kn_plan_pass_count ? kn_passes[position].name : NULL;
+const char *kn_plan_pass_name(size_t position) {
+    return position < (size_t)kn_plan_pass_count ? kn_passes[position].name : NULL;
 }
 
 void kn_planner_init(kn_planner *planner, const kn_plan_request *request, kn_error *error) {

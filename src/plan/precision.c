@@ -151,7 +151,7 @@ static bool allocate(precision_pass *pass) {
 static void allow_tf32(kn_planner *planner) {
     const kn_target *target = planner->target;
     const bool has_unit = !target->wide_vector && target->matrix_unit &&
-                          target->matrix_unit(target->device, KN_FLOAT32) != KN_MATRIX_NONE;
+                          target->matrix_unit(target->device, KN_FLOAT32) != KN_MATRIX_UNIT_NONE;
     for (size_t n = 0; n < planner->graph->node_count && has_unit; n++) {
         planner->work++;
         planner->graph->nodes[n]->tf32 = true;

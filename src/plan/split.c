@@ -8,10 +8,10 @@ typedef struct split_pass {
     const int *homes;
     int count;
     kn_part *parts;
-    kn_value **values[KN_CONTEXT_DEVICES]; /* by id in the whole: its copy in the part, or NULL */
-    kn_value *tokens[KN_CONTEXT_DEVICES];  /* by device: of its last transfer */
-    unsigned *readers;                     /* by id: a bit set of the devices that read it */
-    int *numbers;                          /* by id and device: the number of the transfer, from 0 */
+    kn_value **values[KN_CONTEXT_MAX_DEVICES]; /* by id in the whole: its copy in the part, or NULL */
+    kn_value *tokens[KN_CONTEXT_MAX_DEVICES];  /* by device: of its last transfer */
+    unsigned *readers;                         /* by id: a bit set of the devices that read it */
+    int *numbers;                              /* by id and device: the number of the transfer, from 0 */
     int transfers;
     kn_error *error;
 } split_pass;
@@ -145,10 +145,10 @@ static kn_status simplify(kn_graph *whole, kn_value **values, size_t count, kn_e
 }
 
 kn_status kn_cut_graph(kn_graph *whole, const int *homes, kn_value **values, size_t count, int devices,
-                       kn_part parts[KN_CONTEXT_DEVICES], kn_part_place *places, int *transfers,
+                       kn_part parts[KN_CONTEXT_MAX_DEVICES], kn_part_place *places, int *transfers,
                        kn_error *error) {
     split_pass pass = {.whole = whole, .homes = homes, .count = devices, .parts = parts, .error = error};
-    for (int device = 0; device < KN_CONTEXT_DEVICES; device++)
+    for (int device = 0; device < KN_CONTEXT_MAX_DEVICES; device++)
         parts[device] = (kn_part){.graph = NULL};
     kn_status status = simplify(whole, values, count, error);
     if (status != KN_OK) return status;

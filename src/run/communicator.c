@@ -6,7 +6,7 @@
 #include "run/run_private.h"
 
 enum {
-    TAG = KN_TAGS - 1,
+    TAG = KN_COMMUNICATOR_TAGS - 1,
     SMALL = 2048,    /* up to this many numbers are summed by the fewest messages */
     ROUND = 1 << 18, /* numbers that a rank gets from the others for a piece of its slice: what caches hold */
     DEPTH = 4,       /* pieces under way at once, so that a rank that is late for a while delays none */

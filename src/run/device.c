@@ -6,7 +6,7 @@ static int item_registers(void *context) {
 }
 
 static kn_matrix_unit matrix_unit(void *context, kn_dtype type) {
-    return kn_context_matrix_unit_of(context, type);
+    return kn_context_matrix_unit_for(context, type);
 }
 
 void kn_target_of(kn_context *context, kn_target *target) {
@@ -39,7 +39,7 @@ static int device_of_state(const void *user, const kn_value *state) {
     const kn_states *states = user;
     kn_context *context = (kn_context *)kn_states_context(states);
     const kn_state *known = kn_states_find(states, state->name);
-    for (int i = 0; known && known->context && i < kn_context_device_count(context); i++)
+    for (size_t i = 0; known && known->context && i < kn_context_device_count(context); i++)
         if (kn_context_device_at(context, i) == known->context) return i;
     return -1;
 }
@@ -50,7 +50,7 @@ void kn_devices_of(kn_context *context, const kn_states *states, kn_plan_devices
                                  .home = device_of_state,
                                  .user = states};
     for (int i = 0; i < devices->count; i++)
-        devices->names[i] = kn_context_device_name(context, i);
+        devices->names[i] = kn_context_device_name_at(context, i);
 }
 
 static kn_status fail_float64(const kn_context *context, const kn_node *node, const kn_value *value,

@@ -26,7 +26,7 @@ static kn_status make_exchange(kn_executable *part, const kn_ready_step *ready, 
 
 /* Orders the steps of all parts: each part in turn, up to a receive step whose value has not been sent. */
 static kn_status order_steps(kn_executable *executable, kn_error *error) {
-    int next[KN_CONTEXT_DEVICES] = {0}, count = 0, before = -1;
+    int next[KN_CONTEXT_MAX_DEVICES] = {0}, count = 0, before = -1;
     executable->order =
         kn_arena_take(&executable->arena, (size_t)executable->total.steps, sizeof *executable->order);
     bool memory = executable->order != NULL;

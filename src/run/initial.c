@@ -27,17 +27,17 @@ static float truncated_normal(uint64_t key, uint64_t index) {
 
 void kn_initial_elements(const kn_initializer *initializer, uint64_t key, kn_dtype dtype, uint64_t first,
                          uint64_t count, void *target) {
-    if (initializer->kind == KN_INITIALIZE_UNIFORM && dtype == KN_FLOAT32) {
+    if (initializer->kind == KN_INITIALIZER_UNIFORM && dtype == KN_FLOAT32) {
         uniform_floats(key, (float)initializer->value, first, count, target);
         return;
     }
     for (uint64_t i = 0; i < count; i++) {
         double number = initializer->value;
-        if (initializer->kind == KN_INITIALIZE_UNIFORM)
+        if (initializer->kind == KN_INITIALIZER_UNIFORM)
             number = (2.0f * kn_random_uniform(key, first + i) - 1.0f) * (float)initializer->value;
-        else if (initializer->kind == KN_INITIALIZE_NORMAL)
+        else if (initializer->kind == KN_INITIALIZER_NORMAL)
             number = kn_random_normal(key, first + i) * (float)initializer->value;
-        else if (initializer->kind == KN_INITIALIZE_TRUNCATED_NORMAL)
+        else if (initializer->kind == KN_INITIALIZER_TRUNCATED_NORMAL)
             number = truncated_normal(key, first + i) * (float)initializer->value;
         kn_element_set(dtype, target, (int64_t)i, number);
     }

@@ -294,7 +294,7 @@ static kn_status add_part(executable_build *build, const kn_part *cut, int devic
 }
 
 /* Splits the graph into one for each device. */
-static kn_status split_graph(executable_build *build, kn_part cuts[KN_CONTEXT_DEVICES]) {
+static kn_status split_graph(executable_build *build, kn_part cuts[KN_CONTEXT_MAX_DEVICES]) {
     kn_executable *head = build->executable;
     kn_graph *whole = head->graph;
     int *homes = NULL, transfers = 0, count = kn_context_device_count(head->context);
@@ -318,7 +318,7 @@ static kn_status split_graph(executable_build *build, kn_part cuts[KN_CONTEXT_DE
 
 static kn_status make_parts(executable_build *build) {
     kn_executable *head = build->executable;
-    kn_part cuts[KN_CONTEXT_DEVICES] = {{.graph = NULL}};
+    kn_part cuts[KN_CONTEXT_MAX_DEVICES] = {{.graph = NULL}};
     int devices = kn_context_device_count(head->context), taken = 0;
     kn_status status = split_graph(build, cuts);
     for (; taken < devices && status == KN_OK; taken++)
@@ -333,7 +333,7 @@ static kn_status make_parts(executable_build *build) {
         status = make_part(&own);
         if (status != KN_OK)
             return kn_fail_in(build->error, "on the device '%s' (%s)",
-                              kn_context_device_name(head->context, i),
+                              kn_context_device_name_at(head->context, i),
                               kn_context_device(head->parts[i]->context)->name);
         add_info(&head->total, &head->parts[i]->info);
     }

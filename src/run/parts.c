@@ -83,7 +83,7 @@ kn_status kn_states_collect(kn_states *states, const kn_communicator *communicat
     c.requests = kn_allocate(c.host, (size_t)communicator->ranks, sizeof *c.requests);
     if (!c.requests) return kn_fail_memory(error, (size_t)communicator->ranks * sizeof *c.requests);
     kn_state *state;
-    for (size_t i = 0; status == KN_OK && (state = kn_states_at(states, i)); i++)
+    for (size_t i = 0; status == KN_OK && (state = kn_state_at(states, i)); i++)
         if (state->part && kn_state_outside_bytes(state))
             status = communicator->rank ? send_part(&c, state) : receive_parts(&c, state);
     kn_release(c.host, c.requests);

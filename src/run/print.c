@@ -43,7 +43,7 @@ static void add_kernel(const kn_executable *part, const kn_step *step, kn_text *
         kn_text_add(text, kn_product_library());
     else if (is_transfer(step))
         kn_text_format(text, "%s %s", step->kind == KN_STEP_SEND ? "to" : "from",
-                       kn_context_device_name(part->head->context, kn_transfer_device(step->node)));
+                       kn_context_device_name_at(part->head->context, kn_transfer_device(step->node)));
     else if (step->kind == KN_STEP_SHARE || step->kind == KN_STEP_TOTAL)
         kn_text_add(text, step->kind == KN_STEP_SHARE ? "to the workers" : "from the workers");
     else if (step->kind == KN_STEP_LOAD || step->kind == KN_STEP_STORE)
@@ -135,7 +135,7 @@ static void add_products(const kn_executable *executable, kn_text *text) {
     const kn_precision precision = executable->precision;
     if (integers)
         kn_text_format(text, "products of matrices: %d of 8-bit integers by the matrix unit %s\n", integers,
-                       kn_matrix_unit_name(kn_context_matrix_unit_of(executable->context, KN_INT8)));
+                       kn_matrix_unit_name(kn_context_matrix_unit_for(executable->context, KN_INT8)));
     if (split)
         kn_text_format(
             text, "products of matrices: %d in float32 as three of bfloat16 by the matrix unit %s\n", split,
@@ -187,7 +187,7 @@ void kn_executable_print(const kn_executable *executable, kn_text *text) {
     }
     for (int i = 0; i < executable->part_count; i++) {
         if (!executable->parts[i]->plan.step_count) continue;
-        kn_text_format(text, "device %s: %s\n", kn_context_device_name(executable->context, i),
+        kn_text_format(text, "device %s: %s\n", kn_context_device_name_at(executable->context, i),
                        kn_context_device(executable->parts[i]->context)->name);
         add_part(executable->parts[i], text);
     }
@@ -218,7 +218,7 @@ static void add_input(kn_plan_step *result, int position) {
     int at = result->input_count;
     for (int i = 0; i < result->input_count; i++)
         if (result->inputs[i] == position) return;
-    if (result->input_count == KN_PLAN_STEP_INPUTS) return;
+    if (result->input_count == KN_PLAN_STEP_MAX_INPUTS) return;
     for (; at > 0 && result->inputs[at - 1] > position; at--)
         result->inputs[at] = result->inputs[at - 1];
     result->inputs[at] = position;
@@ -271,9 +271,11 @@ static void keep(char *target, size_t room, kn_text *text) {
     kn_text_clear(text);
 }
 
-kn_status kn_executable_describe_step(const kn_executable *executable, int position, kn_plan_step *result) {
-    if (position < 0 || position >= executable->total.steps) return KN_ERROR_NOT_FOUND;
-    const kn_part_step at = executable->order ? executable->order[position] : (kn_part_step){0, position};
+kn_status kn_executable_describe_step(const kn_executable *executable, size_t position,
+                                      kn_plan_step *result) {
+    if (position >= (size_t)executable->total.steps) return KN_ERROR_NOT_FOUND;
+    const kn_part_step at =
+        executable->order ? executable->order[position] : (kn_part_step){0, (int)position};
     const kn_executable *part = executable->parts[at.device];
     const kn_ready_step *ready = &part->steps[at.step];
     const kn_step *step = ready->step;
@@ -288,7 +290,7 @@ kn_status kn_executable_describe_step(const kn_executable *executable, int posit
     keep(result->kernel, sizeof result->kernel, &text);
     if (value) kn_shape_text(part->graph, &value->shape, &text);
     keep(result->shape, sizeof result->shape, &text);
-    kn_text_add(&text, kn_context_device_name(executable->context, at.device));
+    kn_text_add(&text, kn_context_device_name_at(executable->context, at.device));
     keep(result->device, sizeof result->device, &text);
     bool failed = text.failed;
     kn_text_finish(&text);

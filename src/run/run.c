@@ -104,7 +104,7 @@ static kn_status run_parts(const kn_executable *executable, kn_memory *memories,
             run_step(part, &memories[at->device], &runs[at->device], at->step, meanwhile, error);
         if (status == KN_OK && turns) status = kn_queue_flush(part->context, KN_QUEUE_COMPUTE, error);
         if (status != KN_OK)
-            return kn_fail_in(error, "on %s", kn_context_device_name(executable->context, at->device));
+            return kn_fail_in(error, "on %s", kn_context_device_name_at(executable->context, at->device));
     }
     for (int i = 0; i < executable->part_count; i++)
         mark_kept(executable->parts[i], &runs[i]);
@@ -119,7 +119,7 @@ kn_status kn_meanwhile_call(kn_meanwhile *meanwhile, kn_error *error) {
 
 kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_meanwhile *meanwhile,
                             kn_error *error) {
-    kn_run runs[KN_CONTEXT_DEVICES];
+    kn_run runs[KN_CONTEXT_MAX_DEVICES];
     for (int i = 0; i < executable->part_count; i++) {
         kn_status status = begin(executable->parts[i], &memories[i], &runs[i], error);
         if (status != KN_OK) return status;

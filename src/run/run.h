@@ -67,7 +67,7 @@ enum { KN_SESSION_VOTES = 3 };
 void kn_session_vote(kn_session *session, const float votes[KN_SESSION_VOTES]);
 /* Their sums over the workers, once that run has started. */
 void kn_session_voted(const kn_session *session, float sums[KN_SESSION_VOTES]);
-/* From now on no state is stored in a narrower type (kn_store): for training. */
+/* From now on no state is stored in a narrower type (kn_store_as): for training. */
 void kn_states_keep_whole(kn_states *states);
 /* Value `position` of the request in the session's copy of the graph, valid as long as the session; NULL if
  * the session failed. */

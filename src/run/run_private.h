@@ -47,7 +47,7 @@ kn_status kn_states_allocate(kn_states *states, kn_error *error);
 kn_status kn_state_wait(kn_state *state, kn_error *error);
 kn_state *kn_states_find(const kn_states *states, const char *name);
 /* All states, those that are not listed too; NULL past the last. */
-kn_state *kn_states_at(const kn_states *states, size_t position);
+kn_state *kn_state_at(const kn_states *states, size_t position);
 const kn_host *kn_states_host(const kn_states *states);
 
 /* ---- states in parts (whole.c; parts.c) ---------------------------------------------------------------- */
@@ -434,7 +434,7 @@ kn_status kn_guard_check(const kn_executable *executable, const kn_memory *memor
 void kn_print_memory(const kn_executable *executable, kn_text *text);
 void kn_executable_print(const kn_executable *executable, kn_text *text);
 /* One step, and which steps it reads from. */
-kn_status kn_executable_describe_step(const kn_executable *executable, int position, kn_plan_step *result);
+kn_status kn_executable_describe_step(const kn_executable *executable, size_t position, kn_plan_step *result);
 /* kn_session_write_programs (write.c). */
 kn_status kn_executable_write(const kn_executable *executable, const char *folder, kn_error *error);
 

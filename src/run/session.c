@@ -3,9 +3,7 @@
 
 #include "run/session_private.h"
 
-void kn_session_params_init(kn_session_params *params) {
-    if (params) *params = (kn_session_params)KN_SESSION_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_session_params, KN_SESSION_DEFAULTS)
 
 kn_status kn_session_begin(kn_session *session) {
     if (!session) return KN_ERROR_MEMORY;
@@ -312,7 +310,7 @@ kn_status kn_session_plan(kn_session *session, kn_plan_info *info) {
     return KN_RESULT_GIVE(kn_plan_info, info, &session->current->total);
 }
 
-kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step) {
+kn_status kn_session_plan_step_at(kn_session *session, size_t position, kn_plan_step *step) {
     if (!session || !kn_has_size(step)) return KN_ERROR_ARGUMENT;
     kn_plan_step told = KN_PLAN_STEP_DEFAULTS;
     kn_status status = need_plan(session);
@@ -326,13 +324,13 @@ kn_status kn_session_write_programs(kn_session *session, const char *folder) {
     return status == KN_OK ? kn_executable_write(session->current, folder, &session->error) : status;
 }
 
-kn_status kn_session_plan_pass(kn_session *session, int position, kn_plan_pass *pass) {
+kn_status kn_session_plan_pass_at(kn_session *session, size_t position, kn_plan_pass *pass) {
     if (!session || !kn_has_size(pass)) return KN_ERROR_ARGUMENT;
     kn_plan_pass found = KN_PLAN_PASS_DEFAULTS;
     kn_status status = need_plan(session);
     if (status != KN_OK) return status;
     found.name = kn_plan_pass_name(position);
-    if (!found.name) return kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no pass %d", position);
+    if (!found.name) return kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no pass %zu", position);
     found.seconds = session->current->pass_seconds[position];
     return KN_RESULT_GIVE(kn_plan_pass, pass, &found);
 }

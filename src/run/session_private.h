@@ -56,9 +56,9 @@ struct kn_session {
                                 fed */
     double *scales;         /* by input: their scales */
     bool solved;
-    uint64_t guard;                         /* bytes after each value */
-    kn_totals *totals;                      /* of its workers; NULL: it is alone */
-    kn_memory memories[KN_CONTEXT_DEVICES]; /* by device of the context at creation */
+    uint64_t guard;                             /* bytes after each value */
+    kn_totals *totals;                          /* of its workers; NULL: it is alone */
+    kn_memory memories[KN_CONTEXT_MAX_DEVICES]; /* by device of the context at creation */
     int device_count;
     kn_executable *plans[KN_SESSION_PLANS];
     kn_executable *current;

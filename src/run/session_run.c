@@ -180,7 +180,7 @@ static kn_status upload_input(kn_session *session, int input, int part, bool wit
     return kn_fail(
         error, KN_ERROR_UNSUPPORTED,
         "the input '%s' was fed from a buffer, but the device '%s' reads it too; feed it from host memory",
-        session->inputs[input]->name, kn_context_device_name(session->context, part));
+        session->inputs[input]->name, kn_context_device_name_at(session->context, part));
 }
 
 /* Writes the inputs to each device that reads them. `within`: as the first commands of the run. */

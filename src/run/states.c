@@ -123,7 +123,7 @@ static void convert(kn_dtype from, const void *source, kn_dtype to, void *target
         kn_element_set(to, target, (int64_t)i, kn_element_get(from, source, (int64_t)i));
 }
 
-kn_state *kn_states_at(const kn_states *states, size_t position) {
+kn_state *kn_state_at(const kn_states *states, size_t position) {
     return position < states->count ? states->entries[position] : NULL;
 }
 
@@ -206,7 +206,7 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
         status =
             kn_fail(error, KN_ERROR_ARGUMENT,
                     "the state '%s' is in %s memory, and a plan with it in %s memory was asked for: "
-                    "use the same host_moments for all trainers of these states",
+                    "use the same offload_optimizer for all trainers of these states",
                     value->name, (*state)->on_host ? "host" : "device", value->on_host ? "host" : "device");
     if (status == KN_OK && (*state)->planned && (*state)->context != context)
         status = kn_fail(error, KN_ERROR_INTERNAL,
@@ -353,7 +353,7 @@ static kn_status allocate_waiting(kn_states *states, kn_state *const *waiting, u
 /* Initializes a state in host memory, as if it had been set, where it stays there, or where that cannot be
  * done in parts or in the stored type. */
 static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn_error *error) {
-    bool orthogonal = state->initializer.kind == KN_INITIALIZE_ORTHOGONAL;
+    bool orthogonal = state->initializer.kind == KN_INITIALIZER_ORTHOGONAL;
     uint64_t bytes = kn_state_outside_bytes(state);
     if ((!orthogonal && !is_narrow(state) && !state->on_host) || state->pending || !bytes) return KN_OK;
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
@@ -419,12 +419,12 @@ kn_status kn_states_allocate(kn_states *states, kn_error *error) {
 
 /* ---- get and set ------------------------------------------------------------------------------- */
 
-int kn_states_count(const kn_states *states) {
-    return states ? (int)(states->count - states->passing) : 0;
+size_t kn_states_count(const kn_states *states) {
+    return states ? states->count - states->passing : 0;
 }
 
-const char *kn_states_entry(const kn_states *states, int position, kn_tensor_info *info) {
-    if (position < 0 || position >= kn_states_count(states)) return NULL;
+const char *kn_states_at(const kn_states *states, size_t position, kn_tensor_info *info) {
+    if (position >= kn_states_count(states)) return NULL;
     const kn_state *found = states->entries[position];
     for (size_t i = 0; i < states->count && states->passing; i++) {
         found = states->entries[i];

@@ -101,11 +101,11 @@ static kn_status match(kn_group *group, message *added) {
 
 /* With the mutex held. */
 static kn_status begin_locked(kn_group *group, const message *wanted, int peer, void **request) {
-    if (peer < 0 || peer >= group->ranks || wanted->tag < 0 || wanted->tag >= KN_TAGS)
+    if (peer < 0 || peer >= group->ranks || wanted->tag < 0 || wanted->tag >= KN_COMMUNICATOR_TAGS)
         return kn_fail(&group->error, KN_ERROR_ARGUMENT,
                        "a message from rank %d to rank %d with the tag %d; expected ranks below %d and tags "
                        "below %d",
-                       wanted->from, wanted->to, wanted->tag, group->ranks, KN_TAGS);
+                       wanted->from, wanted->to, wanted->tag, group->ranks, KN_COMMUNICATOR_TAGS);
     if (!request || (wanted->bytes && !wanted->data))
         return kn_fail(&group->error, KN_ERROR_ARGUMENT,
                        "a message of %zu bytes from rank %d to rank %d without memory for it or its request",
@@ -257,6 +257,6 @@ void kn_group_destroy(kn_group **group) {
     *group = NULL;
 }
 
-const kn_communicator *kn_group_rank(kn_group *group, int rank) {
+const kn_communicator *kn_group_communicator(kn_group *group, int rank) {
     return group && rank >= 0 && rank < group->ranks ? &group->members[rank].communicator : NULL;
 }

@@ -31,7 +31,7 @@ static kn_status wait(kn_totals *totals, kn_status status, kn_error *error) {
 }
 
 static int tag_of(int bucket, int kind) {
-    return bucket % (KN_TAGS / TAGS) * TAGS + kind;
+    return bucket % (KN_COMMUNICATOR_TAGS / TAGS) * TAGS + kind;
 }
 
 /* The bytes of a bucket that a rank owns. */

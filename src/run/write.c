@@ -7,8 +7,8 @@
 typedef struct writing {
     const kn_executable *head;
     const char *folder;
-    kn_step_programs lists[KN_CONTEXT_DEVICES]; /* by part */
-    int first[KN_CONTEXT_DEVICES];              /* the number of a part's first program */
+    kn_step_programs lists[KN_CONTEXT_MAX_DEVICES]; /* by part */
+    int first[KN_CONTEXT_MAX_DEVICES];              /* the number of a part's first program */
     int program_count;
     kn_error *error;
 } writing;
@@ -138,7 +138,7 @@ static void add_step(const writing *all, int number, kn_text *text) {
     kn_text_json(text, ready->step->label ? ready->step->label : "");
     kn_text_format(text, ", \"kind\": \"%s\", \"once\": %s, \"device\": ", kinds[ready->step->kind],
                    ready->once ? "true" : "false");
-    kn_text_json(text, kn_context_device_name(head->context, at.device));
+    kn_text_json(text, kn_context_device_name_at(head->context, at.device));
     kn_text_add(text, ", \"flops\": ");
     kn_text_json_number(text, ready->cost.flops);
     kn_text_add(text, ", \"bytes\": ");

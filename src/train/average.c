@@ -56,8 +56,8 @@ kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use) {
     kn_states *states = trainer->states;
     if (use == trainer->averages_used || (use && !count_of(states, KN_TRAIN_AVERAGED))) return KN_OK;
     kn_status status = KN_OK;
-    for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
-        const char *parameter = kn_states_entry(states, i, &info);
+    for (size_t i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
+        const char *parameter = kn_states_at(states, i, &info);
         if (kn_train_state_name(parameter, KN_TRAIN_AVERAGE, name) && kn_states_info(states, name, NULL))
             status = exchange(trainer, parameter, name, &info);
     }

@@ -8,9 +8,7 @@
 #include "data/data.h"
 #include "train/trainer_private.h"
 
-void kn_fit_params_init(kn_fit_params *params) {
-    if (params) *params = (kn_fit_params)KN_FIT_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_fit_params, KN_FIT_DEFAULTS)
 
 /* A step that has begun. */
 typedef struct begun_step {
@@ -52,7 +50,7 @@ static double epoch_accuracy(const fit_run *fitting) {
 }
 
 static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
-    fitting->result->end = KN_FIT_FAILED;
+    fitting->result->stop_reason = KN_STOP_ERROR;
     const int most = (int)sizeof fitting->result->message - 1;
     snprintf(fitting->result->message, sizeof fitting->result->message, "%.*s", most, text);
     return status;
@@ -78,7 +76,7 @@ static const kn_communicator *others(const fit_run *fitting) {
 static void leave(fit_run *fitting, bool *stop) {
     fitting->leaves = true;
     if (others(fitting)) return;
-    fitting->result->end = KN_FIT_STOPPED;
+    fitting->result->stop_reason = KN_STOP_CALLBACK;
     *stop = true;
 }
 
@@ -92,7 +90,7 @@ static void list_votes(const fit_run *fitting, float votes[VOTES]) {
 
 static void count_votes(fit_run *fitting, const float votes[VOTES], bool *stop) {
     fitting->waits = votes[STATES] > 0;
-    if (votes[WISH] > 0) fitting->result->end = KN_FIT_STOPPED;
+    if (votes[WISH] > 0) fitting->result->stop_reason = KN_STOP_CALLBACK;
     *stop = *stop || votes[TIME] > 0 || votes[WISH] > 0;
 }
 
@@ -118,7 +116,7 @@ static kn_status collect(fit_run *fitting) {
 /* Ends a round that the end of an epoch or of the call interrupts. */
 static kn_status end_round(fit_run *fitting) {
     kn_trainer *trainer = fitting->trainer;
-    kn_status status = kn_trainer_steps_alone(trainer) ? kn_rounds_end(trainer) : KN_OK;
+    kn_status status = kn_trainer_local_steps(trainer) ? kn_rounds_end(trainer) : KN_OK;
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(trainer));
 }
 
@@ -126,12 +124,12 @@ static kn_status explain_not_finite(fit_run *fitting, const kn_batch *batch, dou
     kn_fit_result *result = fitting->result;
     char sentence[400] = "";
     uint64_t first, own = 0;
-    kn_trainer_part(fitting->trainer, batch->count, &first, &own);
+    kn_trainer_local_samples(fitting->trainer, batch->count, &first, &own);
     if (fitting->params->find_not_finite &&
         kn_trainer_find_not_finite(fitting->trainer, (int64_t)own, batch->feeds, batch->feed_count, sentence,
                                    sizeof sentence) != KN_OK)
         snprintf(sentence, sizeof sentence, "%s", kn_trainer_error(fitting->trainer));
-    result->end = KN_FIT_FAILED;
+    result->stop_reason = KN_STOP_ERROR;
     snprintf(result->message, sizeof result->message, "the loss of step %llu is %s%s%s",
              (unsigned long long)result->step, isnan(loss) ? "NaN" : "infinite", sentence[0] ? ": " : "",
              sentence);
@@ -139,7 +137,7 @@ static kn_status explain_not_finite(fit_run *fitting, const kn_batch *batch, dou
 }
 
 static kn_status remember(fit_run *fitting) {
-    if (!fitting->params->remember) return KN_OK;
+    if (!fitting->params->save_progress) return KN_OK;
     kn_status status = kn_fit_remember(fitting->trainer, &fitting->memory);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
@@ -167,7 +165,8 @@ static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *s
     const bool ahead = fitting->ahead;
     float votes[VOTES];
     fitting->ahead = false;
-    fitting->waits = params->wait_for && params->wait_for(params->user, kn_trainer_steps(trainer) + 1);
+    fitting->waits =
+        params->needs_states && params->needs_states(params->user, kn_trainer_steps(trainer) + 1);
     list_votes(fitting, votes);
     if (by_sums) kn_session_vote(trainer->session, votes);
     kn_status status =
@@ -178,7 +177,7 @@ static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *s
         kn_session_voted(trainer->session, votes);
         count_votes(fitting, votes, stop);
     }
-    return in_rounds && !kn_trainer_steps_alone(trainer) ? agree(fitting, stop) : KN_OK;
+    return in_rounds && !kn_trainer_local_steps(trainer) ? agree(fitting, stop) : KN_OK;
 }
 
 /* Begins a step and meanwhile uploads the next batch: before the step waits for other workers, or once it is
@@ -230,13 +229,14 @@ static kn_status end_step(fit_run *fitting, bool *stop) {
     }
     if (isfinite(loss)) status = remember(fitting);
     if (status != KN_OK) return status;
-    kn_fit_step step = {.step = result->step,
+    kn_fit_step step = {.size = sizeof step,
+                        .step = result->step,
                         .epoch = batch->epoch + 1,
                         .batch = batch->index + 1,
                         .batches = fitting->batches,
                         .samples = batch->count,
                         .loss = loss,
-                        .rate = ended.rate,
+                        .learning_rate = ended.rate,
                         .samples_per_s = fitting->recent > 0 ? fitting->recent_samples / fitting->recent : 0,
                         .seconds = kn_clock() - fitting->start,
                         .accuracy = accuracy};
@@ -258,7 +258,7 @@ static kn_status end_steps(fit_run *fitting, int left, bool *stop) {
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     bool more = false;
     kn_status status = begin_step(fitting, batch, &more, stop);
-    if (status == KN_OK && fitting->waits && !kn_trainer_steps_alone(fitting->trainer))
+    if (status == KN_OK && fitting->waits && !kn_trainer_local_steps(fitting->trainer))
         status = collect(fitting);
     fitting->waits = false;
     return status == KN_OK ? end_steps(fitting, more ? 1 : 0, stop) : status;
@@ -268,18 +268,18 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
 static kn_status judge_weights(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     kn_trainer *trainer = fitting->trainer;
-    kn_status status = params->averages ? kn_trainer_use_averages(trainer, true) : KN_OK;
+    kn_status status = params->use_averages ? kn_trainer_use_averages(trainer, true) : KN_OK;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     const kn_communicator *all = others(fitting);
-    status = kn_evaluate_among(all, params->judge, params->validation, fitting->batch, params->loss,
+    status = kn_evaluate_among(all, params->eval_session, params->validation, fitting->batch, params->loss,
                                params->accuracy, (kn_judging_report){params->on_validation, params->user},
                                &fitting->result->validation);
     if (status != KN_OK) {
-        const char *text = kn_session_error(params->judge);
+        const char *text = kn_session_error(params->eval_session);
         if (!text[0] && all) text = all->error(all->user);
         fail(fitting, status, text[0] ? text : kn_status_message(status));
     }
-    kn_status back = params->averages ? kn_trainer_use_averages(trainer, false) : KN_OK;
+    kn_status back = params->use_averages ? kn_trainer_use_averages(trainer, false) : KN_OK;
     return status != KN_OK || back == KN_OK ? status : fail(fitting, back, kn_trainer_error(trainer));
 }
 
@@ -287,12 +287,12 @@ static kn_status judge_weights(fit_run *fitting) {
 static kn_status judge(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     kn_trainer *trainer = fitting->trainer;
-    if (!params->validation || !params->judge) return KN_OK;
+    if (!params->validation || !params->eval_session) return KN_OK;
     double before = kn_clock();
     kn_status status = judge_weights(fitting);
     fitting->excluded += kn_clock() - before;
     if (status != KN_OK || kn_trainer_steps(trainer) % fitting->batches) return status;
-    status = kn_trainer_judged(trainer, fitting->result->validation.loss);
+    status = kn_trainer_report_validation(trainer, fitting->result->validation.loss);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(trainer));
 }
 
@@ -311,11 +311,11 @@ static kn_status return_to_best(fit_run *fitting) {
     const char *problem = "";
     uint64_t steps = kn_trainer_steps(fitting->trainer);
     const kn_fit_params *params = fitting->params;
-    bool before = !fitting->kept.taken && fitting->recalled && params->patience && params->to_best &&
+    bool before = !fitting->kept.taken && fitting->recalled && params->patience && params->restore_best &&
                   fitting->memory.best.samples && fitting->memory.best_step != (double)steps;
-    if (result->end == KN_FIT_STOPPED) return KN_OK;
+    if (result->stop_reason == KN_STOP_CALLBACK) return KN_OK;
     if (before) {
-        if (!params->to_best(params->user))
+        if (!params->restore_best(params->user))
             return fail(fitting, KN_ERROR_NOT_FOUND, "the states of the best epoch could not be restored");
     } else {
         if (!fitting->kept.taken || fitting->kept.steps == steps) return KN_OK;
@@ -324,7 +324,7 @@ static kn_status return_to_best(fit_run *fitting) {
         if ((status = collect(fitting)) != KN_OK) return status;
     }
     result->step = kn_trainer_steps(fitting->trainer);
-    result->taken_back = steps - result->step;
+    result->discarded_steps = steps - result->step;
     result->validation = fitting->memory.best;
     result->epoch_loss = fitting->best_loss;
     result->epoch_accuracy = fitting->best_accuracy;
@@ -362,8 +362,10 @@ static bool out_of_patience(const fit_run *fitting) {
 static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     const kn_fit_params *params = fitting->params;
     kn_fit_result *result = fitting->result;
-    kn_fit_epoch report = {
-        .epoch = epoch + 1, .loss = epoch_loss(fitting), .accuracy = epoch_accuracy(fitting)};
+    kn_fit_epoch report = {.size = sizeof report,
+                           .epoch = epoch + 1,
+                           .loss = epoch_loss(fitting),
+                           .accuracy = epoch_accuracy(fitting)};
     result->epoch_loss = report.loss;
     result->epoch_accuracy = report.accuracy;
     kn_status status = end_round(fitting);
@@ -384,7 +386,7 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     status = agree(fitting, stop);
     if (status != KN_OK) return status;
     if (!*stop && result->validation.samples && out_of_patience(fitting)) {
-        result->end = KN_FIT_PATIENCE;
+        result->stop_reason = KN_STOP_PATIENCE;
         *stop = true;
     }
     return KN_OK;
@@ -401,7 +403,7 @@ static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
     } else if (whole && !kn_plateau_is_judged(fitting->trainer)) {
         status = judge(fitting);
     } else if (fitting->recalled && out_of_patience(fitting)) {
-        fitting->result->end = KN_FIT_PATIENCE;
+        fitting->result->stop_reason = KN_STOP_PATIENCE;
         *stop = true;
     }
     fitting->result->validation = (kn_score)KN_SCORE_DEFAULTS;
@@ -434,13 +436,13 @@ static kn_status run(fit_run *fitting) {
         fitting->result->epoch_accuracy = epoch_accuracy(fitting);
     }
     /* A run that ends within an epoch is evaluated there, unless a callback stopped it. */
-    if (status != KN_OK || (fitting->result->end == KN_FIT_STOPPED && !judged)) {
+    if (status != KN_OK || (fitting->result->stop_reason == KN_STOP_CALLBACK && !judged)) {
         fitting->result->validation = (kn_score)KN_SCORE_DEFAULTS;
     } else if (!judged) {
         bool ignored = false;
-        kn_fit_end end = fitting->result->end;
+        kn_stop_reason reason = fitting->result->stop_reason;
         status = end_epoch(fitting, epoch, &ignored);
-        if (status == KN_OK) fitting->result->end = end;
+        if (status == KN_OK) fitting->result->stop_reason = reason;
     }
     if (status == KN_OK) status = collect(fitting);
     return status == KN_OK ? return_to_best(fitting) : status;
@@ -448,7 +450,7 @@ static kn_status run(fit_run *fitting) {
 
 /* The samples per evaluation batch: no more than training computes at once. */
 static uint64_t judged_at_once(const kn_trainer *trainer, uint64_t batch) {
-    const uint64_t most = trainer ? trainer->params.part_samples : 0;
+    const uint64_t most = trainer ? trainer->params.micro_batch : 0;
     return most && most < batch ? most : batch;
 }
 
@@ -521,7 +523,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     else if ((status = check_end(&fitting)) == KN_OK)
         status = open_loader(&fitting, dataset);
     if (status == KN_OK) {
-        fitting.recalled = own.remember && kn_fit_recall(trainer, &fitting.memory);
+        fitting.recalled = own.save_progress && kn_fit_recall(trainer, &fitting.memory);
         status = run(&fitting);
     }
     /* The other workers wait for this one. */
@@ -530,7 +532,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     double training = kn_clock() - fitting.start - fitting.excluded;
     result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
     result->training_seconds = training;
-    result->data_seconds = kn_loader_waited(fitting.loader);
+    result->data_seconds = kn_loader_wait_seconds(fitting.loader);
     kn_trainer_end_all(trainer);
     kn_snapshot_finish(&fitting.kept);
     kn_loader_destroy(&fitting.loader);

@@ -10,7 +10,7 @@ static const double first_scale = 65536, largest_scale = 16777216;
 
 static kn_value *scale_state(kn_graph *graph, const char *name, double first) {
     const kn_shape scalar = {.dtype = KN_FLOAT32};
-    const kn_initializer begins = {KN_INITIALIZE_FILL, first};
+    const kn_initializer begins = {KN_INITIALIZER_FILL, first};
     return kn_state_add(graph, name, &scalar, KN_STATE_CONTROL, &begins);
 }
 
@@ -20,7 +20,7 @@ kn_value *kn_loss_scale(kn_update *update, kn_value *loss) {
 }
 
 void kn_loss_scale_undo(const kn_update *update, kn_update_part *parts, size_t count) {
-    kn_value *inverse = kn_div(kn_number(update->graph, 1), update->scale);
+    kn_value *inverse = kn_div(kn_scalar(update->graph, 1), update->scale);
     for (size_t i = 0; i < count; i++)
         parts[i].gradient = kn_mul(parts[i].gradient, inverse);
 }
@@ -28,9 +28,9 @@ void kn_loss_scale_undo(const kn_update *update, kn_update_part *parts, size_t c
 void kn_loss_scale_follow(const kn_update *update, kn_value *finite, kn_value *wait) {
     kn_graph *graph = update->graph;
     kn_value *scale = update->scale, *good = scale_state(graph, KN_TRAIN_LOSS_SCALE ".good", 0);
-    kn_value *zero = kn_number(graph, 0), *one = kn_number(graph, 1), *next = kn_shift(good, 1);
-    kn_value *enough = kn_greater_equal(next, kn_number(graph, INTERVAL));
-    kn_value *larger = kn_min(kn_scale(scale, 2), kn_number(graph, largest_scale));
+    kn_value *zero = kn_scalar(graph, 0), *one = kn_scalar(graph, 1), *next = kn_shift(good, 1);
+    kn_value *enough = kn_greater_equal(next, kn_scalar(graph, INTERVAL));
+    kn_value *larger = kn_min(kn_scale(scale, 2), kn_scalar(graph, largest_scale));
     kn_value *smaller = kn_max(kn_scale(scale, 0.5), one);
     kn_value *new_scale = kn_where(finite, kn_where(enough, larger, scale), smaller);
     kn_value *new_good = kn_where(finite, kn_where(enough, zero, next), zero);

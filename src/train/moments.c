@@ -43,7 +43,7 @@ static int first_axis(const kn_shape *shape) {
 
 /* The state on the device, loaded if its update needs it. */
 static kn_value *load_state(const kn_update_part *part, kn_value *state) {
-    if (!part->update->params->host_moments) return state;
+    if (!part->update->params->offload_optimizer) return state;
     return kn_load_add(part->update->graph, state, part->found, part->update->after);
 }
 
@@ -62,7 +62,7 @@ static kn_value *note(const kn_update_part *part, kn_value *numbers, kn_stored_m
 static kn_value *unit_of(kn_value *bound, bool square) {
     kn_value *power = kn_power_below(square ? kn_sqrt(bound) : bound);
     if (kn_value_failed(power)) return power;
-    return kn_max(kn_scale(power, 1 / bound_units), kn_number(power->graph, least_unit));
+    return kn_max(kn_scale(power, 1 / bound_units), kn_scalar(power->graph, least_unit));
 }
 
 /* A state with the shape of the part, and a state of any type. */

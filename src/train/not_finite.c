@@ -12,8 +12,8 @@ typedef struct finite_search {
     kn_value **values; /* the float32 results of the trainer's graph, in order, with the loss last */
     size_t count;
     kn_session *session;
-    char *sentence;
-    size_t bytes;
+    char *message;
+    size_t size;
     bool found;
 } finite_search;
 
@@ -59,7 +59,7 @@ static void report(finite_search *search, const char *format, ...) KN_PRINTF(2, 
 static void report(finite_search *search, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    if (search->bytes) vsnprintf(search->sentence, search->bytes, format, arguments);
+    if (search->size) vsnprintf(search->message, search->size, format, arguments);
     va_end(arguments);
     search->found = true;
 }
@@ -70,10 +70,10 @@ static const char *word_for(float number) {
 
 static kn_status copy_states(finite_search *search) {
     kn_trainer *trainer = search->trainer;
-    for (int i = 0; i < kn_states_count(trainer->states); i++) {
+    for (size_t i = 0; i < kn_states_count(trainer->states); i++) {
         kn_tensor_info info;
         uint64_t bytes = 0;
-        const char *name = kn_states_entry(trainer->states, i, &info);
+        const char *name = kn_states_at(trainer->states, i, &info);
         if (!name || !kn_tensor_bytes(&info, &bytes)) continue;
         /* Only updates read distributed states. */
         uint64_t part;
@@ -249,7 +249,7 @@ static kn_status look_once(finite_search *search, int64_t count, const kn_feed *
 static kn_status look_at_parts(finite_search *search, int64_t count, const kn_feed *feeds,
                                size_t feed_count) {
     kn_trainer *trainer = search->trainer;
-    const uint64_t most = trainer->params.part_samples, all = count > 0 ? (uint64_t)count : 0;
+    const uint64_t most = trainer->params.micro_batch, all = count > 0 ? (uint64_t)count : 0;
     if (!most || most >= all) return look_once(search, count, feeds, feed_count);
     kn_status status = KN_OK;
     for (uint64_t first = 0; first < all && status == KN_OK && !search->found; first += most) {
@@ -262,13 +262,13 @@ static kn_status look_at_parts(finite_search *search, int64_t count, const kn_fe
 }
 
 kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
-                                     size_t feed_count, char *sentence, size_t bytes) {
+                                     size_t feed_count, char *message, size_t size) {
     if (!trainer) return KN_ERROR_MEMORY;
     if (trainer->made != KN_OK) return trainer->made;
     kn_error_clear(&trainer->error);
-    if (bytes && !sentence) return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the sentence buffer is NULL");
-    finite_search search = {.trainer = trainer, .sentence = sentence, .bytes = bytes};
-    if (bytes) sentence[0] = 0;
+    if (size && !message) return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the message buffer is NULL");
+    finite_search search = {.trainer = trainer, .message = message, .size = size};
+    if (size) message[0] = 0;
     kn_status status = look_at_parts(&search, count, feeds, feed_count);
     if (status == KN_OK && !search.found)
         status = kn_fail(&trainer->error, KN_ERROR_NOT_FOUND, "every value of this step is finite");

@@ -35,7 +35,7 @@ bool kn_train_state_name(const char *owner, const char *kind, char name[KN_TRAIN
 
 kn_value *kn_update_state_of(kn_value *owner, const char *kind, const kn_shape *shape, double start) {
     char name[KN_TRAIN_STATE_BYTES];
-    const kn_initializer begins = {KN_INITIALIZE_FILL, start};
+    const kn_initializer begins = {KN_INITIALIZER_FILL, start};
     if (kn_value_failed(owner)) return owner;
     kn_train_state_name(owner->name, kind, name);
     return kn_state_add(owner->graph, name, shape, KN_STATE_OPTIMIZER, &begins);
@@ -79,7 +79,7 @@ void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
 static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
     uint64_t steps = update->params->accumulate;
     if (steps < 2) return;
-    kn_value *zero = kn_number(update->graph, 0);
+    kn_value *zero = kn_scalar(update->graph, 0);
     kn_value *first = kn_greater(kn_update_scalar(update, KN_TRAIN_FIRST), zero);
     for (size_t i = 0; i < count; i++) {
         kn_value *sum = kn_update_state(&parts[i], "gradient", 0);
@@ -109,11 +109,11 @@ static void decide(kn_update *update, kn_value *square) {
     kn_value *more = update->more ? kn_update_scalar(update, KN_TRAIN_MORE) : NULL;
     wait = wait && more ? kn_add(wait, more) : wait ? wait : more;
     if (!wrong && !wait) return;
-    if (update->scale) kn_loss_scale_follow(update, kn_equal(wrong, kn_number(update->graph, 0)), wait);
+    if (update->scale) kn_loss_scale_follow(update, kn_equal(wrong, kn_scalar(update->graph, 0)), wait);
     update->go = kn_equal(wrong && wait ? kn_add(wrong, wait)
                           : wrong       ? wrong
                                         : wait,
-                          kn_number(update->graph, 0));
+                          kn_scalar(update->graph, 0));
 }
 
 static void clip(kn_update *update, kn_update_part *parts, size_t count) {
@@ -132,7 +132,7 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
     if (!(params->clip_norm > 0)) return;
     kn_value *norm = kn_shift(kn_sqrt(square), 1e-6);
     kn_value *scale =
-        kn_min(kn_number(update->graph, 1), kn_div(kn_number(update->graph, params->clip_norm), norm));
+        kn_min(kn_scalar(update->graph, 1), kn_div(kn_scalar(update->graph, params->clip_norm), norm));
     for (size_t i = 0; i < count; i++)
         parts[i].gradient = kn_mul(parts[i].gradient, scale);
     update->after = scale;
@@ -169,7 +169,7 @@ static void begin_average(kn_update *update) {
     kn_value *averaged = control(update->graph, KN_TRAIN_AVERAGED, KN_UINT32, KN_STATE_CONTROL);
     kn_value *none = kn_equal(averaged, kn_constant_add(update->graph, &scalar, &zero, sizeof zero));
     update->rest =
-        kn_where(none, kn_number(update->graph, 1), kn_number(update->graph, 1 - update->params->average));
+        kn_where(none, kn_scalar(update->graph, 1), kn_scalar(update->graph, 1 - update->params->average));
     kn_update_set(update, averaged, count_up(update->graph, averaged));
 }
 

@@ -12,9 +12,7 @@ const char *kn_moments_name(kn_moments moments) {
     return (unsigned)moments < KN_COUNT_OF(names) ? names[moments] : NULL;
 }
 
-void kn_trainer_params_init(kn_trainer_params *params) {
-    if (params) *params = (kn_trainer_params)KN_TRAINER_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_trainer_params, KN_TRAINER_DEFAULTS)
 
 void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer) {
     if (!params) return;
@@ -51,7 +49,7 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
         {"the clipping value", params->clip_value, 0, INFINITY},
         {"the clipping norm", params->clip_norm, 0, INFINITY},
         {"the decay of the moving average", params->average, 0, 1},
-        {"the final fraction of the learning rate", params->final_share, 0, INFINITY},
+        {"the final fraction of the learning rate", params->final_fraction, 0, INFINITY},
         {"the factor of the schedule", params->step_factor, 0, INFINITY},
         {"the power of the schedule", params->power, 0, INFINITY},
         {"the threshold of the plateau", params->plateau_threshold, 0, 1},
@@ -71,32 +69,33 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
 }
 
 static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
-    if (!kn_optimizer_row_of(params->optimizer) || (unsigned)params->schedule > KN_PLATEAU)
+    if (!kn_optimizer_row_of(params->optimizer) || (unsigned)params->schedule > KN_SCHEDULE_PLATEAU)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "optimizer %d or schedule %d is unknown; koine/train.h lists them",
                        (int)params->optimizer, (int)params->schedule);
     if (!kn_moments_name(params->moments))
         return kn_fail(error, KN_ERROR_ARGUMENT, "moments %d is unknown; koine/train.h lists the values",
                        (int)params->moments);
-    if (params->moments != KN_MOMENTS_FLOAT32 && params->optimizer == KN_RMSPROP && params->centered)
+    if (params->moments != KN_MOMENTS_FLOAT32 && params->optimizer == KN_OPTIMIZER_RMSPROP &&
+        params->centered)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "`centered` needs the difference of two moments, which must be float32 and "
                        "are %s: unset `centered`, or store float32",
                        kn_moments_name(params->moments));
-    if (params->host_moments && params->shard_optimizer)
+    if (params->offload_optimizer && params->shard_optimizer)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
                        "moments are on several devices in parts (shard_optimizer), or in host memory "
-                       "(host_moments): leave one of both out");
-    if (params->gradient_type != KN_FLOAT32 && !kn_is_half(params->gradient_type))
+                       "(offload_optimizer): leave one of both out");
+    if (params->gradient_dtype != KN_FLOAT32 && !kn_is_half(params->gradient_dtype))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "gradients are exchanged as %s; expected float32, float16 or bfloat16",
-                       kn_dtype_name(params->gradient_type));
-    if (params->gradient_type != KN_FLOAT32 && params->sum_any_order)
+                       kn_dtype_name(params->gradient_dtype));
+    if (params->gradient_dtype != KN_FLOAT32 && params->sum_any_order)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
             "gradients exchanged as %s cannot be added by the communicator, which only adds float32: "
-            "leave gradient_type or sum_any_order out",
-            kn_dtype_name(params->gradient_type));
+            "leave gradient_dtype or sum_any_order out",
+            kn_dtype_name(params->gradient_dtype));
     if (params->nesterov && (params->momentum == 0 || params->dampening != 0))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "Nesterov momentum needs a momentum above 0 and no dampening; they are %g and %g",
@@ -106,11 +105,11 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
 
 /* Checks parameters of training in rounds. */
 static kn_status check_rounds(const kn_trainer_params *params, kn_error *error) {
-    const char *other = params->shard_optimizer               ? "shard_optimizer"
-                        : params->sync_batch_norm             ? "sync_batch_norm"
-                        : params->sum_any_order               ? "sum_any_order"
-                        : params->gradient_type != KN_FLOAT32 ? "gradient_type"
-                                                              : NULL;
+    const char *other = params->shard_optimizer                ? "shard_optimizer"
+                        : params->sync_batch_norm              ? "sync_batch_norm"
+                        : params->sum_any_order                ? "sum_any_order"
+                        : params->gradient_dtype != KN_FLOAT32 ? "gradient_dtype"
+                                                               : NULL;
     if (!params->sync_every) return KN_OK;
     if (params->sync_every % params->accumulate)
         return kn_fail(error, KN_ERROR_ARGUMENT,
@@ -128,7 +127,7 @@ static kn_status check_rounds(const kn_trainer_params *params, kn_error *error) 
 }
 
 static kn_status check_schedule(const kn_trainer_params *params, kn_error *error) {
-    bool restarts = params->schedule == KN_COSINE_RESTARTS;
+    bool restarts = params->schedule == KN_SCHEDULE_COSINE_RESTARTS;
     if (params->milestone_count && !params->milestones)
         return kn_fail(error, KN_ERROR_ARGUMENT, "%zu milestones, but their list is NULL",
                        params->milestone_count);
@@ -142,8 +141,9 @@ static kn_status check_schedule(const kn_trainer_params *params, kn_error *error
                        "a cosine of %llu updates, with each restart %g times as long; expected at least "
                        "one update and a factor of at least 1",
                        (unsigned long long)params->restart_every, params->restart_factor);
-    if (params->schedule == KN_ONE_CYCLE && !(params->cycle_rise >= 0 && params->cycle_rise <= 1 &&
-                                              params->cycle_divisor > 0 && params->cycle_final_divisor > 0))
+    if (params->schedule == KN_SCHEDULE_ONE_CYCLE &&
+        !(params->cycle_rise >= 0 && params->cycle_rise <= 1 && params->cycle_divisor > 0 &&
+          params->cycle_final_divisor > 0))
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
             "one cycle rises for a fraction of %g of its length, starts at 1/%g and ends at 1/%g of "
@@ -289,26 +289,25 @@ static kn_status deal_shards(kn_trainer *trainer) {
             shards *= 2;
     }
     kn_status status = kn_shards_deal(&trainer->shards, shards, ranks, communicator ? communicator->rank : 0,
-                                      own->deal, &trainer->error);
-    own->deal = NULL;
+                                      own->shard_counts, &trainer->error);
+    own->shard_counts = NULL;
     if (status == KN_OK && own->sync_batch_norm && shards != ranks)
         status =
             kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED,
                     "sync_batch_norm needs all shards of a batch at once, but %d shards are computed by "
                     "%d worker%s, one after the other; expected as many shards as workers, a power of two",
                     shards, ranks, ranks == 1 ? "" : "s");
-    if (status == KN_OK && own->sync_batch_norm && own->part_samples)
-        status =
-            kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED,
-                    "sync_batch_norm needs all samples of a shard at once, and part_samples cuts it into "
-                    "parts of %llu: leave one of both out",
-                    (unsigned long long)own->part_samples);
-    if (shards == 1 && !own->part_samples) trainer->shards.count = 0;
+    if (status == KN_OK && own->sync_batch_norm && own->micro_batch)
+        status = kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED,
+                         "sync_batch_norm needs all samples of a shard at once, and micro_batch cuts it into "
+                         "parts of %llu: leave one of both out",
+                         (unsigned long long)own->micro_batch);
+    if (shards == 1 && !own->micro_batch) trainer->shards.count = 0;
     trainer->dealt = trainer->shards;
     /* In rounds, a worker computes its samples at once, as if it were the only worker, but with different
      * random numbers. */
     if (own->sync_every)
-        trainer->shards = (kn_shards){.count = ranks > 1 || own->part_samples, .ranks = 1, .firsts = {0, 1}};
+        trainer->shards = (kn_shards){.count = ranks > 1 || own->micro_batch, .ranks = 1, .firsts = {0, 1}};
     return status;
 }
 

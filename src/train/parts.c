@@ -10,7 +10,8 @@ static uint64_t own_samples(const kn_shards *shards, uint64_t count, uint64_t *f
     return kn_shards_samples(shards->count, firsts[0], firsts[1], count, first);
 }
 
-kn_status kn_trainer_part(const kn_trainer *trainer, uint64_t count, uint64_t *first, uint64_t *own) {
+kn_status kn_trainer_local_samples(const kn_trainer *trainer, uint64_t count, uint64_t *first,
+                                   uint64_t *own) {
     if (!trainer || !count || !first || !own) return KN_ERROR_ARGUMENT;
     *own = own_samples(&trainer->dealt, count, first);
     return KN_OK;
@@ -43,7 +44,7 @@ static kn_train_run run_of(const kn_trainer *trainer, uint64_t count, int shard,
     const kn_shards *shards = &trainer->shards;
     kn_train_run run = {.shard = shard, .part = part};
     const uint64_t all = kn_shard_samples(shards->count, shard, count, &run.first, &run.weight);
-    const uint64_t most = trainer->params.part_samples ? trainer->params.part_samples : all;
+    const uint64_t most = trainer->params.micro_batch ? trainer->params.micro_batch : all;
     const uint64_t before = part * most;
     run.first += before;
     run.samples = all - before < most ? all - before : most;

@@ -7,7 +7,7 @@
 enum { NUMBERS = 5 };
 
 static bool remembers(const kn_trainer *trainer) {
-    return trainer->params.schedule == KN_PLATEAU;
+    return trainer->params.schedule == KN_SCHEDULE_PLATEAU;
 }
 
 void kn_plateau_recall(kn_trainer *trainer) {
@@ -23,7 +23,7 @@ bool kn_plateau_is_judged(const kn_trainer *trainer) {
     return !remembers(trainer) || trainer->plateau.step == (double)trainer->steps;
 }
 
-kn_status kn_trainer_judged(kn_trainer *trainer, double loss) {
+kn_status kn_trainer_report_validation(kn_trainer *trainer, double loss) {
     if (!trainer) return KN_ERROR_MEMORY;
     if (trainer->made != KN_OK) return trainer->made;
     if (!remembers(trainer)) return KN_OK;
@@ -38,7 +38,8 @@ kn_status kn_trainer_judged(kn_trainer *trainer, double loss) {
         next.bad = 0;
     }
     if (next.bad > (double)params->plateau_patience) {
-        next.fraction = fmax(next.fraction * params->step_factor, fmin(next.fraction, params->final_share));
+        next.fraction =
+            fmax(next.fraction * params->step_factor, fmin(next.fraction, params->final_fraction));
         next.cooldown = (double)params->plateau_cooldown;
         next.bad = 0;
     }

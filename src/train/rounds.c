@@ -263,7 +263,7 @@ kn_status kn_rounds_count(kn_trainer *trainer, uint64_t count) {
     return rounds->steps < trainer->params.sync_every ? KN_OK : kn_rounds_end(trainer);
 }
 
-uint64_t kn_trainer_steps_alone(const kn_trainer *trainer) {
+uint64_t kn_trainer_local_steps(const kn_trainer *trainer) {
     return trainer ? trainer->rounds.steps : 0;
 }
 

@@ -122,7 +122,7 @@ static void lamb(const kn_update_part *part) {
     kn_update_set(part->update, first, mean);
     kn_update_set(part->update, second, square);
     kn_value *own = kn_update_norm(part, part->own), *other = kn_update_norm(part, direction);
-    kn_value *zero = kn_number(graph, 0), *one = kn_number(graph, 1);
+    kn_value *zero = kn_scalar(graph, 0), *one = kn_scalar(graph, 1);
     kn_value *trust = kn_where(kn_greater(kn_mul(own, other), zero), kn_div(own, other), one);
     descend(part, part->own, kn_mul(trust, direction));
 }
@@ -146,52 +146,52 @@ static void lion(const kn_update_part *part) {
 
 /* `usual`: learning rate, momentum, beta1, beta2, epsilon, weight decay. */
 static const kn_optimizer_row rows[] = {
-    [KN_SGD] = {.name = "sgd",
-                .rule = sgd,
-                .reads = "momentum dampening nesterov",
-                .usual = {0.01, 0.9, 0.9, 0.999, 1e-8, 0}},
-    [KN_ADAM] = {.name = "adam",
-                 .rule = adam,
-                 .reads = "beta1 beta2 epsilon amsgrad",
-                 .rate = KN_RATE_CORRECTED,
-                 .usual = {0.001, 0.9, 0.9, 0.999, 1e-8, 0}},
-    [KN_ADAMW] = {.name = "adamw",
-                  .rule = adam,
-                  .reads = "beta1 beta2 epsilon amsgrad",
-                  .rate = KN_RATE_CORRECTED,
-                  .decays = true,
-                  .usual = {0.001, 0.9, 0.9, 0.999, 1e-8, 0.01}},
-    [KN_RMSPROP] = {.name = "rmsprop",
-                    .rule = rmsprop,
-                    .reads = "momentum beta2 epsilon centered",
-                    .usual = {0.01, 0, 0.9, 0.99, 1e-8, 0}},
-    [KN_ADAGRAD] = {.name = "adagrad",
-                    .rule = adagrad,
-                    .reads = "epsilon rate_decay accumulator",
-                    .rate = KN_RATE_DECAYED,
-                    .usual = {0.01, 0, 0.9, 0.999, 1e-10, 0}},
-    [KN_ADADELTA] = {.name = "adadelta",
-                     .rule = adadelta,
-                     .reads = "beta2 epsilon",
-                     .usual = {1, 0, 0.9, 0.9, 1e-6, 0}},
-    [KN_LAMB] = {.name = "lamb",
-                 .rule = lamb,
-                 .reads = "beta1 beta2 epsilon",
-                 .decays = true,
-                 .usual = {0.001, 0, 0.9, 0.999, 1e-6, 0.01}},
-    [KN_LION] = {.name = "lion",
-                 .rule = lion,
-                 .reads = "beta1 beta2",
-                 .decays = true,
-                 .usual = {0.0001, 0, 0.9, 0.99, 1e-8, 0}},
+    [KN_OPTIMIZER_SGD] = {.name = "sgd",
+                          .rule = sgd,
+                          .reads = "momentum dampening nesterov",
+                          .usual = {0.01, 0.9, 0.9, 0.999, 1e-8, 0}},
+    [KN_OPTIMIZER_ADAM] = {.name = "adam",
+                           .rule = adam,
+                           .reads = "beta1 beta2 epsilon amsgrad",
+                           .rate = KN_RATE_CORRECTED,
+                           .usual = {0.001, 0.9, 0.9, 0.999, 1e-8, 0}},
+    [KN_OPTIMIZER_ADAMW] = {.name = "adamw",
+                            .rule = adam,
+                            .reads = "beta1 beta2 epsilon amsgrad",
+                            .rate = KN_RATE_CORRECTED,
+                            .decays = true,
+                            .usual = {0.001, 0.9, 0.9, 0.999, 1e-8, 0.01}},
+    [KN_OPTIMIZER_RMSPROP] = {.name = "rmsprop",
+                              .rule = rmsprop,
+                              .reads = "momentum beta2 epsilon centered",
+                              .usual = {0.01, 0, 0.9, 0.99, 1e-8, 0}},
+    [KN_OPTIMIZER_ADAGRAD] = {.name = "adagrad",
+                              .rule = adagrad,
+                              .reads = "epsilon rate_decay accumulator",
+                              .rate = KN_RATE_DECAYED,
+                              .usual = {0.01, 0, 0.9, 0.999, 1e-10, 0}},
+    [KN_OPTIMIZER_ADADELTA] = {.name = "adadelta",
+                               .rule = adadelta,
+                               .reads = "beta2 epsilon",
+                               .usual = {1, 0, 0.9, 0.9, 1e-6, 0}},
+    [KN_OPTIMIZER_LAMB] = {.name = "lamb",
+                           .rule = lamb,
+                           .reads = "beta1 beta2 epsilon",
+                           .decays = true,
+                           .usual = {0.001, 0, 0.9, 0.999, 1e-6, 0.01}},
+    [KN_OPTIMIZER_LION] = {.name = "lion",
+                           .rule = lion,
+                           .reads = "beta1 beta2",
+                           .decays = true,
+                           .usual = {0.0001, 0, 0.9, 0.99, 1e-8, 0}},
 };
 
 const kn_optimizer_row *kn_optimizer_row_of(kn_optimizer optimizer) {
     return (unsigned)optimizer < KN_COUNT_OF(rows) ? &rows[optimizer] : NULL;
 }
 
-int kn_optimizer_count(void) {
-    return (int)KN_COUNT_OF(rows);
+size_t kn_optimizer_count(void) {
+    return KN_COUNT_OF(rows);
 }
 
 const char *kn_optimizer_name(kn_optimizer optimizer) {

@@ -58,25 +58,25 @@ static double steps_down(const kn_trainer_params *params, uint64_t update) {
 }
 
 double kn_schedule_rate(const kn_trainer_params *params, uint64_t update) {
-    double rate = params->learning_rate, end = params->final_share;
+    double rate = params->learning_rate, end = params->final_fraction;
     if (update < params->warmup_steps) return rate * (double)(update + 1) / (double)params->warmup_steps;
     uint64_t since = update - params->warmup_steps;
     double every = params->step_every ? (double)params->step_every : 1;
     switch (params->schedule) {
-    case KN_STEP:
+    case KN_SCHEDULE_STEP:
         if (!params->step_every) return rate;
         return rate * pow(params->step_factor, (double)(update / params->step_every));
-    case KN_COSINE:
+    case KN_SCHEDULE_COSINE:
         return rate * (end + (1 - end) * half_cosine(fraction_done(params, since)));
-    case KN_MULTI_STEP:
+    case KN_SCHEDULE_MULTI_STEP:
         return rate * steps_down(params, update);
-    case KN_EXPONENTIAL:
+    case KN_SCHEDULE_EXPONENTIAL:
         return rate * pow(params->step_factor, (double)since / every);
-    case KN_COSINE_RESTARTS:
+    case KN_SCHEDULE_COSINE_RESTARTS:
         return rate * (end + (1 - end) * half_cosine(fraction_of_restart(params, since)));
-    case KN_ONE_CYCLE:
+    case KN_SCHEDULE_ONE_CYCLE:
         return rate * one_cycle(params, since);
-    case KN_POLYNOMIAL:
+    case KN_SCHEDULE_POLYNOMIAL:
         return rate * (end + (1 - end) * pow(1 - fraction_done(params, since), params->power));
     default:
         return rate;

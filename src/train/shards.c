@@ -29,11 +29,11 @@ static kn_value *flag_of_place(const sharing *own, const char *kind, int place) 
     const kn_shape scalar = {.dtype = KN_FLOAT32};
     char name[KN_TRAIN_NAME_BYTES];
     kn_train_place_name(kind, place, name);
-    return kn_greater(kn_state_add(graph, name, &scalar, KN_STATE_PASSING, NULL), kn_number(graph, 0));
+    return kn_greater(kn_state_add(graph, name, &scalar, KN_STATE_PASSING, NULL), kn_scalar(graph, 0));
 }
 
 static kn_value *flag_of_run(const kn_update *update, kn_train_scalar scalar) {
-    return kn_greater(kn_update_scalar(update, scalar), kn_number(update->graph, 0));
+    return kn_greater(kn_update_scalar(update, scalar), kn_scalar(update->graph, 0));
 }
 
 /* The state for a sum. */
@@ -105,7 +105,7 @@ static kn_status share_states(sharing *own, kn_error *error) {
                 state->name,
                 in_rounds ? "workers that split each batch (sync_every), or parts of a batch,"
                           : "shards of a batch",
-                in_rounds ? "one worker without part_samples" : "one shard");
+                in_rounds ? "one worker without micro_batch" : "one shard");
         kn_value *mean =
             mean_of_shards(own, state->assign->inputs[1], state->name, KN_SPREAD_ALL, KN_FLOAT32);
         kn_value *more = own->update->more;
@@ -127,7 +127,7 @@ static void count_draws(kn_graph *graph) {
 }
 
 static void find_more(kn_update *update) {
-    if (update->shards->places || update->params->part_samples)
+    if (update->shards->places || update->params->micro_batch)
         update->more = flag_of_run(update, KN_TRAIN_MORE);
 }
 
@@ -139,7 +139,7 @@ void kn_shards_prepare(kn_update *update) {
 static sharing begin_sharing(kn_update *update) {
     sharing own = {.update = update, .shards = update->shards};
     own.weight = kn_update_scalar(update, KN_TRAIN_WEIGHT);
-    if (update->params->part_samples) {
+    if (update->params->micro_batch) {
         own.follows = flag_of_run(update, KN_TRAIN_FOLLOWS);
         own.holds = flag_of_run(update, KN_TRAIN_HOLDS);
     }
@@ -180,7 +180,7 @@ kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn
     for (size_t i = part_count; i-- > 0 && status == KN_OK;)
         parts[i].found = parts[i].gradient =
             mean_of_shards(&own, parts[i].gradient, parts[i].parameter->name, parts[i].spread,
-                           own.update->params->gradient_type);
+                           own.update->params->gradient_dtype);
     return status;
 }
 

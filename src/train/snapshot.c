@@ -25,7 +25,7 @@ static kn_status keep(kn_snapshot *snapshot, int position, const char **problem)
     kn_trainer *trainer = snapshot->trainer;
     kn_kept_state *kept = &snapshot->kept[position];
     uint64_t bytes = 0;
-    kept->name = kn_states_entry(trainer->states, position, &kept->info);
+    kept->name = kn_states_at(trainer->states, position, &kept->info);
     if (!kept->name || !kn_tensor_bytes(&kept->info, &bytes)) return no_memory(problem);
     kept->part = kn_states_part(trainer->states, kept->name, &bytes);
     if (bytes != kept->bytes) {

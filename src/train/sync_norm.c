@@ -91,7 +91,7 @@ static void norm_in_batch(norms *own, const kn_node *node, kn_value *const *inpu
     kn_value *inverse = kn_rsqrt(kn_shift(variance, kn_attribute_of(node, "epsilon")->number));
     kn_value *scaled = kn_mul(kn_sub(x, along(mean, x)), along(kn_mul(inverse, inputs[1]), x));
     kn_value *count = kn_scale(own->ratio, elements_of(x));
-    kn_value *unbiased = kn_mul(variance, kn_div(count, kn_max(kn_shift(count, -1), kn_number(graph, 1))));
+    kn_value *unbiased = kn_mul(variance, kn_div(count, kn_max(kn_shift(count, -1), kn_scalar(graph, 1))));
     results[KN_NORM_Y] = kn_add(scaled, along(inputs[2], x));
     results[KN_NORM_MEAN] = mean;
     results[KN_NORM_INVERSE] = inverse;

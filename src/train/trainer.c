@@ -55,7 +55,7 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
     values[0] = loss;
     for (size_t i = 0; i < params->extra_count; i++)
         values[1 + i] = params->extra[i];
-    const bool in_pieces = trainer->shards.count > 1 || params->part_samples;
+    const bool in_pieces = trainer->shards.count > 1 || params->micro_batch;
     kn_status status = in_pieces ? kn_counts_find(trainer, values, given) : KN_OK;
     if (status == KN_OK) status = open_with(trainer, values, given + counts->total_count + counts->sum_count);
     if (status == KN_OK) status = kn_counts_open(trainer, values + given);
@@ -218,7 +218,7 @@ static kn_status prepare_runs(kn_trainer *trainer, int64_t count, kn_feed_list *
 static int64_t batch_of_step(const kn_trainer *trainer, int64_t count) {
     uint64_t first, own = 0;
     if (!trainer->params.sync_every || count <= 0) return count;
-    kn_trainer_part(trainer, (uint64_t)count, &first, &own);
+    kn_trainer_local_samples(trainer, (uint64_t)count, &first, &own);
     return (int64_t)own;
 }
 
@@ -290,7 +290,7 @@ kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *fee
 static bool feeds_ahead(const kn_trainer *trainer) {
     const kn_shards *shards = &trainer->shards;
     const int own = shards->firsts[shards->rank + 1] - shards->firsts[shards->rank];
-    return !shards->count || (own == 1 && !trainer->params.part_samples);
+    return !shards->count || (own == 1 && !trainer->params.micro_batch);
 }
 
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
@@ -448,7 +448,7 @@ double kn_trainer_learning_rate(const kn_trainer *trainer) {
     return kn_schedule_rate(params, trainer->steps / params->accumulate) * trainer->plateau.fraction;
 }
 
-kn_status kn_trainer_set_rate(kn_trainer *trainer, int group, double rate) {
+kn_status kn_trainer_set_learning_rate(kn_trainer *trainer, int group, double rate) {
     kn_status status = begin(trainer);
     if (status != KN_OK) return status;
     kn_trainer_params *params = &trainer->params;
@@ -466,7 +466,7 @@ kn_status kn_trainer_set_rate(kn_trainer *trainer, int group, double rate) {
     return KN_OK;
 }
 
-void kn_trainer_set_memory(kn_trainer *trainer, uint64_t memory_bytes) {
+void kn_trainer_set_memory_bytes(kn_trainer *trainer, uint64_t memory_bytes) {
     if (!trainer || trainer->made != KN_OK) return;
     trainer->running.memory_bytes = memory_bytes;
     kn_session_set_memory(trainer->session, memory_bytes);
@@ -482,9 +482,9 @@ char *kn_trainer_plan_text(kn_trainer *trainer) {
     return begin(trainer) == KN_OK ? kn_session_plan_text(trainer->session) : NULL;
 }
 
-kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan_step *step) {
+kn_status kn_trainer_plan_step_at(kn_trainer *trainer, size_t position, kn_plan_step *step) {
     kn_status status = begin(trainer);
-    return status == KN_OK ? kn_session_plan_step(trainer->session, position, step) : status;
+    return status == KN_OK ? kn_session_plan_step_at(trainer->session, position, step) : status;
 }
 
 kn_status kn_trainer_write_programs(kn_trainer *trainer, const char *folder) {
@@ -492,9 +492,9 @@ kn_status kn_trainer_write_programs(kn_trainer *trainer, const char *folder) {
     return status == KN_OK ? kn_session_write_programs(trainer->session, folder) : status;
 }
 
-kn_status kn_trainer_plan_pass(kn_trainer *trainer, int position, kn_plan_pass *pass) {
+kn_status kn_trainer_plan_pass_at(kn_trainer *trainer, size_t position, kn_plan_pass *pass) {
     kn_status status = begin(trainer);
-    return status == KN_OK ? kn_session_plan_pass(trainer->session, position, pass) : status;
+    return status == KN_OK ? kn_session_plan_pass_at(trainer->session, position, pass) : status;
 }
 
 void kn_trainer_free_text(kn_trainer *trainer, char *text) {

@@ -48,9 +48,9 @@ static kn_status send_state(kn_trainer *trainer, const char *name, const kn_tens
 static kn_status send_states(kn_trainer *trainer) {
     const header last = {.bytes = 0};
     kn_status status = KN_OK;
-    for (int i = 0; i < kn_states_count(trainer->states) && status == KN_OK; i++) {
+    for (size_t i = 0; i < kn_states_count(trainer->states) && status == KN_OK; i++) {
         kn_tensor_info info;
-        const char *name = kn_states_entry(trainer->states, i, &info);
+        const char *name = kn_states_at(trainer->states, i, &info);
         if (name && kn_rounds_kind(trainer, name) == KN_ROUND_OWN) status = send_state(trainer, name, &info);
     }
     return status == KN_OK ? send(trainer, &last, sizeof last) : status;
@@ -126,11 +126,12 @@ static kn_status take_back_all(kn_trainer *trainer) {
     char own[NAME_BYTES];
     uint32_t ranks = 0;
     kn_status status = KN_OK;
-    if (kn_states_info(states, COUNT, NULL)) kn_states_get(states, COUNT, &ranks, sizeof ranks);
+    if (kn_states_info(states, COUNT, NULL) && kn_states_get(states, COUNT, &ranks, sizeof ranks) != KN_OK)
+        return fail_states(trainer);
     if (!trainer->params.sync_every || !all || ranks != (uint32_t)all->ranks) return KN_OK;
     const int length = snprintf(own, sizeof own, PREFIX "%d.", all->rank);
-    for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
-        const char *name = kn_states_entry(states, i, &info);
+    for (size_t i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
+        const char *name = kn_states_at(states, i, &info);
         if (name && !strncmp(name, own, (size_t)length))
             status = take_back(trainer, name, name + length, &info);
     }
@@ -152,7 +153,7 @@ kn_status kn_worker_states_restore(kn_trainer *trainer) {
     if (status != KN_OK) return status;
     rounds->recalls = rounds->collected = false;
     for (int i = kn_states_count(states); i-- > 0;) {
-        const char *name = kn_states_entry(states, i, NULL);
+        const char *name = kn_states_at(states, i, NULL);
         if (!strncmp(name, PREFIX, strlen(PREFIX)) || !strcmp(name, COUNT) ||
             (recalls && is_unused(trainer, name)))
             kn_states_drop(states, name);

@@ -13,7 +13,7 @@
 static kn_status build(kn_measurement *measure, kn_error *error) {
     const kn_alike *node = &measure->node;
     const kn_host *host = kn_context_host(measure->context);
-    const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    const kn_initializer zero = {KN_INITIALIZER_FILL, 0};
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
     const int last = measure->kept ? node->input_count - 1 : -1;

@@ -100,7 +100,7 @@ static kn_value *bound_input(const kn_trial *trial, const kn_graph *bound, int i
 static void store_gradient(kn_graph *bound, kn_value *gradient, const char *kind, int input) {
     char name[32];
     snprintf(name, sizeof name, "%s%d", kind, input);
-    const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    const kn_initializer zero = {KN_INITIALIZER_FILL, 0};
     kn_value *state = kn_state_add(bound, name, &gradient->shape, KN_STATE_OPTIMIZER, &zero);
     kn_assign(bound, state, gradient);
 }

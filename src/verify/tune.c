@@ -78,8 +78,8 @@ static kn_status glance(tuning_run *run, const kn_candidate *candidate, double l
 
 static void refuse(const tuning_run *run, const kn_candidate *candidate, const kn_error *error,
                    kn_status status) {
-    kn_tuner_event event = status == KN_ERROR_MISMATCH ? KN_TUNER_WRONG : KN_TUNER_FAILED;
-    kn_tuner_refuse(run->tuner, run->shape->key, candidate->name, event);
+    kn_tuner_event event = status == KN_ERROR_MISMATCH ? KN_TUNER_EVENT_WRONG : KN_TUNER_EVENT_FAILED;
+    kn_tuner_exclude(run->tuner, run->shape->key, candidate->name, event);
     report(run, event, candidate, error->text);
 }
 
@@ -92,7 +92,7 @@ static kn_status glance_at_all(tuning_run *run) {
         if (kn_tuned_end_of(run->tuner->context, run->shape->key, candidate->name) != KN_TUNED_MEASURED)
             continue;
         if (time_is_over(run)) return fail_time(run);
-        report(run, KN_TUNER_TRIES, candidate, "");
+        report(run, KN_TUNER_EVENT_START, candidate, "");
         kn_status status = glance(run, candidate, least, &seconds, &error);
         if (status != KN_OK && !is_refusal(status))
             return kn_fail(&run->tuner->error, status, "%s, %s: %s", run->shape->name, candidate->name,
@@ -138,7 +138,7 @@ static void choose_finalists(tuning_run *run) {
 }
 
 static kn_status time_turn(const tuning_run *run, timed *one, double *seconds) {
-    report(run, KN_TUNER_TRIES, one->candidate, "");
+    report(run, KN_TUNER_EVENT_START, one->candidate, "");
     return kn_measurement_time(one->session, run->shape->node.row, one->times, seconds, &run->tuner->error);
 }
 
@@ -149,7 +149,7 @@ static kn_status time_in_turn(tuning_run *run) {
     for (int i = 0; i < run->count && status == KN_OK; i++) {
         timed *one = &run->timed[i];
         one->times = kn_measurement_times(one->seconds, turn_seconds);
-        report(run, KN_TUNER_TRIES, one->candidate, "");
+        report(run, KN_TUNER_EVENT_START, one->candidate, "");
         status = kn_measurement_open(&run->measure, one->candidate->variant, one->candidate->tile, INFINITY,
                                      &seconds, &one->session, &run->tuner->error);
     }
@@ -190,11 +190,9 @@ static kn_status keep_fastest(const tuning_run *run) {
 
 /* ---- a shape ------------------------------------------------------------------------------------------- */
 
-void kn_tuner_params_init(kn_tuner_params *params) {
-    if (params) *params = (kn_tuner_params)KN_TUNER_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_tuner_params, KN_TUNER_DEFAULTS)
 
-kn_status kn_tuner_run(kn_tuner *tuner, int position, const kn_tuner_params *params) {
+kn_status kn_tuner_run(kn_tuner *tuner, size_t position, const kn_tuner_params *params) {
     if (!tuner) return KN_ERROR_ARGUMENT;
     kn_tuner_params own;
     kn_tuner_params_init(&own);
@@ -202,7 +200,7 @@ kn_status kn_tuner_run(kn_tuner *tuner, int position, const kn_tuner_params *par
     kn_tuner_node *shape = kn_tuner_node_at(tuner, position);
     if (status != KN_OK) return status;
     if (!shape)
-        return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has no shape of number %d", position);
+        return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has no shape of number %zu", position);
     if (kn_context_is_described(tuner->context) || kn_context_precompiles(tuner->context))
         return kn_fail(&tuner->error, KN_ERROR_UNSUPPORTED,
                        "kernels are timed on a device, which must be here");

@@ -188,7 +188,7 @@ static int by_seconds(const void *left, const void *right) {
     return a->seconds != b->seconds ? (a->seconds < b->seconds ? 1 : -1) : strcmp(a->key, b->key);
 }
 
-int kn_tuner_count(kn_tuner *tuner) {
+size_t kn_tuner_shape_count(kn_tuner *tuner) {
     if (!tuner) return 0;
     for (size_t i = tuner->listed; i < tuner->count; i++)
         if (!list_candidates(tuner, tuner->nodes[i])) tuner->failed = true;
@@ -207,19 +207,19 @@ int kn_tuner_count(kn_tuner *tuner) {
         if (kept) qsort(tuner->nodes, kept, sizeof *tuner->nodes, by_seconds);
     }
     if (tuner->failed) kn_fail_memory(&tuner->error, 0);
-    return (int)tuner->count;
+    return tuner->count;
 }
 
-kn_tuner_node *kn_tuner_node_at(kn_tuner *tuner, int position) {
-    return position >= 0 && position < kn_tuner_count(tuner) ? tuner->nodes[position] : NULL;
+kn_tuner_node *kn_tuner_node_at(kn_tuner *tuner, size_t position) {
+    return position < kn_tuner_shape_count(tuner) ? tuner->nodes[position] : NULL;
 }
 
-static kn_status fail_position(kn_tuner *tuner, int position) {
-    return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has %zu shapes, and none of number %d",
+static kn_status fail_position(kn_tuner *tuner, size_t position) {
+    return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has %zu shapes, and none of number %zu",
                    tuner->count, position);
 }
 
-kn_status kn_tuner_get(kn_tuner *tuner, int position, kn_tuner_shape *shape) {
+kn_status kn_tuner_shape_at(kn_tuner *tuner, size_t position, kn_tuner_shape *shape) {
     if (!tuner || !kn_has_size(shape)) return KN_ERROR_ARGUMENT;
     const kn_tuner_node *node = kn_tuner_node_at(tuner, position);
     if (!node) return fail_position(tuner, position);
@@ -231,8 +231,8 @@ kn_status kn_tuner_get(kn_tuner *tuner, int position, kn_tuner_shape *shape) {
                           .nodes = node->nodes,
                           .candidates = node->candidate_count,
                           .share = tuner->predicted > 0 ? node->seconds / tuner->predicted : 0,
-                          .known = kn_tuned_get(tuner->context, node->key, &entry)};
-    if (own.known) {
+                          .tuned = kn_tuned_get(tuner->context, node->key, &entry)};
+    if (own.tuned) {
         memcpy(own.kernel, entry.kernel, sizeof entry.kernel);
         own.microseconds = entry.microseconds;
         own.untuned_microseconds = entry.untuned;
@@ -243,14 +243,16 @@ kn_status kn_tuner_get(kn_tuner *tuner, int position, kn_tuner_shape *shape) {
 /* ---- what is kept --------------------------------------------------------------------------------- */
 
 /* The two enumerations have the same members in the same order. */
-_Static_assert((int)KN_TUNER_HUNG == (int)KN_TUNED_HUNG && (int)KN_TUNER_WRONG == (int)KN_TUNED_WRONG &&
-                   (int)KN_TUNER_FAILED == (int)KN_TUNED_FAILED &&
-                   (int)KN_TUNE_KERNEL_BYTES == (int)KN_TUNED_KERNEL &&
+_Static_assert((int)KN_TUNER_EVENT_HUNG == (int)KN_TUNED_HUNG &&
+                   (int)KN_TUNER_EVENT_WRONG == (int)KN_TUNED_WRONG &&
+                   (int)KN_TUNER_EVENT_FAILED == (int)KN_TUNED_FAILED &&
+                   (int)KN_TUNER_KERNEL_BYTES == (int)KN_TUNED_KERNEL &&
                    (int)KN_KERNEL_NAME == (int)KN_TUNED_KERNEL,
                "entries of the file and of the interface");
 
-kn_status kn_tuner_refuse(kn_tuner *tuner, const char *key, const char *kernel, kn_tuner_event why) {
-    if (!tuner || !key || !kernel || why <= KN_TUNER_TRIES || why > KN_TUNER_HUNG) return KN_ERROR_ARGUMENT;
+kn_status kn_tuner_exclude(kn_tuner *tuner, const char *key, const char *kernel, kn_tuner_event why) {
+    if (!tuner || !key || !kernel || why <= KN_TUNER_EVENT_START || why > KN_TUNER_EVENT_HUNG)
+        return KN_ERROR_ARGUMENT;
     kn_tuned entry = {.end = (kn_tuned_end)why};
     if (!key[0] || !kernel[0] || strlen(key) >= sizeof entry.key || strlen(kernel) >= sizeof entry.kernel ||
         strpbrk(key, " \r\n") || strpbrk(kernel, " \r\n"))
@@ -262,7 +264,7 @@ kn_status kn_tuner_refuse(kn_tuner *tuner, const char *key, const char *kernel, 
     return KN_OK;
 }
 
-kn_status kn_tuner_forget(kn_tuner *tuner, int position) {
+kn_status kn_tuner_forget(kn_tuner *tuner, size_t position) {
     if (!tuner) return KN_ERROR_ARGUMENT;
     const kn_tuner_node *node = kn_tuner_node_at(tuner, position);
     if (!node) return fail_position(tuner, position);
@@ -287,21 +289,21 @@ static bool is_current(const char *middle, const char *key) {
     return !strncmp(after, middle, length) && after[length] == '/';
 }
 
-kn_status kn_tuner_entry_at(kn_tuner *tuner, int position, kn_tuner_entry *entry) {
+kn_status kn_tuner_entry_at(kn_tuner *tuner, size_t position, kn_tuner_entry *entry) {
     if (!tuner || !kn_has_size(entry)) return KN_ERROR_ARGUMENT;
     size_t at = 0;
     kn_tuned found;
     char middle[256];
-    bool there = position >= 0;
-    for (int i = 0; i <= position && there; i++)
+    bool there = position < SIZE_MAX;
+    for (size_t i = 0; i <= position && there; i++)
         there = kn_tuned_next(tuner->context, &at, &found);
-    if (!there) return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "there is no entry %d", position);
+    if (!there) return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "there is no entry %zu", position);
     kn_verdict_name(tuner->context, "", middle, sizeof middle);
     kn_tuner_entry own = {.size = sizeof own,
-                          .end = (kn_tuner_event)found.end,
+                          .outcome = (kn_tuner_event)found.end,
                           .microseconds = found.microseconds,
                           .untuned_microseconds = found.untuned,
-                          .of_these_kernels = is_current(middle, found.key)};
+                          .current = is_current(middle, found.key)};
     memcpy(own.key, found.key, sizeof own.key);
     memcpy(own.kernel, found.kernel, sizeof own.kernel);
     return KN_RESULT_GIVE(kn_tuner_entry, entry, &own);
@@ -321,15 +323,15 @@ static bool takes(void *user, const kn_tuned *entry) {
     importing *from = user;
     int tile;
     const kn_operator *row = entry ? row_of(entry->key) : NULL;
-    int *counter = &from->counts.taken;
+    int *counter = &from->counts.imported;
     if (!entry)
         counter = &from->counts.damaged;
     else if (!row || !kn_tuned_variant(row, entry->kernel, &tile))
         counter = &from->counts.unknown;
     else if (!is_current(from->middle, entry->key))
-        counter = &from->counts.kernels;
+        counter = &from->counts.other_kernels;
     ++*counter;
-    return counter == &from->counts.taken;
+    return counter == &from->counts.imported;
 }
 
 kn_status kn_tuner_import(kn_tuner *tuner, const char *path, kn_tuner_counts *counts) {

@@ -39,7 +39,7 @@ struct kn_tuner {
     double predicted; /* seconds of all nodes with several candidates */
 };
 
-/* The shape at a position of kn_tuner_count; NULL: none. */
-kn_tuner_node *kn_tuner_node_at(kn_tuner *tuner, int position);
+/* The shape at a position of kn_tuner_shape_count; NULL: none. */
+kn_tuner_node *kn_tuner_node_at(kn_tuner *tuner, size_t position);
 
 #endif

@@ -7,29 +7,28 @@
 #include "ops/ops.h"
 #include "verify/verify_private.h"
 
-void kn_verify_params_init(kn_verify_params *params) {
-    if (params) *params = (kn_verify_params)KN_VERIFY_DEFAULTS;
-}
+KN_DEFINE_INIT(kn_verify_params, KN_VERIFY_DEFAULTS)
 
-int kn_verify_count(void) {
-    int count = 0;
+size_t kn_verify_case_count(void) {
+    size_t count = 0;
     for (int i = 0; i < kn_operator_table_count; i++)
-        count += kn_operator_table[i]->case_count;
+        count += (size_t)kn_operator_table[i]->case_count;
     return count;
 }
 
-static const kn_operator *row_at(int position, int *number) {
+static const kn_operator *row_at(size_t position, int *number) {
     for (int i = 0; i < kn_operator_table_count; i++) {
-        if (position >= 0 && position < kn_operator_table[i]->case_count) {
-            *number = position;
+        const size_t cases = (size_t)kn_operator_table[i]->case_count;
+        if (position < cases) {
+            *number = (int)position;
             return kn_operator_table[i];
         }
-        position -= kn_operator_table[i]->case_count;
+        position -= cases;
     }
     return NULL;
 }
 
-const char *kn_verify_name(int position) {
+const char *kn_verify_case_name_at(size_t position) {
     int number = 0;
     const kn_operator *row = row_at(position, &number);
     return row ? row->name : NULL;
@@ -106,7 +105,7 @@ static void take_result(verify_run *run, kn_verify_result *result, const kn_erro
 static void verify_variant(verify_run *run, const kn_operator *row, int number, const char *variant, int tile,
                            bool blocked) {
     kn_error error = {.status = KN_OK};
-    kn_verify_result result = {.message = ""};
+    kn_verify_result result = {.size = sizeof result, .message = ""};
     char name[128];
     double start = kn_clock();
     snprintf(name, sizeof name, "%s#%d%s%s%s", row->name, number, variant ? " " : "", variant ? variant : "",
@@ -218,7 +217,7 @@ kn_status kn_verify(kn_context *context, const kn_verify_params *params, int *pa
     return end(&run, passed, failed);
 }
 
-kn_status kn_verify_one(kn_context *context, int position, const kn_verify_params *params) {
+kn_status kn_verify_case_at(kn_context *context, size_t position, const kn_verify_params *params) {
     verify_run run = {.passed = 0};
     int number = 0;
     const kn_operator *row = row_at(position, &number);
@@ -252,7 +251,7 @@ static bool split(const char *text, char buffers[KN_TRIAL_INPUTS][64], const cha
 static void verify_custom(verify_run *run, const kn_operator *custom, const kn_verify_case *given,
                           size_t number) {
     kn_error error = {.status = KN_OK};
-    kn_verify_result result = {.message = ""};
+    kn_verify_result result = {.size = sizeof result, .message = ""};
     char name[96], inputs[KN_TRIAL_INPUTS][64], ranges[KN_TRIAL_INPUTS][64];
     kn_case test_case = {.attributes = given->attributes, .no_gradient = given->no_gradient};
     const kn_trial_options options = {.seed = run->seed};

@@ -102,7 +102,8 @@ def linked_by_soname(copy):
     if complaints:
         return complaints
     needed = re.findall(r"\(NEEDED\).*\[(libkoine[^\]]*)\]", copy.run("readelf", "-d", target).stdout)
-    wanted = [f"libkoine.so.{VERSION.split('.')[0]}"]
+    major, minor = VERSION.split(".")[:2]
+    wanted = [f"libkoine.so.{major}.{minor}" if major == "0" else f"libkoine.so.{major}"]
     complaints = [] if needed == wanted else [f"needs {needed}; expected {wanted}"]
     return complaints if copy.run(target).returncode == 0 else complaints + ["it does not run"]
 

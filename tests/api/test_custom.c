@@ -337,7 +337,7 @@ static void expressions_are_fused(void **state) {
     kn_operator *custom = pointwise("x * sigmoid(beta * x)", NULL, NULL, "beta=1.0");
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_relu(kn_input(graph, "x", KN_FLOAT32, "batch,5"));
-    kn_value *y = kn_name(kn_add(kn_apply_operator(custom, &x, 1, "beta=2"), kn_number(graph, 1)), "y");
+    kn_value *y = kn_name(kn_add(kn_apply_operator(custom, &x, 1, "beta=2"), kn_scalar(graph, 1)), "y");
     kn_operator_destroy(&custom);
     kn_session *session = kn_session_create(*state, &y, 1, NULL);
     kn_graph_destroy(&graph);

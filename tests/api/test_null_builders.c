@@ -19,6 +19,15 @@ static void shapes(kn_value *x) {
     assert_true(kn_value_failed(kn_tril(NULL, 0)) && kn_value_failed(kn_triu(NULL, 0)));
     assert_true(kn_value_failed(kn_pad_with_mode(NULL, NULL, KN_PAD_EDGE)));
     kn_resize_params_init(NULL);
+    kn_linear_params_init(NULL);
+    kn_conv_params_init(NULL);
+    kn_recurrent_params_init(NULL);
+    kn_embedding_params_init(NULL);
+    kn_attention_params_init(NULL);
+    kn_rotary_params_init(NULL);
+    kn_pool_params_init(NULL);
+    kn_cross_entropy_params_init(NULL);
+    kn_ctc_params_init(NULL);
     assert_true(kn_value_failed(kn_resize_image(NULL, 2, 2, NULL)));
     assert_true(kn_value_failed(kn_gather(NULL, NULL, 0)) &&
                 kn_value_failed(kn_gather_elements(NULL, NULL, 0)));
@@ -144,7 +153,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_linear(NULL, 3, NULL)));
     assert_true(kn_value_failed(kn_conv(NULL, 3, 3, 3, NULL)));
     assert_true(kn_value_failed(kn_batch_norm(NULL, NULL)));
-    assert_true(kn_value_failed(kn_batch_norm_by(NULL, NULL, NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_batch_norm_with(NULL, NULL, NULL, NULL, NULL, NULL)));
     kn_batch_norm_params_init(NULL);
     kn_norm_params_init(NULL);
     assert_true(kn_value_failed(kn_layer_norm(NULL, NULL)));
@@ -225,7 +234,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_put_rows(NULL, x, x)));
     assert_true(kn_value_failed(kn_put_rows(x, NULL, x)));
     assert_true(kn_value_failed(kn_put_rows(x, x, NULL)));
-    assert_true(kn_value_failed(kn_cache(NULL, NULL, 1, NULL)));
+    assert_true(kn_value_failed(kn_kv_cache(NULL, NULL, 1, NULL)));
     assert_true(kn_value_failed(kn_take_rows(NULL, NULL, 1)));
     assert_true(kn_value_failed(kn_take_rows(NULL, x, 1)));
     assert_true(kn_value_failed(kn_take_rows(x, NULL, 1)));

@@ -11,7 +11,7 @@ static void data(void **state) {
     kn_dataset *dataset = NULL, *one = NULL, *other = NULL;
     kn_loader *loader = NULL;
     kn_batch batch = KN_BATCH_DEFAULTS;
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t index;
     double number = 0;
     kn_dataset_params_init(NULL);
@@ -23,21 +23,21 @@ static void data(void **state) {
     dataset = kn_dataset_open(NULL, NULL);
     assert_true(kn_dataset_status(dataset) != KN_OK);
     kn_dataset_destroy(&dataset);
-    dataset = kn_dataset_from_arrays(NULL, 3, NULL, 2, 0);
+    dataset = kn_dataset_create_from_arrays(3, NULL, 2, 0, NULL);
     assert_true(kn_dataset_status(dataset) != KN_OK);
     kn_dataset_destroy(&dataset);
     assert_true(kn_dataset_status(NULL) != KN_OK);
     assert_non_null(kn_dataset_error(NULL));
     assert_int_equal(kn_dataset_count(NULL), 0);
     assert_int_equal(kn_dataset_classes(NULL), 0);
-    assert_true(isnan(kn_dataset_explainable(NULL)));
+    assert_true(isnan(kn_dataset_max_r2(NULL)));
     assert_null(kn_dataset_vocabulary(NULL));
-    assert_int_equal(kn_dataset_rate(NULL), 0);
+    assert_int_equal(kn_dataset_sample_rate(NULL), 0);
     assert_null(kn_dataset_columns(NULL));
     assert_string_equal(kn_dataset_about(NULL), "");
-    assert_int_equal(kn_dataset_left_out(NULL), 0);
+    assert_int_equal(kn_dataset_skipped(NULL), 0);
     assert_true(kn_dataset_class_weights(NULL, NULL, 0) != KN_OK);
-    assert_string_equal(kn_dataset_left_out_text(NULL), "");
+    assert_string_equal(kn_dataset_skipped_text(NULL), "");
     assert_false(kn_dataset_target(NULL, NULL));
     assert_null(kn_dataset_class_name(NULL, 0));
     assert_null(kn_dataset_sample_name(NULL, 0));
@@ -50,10 +50,10 @@ static void data(void **state) {
     assert_true(kn_text_encode(NULL, "a", NULL, signs, &sign_count, &sign_bytes) != KN_OK);
     assert_true(kn_text_encode(NULL, "a", "a", NULL, NULL, NULL) != KN_OK);
     assert_true(kn_dataset_statistics(NULL, 0, NULL, NULL, 0) != KN_OK);
-    assert_null(kn_data_source_usage(-1));
-    assert_null(kn_data_source_about(kn_data_source_count()));
+    assert_null(kn_data_source_usage_at(-1));
+    assert_null(kn_data_source_about_at(kn_data_source_count()));
     assert_int_equal(kn_dataset_field_count(NULL), 0);
-    assert_false(kn_dataset_field(NULL, 0, &field));
+    assert_false(kn_dataset_field_at(NULL, 0, &field));
     assert_false(kn_dataset_find_field(NULL, "x", &index));
     assert_true(kn_dataset_read(NULL, NULL, 0, 0, NULL, 0, NULL, 0) != KN_OK);
     assert_false(kn_dataset_has_test(NULL));
@@ -73,7 +73,7 @@ static void data(void **state) {
     assert_true(kn_loader_next(NULL, &batch) != KN_OK);
     assert_true(kn_loader_next(NULL, NULL) != KN_OK);
     assert_true(kn_loader_seek(NULL, 0, 0) != KN_OK);
-    assert_true(kn_loader_waited(NULL) == 0);
+    assert_true(kn_loader_wait_seconds(NULL) == 0);
     assert_true(kn_augmentation_read(NULL, NULL, NULL, 0) != KN_OK);
     assert_true(kn_augmentation_read("flip", NULL, NULL, 0) != KN_OK);
     assert_true(kn_augmentation_keeps_bytes(NULL));
@@ -85,7 +85,7 @@ static void fitting(void **state) {
     kn_score score = KN_SCORE_DEFAULTS;
     kn_fit_params_init(NULL);
     assert_true(kn_fit(NULL, NULL, NULL, &result) != KN_OK);
-    assert_int_equal(result.end, KN_FIT_FAILED);
+    assert_int_equal(result.stop_reason, KN_STOP_ERROR);
     assert_true(kn_fit(NULL, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_evaluate(NULL, NULL, 1, NULL, NULL, &score) != KN_OK);
     assert_true(kn_evaluate(NULL, NULL, 1, "loss", NULL, NULL) != KN_OK);
@@ -139,14 +139,14 @@ static void models(void **state) {
     assert_non_null(kn_model_loss_name(NULL));
     assert_null(kn_model_graph(NULL));
     assert_int_equal(kn_model_input_count(NULL), 0);
-    assert_null(kn_model_input(NULL, 0));
+    assert_null(kn_model_input_at(NULL, 0));
     assert_int_equal(kn_model_output_count(NULL), 0);
-    assert_null(kn_model_output(NULL, 0));
+    assert_null(kn_model_output_at(NULL, 0));
     assert_null(kn_model_step(NULL, 1, NULL));
-    assert_false(kn_model_steps_on(NULL));
+    assert_false(kn_model_can_stream(NULL));
     assert_int_equal(kn_model_pin(NULL, "*", "other"), 0);
-    assert_string_equal(kn_model_input_name(NULL, 0), "");
-    assert_string_equal(kn_model_output_name(NULL, 0), "");
+    assert_string_equal(kn_model_input_name_at(NULL, 0), "");
+    assert_string_equal(kn_model_output_name_at(NULL, 0), "");
     assert_int_equal(kn_model_parameter_elements(NULL), 0);
     assert_true(kn_model_flops(NULL) == 0);
     assert_true(kn_model_add_loss(NULL, NULL, &loss) != KN_OK);
@@ -161,12 +161,12 @@ static void models(void **state) {
     assert_false(kn_model_has_weights(NULL));
     assert_null(kn_model_metadata(NULL, "key"));
     assert_false(kn_model_setting_value(NULL, "inputs", NULL));
-    assert_null(kn_model_setting_name(NULL, 0));
-    assert_null(kn_model_open_size(NULL, 0, NULL));
-    assert_null(kn_zoo_name(-1));
-    assert_null(kn_zoo_name(kn_zoo_count()));
-    assert_null(kn_zoo_text(-1));
-    assert_null(kn_zoo_text(kn_zoo_count()));
+    assert_null(kn_model_setting_name_at(NULL, 0));
+    assert_null(kn_model_open_size_at(NULL, 0, NULL));
+    assert_null(kn_zoo_name_at(-1));
+    assert_null(kn_zoo_name_at(kn_zoo_count()));
+    assert_null(kn_zoo_text_at(-1));
+    assert_null(kn_zoo_text_at(kn_zoo_count()));
     assert_true(kn_model_grammar(NULL, 0) > 1000);
     model = kn_model_open("linear", NULL);
     assert_int_equal(kn_model_status(model), KN_OK);
@@ -208,8 +208,8 @@ static void checkpoints(void **state) {
 static void event_files(void **state) {
     (void)state;
     kn_events *none = NULL;
-    kn_events_close(NULL);
-    kn_events_close(&none);
+    kn_events_destroy(NULL);
+    kn_events_destroy(&none);
     assert_int_equal(kn_events_status(NULL), KN_ERROR_MEMORY);
     assert_non_null(kn_events_error(NULL));
     assert_string_equal(kn_events_path(NULL), "");
@@ -221,7 +221,7 @@ static void event_files(void **state) {
         assert_true(kn_events_histogram(events, NULL, 0, NULL, 3) != KN_OK);
         assert_true(kn_events_image(events, "x", 0, 1, 1, 1, NULL) != KN_OK);
     }
-    kn_events_close(&failed);
+    kn_events_destroy(&failed);
 }
 
 static void npy_files(void **state) {
@@ -251,14 +251,14 @@ static void onnx_files(void **state) {
     kn_onnx_file_destroy(&file);
     file = kn_onnx_file_open(NULL, NULL);
     assert_true(kn_onnx_file_status(file) != KN_OK);
-    assert_null(kn_onnx_file_input(file, 0, &type));
+    assert_null(kn_onnx_file_input_at(file, 0, &type));
     kn_onnx_file_destroy(&file);
     assert_true(kn_onnx_file_status(NULL) != KN_OK);
     assert_non_null(kn_onnx_file_error(NULL));
     assert_int_equal(kn_onnx_file_input_count(NULL), 0);
     assert_int_equal(kn_onnx_file_output_count(NULL), 0);
-    assert_null(kn_onnx_file_input(NULL, 0, NULL));
-    assert_null(kn_onnx_file_output(NULL, 0, NULL));
+    assert_null(kn_onnx_file_input_at(NULL, 0, NULL));
+    assert_null(kn_onnx_file_output_at(NULL, 0, NULL));
     kn_onnx_tensor_file *tensor = NULL;
     kn_tensor_info info;
     char message[64] = "";
@@ -290,7 +290,7 @@ static void safetensors_files(void **state) {
     assert_true(kn_safetensors_file_status(NULL) != KN_OK);
     assert_non_null(kn_safetensors_file_error(NULL));
     assert_int_equal(kn_safetensors_file_count(NULL), 0);
-    assert_null(kn_safetensors_file_entry(NULL, 0, &info));
+    assert_null(kn_safetensors_file_at(NULL, 0, &info));
     assert_false(kn_safetensors_file_info(NULL, NULL, &info));
     assert_null(kn_safetensors_file_metadata(NULL, NULL));
     assert_true(kn_safetensors_file_copy(NULL, NULL, KN_FLOAT32, NULL, 0) != KN_OK);

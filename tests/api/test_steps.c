@@ -43,7 +43,7 @@ static kn_session *open_step(const kn_model *model, kn_context *context, kn_stat
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = states;
-    kn_value *output = kn_model_output(model, 0);
+    kn_value *output = kn_model_output_at(model, 0);
     kn_graph *graph = NULL;
     if (rows) {
         graph = kn_model_step(model, rows, &output);
@@ -105,7 +105,7 @@ static void recurrent_steps_are_the_whole(void **state) {
     kn_context *context = kn_context_create(NULL);
     kn_model *model = kn_model_parse(recurrent_text, NULL);
     if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
-    assert_true(kn_model_steps_on(model));
+    assert_true(kn_model_can_stream(model));
     kn_states *states = kn_states_create(context, 3);
     kn_session *whole = open_step(model, context, states, 0),
                *prompt = open_step(model, context, states, PROMPT),
@@ -150,7 +150,7 @@ static void others_are_refused(void **state) {
         assert_null(kn_model_step(model, 1, &output));
         assert_null(output);
         assert_null(kn_model_step(model, 0, &output));
-        assert_false(kn_model_steps_on(model));
+        assert_false(kn_model_can_stream(model));
         kn_model_destroy(&model);
     }
 }

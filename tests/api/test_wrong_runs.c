@@ -211,13 +211,13 @@ static void wrong_states(void **state) {
     fixture *made = *state;
     session_works(made);
     kn_states *states = kn_session_states(made->session);
-    const char *name = kn_states_entry(states, 0, NULL);
+    const char *name = kn_states_at(states, 0, NULL);
     float weight[WIDTH * 2];
     const kn_tensor_info other = {KN_FLOAT32, 2, {3, 2}}, typed = {KN_INT32, 2, {2, 3}},
                          deep = {KN_FLOAT32, 99, {1}};
     assert_non_null(name);
-    assert_null(kn_states_entry(states, -1, NULL));
-    assert_null(kn_states_entry(states, kn_states_count(states), NULL));
+    assert_null(kn_states_at(states, -1, NULL));
+    assert_null(kn_states_at(states, kn_states_count(states), NULL));
     say(kn_states_get(states, "nothing", weight, 4), KN_ERROR_NOT_FOUND, kn_states_error(states),
         "'nothing'");
     say(kn_states_get(states, NULL, weight, 4), KN_ERROR_ARGUMENT, kn_states_error(states), "NULL");
@@ -379,8 +379,8 @@ static void wrong_verification(void **state) {
     int passed = 5, failed = 5;
     kn_verify_params params;
     kn_verify_params_init(&params);
-    assert_int_equal(kn_verify_one(made->context, -1, &params), KN_ERROR_NOT_FOUND);
-    assert_int_equal(kn_verify_one(made->context, kn_verify_count(), &params), KN_ERROR_NOT_FOUND);
+    assert_int_equal(kn_verify_case_at(made->context, -1, &params), KN_ERROR_NOT_FOUND);
+    assert_int_equal(kn_verify_case_at(made->context, kn_verify_case_count(), &params), KN_ERROR_NOT_FOUND);
     params.operators = "nonesuch";
     assert_int_equal(kn_verify(made->context, &params, &passed, &failed), KN_ERROR_NOT_FOUND);
     params.operators = "relu";
@@ -397,7 +397,7 @@ static void wrong_evaluations(void **state) {
         {"x", {KN_FLOAT32, 1, {WIDTH}}, made->numbers, sizeof made->numbers, KN_FLOAT32, 0},
         {"t", {KN_FLOAT32, 1, {2}}, made->targets, sizeof made->targets, KN_FLOAT32, 0},
     };
-    kn_dataset *data = kn_dataset_from_arrays(NULL, BATCH, arrays, 2, 0);
+    kn_dataset *data = kn_dataset_create_from_arrays(BATCH, arrays, 2, 0, NULL);
     kn_session *judge = kn_session_create(made->context, &made->loss, 1, NULL);
     assert_true(kn_evaluate(judge, NULL, BATCH, "loss", NULL, &score) != KN_OK);
     assert_true(kn_evaluate(judge, data, 0, "loss", NULL, &score) != KN_OK);

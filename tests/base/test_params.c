@@ -33,11 +33,31 @@ static void fields_replace_the_defaults(void **state) {
     assert_true(own.second == 2);
     assert_int_equal(own.size, sizeof own);
 
-    longer newer = {.known = {.size = sizeof newer, .first = 5}, .third = 6};
+    assert_int_equal(error.status, KN_OK);
+}
+
+/* A newer program may leave its new fields 0; a field that is set is not dropped silently. */
+static void unknown_fields_must_be_zero(void **state) {
+    kn_error error = {0};
+    sized own = defaults;
+    longer newer = {.known = {.size = sizeof newer, .first = 5}};
+    memset(&newer.third, 0, sizeof newer - offsetof(longer, third)); /* the padding, too */
     assert_int_equal(KN_PARAMS_TAKE(sized, &own, &newer.known, &error), KN_OK);
     assert_int_equal(own.first, 5);
     assert_int_equal(own.size, sizeof own);
-    assert_int_equal(error.status, KN_OK);
+
+    own = defaults;
+    newer.third = 1 << 24; /* one of its bytes */
+    assert_int_equal(KN_PARAMS_TAKE(sized, &own, &newer.known, &error), KN_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "sets a field that this library, which knows "));
+    assert_memory_equal(&own, &defaults, sizeof own);
+
+    kn_error_clear(&error);
+    own.size = (size_t)-1; /* was never set: nothing behind it is read */
+    sized unset = own;
+    own = defaults;
+    assert_int_equal(KN_PARAMS_TAKE(sized, &own, &unset, &error), KN_ERROR_ARGUMENT);
+    assert_memory_equal(&own, &defaults, sizeof own);
 }
 
 static void a_size_is_needed(void **state) {
@@ -75,6 +95,7 @@ static void results_have_the_size_of_the_caller(void **state) {
 int test_params(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_replace_the_defaults),
+        cmocka_unit_test(unknown_fields_must_be_zero),
         cmocka_unit_test(a_size_is_needed),
         cmocka_unit_test(results_have_the_size_of_the_caller),
     };

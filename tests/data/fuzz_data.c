@@ -14,8 +14,8 @@ static const char *const kinds[] = {"csv:", "text:", "npz:", "wav:", "npy:"};
 
 /* Reads the first samples of each field. */
 static void read_some(const kn_dataset *data) {
-    kn_field field;
-    for (size_t i = 0; kn_dataset_field(data, i, &field); i++) {
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    for (size_t i = 0; kn_dataset_field_at(data, i, &field); i++) {
         uint64_t some = kn_dataset_count(data) < SAMPLES ? kn_dataset_count(data) : SAMPLES;
         if (field.bytes > 1 << 24) continue;
         void *numbers = malloc(some * field.bytes + 1);
@@ -25,7 +25,7 @@ static void read_some(const kn_dataset *data) {
 }
 
 static void open_and_read(const kn_dataset_params *params, const char *word) {
-    kn_dataset *data = kn_dataset_open(params, word);
+    kn_dataset *data = kn_dataset_open(word, params);
     if (!data) return;
     if ((kn_dataset_status(data) == KN_OK) != (kn_dataset_error(data)[0] == '\0')) abort();
     if (kn_dataset_status(data) == KN_OK) read_some(data);

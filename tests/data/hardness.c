@@ -76,10 +76,10 @@ static double accuracy(const kn_dataset *dataset, const regression *own) {
 
 /* The best test accuracy over all epochs; the last quarter of them uses a tenth of the rate. */
 static double best_accuracy(const kn_dataset *train, const kn_dataset *test, int epochs, float rate) {
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     assert_int_equal(kn_dataset_status(train), KN_OK);
     assert_int_equal(kn_dataset_status(test), KN_OK);
-    assert_true(kn_dataset_field(train, 0, &field));
+    assert_true(kn_dataset_field_at(train, 0, &field));
     regression own = {.features = (int)(field.bytes / sizeof(float)), .classes = kn_dataset_classes(train)};
     size_t size = (size_t)own.classes * ((size_t)own.features + 1);
     assert_true(own.features % 8 == 0 && own.classes <= MAX_CLASSES);
@@ -108,7 +108,7 @@ static double best_accuracy(const kn_dataset *train, const kn_dataset *test, int
 }
 
 static void digits_stay_under_92(void **state) {
-    kn_dataset *train = kn_dataset_open(NULL, "digits"), *test = kn_dataset_test(train);
+    kn_dataset *train = kn_dataset_open("digits", NULL), *test = kn_dataset_test(train);
     double best = best_accuracy(train, test, 40, 0.05f);
     print_message("softmax regression on digits: %.4f at best\n", best);
     assert_true(best < 0.92);
@@ -118,7 +118,7 @@ static void digits_stay_under_92(void **state) {
 }
 
 static void shapes_stay_under_60(void **state) {
-    kn_dataset *train = kn_dataset_open(NULL, "shapes"), *test = kn_dataset_test(train);
+    kn_dataset *train = kn_dataset_open("shapes", NULL), *test = kn_dataset_test(train);
     double best = best_accuracy(train, test, 16, 0.002f);
     print_message("softmax regression on shapes: %.4f at best\n", best);
     assert_true(best < 0.60);
@@ -179,11 +179,11 @@ static kn_dataset *look_at_all(const kn_dataset *sounds, void **memory) {
         {"y", {KN_INT32, 0, {0}}, labels, count * sizeof *labels, KN_INT32, 0}};
     memory[0] = seen;
     memory[1] = labels;
-    return kn_dataset_from_arrays(NULL, count, fields, 2, kn_dataset_classes(sounds));
+    return kn_dataset_create_from_arrays(count, fields, 2, kn_dataset_classes(sounds), NULL);
 }
 
 static void tones_stay_under_80(void **state) {
-    kn_dataset *sounds = kn_dataset_open(NULL, "tones"), *judged = kn_dataset_test(sounds);
+    kn_dataset *sounds = kn_dataset_open("tones", NULL), *judged = kn_dataset_test(sounds);
     void *memory[4];
     kn_dataset *train = look_at_all(sounds, memory), *test = look_at_all(judged, memory + 2);
     double best = best_accuracy(train, test, 40, 0.003f);
@@ -204,7 +204,7 @@ static void tones_stay_under_80(void **state) {
  * in the training part, interpolated with counts after the one before it. */
 static void trigram_stays_above(void **state) {
     enum { SIGNS = 30, WINDOW = 1000 };
-    kn_dataset *train = kn_dataset_open(NULL, "text?length=1000"), *test = kn_dataset_test(train);
+    kn_dataset *train = kn_dataset_open("text?length=1000", NULL), *test = kn_dataset_test(train);
     double(*pairs)[SIGNS + 1] = calloc(SIGNS, sizeof *pairs), sum = 0;
     double(*triples)[SIGNS][SIGNS + 1] = calloc(SIGNS, sizeof *triples); /* the last row: all of them */
     uint64_t seen = 0;

@@ -121,7 +121,7 @@ kn_dataset *arrays_open(const kn_dataset_params *params, const sample_arrays *ar
          .bytes = (size_t)arrays->count,
          .as = KN_INT32},
     };
-    return kn_dataset_from_arrays(params, arrays->count, fields, 2, classes);
+    return kn_dataset_create_from_arrays(arrays->count, fields, 2, classes, params);
 }
 
 int main(void) {

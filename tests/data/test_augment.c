@@ -225,8 +225,8 @@ static void samples_that_cannot_be_augmented(void **state) {
 
 static kn_dataset *open_shapes(void) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.most_samples = 90;
-    kn_dataset *dataset = kn_dataset_open(&params, "shapes:test");
+    params.max_samples = 90;
+    kn_dataset *dataset = kn_dataset_open("shapes:test", &params);
     assert_usable(dataset);
     return dataset;
 }

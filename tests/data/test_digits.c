@@ -77,8 +77,8 @@ static void same_bytes_everywhere(void **state) {
 }
 
 static void parts_open(void **state) {
-    kn_dataset *both = kn_dataset_open(NULL, "digits"), *train = kn_dataset_open(NULL, "digits:train");
-    kn_dataset *test = kn_dataset_open(NULL, "digits:test"), *own = kn_dataset_test(both);
+    kn_dataset *both = kn_dataset_open("digits", NULL), *train = kn_dataset_open("digits:train", NULL);
+    kn_dataset *test = kn_dataset_open("digits:test", NULL), *own = kn_dataset_test(both);
     kn_dataset *sets[] = {both, train, test, own};
     const uint64_t counts[] = {50000, 50000, 10000, 10000};
     for (int i = 0; i < 4; i++) {
@@ -86,8 +86,8 @@ static void parts_open(void **state) {
         assert_int_equal(kn_dataset_count(sets[i]), counts[i]);
         assert_int_equal(kn_dataset_classes(sets[i]), 10);
         assert_int_equal(kn_dataset_has_test(sets[i]), i == 0);
-        kn_field x, y;
-        assert_true(kn_dataset_field(sets[i], 0, &x) && kn_dataset_field(sets[i], 1, &y));
+        kn_dataset_field x = KN_DATASET_FIELD_DEFAULTS, y = KN_DATASET_FIELD_DEFAULTS;
+        assert_true(kn_dataset_field_at(sets[i], 0, &x) && kn_dataset_field_at(sets[i], 1, &y));
         assert_string_equal(x.name, "x");
         assert_int_equal(x.info.dtype, KN_FLOAT32);
         assert_int_equal(x.info.rank, 3);
@@ -116,13 +116,13 @@ static void parts_open(void **state) {
     }
     for (int i = 0; i < 4; i++)
         kn_dataset_destroy(&sets[i]);
-    assert_failed(kn_dataset_open(NULL, "digits:tests"), KN_ERROR_ARGUMENT, "digits:train");
+    assert_failed(kn_dataset_open("digits:tests", NULL), KN_ERROR_ARGUMENT, "digits:train");
 }
 
 static void part_is_limited(void **state) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.most_samples = 70;
-    kn_dataset *few = kn_dataset_open(&params, "digits"), *test = kn_dataset_test(few);
+    params.max_samples = 70;
+    kn_dataset *few = kn_dataset_open("digits", &params), *test = kn_dataset_test(few);
     assert_usable(few);
     assert_usable(test);
     assert_int_equal(kn_dataset_count(few), 70);

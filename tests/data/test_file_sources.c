@@ -53,15 +53,15 @@ static void write_labels(const char *folder, const char *name, uint8_t count, bo
 static kn_dataset *open_at(const char *kind, const char *folder) {
     char spec[512];
     snprintf(spec, sizeof spec, "%s:%s", kind, folder);
-    return kn_dataset_open(NULL, spec);
+    return kn_dataset_open(spec, NULL);
 }
 
 static void check_images(const kn_dataset *dataset, uint64_t count, uint8_t first) {
     assert_usable(dataset);
     assert_int_equal(kn_dataset_count(dataset), count);
     assert_int_equal(kn_dataset_classes(dataset), 3);
-    kn_field field;
-    assert_true(kn_dataset_field(dataset, 0, &field));
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    assert_true(kn_dataset_field_at(dataset, 0, &field));
     assert_int_equal(field.info.rank, 3);
     assert_int_equal(field.info.shape[0], 1);
     assert_int_equal(field.info.shape[1], SIDE);
@@ -129,7 +129,7 @@ static void write_array(const char *folder, const char *name, kn_dtype type, int
 static kn_dataset *open_npy(const char *folder, const char *x, const char *y) {
     char spec[1024];
     snprintf(spec, sizeof spec, "npy:%s/%s,%s/%s", folder, x, folder, y);
-    return kn_dataset_open(NULL, spec);
+    return kn_dataset_open(spec, NULL);
 }
 
 static void npy_holds_classes_or_numbers(void **state) {
@@ -146,10 +146,10 @@ static void npy_holds_classes_or_numbers(void **state) {
     kn_dataset *dataset = open_npy(*state, "x.npy", "labels.npy");
     assert_usable(dataset);
     assert_int_equal(kn_dataset_classes(dataset), 5);
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     int32_t y[3];
     float values[6];
-    assert_true(kn_dataset_field(dataset, 1, &field));
+    assert_true(kn_dataset_field_at(dataset, 1, &field));
     assert_int_equal(field.info.dtype, KN_INT32);
     assert_int_equal(field.info.rank, 0);
     assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, y, sizeof y, NULL, 0), KN_OK);
@@ -167,7 +167,7 @@ static void npy_holds_classes_or_numbers(void **state) {
 
     dataset = open_npy(*state, "x,1.npy", "targets.npy"); /* a comma in a path; greyscale images */
     assert_usable(dataset);
-    assert_true(kn_dataset_field(dataset, 0, &field));
+    assert_true(kn_dataset_field_at(dataset, 0, &field));
     assert_int_equal(field.info.rank, 3);
     assert_int_equal(field.info.shape[0], 1);
     assert_int_equal(kn_dataset_read(dataset, NULL, 1, 0, values, 16, NULL, 0), KN_OK);
@@ -184,7 +184,7 @@ static void npy_holds_tokens(void **state) {
     const float real[6] = {1.5f};
     const char *const kinds[] = {"x.npy", "real.npy"};
     char spec[1024];
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     int32_t values[12];
     write_array(*state, "x.npy", KN_UINT8, 3, (int64_t[]){3, 2, 2}, x);
     write_array(*state, "y.npy", KN_INT64, 3, (int64_t[]){3, 2, 2}, y);
@@ -194,14 +194,14 @@ static void npy_holds_tokens(void **state) {
     params.tokens = true;
     for (size_t i = 0; i < 2; i++) {
         snprintf(spec, sizeof spec, "npy:%s/%s,%s/y.npy", (char *)*state, kinds[i], (char *)*state);
-        kn_dataset *dataset = kn_dataset_open(&params, spec);
+        kn_dataset *dataset = kn_dataset_open(spec, &params);
         assert_usable(dataset);
-        assert_true(kn_dataset_field(dataset, 0, &field));
+        assert_true(kn_dataset_field_at(dataset, 0, &field));
         assert_int_equal(field.info.dtype, i == 0 ? KN_INT32 : KN_FLOAT32);
         assert_int_equal(field.info.rank, i == 0 ? 2 : 1);
         if (i == 0) assert_int_equal(kn_dataset_read(dataset, NULL, 1, 0, values, 16, NULL, 0), KN_OK);
         if (i == 0) assert_true(values[1] == 51 && values[2] == 255);
-        assert_true(kn_dataset_field(dataset, 1, &field));
+        assert_true(kn_dataset_field_at(dataset, 1, &field));
         assert_int_equal(field.info.dtype, KN_INT32);
         assert_int_equal(field.info.rank, 2);
         assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, sizeof values, NULL, 0), KN_OK);
@@ -210,7 +210,7 @@ static void npy_holds_tokens(void **state) {
         kn_dataset_destroy(&dataset);
     }
     snprintf(spec, sizeof spec, "npy:%s/large.npy,%s/y.npy", (char *)*state, (char *)*state);
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_ARGUMENT, "4294967296");
+    assert_failed(kn_dataset_open(spec, &params), KN_ERROR_ARGUMENT, "4294967296");
 }
 
 static void npy_faults_are_named(void **state) {

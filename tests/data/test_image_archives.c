@@ -74,15 +74,15 @@ static kn_dataset *open_archive(const char *folder, const char *rest, kn_dataset
     snprintf(spec, sizeof spec, "images:%s/%s", folder, rest);
     params->images = plain_pictures;
     if (!params->archives.read) params->archives = (kn_archive_reader){NULL, read_members};
-    return kn_dataset_open(params, spec);
+    return kn_dataset_open(spec, params);
 }
 
 static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values,
                            const int32_t *labels) {
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     assert_usable(dataset);
     assert_int_equal(kn_dataset_count(dataset), count);
-    assert_true(kn_dataset_field(dataset, 0, &field));
+    assert_true(kn_dataset_field_at(dataset, 0, &field));
     for (uint64_t i = 0; i < (uint64_t)count; i++) {
         float x[100];
         int32_t y;
@@ -144,7 +144,7 @@ static void images_without_classes(void **state) {
     kn_dataset *all = open_archive(*state, "plain.zip?size=4&grey", &params);
     assert_usable(all);
     assert_int_equal(kn_dataset_count(all), KN_COUNT_OF(names));
-    assert_int_equal(kn_dataset_left_out(all), 1);
+    assert_int_equal(kn_dataset_skipped(all), 1);
     assert_int_equal(kn_dataset_field_count(all), 1);
     assert_int_equal(kn_dataset_classes(all), 0);
     assert_false(kn_dataset_has_test(all));
@@ -179,7 +179,7 @@ static void many_are_read(void **state) {
     assert_false(kn_dataset_has_test(all));
     kn_dataset_destroy(&all);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.most_samples = 300;
+    params.max_samples = 300;
     all = open_archive(*state, "many.zip?size=2&grey", &params);
     expect_samples(all, 300, values, labels);
     kn_dataset_destroy(&all);
@@ -214,7 +214,7 @@ static void faults_are_named(void **state) {
     zip_add(&zip, "b/3.png", "broken", 6, false);
     end_archive(&zip, *state, "broken.zip");
     assert_failed(open_archive(*state, "broken.zip?size=4", NULL), KN_ERROR_FORMAT, "b/3.png: no I");
-    params.cache = 40;
+    params.cache_bytes = 40;
     assert_failed(open_archive(*state, "twice.zip?size=4&grey", &params), KN_ERROR_FORMAT, "a/1.png twice");
     add_picture(&zip, "a/1.png", 4, 1);
     add_picture(&zip, "a/2.png", 4, 1);
@@ -222,7 +222,7 @@ static void faults_are_named(void **state) {
     end_archive(&zip, *state, "large.zip");
     assert_failed(open_archive(*state, "large.zip?size=4&grey", &params), KN_ERROR_UNSUPPORTED,
                   "3 images of 16 bytes exceed the cache of 40 bytes");
-    params.cache = 0;
+    params.cache_bytes = 0;
     params.archives = (kn_archive_reader){&times, read_members};
     params.skip_bad = true;
     assert_failed(open_archive(*state, "broken.zip?size=4", &params), KN_ERROR_FILE,
@@ -230,13 +230,13 @@ static void faults_are_named(void **state) {
     times = 2;
     kn_dataset *all = open_archive(*state, "broken.zip?size=4&grey", &params);
     expect_samples(all, 2, (const uint8_t[]){1, 1}, (const int32_t[]){0, 0});
-    assert_string_equal(kn_dataset_left_out_text(all), "b/3.png: no I");
+    assert_string_equal(kn_dataset_skipped_text(all), "b/3.png: no I");
     kn_dataset_destroy(&all);
     params = (kn_dataset_params)KN_DATASET_DEFAULTS;
     params.images = plain_pictures;
     char spec[600];
     snprintf(spec, sizeof spec, "images:%s/broken.zip", (const char *)*state);
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
+    assert_failed(kn_dataset_open(spec, &params), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
 }
 
 /* A sound of four 16-bit samples in one channel, all at that level. */
@@ -260,16 +260,16 @@ static void sounds_are_read(void **state) {
     end_archive(&zip, *state, "words.zip");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     snprintf(spec, sizeof spec, "wav:%s/words.zip", (const char *)*state);
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
+    assert_failed(kn_dataset_open(spec, &params), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
     params.archives = (kn_archive_reader){NULL, read_members};
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_FORMAT, "words/train/no/1.wav: not a WAV file");
+    assert_failed(kn_dataset_open(spec, &params), KN_ERROR_FORMAT, "words/train/no/1.wav: not a WAV file");
     /* The first readable one sets the length. */
     params.skip_bad = true;
-    kn_dataset *train = kn_dataset_open(&params, spec), *test = kn_dataset_test(train);
+    kn_dataset *train = kn_dataset_open(spec, &params), *test = kn_dataset_test(train);
     assert_usable(train);
     assert_usable(test);
-    assert_int_equal(kn_dataset_rate(train) + kn_dataset_rate(test), 16000);
-    assert_int_equal(kn_dataset_count(train) * 10 + kn_dataset_left_out(train), 21);
+    assert_int_equal(kn_dataset_sample_rate(train) + kn_dataset_sample_rate(test), 16000);
+    assert_int_equal(kn_dataset_count(train) * 10 + kn_dataset_skipped(train), 21);
     static const float levels[] = {0.125f, 0.25f};
     for (uint64_t i = 0; i < 2; i++) {
         float x[4];
@@ -284,7 +284,7 @@ static void sounds_are_read(void **state) {
     add_picture(&zip, "a/1.png", 4, 1);
     end_archive(&zip, *state, "pictures.zip");
     snprintf(spec, sizeof spec, "wav:%s/pictures.zip", (const char *)*state);
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_NOT_FOUND, "has no .wav in a folder");
+    assert_failed(kn_dataset_open(spec, &params), KN_ERROR_NOT_FOUND, "has no .wav in a folder");
 }
 
 static void memory_may_run_out(void **state) {

@@ -29,15 +29,15 @@ static kn_dataset *open_folder(const char *folder, const char *options, kn_datas
     snprintf(spec, sizeof spec, "images:%s%s", folder, options);
     if (!params) params = &own;
     params->images = plain_pictures;
-    return kn_dataset_open(params, spec);
+    return kn_dataset_open(spec, params);
 }
 
 static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values,
                            const int32_t *labels) {
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     assert_usable(dataset);
     assert_int_equal(kn_dataset_count(dataset), count);
-    assert_true(kn_dataset_field(dataset, 0, &field));
+    assert_true(kn_dataset_field_at(dataset, 0, &field));
     for (uint64_t i = 0; i < (uint64_t)count; i++) {
         float x[600];
         int32_t y;
@@ -65,8 +65,8 @@ static void parts_and_classes(void **state) {
     assert_string_equal(kn_dataset_class_name(train, 1), "cat");
     assert_null(kn_dataset_class_name(train, 2));
     assert_null(kn_dataset_class_name(train, -1));
-    kn_field field;
-    assert_true(kn_dataset_field(train, 0, &field));
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    assert_true(kn_dataset_field_at(train, 0, &field));
     assert_int_equal(field.info.shape[0] * 100 + field.info.shape[1] * 10 + field.info.shape[2], 334);
     kn_dataset_destroy(&train);
     kn_dataset_destroy(&test);
@@ -117,7 +117,7 @@ static void images_without_classes(void **state) {
     all = open_folder(*state, "?size=2", &params);
     assert_usable(all);
     assert_int_equal(kn_dataset_count(all), 3);
-    assert_int_equal(kn_dataset_left_out(all), 1);
+    assert_int_equal(kn_dataset_skipped(all), 1);
     assert_int_equal(kn_dataset_field_count(all), 1);
     assert_int_equal(kn_dataset_classes(all), 0);
     for (uint64_t i = 0; i < 3; i++) {
@@ -162,19 +162,19 @@ static void sizes_are_chosen(void **state) {
     add_picture(*state, "b/1.png", 3, 3, 2);
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_dataset_params params = KN_DATASET_DEFAULTS;
-        if (cases[i].wanted.rank) params.wanted = &cases[i].wanted;
+        if (cases[i].wanted.rank) params.expected = &cases[i].wanted;
         kn_dataset *all = open_folder(*state, cases[i].options, &params);
-        kn_field field;
+        kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
         expect_samples(all, 2, (const uint8_t[]){1, 2}, (const int32_t[]){0, 1});
         assert_false(kn_dataset_has_test(all));
-        assert_true(kn_dataset_field(all, 0, &field));
+        assert_true(kn_dataset_field_at(all, 0, &field));
         assert_int_equal(field.info.shape[0], cases[i].channels);
         assert_int_equal(field.info.shape[1], cases[i].height);
         assert_int_equal(field.info.shape[2], cases[i].width);
         kn_dataset_destroy(&all);
     }
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.most_samples = 1;
+    params.max_samples = 1;
     kn_dataset *one = open_folder(*state, "", &params);
     expect_samples(one, 1, (const uint8_t[]){1}, (const int32_t[]){0});
     kn_dataset_destroy(&one);
@@ -205,7 +205,7 @@ static void faults_are_named(void **state) {
                   "the folder or archive does not exist");
     char spec[600];
     snprintf(spec, sizeof spec, "images:%s", (const char *)*state);
-    assert_failed(kn_dataset_open(NULL, spec), KN_ERROR_UNSUPPORTED, "kn_images_reader()");
+    assert_failed(kn_dataset_open(spec, NULL), KN_ERROR_UNSUPPORTED, "kn_images_reader()");
 }
 
 /* Unreadable files are counted and named, wherever they are; the other samples keep their labels. */
@@ -223,14 +223,14 @@ static void broken_ones_are_skipped(void **state) {
     kn_dataset *train = open_folder(*state, "", &params), *test = kn_dataset_test(train);
     expect_samples(train, 3, (const uint8_t[]){11, 12, 14}, (const int32_t[]){0, 1, 1});
     expect_samples(test, 1, (const uint8_t[]){16}, (const int32_t[]){1});
-    const char *text = kn_dataset_left_out_text(train), *end = strchr(text, '\n');
-    assert_int_equal(kn_dataset_left_out(train), 2);
+    const char *text = kn_dataset_skipped_text(train), *end = strchr(text, '\n');
+    assert_int_equal(kn_dataset_skipped(train), 2);
     assert_non_null(strstr(text, "ant/0.png: no I"));
     assert_non_null(end);
     assert_non_null(strstr(end, "cat/3.png: "));
     assert_null(strchr(end + 1, '\n'));
-    assert_int_equal(kn_dataset_left_out(test), 1);
-    assert_non_null(strstr(kn_dataset_left_out_text(test), "cat/5.png: no I"));
+    assert_int_equal(kn_dataset_skipped(test), 1);
+    assert_non_null(strstr(kn_dataset_skipped_text(test), "cat/5.png: no I"));
     kn_dataset_destroy(&train);
     kn_dataset_destroy(&test);
     add_file(*state, "test/cat/6.png", "I", 1);
@@ -245,7 +245,7 @@ static void broken_ones_are_skipped(void **state) {
         train = open_folder(*state, "?size=4", &own);
         kn_status status = kn_dataset_status(train);
         /* An image that there was no memory for does not count as unreadable. */
-        if (status == KN_OK) assert_int_equal(kn_dataset_left_out(train), 2);
+        if (status == KN_OK) assert_int_equal(kn_dataset_skipped(train), 2);
         kn_dataset_destroy(&train);
         assert_int_equal(memory.live, 0);
         if (status == KN_OK && memory.calls < fail_at) break;
@@ -286,7 +286,7 @@ static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
-        params.cache = 60; /* room for one of two */
+        params.cache_bytes = 60; /* room for one of two */
         params.classes = "b\na";
         kn_dataset *dataset = open_folder(*state, "?size=4", &params);
         kn_status status = kn_dataset_status(dataset);
@@ -329,11 +329,11 @@ static void uncached_samples_are_decoded_again(void **state) {
     add_some(*state);
     snprintf(spec, sizeof spec, "images:%s?grey&size=4", (const char *)*state);
     for (int kept = 7; kept >= 0; kept--) {
-        params.cache = (uint64_t)kept * 16 + 15;
-        kn_dataset *all = kn_dataset_open(&params, spec);
+        params.cache_bytes = (uint64_t)kept * 16 + 15;
+        kn_dataset *all = kn_dataset_open(spec, &params);
         const int later = kept > 2 ? 7 - kept : 6 - kept;
         assert_usable(all);
-        assert_int_equal(kn_dataset_left_out(all), 1);
+        assert_int_equal(kn_dataset_skipped(all), 1);
         read = 0;
         for (int pass = 1; pass < 3; pass++) {
             expect_samples(all, 6, later_values, later_labels);
@@ -352,7 +352,7 @@ static void parts_share_the_cache(void **state) {
     char spec[600];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.images = (kn_image_reader){&read, read_counted};
-    params.cache = 48;
+    params.cache_bytes = 48;
     for (int i = 1; i < 3; i++) {
         snprintf(spec, sizeof spec, "train/a/%d.png", i);
         add_picture(*state, spec, 4, 4, (uint8_t)i);
@@ -360,7 +360,7 @@ static void parts_share_the_cache(void **state) {
         add_picture(*state, spec, 4, 4, (uint8_t)(i + 4));
     }
     snprintf(spec, sizeof spec, "images:%s?grey&size=4", (const char *)*state);
-    kn_dataset *train = kn_dataset_open(&params, spec), *test = kn_dataset_test(train);
+    kn_dataset *train = kn_dataset_open(spec, &params), *test = kn_dataset_test(train);
     read = 0;
     expect_samples(train, 2, (const uint8_t[]){1, 2}, (const int32_t[]){0, 0});
     assert_int_equal(read, 0);
@@ -377,7 +377,7 @@ static void loaders_decode_uncached_samples(void **state) {
     params.skip_bad = true;
     add_some(*state);
     kn_dataset *all = open_folder(*state, "?size=4", &params);
-    params.cache = 64;
+    params.cache_bytes = 64;
     kn_dataset *few = open_folder(*state, "?size=4", &params);
     assert_usable(few);
     kn_loader_params how = KN_LOADER_DEFAULTS;

@@ -75,15 +75,15 @@ static void parts_open(void **state) {
         {"tones", 8000, 2000, 8, {KN_FLOAT32, 2, {1, 8000}}},
     };
     for (size_t c = 0; c < KN_COUNT_OF(cases); c++) {
-        kn_dataset *train = kn_dataset_open(NULL, cases[c].word), *test = kn_dataset_test(train);
-        kn_field x, y;
+        kn_dataset *train = kn_dataset_open(cases[c].word, NULL), *test = kn_dataset_test(train);
+        kn_dataset_field x = KN_DATASET_FIELD_DEFAULTS, y = KN_DATASET_FIELD_DEFAULTS;
         assert_usable(train);
         assert_usable(test);
         assert_int_equal(kn_dataset_count(train), cases[c].train);
         assert_int_equal(kn_dataset_count(test), cases[c].test);
         assert_int_equal(kn_dataset_classes(test), cases[c].classes);
-        assert_int_equal(isnan(kn_dataset_explainable(test)), cases[c].classes > 0);
-        assert_true(kn_dataset_field(train, 0, &x) && kn_dataset_field(train, 1, &y));
+        assert_int_equal(isnan(kn_dataset_max_r2(test)), cases[c].classes > 0);
+        assert_true(kn_dataset_field_at(train, 0, &x) && kn_dataset_field_at(train, 1, &y));
         assert_int_equal(x.info.rank, cases[c].x.rank);
         assert_int_equal(x.info.dtype, KN_FLOAT32);
         assert_memory_equal(x.info.shape, cases[c].x.shape, (size_t)x.info.rank * sizeof x.info.shape[0]);
@@ -103,9 +103,9 @@ static void parts_open(void **state) {
         kn_dataset_destroy(&train);
         kn_dataset_destroy(&test);
     }
-    assert_failed(kn_dataset_open(NULL, "shapes:both"), KN_ERROR_ARGUMENT, "shapes:train");
-    assert_failed(kn_dataset_open(NULL, "tones?length=3"), KN_ERROR_ARGUMENT, "expected digits, ");
-    assert_failed(kn_dataset_open(NULL, "shaeps"), KN_ERROR_ARGUMENT, "did you mean \"shapes\"?");
+    assert_failed(kn_dataset_open("shapes:both", NULL), KN_ERROR_ARGUMENT, "shapes:train");
+    assert_failed(kn_dataset_open("tones?length=3", NULL), KN_ERROR_ARGUMENT, "expected digits, ");
+    assert_failed(kn_dataset_open("shaeps", NULL), KN_ERROR_ARGUMENT, "did you mean \"shapes\"?");
 }
 
 /* Images are enlarged to the requested size by repeating pixels, and so are the targets of "figures". */
@@ -115,9 +115,9 @@ static void images_are_enlarged(void **state) {
     static int32_t figure[64][100];
     static uint8_t drawn[32][32];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    kn_dataset *own = kn_dataset_open(&params, "figures");
-    params.wanted = &wanted;
-    kn_dataset *grown = kn_dataset_open(&params, "figures");
+    kn_dataset *own = kn_dataset_open("figures", &params);
+    params.expected = &wanted;
+    kn_dataset *grown = kn_dataset_open("figures", &params);
     const uint64_t seventh = 7;
     kn_made_figures.answer(false, seventh, drawn);
     assert_int_equal(kn_dataset_read(own, &seventh, 1, 0, small, sizeof small, NULL, 0), KN_OK);
@@ -134,13 +134,13 @@ static void images_are_enlarged(void **state) {
     kn_dataset_destroy(&grown);
     const kn_tensor_info coloured = {KN_FLOAT32, 3, {3, 28, 28}}, less = {KN_FLOAT32, 3, {1, 20, 28}};
     static float grey[28][28], colours[3][28][28];
-    params.wanted = &coloured;
-    kn_dataset *digits = kn_dataset_open(&params, "digits");
+    params.expected = &coloured;
+    kn_dataset *digits = kn_dataset_open("digits", &params);
     assert_int_equal(kn_dataset_read(digits, NULL, 1, 0, colours, sizeof colours, NULL, 0), KN_OK);
     kn_dataset_destroy(&digits);
-    params.wanted = &less; /* images are not reduced: the caller finds that the size differs */
-    params.same = true;
-    digits = kn_dataset_open(&params, "digits");
+    params.expected = &less; /* images are not reduced: the caller finds that the size differs */
+    params.target_is_input = true;
+    digits = kn_dataset_open("digits", &params);
     assert_int_equal(kn_dataset_classes(digits), 0);
     for (size_t field = 2; field-- > 0;) { /* first the target, which is generated like the input */
         memset(grey, 0, sizeof grey);
@@ -216,7 +216,7 @@ static void least_squares(const float *x, const float *y, uint64_t rows, double 
 /* The explainable fraction of the variance is the documented one, and a linear model explains less than 60%
  * of it. */
 static void wind_can_be_explained(void **state) {
-    kn_dataset *train = kn_dataset_open(NULL, "wind");
+    kn_dataset *train = kn_dataset_open("wind", NULL);
     uint64_t rows = kn_dataset_count(train);
     float *x = malloc(rows * (COLUMNS - 1) * sizeof *x), *y = malloc(rows * sizeof *y);
     double solution[COLUMNS], variance = 0, unexplained = 0, left = 0;
@@ -244,7 +244,7 @@ static void wind_can_be_explained(void **state) {
     }
     double can = 1 - unexplained / (double)rows / variance, linear = 1 - left / (double)rows / variance;
     print_message("wind: %.4f can be explained, straight lines explain %.4f\n", can, linear);
-    assert_true(fabs(can - kn_dataset_explainable(train)) < 0.005);
+    assert_true(fabs(can - kn_dataset_max_r2(train)) < 0.005);
     assert_true(linear < 0.6 * can && linear > 0.1 * can);
     free(x);
     free(y);

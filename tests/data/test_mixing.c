@@ -146,8 +146,8 @@ static void same_feeds(const kn_batch *one, const kn_batch *two, bool expected) 
 static void batches_are_always_the_same(void **state) {
     (void)state;
     kn_dataset_params few = KN_DATASET_DEFAULTS;
-    few.most_samples = 40;
-    kn_dataset *dataset = kn_dataset_open(&few, "shapes:test");
+    few.max_samples = 40;
+    kn_dataset *dataset = kn_dataset_open("shapes:test", &few);
     assert_usable(dataset);
     kn_loader *loaders[] = {loader_of(dataset, &both, 1, 3), loader_of(dataset, &both, 5, 3),
                             loader_of(dataset, &both, 2, 3), loader_of(dataset, &both, 2, 4)};
@@ -210,7 +210,7 @@ static void samples_that_cannot_be_mixed(void **state) {
     const kn_augmentation up = {.mix_up = 0.2};
     kn_error error = {0};
     assert_int_equal(kn_mix_check(&up, &row, true, &error), KN_OK);
-    kn_dataset *wind = kn_dataset_open(NULL, "wind");
+    kn_dataset *wind = kn_dataset_open("wind", NULL);
     kn_loader_params params = KN_LOADER_DEFAULTS;
     params.augmentation = &(kn_augmentation){.size = sizeof(kn_augmentation), .mix_up = 0.2};
     kn_loader *loader = kn_loader_create(wind, &params);

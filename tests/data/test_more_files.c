@@ -29,7 +29,7 @@ static kn_dataset *open_with(const kn_dataset_params *params, const char *kind, 
                              const char *rest) {
     char spec[600];
     snprintf(spec, sizeof spec, "%s:%s%s", kind, folder, rest);
-    return kn_dataset_open(params, spec);
+    return kn_dataset_open(spec, params);
 }
 
 /* Record i has class (first + i) % classes; all its pixels are first + i but the last, which is 255. */
@@ -61,7 +61,7 @@ static void check_record(const kn_dataset *dataset, uint64_t index, int value, i
 
 static void ten_classes_in_six_files(void **state) {
     static const char names[] = "aeroplane\r\ncar\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\nlorry\n\n";
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     for (int i = 0; i < 5; i++) {
         char name[40];
         snprintf(name, sizeof name, "data_batch_%d.bin", i + 1);
@@ -75,7 +75,7 @@ static void ten_classes_in_six_files(void **state) {
     assert_int_equal(kn_dataset_count(test), 2);
     assert_int_equal(kn_dataset_classes(train), 10);
     assert_null(kn_dataset_class_name(train, 0));
-    assert_true(kn_dataset_field(train, 0, &field));
+    assert_true(kn_dataset_field_at(train, 0, &field));
     assert_int_equal(field.info.shape[0] * 10000 + field.info.shape[1] * 100 + field.info.shape[2], 33232);
     for (int i = 0; i < 15; i++)
         check_record(train, (uint64_t)i, i, 10);
@@ -88,7 +88,7 @@ static void ten_classes_in_six_files(void **state) {
     kn_dataset_destroy(&test);
     write_file(*state, "batches.meta.txt", names, sizeof names - 1);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.most_samples = 4;
+    params.max_samples = 4;
     train = open_with(&params, "cifar10", *state, "");
     assert_usable(train);
     assert_int_equal(kn_dataset_count(train), 4);

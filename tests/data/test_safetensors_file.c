@@ -20,11 +20,11 @@ static void tensors_survive_a_round_trip(void **state) {
     assert_string_equal(kn_safetensors_file_error(file), "");
     assert_int_equal(kn_safetensors_file_count(file), 2);
     kn_tensor_info info = {0};
-    assert_string_equal(kn_safetensors_file_entry(file, 1, &info), "layer.weight");
+    assert_string_equal(kn_safetensors_file_at(file, 1, &info), "layer.weight");
     assert_int_equal(info.rank * 100 + info.shape[0] * 10 + info.shape[1], 223);
-    assert_string_equal(kn_safetensors_file_entry(file, 0, NULL), "labels");
-    assert_null(kn_safetensors_file_entry(file, 2, &info));
-    assert_null(kn_safetensors_file_entry(file, -1, &info));
+    assert_string_equal(kn_safetensors_file_at(file, 0, NULL), "labels");
+    assert_null(kn_safetensors_file_at(file, 2, &info));
+    assert_null(kn_safetensors_file_at(file, -1, &info));
     assert_true(kn_safetensors_file_info(file, "labels", &info));
     assert_int_equal(info.dtype, KN_INT64);
     assert_true(kn_safetensors_file_info(file, "labels", NULL));

@@ -52,16 +52,16 @@ static void add_level(const char *folder, const char *name, int16_t level, size_
 static kn_dataset *open_folder(const char *folder, const char *options, kn_dataset_params *params) {
     char spec[600];
     snprintf(spec, sizeof spec, "wav:%s%s", folder, options);
-    return kn_dataset_open(params, spec);
+    return kn_dataset_open(spec, params);
 }
 
 /* Sound `index` has that many samples at that level, and then silence. */
 static void expect_sound(const kn_dataset *dataset, uint64_t index, size_t length, int16_t level,
                          size_t count, int label) {
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     float x[100];
     int32_t y = -1;
-    assert_true(kn_dataset_field(dataset, 0, &field));
+    assert_true(kn_dataset_field_at(dataset, 0, &field));
     assert_int_equal(field.bytes, length * sizeof *x);
     assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, field.bytes, NULL, 0), KN_OK);
     if (label >= 0) assert_int_equal(kn_dataset_read(dataset, &index, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
@@ -79,8 +79,8 @@ static void parts_and_classes(void **state) {
     kn_dataset *train = open_folder(*state, "", NULL), *test = kn_dataset_test(train);
     assert_usable(train);
     assert_int_equal(kn_dataset_count(train) * 10 + kn_dataset_count(test), 31);
-    assert_int_equal(kn_dataset_rate(train), 8000);
-    assert_int_equal(kn_dataset_rate(test), 8000);
+    assert_int_equal(kn_dataset_sample_rate(train), 8000);
+    assert_int_equal(kn_dataset_sample_rate(test), 8000);
     assert_string_equal(kn_dataset_class_name(train, 0), "go");
     /* The first sound sets the length; longer ones are cut. */
     expect_sound(train, 0, 10, -3000, 10, 0);
@@ -97,16 +97,16 @@ static void parts_and_classes(void **state) {
         {KN_FLOAT32, 2, {1, 15}}, {KN_FLOAT32, 1, {15}}, {KN_FLOAT32, 2, {2, 15}}};
     for (size_t i = 0; i < KN_COUNT_OF(wanted); i++) {
         kn_dataset_params params = KN_DATASET_DEFAULTS;
-        kn_field field;
-        params.wanted = &wanted[i];
+        kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+        params.expected = &wanted[i];
         train = open_folder(*state, "", &params);
-        assert_true(kn_dataset_field(train, 0, &field));
+        assert_true(kn_dataset_field_at(train, 0, &field));
         assert_int_equal(field.info.rank, i == 1 ? 1 : 2);
         expect_sound(train, 1, i == 2 ? 10 : 15, 1000, i == 2 ? 10 : 15, 1);
         kn_dataset_destroy(&train);
     }
-    kn_dataset *tones = kn_dataset_open(NULL, "tones");
-    assert_int_equal(kn_dataset_rate(tones), 8000);
+    kn_dataset *tones = kn_dataset_open("tones", NULL);
+    assert_int_equal(kn_dataset_sample_rate(tones), 8000);
     kn_dataset_destroy(&tones);
 }
 
@@ -116,7 +116,7 @@ static void sounds_without_classes(void **state) {
     add_level(*state, "2.wav", 2000, 20);
     add_level(*state, "below/0.wav", 3000, 20);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.rate = 8000;
+    params.sample_rate = 8000;
     kn_dataset *one = open_folder(*state, "/2.wav?length=30", &params);
     assert_usable(one);
     assert_int_equal(kn_dataset_count(one) * 10 + kn_dataset_field_count(one), 11);
@@ -161,7 +161,7 @@ static void rates_are_changed(void **state) {
         snprintf(rate, sizeof rate, "?rate=%u&length=%d", (unsigned)cases[i].to, COUNT);
         kn_dataset *dataset = open_folder(*state, rate, NULL);
         assert_usable(dataset);
-        assert_int_equal(kn_dataset_rate(dataset), cases[i].to);
+        assert_int_equal(kn_dataset_sample_rate(dataset), cases[i].to);
         assert_int_equal(kn_dataset_read(dataset, &first, 1, 0, x, sizeof x, NULL, 0), KN_OK);
         kn_dataset_destroy(&dataset);
         for (int j = 60; j < COUNT; j++) { /* after the onset */
@@ -174,8 +174,8 @@ static void rates_are_changed(void **state) {
     /* The length is that of the first sound at the new rate. */
     add_sound(*state, "a/1.wav", 16000, numbers, 101);
     kn_dataset *dataset = open_folder(*state, "?rate=8000", NULL);
-    kn_field field;
-    assert_true(kn_dataset_field(dataset, 0, &field));
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    assert_true(kn_dataset_field_at(dataset, 0, &field));
     assert_int_equal(field.info.shape[1], 51);
     kn_dataset_destroy(&dataset);
 }
@@ -201,8 +201,8 @@ static void faults_are_named(void **state) {
     kn_dataset *left = open_folder(*state, "", &params);
     assert_usable(left);
     expect_sound(left, 0, 20, 1000, 20, 0);
-    assert_int_equal(kn_dataset_left_out(left), 3);
-    const char *text = kn_dataset_left_out_text(left);
+    assert_int_equal(kn_dataset_skipped(left), 3);
+    const char *text = kn_dataset_skipped_text(left);
     assert_non_null(strstr(text, "2.wav: not a WAV file"));
     assert_non_null(strstr(text, "3.wav: the sound is empty"));
     assert_non_null(strstr(text, "4.wav: sample 1 of the sound is not finite"));

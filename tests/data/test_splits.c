@@ -83,7 +83,7 @@ static void parts_can_be_split_again(void **state) {
 static void samples_without_classes_are_split(void **state) {
     const float x[40] = {0};
     kn_dataset_array field = {"x", {KN_FLOAT32, 0, {0}}, x, sizeof x, KN_FLOAT32, 0};
-    kn_dataset *dataset = kn_dataset_from_arrays(NULL, 40, &field, 1, 0), *training, *validation;
+    kn_dataset *dataset = kn_dataset_create_from_arrays(40, &field, 1, 0, NULL), *training, *validation;
     assert_int_equal(kn_dataset_split(dataset, 0.25, 1, &training, &validation), KN_OK);
     assert_int_equal(kn_dataset_count(training), 30);
     assert_int_equal(kn_dataset_count(validation), 10);

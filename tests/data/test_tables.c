@@ -30,7 +30,7 @@ static kn_dataset *open_table(const kn_dataset_params *params, const char *folde
     test_path(path, sizeof path, folder, "t.csv");
     if (kn_file_write(NULL, path, text, strlen(text), &error) != KN_OK) fail_msg("%s", error.text);
     snprintf(spec, sizeof spec, "csv:%s%s", path, how);
-    return kn_dataset_open(params, spec);
+    return kn_dataset_open(spec, params);
 }
 
 static void near(float found, double expected) {
@@ -41,8 +41,8 @@ static void columns_become_numbers(void **state) {
     kn_dataset *table = open_table(NULL, *state, weather, "?target=speed&without=note");
     assert_usable(table);
     assert_int_equal(kn_dataset_count(table), 3); /* one row has no target */
-    kn_field field;
-    assert_true(kn_dataset_field(table, 0, &field));
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    assert_true(kn_dataset_field_at(table, 0, &field));
     /* three stations; days as sine and cosine; pressure, and whether it is missing; notes are ignored */
     assert_int_equal(field.info.shape[0], 3 + 3 + 2);
     float x[3][8], y[3];
@@ -150,8 +150,8 @@ static void keys_and_rare_values(void **state) {
                  i * i);
     kn_dataset *table = open_table(NULL, *state, text, "?target=y");
     assert_usable(table);
-    kn_field field;
-    assert_true(kn_dataset_field(table, 0, &field));
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    assert_true(kn_dataset_field_at(table, 0, &field));
     assert_int_equal(field.info.shape[0], 63 + 1);
     assert_non_null(strstr(kn_dataset_about(table), "key: skipped"));
     assert_non_null(strstr(kn_dataset_about(table), "kind: category of 63"));

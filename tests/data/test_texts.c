@@ -45,19 +45,19 @@ static void sentences_agree(void **state) {
 static void generated_text_opens(void **state) {
     kn_tensor_info wanted = {KN_INT32, 1, {32}};
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    kn_dataset *usual = kn_dataset_open(NULL, "text");
-    params.wanted = &wanted;
-    kn_dataset *fitted = kn_dataset_open(&params, "text");
-    kn_dataset *asked = kn_dataset_open(&params, "text?length=20&stride=10");
+    kn_dataset *usual = kn_dataset_open("text", NULL);
+    params.expected = &wanted;
+    kn_dataset *fitted = kn_dataset_open("text", &params);
+    kn_dataset *asked = kn_dataset_open("text?length=20&stride=10", &params);
     kn_dataset *sets[3] = {usual, fitted, asked};
     static const int lengths[3] = {64, 32, 20}, strides[3] = {64, 32, 10};
     for (int s = 0; s < 3; s++) {
         kn_dataset *test = kn_dataset_test(sets[s]);
-        kn_field field;
+        kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
         int32_t x[3][64], y[3][64];
         assert_usable(sets[s]);
         assert_usable(test);
-        assert_true(kn_dataset_field(sets[s], 0, &field));
+        assert_true(kn_dataset_field_at(sets[s], 0, &field));
         assert_int_equal(field.info.dtype, KN_INT32);
         assert_int_equal(field.info.rank, 1);
         assert_int_equal(field.info.shape[0], lengths[s]);
@@ -82,13 +82,13 @@ static void generated_text_opens(void **state) {
         kn_dataset_destroy(&test);
         kn_dataset_destroy(&sets[s]);
     }
-    assert_failed(kn_dataset_open(NULL, "text?lenght=3"), KN_ERROR_ARGUMENT, "did you mean \"length\"?");
-    assert_failed(kn_dataset_open(NULL, "text?length=0"), KN_ERROR_ARGUMENT, "above 0");
-    assert_failed(kn_dataset_open(NULL, "text?length=3x"), KN_ERROR_ARGUMENT, "above 0");
-    assert_failed(kn_dataset_open(NULL, "text?bytes"), KN_ERROR_ARGUMENT, "needs a file");
-    assert_failed(kn_dataset_open(NULL, "text?bytes=1"), KN_ERROR_ARGUMENT, "takes no value");
-    assert_failed(kn_dataset_open(NULL, "text?length=99999999"), KN_ERROR_ARGUMENT, "at most 16777216");
-    assert_failed(kn_dataset_open(NULL, "text?length=100000"), KN_ERROR_SHAPE, "too short");
+    assert_failed(kn_dataset_open("text?lenght=3", NULL), KN_ERROR_ARGUMENT, "did you mean \"length\"?");
+    assert_failed(kn_dataset_open("text?length=0", NULL), KN_ERROR_ARGUMENT, "above 0");
+    assert_failed(kn_dataset_open("text?length=3x", NULL), KN_ERROR_ARGUMENT, "above 0");
+    assert_failed(kn_dataset_open("text?bytes", NULL), KN_ERROR_ARGUMENT, "needs a file");
+    assert_failed(kn_dataset_open("text?bytes=1", NULL), KN_ERROR_ARGUMENT, "takes no value");
+    assert_failed(kn_dataset_open("text?length=99999999", NULL), KN_ERROR_ARGUMENT, "at most 16777216");
+    assert_failed(kn_dataset_open("text?length=100000", NULL), KN_ERROR_SHAPE, "too short");
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static const char few_signs[] = "b\xc3\xa4"
 
 static void characters_of_a_file(void **state) {
     kn_dataset *train =
-        kn_dataset_open(NULL, text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
+        kn_dataset_open(text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"), NULL);
     kn_dataset *test = kn_dataset_test(train);
     assert_usable(train);
     assert_usable(test);
@@ -154,31 +154,31 @@ static void another_vocabulary(void **state) {
     params.vocabulary = "xb\xc3\xa4"
                         "a";
     const char *spec = text_spec(*state, "t", "abababababababababab", 20, "?length=1");
-    kn_dataset *read = kn_dataset_open(&params, spec);
+    kn_dataset *read = kn_dataset_open(spec, &params);
     assert_usable(read);
     assert_string_equal(kn_dataset_vocabulary(read), params.vocabulary);
     assert_int_equal(kn_dataset_classes(read), 4);
     expect_row(read, 0, 1, (const int32_t[]){3}, (const int32_t[]){1});
     kn_dataset_destroy(&read);
     params.vocabulary = ""; /* bytes */
-    read = kn_dataset_open(&params, spec);
+    read = kn_dataset_open(spec, &params);
     assert_usable(read);
     assert_int_equal(kn_dataset_classes(read), 256);
     kn_dataset_destroy(&read);
     params.vocabulary = "x\xff";
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_FORMAT, "byte 1");
+    assert_failed(kn_dataset_open(spec, &params), KN_ERROR_FORMAT, "byte 1");
     params.vocabulary = "xa";
-    assert_failed(kn_dataset_open(&params, text_spec(*state, "t", "aaa\naba", 7, "?length=1")),
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "aaa\naba", 7, "?length=1"), &params),
                   KN_ERROR_FORMAT, "line 1 has the character U+000A");
     params.vocabulary = "a\n";
-    assert_failed(kn_dataset_open(&params, text_spec(*state, "t", "aaa\naba", 7, "?length=1")),
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "aaa\naba", 7, "?length=1"), &params),
                   KN_ERROR_FORMAT, "line 2 has the character U+0062");
 }
 
 static void bytes_of_a_file(void **state) {
     static const char bytes[20] = {0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 7, 8, 9, 10};
     kn_dataset *train =
-        kn_dataset_open(NULL, text_spec(*state, "what?", bytes, sizeof bytes, "?bytes&length=1&stride=2"));
+        kn_dataset_open(text_spec(*state, "what?", bytes, sizeof bytes, "?bytes&length=1&stride=2"), NULL);
     kn_dataset *test = kn_dataset_test(train);
     assert_usable(train);
     assert_usable(test);
@@ -204,27 +204,27 @@ static void learnt_vocabulary(void **state) {
     for (int i = 0; i < 500; i++)
         text[i] = "abab "[i % 5];
     text[500] = 0;
-    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", text, 500, "?vocabulary=300&length=1"));
+    kn_dataset *train = kn_dataset_open(text_spec(*state, "t", text, 500, "?vocabulary=300&length=1"), NULL);
     assert_usable(train);
     assert_string_equal(kn_dataset_vocabulary(train), learnt);
     assert_int_equal(kn_dataset_classes(train), 6);
     assert_int_equal(kn_dataset_count(train), 90); /* of 101 tokens, the last being the space */
     expect_row(train, 0, 1, (const int32_t[]){4}, (const int32_t[]){5});
     kn_dataset_destroy(&train);
-    train = kn_dataset_open(NULL, text_spec(*state, "t", text, 500, "?vocabulary=5&length=2"));
+    train = kn_dataset_open(text_spec(*state, "t", text, 500, "?vocabulary=5&length=2"), NULL);
     assert_usable(train);
     assert_int_equal(kn_dataset_classes(train), 5);
     expect_row(train, 0, 2, (const int32_t[]){4, 0}, (const int32_t[]){0, 4});
     kn_dataset_destroy(&train);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.vocabulary = learnt;
-    train = kn_dataset_open(&params,
-                            text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, "?length=1"));
+    train = kn_dataset_open(text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, "?length=1"),
+                            &params);
     assert_usable(train);
     expect_row(train, 0, 1, (const int32_t[]){2}, (const int32_t[]){3});
     expect_row(train, 1, 1, (const int32_t[]){3}, (const int32_t[]){0});
     kn_dataset_destroy(&train);
-    assert_failed(kn_dataset_open(&params, text_spec(*state, "t", "ab\nab", 5, "?length=1")), KN_ERROR_FORMAT,
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "ab\nab", 5, "?length=1"), &params), KN_ERROR_FORMAT,
                   "line 1 has a character that is not among the 6");
     static const struct {
         const char *options, *part;
@@ -232,10 +232,10 @@ static void learnt_vocabulary(void **state) {
                  {"?vocabulary=5000", "2 to 4096"},
                  {"?vocabulary=9&bytes", "expected either bytes or vocabulary"}};
     for (size_t i = 0; i < 3; i++)
-        assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", text, 500, wrong[i].options)),
+        assert_failed(kn_dataset_open(text_spec(*state, "t", text, 500, wrong[i].options), NULL),
                       KN_ERROR_ARGUMENT, wrong[i].part);
-    assert_failed(kn_dataset_open(NULL, "text?vocabulary=40"), KN_ERROR_ARGUMENT, "needs a file");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "ab\x1e", 3, "?vocabulary=9")),
+    assert_failed(kn_dataset_open("text?vocabulary=40", NULL), KN_ERROR_ARGUMENT, "needs a file");
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "ab\x1e", 3, "?vocabulary=9"), NULL),
                   KN_ERROR_FORMAT, "U+001E");
 }
 
@@ -272,7 +272,7 @@ static void wide_vocabulary(void **state) {
     size_t used = 0;
     for (uint32_t i = 0; i < 600; i++)
         used += kn_utf8_write(text + used, 0x100 + i % 300);
-    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", text, used, "?length=1"));
+    kn_dataset *train = kn_dataset_open(text_spec(*state, "t", text, used, "?length=1"), NULL);
     assert_usable(train);
     assert_int_equal(kn_dataset_classes(train), 300);
     expect_row(train, 299, 1, (const int32_t[]){299}, (const int32_t[]){0});
@@ -282,15 +282,15 @@ static void wide_vocabulary(void **state) {
 
 static void text_faults_are_named(void **state) {
     assert_failed(
-        kn_dataset_open(NULL, text_spec(*state, "t", "a\nb\n\xff..................", 23, "?length=2")),
+        kn_dataset_open(text_spec(*state, "t", "a\nb\n\xff..................", 23, "?length=2"), NULL),
         KN_ERROR_FORMAT, "line 3 is not valid UTF-8 (byte 4");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "a\n\0b..................", 23, "?length=2")),
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "a\n\0b..................", 23, "?length=2"), NULL),
                   KN_ERROR_FORMAT, "line 2 is not valid UTF-8");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "")), KN_ERROR_SHAPE, "too short");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "", 0, "")), KN_ERROR_SHAPE, "too short");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "?colour")), KN_ERROR_ARGUMENT,
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "abc", 3, ""), NULL), KN_ERROR_SHAPE, "too short");
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "", 0, ""), NULL), KN_ERROR_SHAPE, "too short");
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "abc", 3, "?colour"), NULL), KN_ERROR_ARGUMENT,
                   "length=NUMBER, stride=NUMBER, vocabulary=NUMBER or bytes");
-    assert_failed(kn_dataset_open(NULL, "text:/nonexistent/file"), KN_ERROR_FILE, "/nonexistent/file");
+    assert_failed(kn_dataset_open("text:/nonexistent/file", NULL), KN_ERROR_FILE, "/nonexistent/file");
 }
 
 /* Any allocation may fail: an error, and no leak. */
@@ -306,7 +306,7 @@ static void memory_may_run_out(void **state) {
         const char *spec = specs[tried];
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
-        kn_dataset *dataset = kn_dataset_open(&params, spec);
+        kn_dataset *dataset = kn_dataset_open(spec, &params);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);

@@ -84,13 +84,16 @@ static void wrong_parameters_are_named(void **state) {
     kn_context_params params = {0};
     refuse(&params, KN_ERROR_ARGUMENT, "size");
     params = test_params();
-    params.vector_width = 5;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.vector_width = 5;
     refuse(&params, KN_ERROR_ARGUMENT, "vector_width is 5");
-    params = test_params();
-    params.kind = 3;
-    refuse(&params, KN_ERROR_ARGUMENT, "kind is 3");
-    params.kind = -1;
-    refuse(&params, KN_ERROR_ARGUMENT, "kind is -1");
+    debug = (kn_context_debug){.size = sizeof debug, .kernels = (kn_kernels)3};
+    refuse(&params, KN_ERROR_ARGUMENT, "kernels is 3");
+    debug.kernels = (kn_kernels)-1;
+    refuse(&params, KN_ERROR_ARGUMENT, "kernels is -1");
+    debug = (kn_context_debug){.size = 0};
+    refuse(&params, KN_ERROR_ARGUMENT, "the size of a kn_context_debug is 0");
     params = test_params();
     params.parts = params.part = 2;
     refuse(&params, KN_ERROR_ARGUMENT, "part is 2 of 2");
@@ -162,7 +165,9 @@ static void an_older_program_is_understood(void **state) {
     kn_context_params params = test_params();
     params.size = offsetof(kn_context_params, cache_folder);
     params.cache_folder = "/never/looked/at";
-    params.kind = 77;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = 77;
     kn_context *context = open_context(&params);
     assert_null(context->cache_folder);
     kn_context_counts counts = {.size = offsetof(kn_context_counts, programs_loaded), .programs_loaded = 99};
@@ -217,25 +222,29 @@ static void a_device_is_chosen_by_number_type_or_name(void **state) {
 
 static void kinds_and_widths_can_be_forced(void **state) {
     kn_context_params params = test_params();
-    params.kind = 2;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
     kn_context *context = open_context(&params);
     assert_false(kn_context_capabilities(context)->wide_vector);
     kn_context_destroy(&context);
-    params.kind = 1;
+    debug.kernels = KN_KERNELS_CPU;
     params.trust_claims = true; /* not every device can allocate them */
     static const int widths[] = {4, 8, 16};
     for (size_t i = 0; i < KN_COUNT_OF(widths); i++) {
-        params.vector_width = widths[i];
+        debug.vector_width = widths[i];
         context = open_context(&params);
         assert_true(kn_context_capabilities(context)->wide_vector);
         assert_int_equal(kn_context_capabilities(context)->vector_width, widths[i]);
         assert_true(kn_context_capabilities(context)->vector_registers >= 16);
         kn_context_destroy(&context);
     }
+    debug = (kn_context_debug)KN_CONTEXT_DEBUG_DEFAULTS;
     params = test_params();
+    params.debug = &debug;
     assert_false(kn_context_wide_indices(context = open_context(&params)));
     kn_context_destroy(&context);
-    params.wide_indices = true;
+    debug.wide_indices = true;
     assert_true(kn_context_wide_indices(context = open_context(&params)));
     kn_context_destroy(&context);
 }

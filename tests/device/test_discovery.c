@@ -11,7 +11,7 @@ static void every_entry_is_usable_or_explained(void **state) {
     int count = kn_device_list_count(list), usable = 0, next = 0;
     assert_true(count >= 1);
     for (int i = 0; i < count; i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+        const kn_device_info *info = kn_device_list_at(list, i);
         assert_non_null(info);
         assert_int_equal(info->usable, info->problem[0] == '\0');
         if (info->usable) assert_true(info->index >= 0);
@@ -19,9 +19,9 @@ static void every_entry_is_usable_or_explained(void **state) {
         usable += info->usable;
     }
     assert_true(usable >= 1);
-    assert_null(kn_device_list_entry(list, -1));
-    assert_null(kn_device_list_entry(list, count));
-    assert_null(kn_device_list_entry(NULL, 0));
+    assert_null(kn_device_list_at(list, -1));
+    assert_null(kn_device_list_at(list, count));
+    assert_null(kn_device_list_at(NULL, 0));
     assert_int_equal(kn_device_list_count(NULL), 0);
     kn_device_list_destroy(&list);
     assert_null(list);
@@ -35,8 +35,8 @@ static void drivers_that_fail_are_explained(void **state) {
     wrapped_calls.fail_code = -1001;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     assert_non_null(list);
-    assert_false(kn_device_list_entry(list, 0)->usable);
-    assert_non_null(strstr(kn_device_list_entry(list, 0)->problem, "pocl-opencl-icd"));
+    assert_false(kn_device_list_at(list, 0)->usable);
+    assert_non_null(strstr(kn_device_list_at(list, 0)->problem, "pocl-opencl-icd"));
     kn_device_list_destroy(&list);
     kn_context *context = kn_context_create(NULL);
     assert_int_equal(kn_context_status(context), KN_ERROR_NO_DEVICE);
@@ -45,7 +45,7 @@ static void drivers_that_fail_are_explained(void **state) {
     /* Another error does not mention what is installed. */
     wrapped_calls.fail_code = -6;
     list = kn_device_list_create(NULL, NULL);
-    assert_string_equal(kn_device_list_entry(list, 0)->problem,
+    assert_string_equal(kn_device_list_at(list, 0)->problem,
                         "the OpenCL platforms could not be listed "
                         "(CL_OUT_OF_HOST_MEMORY): a driver or the ICD loader failed");
     kn_device_list_destroy(&list);
@@ -54,9 +54,9 @@ static void drivers_that_fail_are_explained(void **state) {
     wrapped_calls.fail_code = -6;
     list = kn_device_list_create(NULL, NULL);
     assert_non_null(list);
-    for (int i = 0; i < kn_device_list_count(list); i++)
-        assert_false(kn_device_list_entry(list, i)->usable);
-    assert_non_null(strstr(kn_device_list_entry(list, 0)->problem, "CL_OUT_OF_HOST_MEMORY"));
+    for (size_t i = 0; i < kn_device_list_count(list); i++)
+        assert_false(kn_device_list_at(list, i)->usable);
+    assert_non_null(strstr(kn_device_list_at(list, 0)->problem, "CL_OUT_OF_HOST_MEMORY"));
     kn_device_list_destroy(&list);
     wrapped_reset();
 }
@@ -107,7 +107,7 @@ static void hidden_gpus_come_with_their_package(void **state) {
                     {"AMD GPU at 0000:04:00.0", "mesa-opencl-icd"},
                     {"panfrost GPU at card1", "mesa-opencl-icd"}};
     for (int i = 0; i < 4; i++) {
-        const kn_device_info *info = kn_device_list_entry(list, before + i);
+        const kn_device_info *info = kn_device_list_at(list, before + i);
         assert_string_equal(info->name, expected[i].name);
         assert_non_null(strstr(info->problem, expected[i].problem));
         assert_int_equal(info->type, KN_DEVICE_GPU);
@@ -128,8 +128,8 @@ static void hidden_gpus_come_with_their_package(void **state) {
     list->entries[0].vendor_id = 0x10de;
     assert_true(kn_hidden_gpus_add(list, root));
     assert_int_equal(list->count, before + 2);
-    assert_string_equal(kn_device_list_entry(list, before)->vendor, "Intel");
-    assert_string_equal(kn_device_list_entry(list, before + 1)->vendor, "AMD");
+    assert_string_equal(kn_device_list_at(list, before)->vendor, "Intel");
+    assert_string_equal(kn_device_list_at(list, before + 1)->vendor, "AMD");
     list->count = before;
     assert_true(kn_hidden_gpus_add(list, "/nowhere/at/all"));
     assert_int_equal(list->count, before);

@@ -38,7 +38,9 @@ static void blocks_have_any_size(void **state) {
 
 static void limits_are_kept_and_named(void **state) {
     kn_context_params params = test_params();
-    params.largest_block_bytes = 1000;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.largest_block_bytes = 1000;
     kn_context *context = open_context(&params);
     assert_int_equal(kn_context_capabilities(context)->largest_block_bytes, 1000);
     kn_buffer *buffer = NULL;
@@ -62,7 +64,7 @@ static void limits_are_kept_and_named(void **state) {
     kn_buffer_destroy(&second);
     kn_context_destroy(&context);
     /* A limit may lower it, but not raise it. */
-    params.largest_block_bytes = UINT64_MAX;
+    debug.largest_block_bytes = UINT64_MAX;
     context = open_context(&params);
     assert_int_equal(kn_context_capabilities(context)->largest_block_bytes,
                      kn_context_device(context)->largest_block_bytes);

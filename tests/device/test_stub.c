@@ -37,8 +37,8 @@ static kn_context *open_stub(const char *device, const char *folder) {
 }
 
 static const kn_device_info *entry_of(const kn_device_list *list, const char *platform, const char *name) {
-    for (int i = 0; i < kn_device_list_count(list); i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+    for (size_t i = 0; i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
         if (strcmp(info->platform, platform) == 0 && strcmp(info->name, name) == 0) return info;
     }
     fail_msg("no entry %s / %s", platform, name);
@@ -173,8 +173,10 @@ static void wide_vectors_need_long_loops(void **state) {
     for (int turn = 0; turn < 3; turn++) { /* the second time it is remembered; the third it is trusted */
         for (int honest = 0; honest < 2; honest++) {
             kn_context_params params = stub_params(honest ? "Stub Honest" : "Stub Liar", folder);
-            params.kind = 1;
-            params.vector_width = 8;
+            kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+            params.debug = &debug;
+            debug.kernels = KN_KERNELS_CPU;
+            debug.vector_width = 8;
             params.trust_claims = turn == 2;
             kn_context *context = kn_context_create(&params);
             if (kn_context_status(context)) fail_msg("%s", kn_context_error(context));
@@ -244,11 +246,11 @@ static void matrix_units_are_tried(void **state) {
         const char *name, *message;
         kn_matrix_unit unit;
     } devices[] = {
-        {"Stub Honest", "", KN_MATRIX_MMA},
+        {"Stub Honest", "", KN_MATRIX_UNIT_MMA},
         {"Stub Liar", "claims the matrix unit mma; it is not used for float16: a probe kernel gave wrong",
-         KN_MATRIX_NONE},
-        {"Stub Broken", "claims the matrix unit mma; it is not used for float16: ", KN_MATRIX_NONE},
-        {"Stub Twice", "", KN_MATRIX_NONE}};
+         KN_MATRIX_UNIT_NONE},
+        {"Stub Broken", "claims the matrix unit mma; it is not used for float16: ", KN_MATRIX_UNIT_NONE},
+        {"Stub Twice", "", KN_MATRIX_UNIT_NONE}};
     for (size_t i = 0; i < KN_COUNT_OF(devices); i++) {
         char *folder = test_folder_make();
         for (int turn = 0; turn < 2; turn++) {
@@ -262,12 +264,12 @@ static void matrix_units_are_tried(void **state) {
             }
             assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_FLOAT16), devices[i].unit);
             if (turn == 1) assert_int_equal(context->counts.programs_built, built);
-            assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_FLOAT32), KN_MATRIX_NONE);
+            assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_FLOAT32), KN_MATRIX_UNIT_NONE);
             if (turn == 0)
                 for (kn_precision other = KN_PRECISION_BFLOAT16; other <= KN_PRECISION_TF32; other++)
                     assert_int_equal(kn_context_matrix_unit(context, other), devices[i].unit);
-            assert_int_equal(kn_context_matrix_unit_of(context, KN_INT8), devices[i].unit);
-            assert_int_equal(kn_context_matrix_unit_of(context, KN_UINT8), KN_MATRIX_NONE);
+            assert_int_equal(kn_context_matrix_unit_for(context, KN_INT8), devices[i].unit);
+            assert_int_equal(kn_context_matrix_unit_for(context, KN_UINT8), KN_MATRIX_UNIT_NONE);
             kn_context_destroy(&context);
         }
         test_folder_remove(folder);
@@ -275,12 +277,12 @@ static void matrix_units_are_tried(void **state) {
     kn_context_params params = stub_params("Stub Honest", NULL);
     params.matrix_unit = "wmma"; /* no other is tried */
     kn_context *context = kn_context_create(&params);
-    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_NONE);
+    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_UNIT_NONE);
     kn_context_destroy(&context);
     params.matrix_unit = "emulated-mfma";
     context = kn_context_create(&params);
-    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_MFMA);
-    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_TF32), KN_MATRIX_NONE);
+    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_UNIT_MFMA);
+    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_TF32), KN_MATRIX_UNIT_NONE);
     assert_true(kn_context_emulates_matrix_unit(context));
     kn_context_destroy(&context);
     params.matrix_unit = "emulated-none";
@@ -353,7 +355,9 @@ static void what_ends_the_process_is_asked_once(void **state) {
         double seconds = 0;
         setenv("STUB_DIES", cases[i].dies, 1);
         kn_context_params params = stub_params(cases[i].device, folder);
-        params.kind = strstr(cases[i].name, "loops") ? 1 : 0;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.kernels = strstr(cases[i].name, "loops") ? 1 : 0;
         for (int death = 1; death <= 2; death++) {
             /* Several devices may be measured, one of which the next start leaves out. */
             int starts = 0;

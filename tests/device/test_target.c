@@ -25,8 +25,10 @@ static kn_context *describe(const char *text, int kind, uint64_t largest_block_b
     kn_context_params params;
     kn_context_params_init(&params);
     params.target = path;
-    params.kind = kind;
-    params.largest_block_bytes = largest_block_bytes;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = kind;
+    debug.largest_block_bytes = largest_block_bytes;
     params.cache_folder = "/nowhere/that/can/be/made"; /* no warning: it is not used */
     kn_context *context = open_context(&params);
     unlink(path);

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     bool good = kn_model_status(model) == KN_OK;
     if (good != (kn_model_error(model)[0] == '\0')) abort();
     if (good && !loads(model)) abort();
-    for (int i = 0; i < kn_model_weight_count(model); i++) {
+    for (size_t i = 0; i < kn_model_weight_count(model); i++) {
         kn_model_weight weight = {.size = sizeof weight};
         if (!kn_model_weight_at(model, i, &weight)) abort();
     }

@@ -208,12 +208,12 @@ void onnx_refused(const onnx_graph *graph, const kn_model_params *params, const 
     const char *found = strstr(kn_model_error(model), "net.onnx: ");
     assert_false(kn_model_bound(model));
     if (!found || !strstr(found, message)) fail_msg("\"%s\" lacks \"%s\"", kn_model_error(model), message);
-    assert_null(kn_model_output(model, 0));
+    assert_null(kn_model_output_at(model, 0));
     kn_model_destroy(&model);
 }
 
 void onnx_gives(kn_model *model, int position, const char *shape, const char *numbers) {
-    kn_value *output = kn_model_output(model, position), *copy = NULL;
+    kn_value *output = kn_model_output_at(model, position), *copy = NULL;
     kn_graph *bound = NULL;
     kn_error error = {0};
     kn_bind_request request = {.bindings = NULL};

@@ -276,11 +276,11 @@ static void losses_look_behind_a_softmax(void **state) {
                             LAYER("Softmax", "prob", "f", "prob", ""));
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
-    assert_string_equal(kn_model_output_name(model, 0), "prob");
+    assert_string_equal(kn_model_output_name_at(model, 0), "prob");
     kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
     assert_true(kn_model_weight_at(model, 0, &weight));
     assert_true(weight.trained);
-    assert_ptr_equal(loss.value->producer->inputs[0], kn_model_output(model, 0)->producer->inputs[0]);
+    assert_ptr_equal(loss.value->producer->inputs[0], kn_model_output_at(model, 0)->producer->inputs[0]);
     kn_model_destroy(&model);
 }
 

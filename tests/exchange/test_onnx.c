@@ -22,12 +22,12 @@ static void layers_and_parameters(void **state) {
     onnx_output(&graph, "out/1");
     kn_model *model = onnx_right(&graph, NULL);
     assert_int_equal(kn_model_input_count(model), 1);
-    assert_string_equal(kn_model_input_name(model, 0), "in:0");
-    assert_string_equal(kn_value_name(kn_model_input(model, 0)), "in_0");
-    assert_string_equal(kn_value_field(kn_model_input(model, 0)), "x"); /* the only one */
-    assert_ptr_equal(kn_graph_find(kn_model_graph(model), "x"), kn_model_input(model, 0));
-    assert_string_equal(kn_model_input_name(model, 1), "");
-    assert_string_equal(kn_model_output_name(model, 0), "out/1");
+    assert_string_equal(kn_model_input_name_at(model, 0), "in:0");
+    assert_string_equal(kn_value_name(kn_model_input_at(model, 0)), "in_0");
+    assert_string_equal(kn_value_field(kn_model_input_at(model, 0)), "x"); /* the only one */
+    assert_ptr_equal(kn_graph_find(kn_model_graph(model), "x"), kn_model_input_at(model, 0));
+    assert_string_equal(kn_model_input_name_at(model, 1), "");
+    assert_string_equal(kn_model_output_name_at(model, 0), "out/1");
     has_shape(model, "x", "batch,3");
     has_shape(model, "out/1", "batch,2");
     has_parameters(model, "w b");
@@ -74,7 +74,7 @@ static void given_numbers(void **state) {
     params.given_count = 3;
     kn_model *model = onnx_right(&graph, &params);
     assert_int_equal(kn_model_input_count(model), 2);
-    assert_string_equal(kn_model_input_name(model, 1), "y");
+    assert_string_equal(kn_model_input_name_at(model, 1), "y");
     has_shape(model, "x", "3,6");
     has_shape(model, "z", "9,2");
     kn_model_destroy(&model);

@@ -27,7 +27,7 @@ static void compute(kn_model *model, int64_t batch, const host_input *inputs, in
                     int64_t elements) {
     const kn_binding binding = {"batch", batch};
     const kn_bind_request request = {.bindings = &binding, .binding_count = 1};
-    kn_value *output = kn_model_output(model, 0), *copy = NULL;
+    kn_value *output = kn_model_output_at(model, 0), *copy = NULL;
     kn_graph *bound = NULL;
     kn_error error = {0};
     if (kn_graph_bind(kn_model_graph(model), &output, 1, &request, &bound, &copy, &error) != KN_OK)
@@ -59,7 +59,7 @@ static void check_scales(kn_model *model, int64_t batch, int64_t height, int64_t
     const int64_t pixels = height * width, rows = height / 2, columns = width / 2;
     for (int64_t i = 0; i < batch * pixels; i++)
         x[i] = (double)(i * i % 101);
-    compute(model, batch, &(host_input){kn_value_name(kn_model_input(model, 0)), x}, 1, found,
+    compute(model, batch, &(host_input){kn_value_name(kn_model_input_at(model, 0)), x}, 1, found,
             batch * rows * columns);
     for (int64_t i = 0; i < batch * rows * columns; i++) {
         const int64_t row = i / columns % rows, column = i % columns;
@@ -80,11 +80,11 @@ static void sizes_of_inputs(void **state) {
     assert_false(kn_model_bound(model));
     assert_non_null(strstr(kn_model_error(model), "node 'out' (Add)"));
     assert_int_equal(kn_model_input_count(model), 1);
-    has_shape(model, kn_value_name(kn_model_input(model, 0)), "batch,1,height,width");
-    assert_string_equal(kn_model_input_name(model, 0), "image");
-    assert_string_equal(kn_model_output_name(model, 0), "out");
-    assert_null(kn_model_output(model, 0));
-    assert_string_equal(kn_model_open_size(model, 0, NULL), "height");
+    has_shape(model, kn_value_name(kn_model_input_at(model, 0)), "batch,1,height,width");
+    assert_string_equal(kn_model_input_name_at(model, 0), "image");
+    assert_string_equal(kn_model_output_name_at(model, 0), "out");
+    assert_null(kn_model_output_at(model, 0));
+    assert_string_equal(kn_model_open_size_at(model, 0, NULL), "height");
     for (size_t i = 0; i < KN_COUNT_OF(shapes); i++) {
         const kn_model_given given = array("image", KN_FLOAT32, 4, shapes[i], NULL);
         assert_false(kn_model_fits(model, &given, 1));
@@ -176,10 +176,10 @@ static void values_of_inputs(void **state) {
         float weights[2];
         bound[i] = bound_to(model, &given, 1);
         assert_int_equal(kn_model_input_count(bound[i]), 1);
-        assert_string_equal(kn_model_input_name(bound[i], 0), "x");
+        assert_string_equal(kn_model_input_name_at(bound[i], 0), "x");
         assert_int_equal(kn_model_load(bound[i], NULL, states, NULL, NULL), KN_OK);
         kn_tensor_info info;
-        const char *name = kn_states_entry(states, 0, &info);
+        const char *name = kn_states_at(states, 0, &info);
         assert_string_equal(name, i ? "weight_2" : "weight"); /* one set of states may serve both */
         assert_int_equal(kn_states_get(states, name, weights, sizeof weights), KN_OK);
         assert_true(weights[0] == (i ? 10 : 1) && weights[1] == (i ? 11 : 2));
@@ -282,12 +282,12 @@ static void long_loops(void **state) {
     has_shape(bound, "numbers", "150,1");
     for (int i = 0; i < ROUNDS; i++)
         x[i] = (double)(i % 7);
-    compute(bound, 1, &(host_input){kn_value_name(kn_model_input(bound, 0)), x}, 1, found, ROUNDS);
+    compute(bound, 1, &(host_input){kn_value_name(kn_model_input_at(bound, 0)), x}, 1, found, ROUNDS);
     for (int i = 0; i < ROUNDS; i++) {
         sum += x[i];
         assert_true(found[i] == sum);
     }
-    kn_value *numbers = kn_model_output(bound, 1), *copy = NULL;
+    kn_value *numbers = kn_model_output_at(bound, 1), *copy = NULL;
     kn_graph *folded = NULL;
     kn_error error = {0};
     const kn_bind_request request = {.bindings = NULL};
@@ -328,11 +328,11 @@ static void sizes_that_differ(void **state) {
         kn_model_given given = array("x", KN_FLOAT32, 3, (int64_t[]){2, 1, 3}, NULL);
         double x[6] = {1, 2, 3, 4, 5, 6}, y[6];
         assert_true(kn_model_fits(model, &given, 1));
-        compute(model, 2, &(host_input){kn_value_name(kn_model_input(model, 0)), x}, 1, y, 6);
+        compute(model, 2, &(host_input){kn_value_name(kn_model_input_at(model, 0)), x}, 1, y, 6);
         assert_true(y[5] == 6);
         given.info.shape[0] = 1;
         assert_false(kn_model_fits(model, &given, 1));
-        kn_value *output = kn_model_output(model, 0), *copy = NULL;
+        kn_value *output = kn_model_output_at(model, 0), *copy = NULL;
         kn_graph *graphs[2] = {NULL, NULL};
         kn_error error = {0};
         const kn_binding binding = {"batch", 1};
@@ -351,7 +351,7 @@ static void sizes_that_differ(void **state) {
         kn_graph_destroy(&graphs[0]);
         kn_model *bound = bound_to(model, &given, 1);
         has_shape(bound, "y_2", kind ? "1,1,3" : "3");
-        compute(bound, 1, &(host_input){kn_value_name(kn_model_input(bound, 0)), x}, 1, y, 3);
+        compute(bound, 1, &(host_input){kn_value_name(kn_model_input_at(bound, 0)), x}, 1, y, 3);
         assert_true(y[2] == (kind ? -3 : 3));
         kn_model_destroy(&bound);
         kn_model_destroy(&model);

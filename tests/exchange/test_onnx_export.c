@@ -64,21 +64,21 @@ static void there_and_back(void **state) {
     params.pair_count = 1;
     kn_model *read = saved_and_opened(model, path, states, &params);
     assert_string_equal(kn_model_metadata(read, "why"), "a test");
-    assert_string_equal(kn_model_input_name(read, 0), "x");
+    assert_string_equal(kn_model_input_name_at(read, 0), "x");
     has_shape(read, "x", "batch,3,6,6");
     assert_int_equal(kn_model_output_count(read), 1);
-    has_shape(read, kn_value_name(kn_model_output(read, 0)), "batch,5");
+    has_shape(read, kn_value_name(kn_model_output_at(read, 0)), "batch,5");
     /* The same weights with the same names, and the same training. */
     kn_states *taken = fake_states_make();
     assert_int_equal(kn_model_load(read, NULL, taken, NULL, NULL), KN_OK);
     assert_int_equal(kn_states_count(taken), kn_states_count(states));
     assert_int_equal(kn_graph_parameter_count(kn_model_graph(read)),
                      kn_graph_parameter_count(kn_model_graph(model)));
-    for (int i = 0; i < kn_states_count(states); i++) {
+    for (size_t i = 0; i < kn_states_count(states); i++) {
         kn_tensor_info info;
         float before[512], after[512];
         uint64_t bytes = 0;
-        const char *name = kn_states_entry(states, i, &info);
+        const char *name = kn_states_at(states, i, &info);
         assert_true(kn_tensor_bytes(&info, &bytes));
         assert_int_equal(kn_states_get(states, name, before, (size_t)bytes), KN_OK);
         assert_int_equal(kn_states_get(taken, name, after, (size_t)bytes), KN_OK);

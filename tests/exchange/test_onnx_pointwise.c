@@ -94,7 +94,7 @@ static int64_t compute(const sample *s, kn_model *model, double *numbers) {
     kn_error error = {0};
     assert_int_equal(kn_model_input_count(model), s->count);
     for (int i = 0; i < s->count; i++)
-        feeds[i] = (host_input){kn_value_name(kn_model_input(model, i)), s->numbers[i]};
+        feeds[i] = (host_input){kn_value_name(kn_model_input_at(model, i)), s->numbers[i]};
     if (kn_graph_bind(model->graph, model->outputs, 1, &request, &bound, &output, &error) != KN_OK)
         fail_msg("%s", error.text);
     host_values computed = host_compute(bound, feeds, s->count);

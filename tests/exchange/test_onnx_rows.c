@@ -151,10 +151,10 @@ static bool read_again(trip *t, int *refused) {
     }
     assert_int_equal(kn_model_output_count(read), t->output_count);
     host_input feeds[MAX_INPUTS] = {{NULL, NULL}};
-    for (int i = 0; i < kn_model_input_count(read); i++)
+    for (size_t i = 0; i < kn_model_input_count(read); i++)
         for (int k = 0; k < t->count; k++)
-            if (t->inputs[k] && !strcmp(t->inputs[k]->name, kn_model_input_name(read, i)))
-                feeds[i] = (host_input){kn_value_name(kn_model_input(read, i)), t->numbers[k]};
+            if (t->inputs[k] && !strcmp(t->inputs[k]->name, kn_model_input_name_at(read, i)))
+                feeds[i] = (host_input){kn_value_name(kn_model_input_at(read, i)), t->numbers[k]};
     kn_value *wanted_outputs[KN_MAX_OUTPUTS], *found_outputs[KN_MAX_OUTPUTS];
     kn_graph *wanted = bound_of(t->model->graph, t->outputs, t->output_count, wanted_outputs);
     kn_graph *found = bound_of(read->graph, read->outputs, t->output_count, found_outputs);

@@ -135,7 +135,7 @@ static void compute_resized(const char *shape, const char *attributes, double nu
     onnx_node(&graph, "Resize", "x,,,sizes", "out", attributes);
     onnx_output(&graph, "out");
     kn_model *model = onnx_right(&graph, NULL);
-    kn_value *result = kn_model_output(model, 0);
+    kn_value *result = kn_model_output_at(model, 0);
     if (kn_graph_bind(kn_model_graph(model), &result, 1, &request, &bound, &output, &error) != KN_OK)
         fail_msg("%s: %s", attributes, error.text);
     host_values computed = host_compute(bound, &(host_input){"x", x}, 1);

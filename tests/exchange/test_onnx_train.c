@@ -15,7 +15,7 @@ static void is_weight(const kn_model *model, int position, const char *name, con
     assert_true(kn_model_weight_at(model, position, &weight));
     assert_string_equal(weight.name, name);
     assert_string_equal(weight.shape, shape);
-    assert_string_equal(weight.why, why);
+    assert_string_equal(weight.reason, why);
     assert_int_equal(weight.trained, !why[0]);
 }
 
@@ -94,8 +94,8 @@ static void is_trainable(const kn_model *model, const char *name, const char *wh
     for (int i = 0; kn_model_weight_at(model, i, &weight); i++) {
         if (strcmp(weight.name, name)) continue;
         if (weight.trained != (why[0] == '+')) fail_msg("%s: trained is %d", name, weight.trained);
-        assert_string_equal(weight.trained ? weight.rule : weight.why, why + weight.trained);
-        assert_string_equal(weight.trained ? weight.why : weight.rule, "");
+        assert_string_equal(weight.trained ? weight.rule : weight.reason, why + weight.trained);
+        assert_string_equal(weight.trained ? weight.reason : weight.rule, "");
         return;
     }
     fail_msg("there is no weight '%s'", name);
@@ -301,9 +301,9 @@ static void no_gradient(void **state) {
     kn_model *model = onnx_right(&graph, &params);
     is_weight(model, 0, "limit", "3", "gets no gradient from the first output");
     is_weight(model, 1, "weight", "3", "");
-    assert_int_equal(kn_value_dtype(kn_model_input(model, 1)), KN_INT32);
-    assert_int_equal(kn_value_dtype(kn_model_output(model, 1)), KN_INT64);
-    assert_string_equal(kn_value_name(kn_model_input(model, 1)), "b");
+    assert_int_equal(kn_value_dtype(kn_model_input_at(model, 1)), KN_INT32);
+    assert_int_equal(kn_value_dtype(kn_model_output_at(model, 1)), KN_INT64);
+    assert_string_equal(kn_value_name(kn_model_input_at(model, 1)), "b");
     kn_model_destroy(&model);
 }
 
@@ -359,7 +359,7 @@ static void saved_again(void **state) {
     model = kn_model_open(path, NULL);
     assert_int_equal(kn_model_status(model), KN_OK);
     assert_string_equal(kn_model_metadata(model, "why"), "a test");
-    assert_string_equal(kn_model_input_name(model, 0), "images");
+    assert_string_equal(kn_model_input_name_at(model, 0), "images");
     assert_int_equal(count_nodes(model, "dropout"), 1);
     fake_states_release(states);
     kn_model_destroy(&model);

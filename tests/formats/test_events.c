@@ -153,8 +153,8 @@ static void all_kinds(void **state) {
     kn_events *second = kn_events_open(path, NULL);
     assert_int_equal(kn_events_status(second), KN_OK);
     assert_string_not_equal(kn_events_path(events), kn_events_path(second));
-    kn_events_close(&second);
-    kn_events_close(&events);
+    kn_events_destroy(&second);
+    kn_events_destroy(&events);
     kn_release(&host, bytes);
     test_folder_remove(folder);
 }
@@ -165,7 +165,7 @@ static void folders_and_disks(void **state) {
     assert_int_not_equal(kn_events_status(events), KN_OK);
     assert_true(strlen(kn_events_error(events)) > 10);
     assert_int_not_equal(kn_events_scalar(events, "x", 1, 1), KN_OK);
-    kn_events_close(&events);
+    kn_events_destroy(&events);
 }
 
 int test_events(void) {

@@ -229,7 +229,7 @@ static const char *back_wrong(const kn_node *node) {
 }
 
 static kn_status wrong_gradient(kn_gradient_call *call) {
-    call->input_gradients[0] = kn_number(call->graph, 1);
+    call->input_gradients[0] = kn_scalar(call->graph, 1);
     return KN_OK;
 }
 

@@ -81,7 +81,7 @@ static void test_failures(void **state) {
     assert_bind_fails(graph, pool, negative, 1, KN_ERROR_SHAPE, "'batch' cannot be negative: -1", "");
     assert_bind_fails(graph, x, huge, 2, KN_ERROR_SHAPE, "'x' float32 (4294967296,1073741824)", "64 bits");
     assert_bind_fails(graph, NULL, NULL, 0, KN_ERROR_ARGUMENT, "output 0 is NULL", "");
-    assert_bind_fails(graph, kn_number(other, 1), NULL, 0, KN_ERROR_ARGUMENT, "another graph", "");
+    assert_bind_fails(graph, kn_scalar(other, 1), NULL, 0, KN_ERROR_ARGUMENT, "another graph", "");
     /* The error of a failed graph is passed on. */
     kn_value *failed = apply1(x, "exp", "speed=3");
     assert_bind_fails(graph, failed, NULL, 0, KN_ERROR_NOT_FOUND, "exp has no attributes", "speed");
@@ -103,7 +103,7 @@ static void test_assigns(void **state) {
     kn_assign(graph, running, kn_result(normed, 1));            /* its state is read */
     kn_assign(graph, average, apply2(y, average, "add", NULL)); /* computed from a needed result */
     kn_value *late = kn_state_add(graph, "late", &scalar, KN_STATE_STATISTIC, NULL);
-    kn_assign(graph, late, kn_number(graph, 1)); /* before its reader */
+    kn_assign(graph, late, kn_scalar(graph, 1)); /* before its reader */
     y = kn_name(apply2(y, late, "add", NULL), "z");
     kn_value *other = apply1(kn_input(graph, "other", KN_FLOAT32, ""), "exp", NULL);
     kn_assign(graph, elsewhere, other); /* belongs to another part of the graph */
@@ -238,7 +238,7 @@ static void test_copy(void **state) {
     kn_value *normed = apply2(x, running, "norm", NULL);
     kn_assign(graph, running, kn_result(normed, 1));
     kn_value *y =
-        kn_output(apply2(apply1(normed, "reshape", "shape=-1,batch"), kn_number(graph, 3), "mul", NULL), "y");
+        kn_output(apply2(apply1(normed, "reshape", "shape=-1,batch"), kn_scalar(graph, 3), "mul", NULL), "y");
     char before[4096];
     strcpy(before, printed(graph));
     kn_graph *copy;

@@ -10,7 +10,7 @@ static void test_values(void **state) {
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,1,28,28");
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,16", NULL);
     kn_value *c = kn_constant(graph, KN_INT32, "2", (int32_t[]){3, -4}, 8);
-    kn_value *n = kn_number(graph, 0.5);
+    kn_value *n = kn_scalar(graph, 0.5);
     assert_int_equal(kn_graph_status(graph), KN_OK);
     assert_string_equal(kn_graph_error(graph), "");
     assert_ptr_equal(kn_graph_find(graph, "w"), w);
@@ -29,16 +29,16 @@ static void test_values(void **state) {
     assert_int_equal(kn_value_shape_text(x, NULL, 0), strlen("batch,1,28,28"));
     assert_int_equal(kn_value_shape_text(n, text, sizeof text), 0);
     assert_string_equal(text, "");
-    assert_int_equal(w->initializer.kind, KN_INITIALIZE_UNIFORM);
+    assert_int_equal(w->initializer.kind, KN_INITIALIZER_UNIFORM);
     assert_true(w->initializer.value == 0.25);
     assert_int_equal(((const int32_t *)c->data)[1], -4);
     assert_true(*(const float *)n->data == 0.5f);
     assert_int_equal(kn_value_dtype(c), KN_INT32);
     assert_int_equal(kn_graph_input_count(graph), 1);
-    assert_ptr_equal(kn_graph_input(graph, 0), x);
-    assert_null(kn_graph_input(graph, 1));
+    assert_ptr_equal(kn_graph_input_at(graph, 0), x);
+    assert_null(kn_graph_input_at(graph, 1));
     assert_int_equal(kn_graph_parameter_count(graph), 1);
-    assert_ptr_equal(kn_graph_parameter(graph, 0), w);
+    assert_ptr_equal(kn_graph_parameter_at(graph, 0), w);
     kn_freeze(w);
     assert_true(w->frozen);
     kn_freeze(NULL);
@@ -117,10 +117,10 @@ static void test_outputs(void **state) {
     assert_ptr_equal(kn_output(x, NULL), x);
     assert_ptr_equal(kn_output(x, "x"), x); /* its current name is not a new one */
     assert_int_equal(kn_graph_output_count(graph), 2);
-    assert_ptr_equal(kn_graph_output(graph, 0), y);
-    assert_ptr_equal(kn_graph_output(graph, 1), x);
-    assert_null(kn_graph_output(graph, 2));
-    assert_null(kn_graph_output(graph, -1));
+    assert_ptr_equal(kn_graph_output_at(graph, 0), y);
+    assert_ptr_equal(kn_graph_output_at(graph, 1), x);
+    assert_null(kn_graph_output_at(graph, 2));
+    assert_null(kn_graph_output_at(graph, -1));
     assert_true(kn_value_failed(kn_output(x, "other")));
     assert_graph_error(graph, KN_ERROR_ARGUMENT, "'x' cannot be renamed to 'other'", "inputs", NULL);
     kn_graph_destroy(&graph);
@@ -366,7 +366,7 @@ static void test_null_graphs(void **state) {
     (void)state;
     assert_null(kn_input(NULL, "x", KN_FLOAT32, ""));
     assert_null(kn_parameter(NULL, "x", KN_FLOAT32, "", NULL));
-    assert_null(kn_number(NULL, 1));
+    assert_null(kn_scalar(NULL, 1));
     assert_null(kn_constant(NULL, KN_FLOAT32, "", "abcd", 4));
     assert_null(kn_apply(NULL, "add", NULL, 0, NULL));
     assert_null(kn_name(NULL, "x"));
@@ -376,7 +376,7 @@ static void test_null_graphs(void **state) {
     assert_int_equal(kn_graph_status(NULL), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_graph_input_count(NULL), 0);
     assert_int_equal(kn_graph_output_count(NULL), 0);
-    assert_null(kn_graph_parameter(NULL, 0));
+    assert_null(kn_graph_parameter_at(NULL, 0));
     assert_string_equal(kn_value_name(NULL), "");
     char room[4] = "abc";
     assert_int_equal(kn_value_shape_text(NULL, NULL, 0), 0);
@@ -430,11 +430,11 @@ static void test_types_of_results(void **state) {
 static void test_assign(void **state) {
     (void)state;
     const kn_shape scalar = {.dtype = KN_FLOAT32};
-    const kn_initializer start = {KN_INITIALIZE_FILL, 3};
+    const kn_initializer start = {KN_INITIALIZER_FILL, 3};
     kn_graph *graph = graph_make();
     kn_value *count = kn_state_add(graph, "count", &scalar, KN_STATE_CONTROL, &start);
     assert_int_equal(kn_graph_parameter_count(graph), 0);
-    kn_assign(graph, count, apply2(count, kn_number(graph, 1), "add", NULL));
+    kn_assign(graph, count, apply2(count, kn_scalar(graph, 1), "add", NULL));
     assert_int_equal(kn_graph_status(graph), KN_OK);
     assert_non_null(count->assign);
     assert_int_equal(count->assign->output_count, 0);
@@ -444,7 +444,7 @@ static void test_assign(void **state) {
     kn_graph_destroy(&graph);
 
     graph = graph_make();
-    kn_assign(graph, kn_input(graph, "x", KN_FLOAT32, ""), kn_number(graph, 1));
+    kn_assign(graph, kn_input(graph, "x", KN_FLOAT32, ""), kn_scalar(graph, 1));
     assert_graph_error(graph, KN_ERROR_ARGUMENT, "'x' is not a state", NULL);
     kn_graph_destroy(&graph);
 
@@ -455,7 +455,7 @@ static void test_assign(void **state) {
     kn_graph_destroy(&graph);
 
     graph = graph_make();
-    kn_assign(graph, NULL, kn_number(graph, 1));
+    kn_assign(graph, NULL, kn_scalar(graph, 1));
     assert_graph_error(graph, KN_ERROR_ARGUMENT, "input 1 is NULL", NULL);
     kn_graph_destroy(&graph);
 }
@@ -464,10 +464,10 @@ static void test_print(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,10");
-    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "4,10", &(kn_initializer){KN_INITIALIZE_NORMAL, 0.5});
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "4,10", &(kn_initializer){KN_INITIALIZER_NORMAL, 0.5});
     kn_value *h = apply2(x, w, "matmul", "transpose=true");
     kn_freeze(w);
-    h = apply2(h, kn_number(graph, 2.5), "mul", NULL);
+    h = apply2(h, kn_scalar(graph, 2.5), "mul", NULL);
     kn_output(apply1(h, "many", "axes=1,0 shape=batch,-1 mode=valid"), "y");
     assert_string_equal(
         printed(graph),

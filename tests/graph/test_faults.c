@@ -19,7 +19,7 @@ static kn_status whole_way(kn_allocator allocator) {
     kn_scope_begin(graph, "block");
     kn_value *flat = kn_apply(graph, "reshape", &x, 1, "shape=-1,4");
     kn_value *y = kn_apply(graph, "matmul", (kn_value *[]){flat, w}, 2, "transpose=true");
-    kn_value *scale = kn_apply(graph, "exp", (kn_value *[]){kn_number(graph, 0.5)}, 1, NULL);
+    kn_value *scale = kn_apply(graph, "exp", (kn_value *[]){kn_scalar(graph, 0.5)}, 1, NULL);
     y = kn_apply(graph, "mul", (kn_value *[]){y, scale}, 2, NULL);
     y = kn_apply(graph, "dropout", (kn_value *[]){y, step}, 2, "rate=0.1");
     kn_value *normed = kn_apply(graph, "norm", (kn_value *[]){x, running}, 2, NULL);

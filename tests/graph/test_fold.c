@@ -58,7 +58,7 @@ static void test_stays(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
     kn_value *step = zeros(graph, KN_UINT32, "", 4);
-    assert_folding(graph, apply2(kn_number(graph, 1), step, "noise", NULL), false); /* random */
+    assert_folding(graph, apply2(kn_scalar(graph, 1), step, "noise", NULL), false); /* random */
     graph = graph_make();
     assert_folding(graph, apply1(zeros(graph, KN_FLOAT32, "1,5", 20), "pool", NULL),
                    false); /* no reference */
@@ -110,7 +110,7 @@ static void test_hidden(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
     kn_value *x = kn_constant(graph, KN_FLOAT32, "2", (float[]){1, 3}, 8), *result;
-    kn_value *y = apply2(x, kn_number(graph, 10), "norm", NULL);
+    kn_value *y = apply2(x, kn_scalar(graph, 10), "norm", NULL);
     kn_graph *bound = bind_or_fail(graph, (kn_value *[]){kn_result(y, 1)}, 1, NULL, false, &result);
     assert_true(floats(result)[0] == 6);
     assert_int_equal(bound->node_count, 0);

@@ -162,7 +162,7 @@ static void test_no_dependence(void **state) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3"), *y = kn_input(graph, "y", KN_FLOAT32, "3"),
              *gradient;
-    kn_value *n = kn_input(graph, "n", KN_INT32, "3"), *zero = kn_number(graph, 0);
+    kn_value *n = kn_input(graph, "n", KN_INT32, "3"), *zero = kn_scalar(graph, 0);
     kn_value *bits = apply3(apply2(y, x, "less", NULL), zero, x, "where", NULL);
     kn_value *integers = apply1(apply2(n, n, "mul", NULL), "sum", NULL);
     kn_value *loss =

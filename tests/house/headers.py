@@ -1,5 +1,5 @@
 """Every public header compiles alone, as C and as C++, without a warning, and so do its KN_..._DEFAULTS,
-which are what the library's kn_..._init sets.
+which are what the library's kn_..._init sets, and the example in its first comment.
 
 usage: headers.py INCLUDE_FOLDER LIBRARY LANGUAGE COMPILER...
 LANGUAGE: c or c++; LIBRARY: "" if none can be linked to
@@ -40,6 +40,57 @@ def compiles(name):
     text = f"#include <{name}>\n#include <{name}>\n{uses}int main(void) {{ return 0; }}\n".replace(
         "(void)", "()" if LANGUAGE == "c++" else "(void)")
     return compiler(text, "-fsyntax-only")
+
+
+# What the examples use without declaring it.
+SETTING = """
+#include <stdio.h>
+enum { BATCH = 32 };
+static float x[784], y[10];
+static size_t count = 784;
+static uint64_t step;
+static double value;
+static kn_context *context;
+static kn_value *input, *target, *output, *loss;
+static kn_states *states;
+static kn_session *session;
+static kn_trainer *trainer;
+static kn_model *model;
+static kn_dataset *dataset;
+static void print_message(void *user, kn_log_level level, const char *message) {
+    (void)user, (void)level;
+    puts(message);
+}
+"""
+OPENCL = """
+static cl_context cl_own_context;
+static cl_device_id cl_own_device;
+static cl_command_queue cl_own_queue;
+static cl_mem cl_own_memory;
+"""
+NO_EXAMPLE = {"koine/export.h"}
+
+
+def example(name):
+    """The code in the comment at the head of a header: what is indented and looks like statements."""
+    head = (FOLDER / name).read_text().split("*/")[0]
+    blocks = re.findall(r"(?:^ \*     +\S.*\n|^ \*\n(?= \*     ))+", head, flags=re.M)
+    return re.sub(r"^ \* ?", "", "".join(block for block in blocks if ";" in block or "#if" in block), flags=re.M)
+
+
+def example_compiles(name):
+    code = example(name)
+    if not code:
+        return [] if name in NO_EXAMPLE else ["it has no example in its first comment"]
+    text = (f"#include <koine/koine.h>\n#include <{name}>\n{SETTING}{OPENCL if name == 'koine/opencl.h' else ''}"
+            f"int main(void);\nint main(void) {{\n{code}\nreturn 0;\n}}\n")
+    return compiler(text.replace("main(void)", "main()") if LANGUAGE == "c++" else text, "-fsyntax-only", "-Wno-unused")
+
+
+def examples_are_compiled():
+    wrong = compiler(f"#include <koine/koine.h>\n{SETTING}int nothing = kn_no_such_function(trainer);\n", "-fsyntax-only")
+    return ([] if wrong else ["an example that is wrong compiles"]) + [
+        f"{name}: no statement ends in ;" for name in headers if name not in NO_EXAMPLE and ";" not in example(name)]
 
 
 # Both are assigned to memory of zeros and to memory of ones: where these leave different bytes is padding.
@@ -106,4 +157,6 @@ def are_set():
 
 headers = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.h"))
 run([(f"{name} as {LANGUAGE}", functools.partial(compiles, name)) for name in headers]
+    + [(f"the example of {name} as {LANGUAGE}", functools.partial(example_compiles, name)) for name in headers]
+    + [(f"examples as {LANGUAGE}", examples_are_compiled)]
     + ([(f"defaults as {LANGUAGE}", are_set)] if LIBRARY else []))

@@ -65,7 +65,7 @@ def needs_little():
 
 def soname():
     lines = "\n".join(output_of("readelf", "-d", LIBRARY))
-    return [] if re.search(r"\(SONAME\).*\[libkoine\.so\.\d+\]", lines) else ["has no soname libkoine.so.N"]
+    return [] if re.search(r"\(SONAME\).*\[libkoine\.so\.(0\.\d+|[1-9]\d*)\]", lines) else ["has no soname libkoine.so.0.N or libkoine.so.N"]
 
 
 def no_variables():

@@ -45,12 +45,12 @@ static fake_state *find(kn_states *states, const char *name) {
     return NULL;
 }
 
-int kn_states_count(const kn_states *states) {
-    return states->count;
+size_t kn_states_count(const kn_states *states) {
+    return (size_t)states->count;
 }
 
-const char *kn_states_entry(const kn_states *states, int position, kn_tensor_info *info) {
-    if (position < 0 || position >= states->count) return NULL;
+const char *kn_states_at(const kn_states *states, size_t position, kn_tensor_info *info) {
+    if (position >= kn_states_count(states)) return NULL;
     *info = states->items[position].info;
     return states->items[position].name;
 }

@@ -23,7 +23,7 @@ void refused(const char *text, const char *message) {
     assert_int_not_equal(kn_model_status(model), KN_OK);
     /* A failed model can still be queried and destroyed. */
     assert_null(kn_model_graph(model));
-    assert_null(kn_model_output(model, 0));
+    assert_null(kn_model_output_at(model, 0));
     assert_string_equal(kn_model_text(model), "");
     kn_model_destroy(&model);
     assert_null(model);
@@ -40,10 +40,10 @@ void has_shape(const kn_model *model, const char *name, const char *shape) {
 void has_parameters(const kn_model *model, const char *names) {
     char text[4096] = "";
     const kn_graph *graph = kn_model_graph(model);
-    for (int i = 0; i < kn_graph_parameter_count(graph); i++) {
+    for (size_t i = 0; i < kn_graph_parameter_count(graph); i++) {
         size_t length = strlen(text);
         snprintf(text + length, sizeof text - length, "%s%s", i ? " " : "",
-                 kn_value_name(kn_graph_parameter(graph, i)));
+                 kn_value_name(kn_graph_parameter_at(graph, i)));
     }
     assert_string_equal(text, names);
 }

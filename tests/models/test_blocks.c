@@ -27,7 +27,7 @@ static void block_parameters(void **state) {
     has_shape(model, "unit1.conv1.weight", "6,8,3,3");
     has_shape(model, "unit1.conv2", "batch,12,8,8");
     has_shape(model, "unit2.conv1.weight", "3,12,3,3");
-    assert_string_equal(kn_value_name(kn_model_output(model, 0)), "unit2.conv2");
+    assert_string_equal(kn_value_name(kn_model_output_at(model, 0)), "unit2.conv2");
     kn_model_destroy(&model);
 }
 
@@ -47,7 +47,7 @@ static void words_for_blocks(void **state) {
     has_shape(model, "outer1.unit1.conv1", "batch,4,9,9");
     has_shape(model, "outer1.unit2.conv1", "batch,4,7,7");
     const kn_value *weight = kn_graph_find(kn_model_graph(model), "outer1.unit1.conv1.weight");
-    assert_int_equal(weight->initializer.kind, KN_INITIALIZE_NORMAL);
+    assert_int_equal(weight->initializer.kind, KN_INITIALIZER_NORMAL);
     assert_true(weight->initializer.value == 0.5);
     kn_model_destroy(&model);
 }

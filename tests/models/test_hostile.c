@@ -207,7 +207,7 @@ static void long_texts(void **state) {
     char *text = many(HEAD, "relu\n", 20000, "");
     kn_model *model = kn_model_parse(text, NULL);
     assert_string_equal(kn_model_error(model), "");
-    assert_string_equal(kn_value_name(kn_model_output(model, 0)), "relu20000");
+    assert_string_equal(kn_value_name(kn_model_output_at(model, 0)), "relu20000");
     kn_model_destroy(&model);
     free(text);
 }

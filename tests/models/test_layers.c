@@ -27,7 +27,7 @@ static void convolutions(void **state) {
     const kn_graph *graph = kn_model_graph(model);
     assert_null(kn_graph_find(graph, "c.bias"));
     assert_non_null(kn_graph_find(graph, "d.bias"));
-    assert_int_equal(kn_graph_find(graph, "e.weight")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_int_equal(kn_graph_find(graph, "e.weight")->initializer.kind, KN_INITIALIZER_FILL);
     assert_true(kn_graph_find(graph, "e.weight")->initializer.value == 2);
     assert_true(kn_graph_find(graph, "e.bias")->initializer.value == 1);
     kn_model_destroy(&model);
@@ -42,12 +42,12 @@ static void linears(void **state) {
     const kn_graph *graph = kn_model_graph(model);
     has_shape(model, "a.weight", "5,6");
     has_shape(model, "c", "batch,length,3");
-    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZE_NORMAL);
+    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZER_NORMAL);
     assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 0.02);
-    assert_int_equal(kn_graph_find(graph, "a.bias")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_int_equal(kn_graph_find(graph, "a.bias")->initializer.kind, KN_INITIALIZER_FILL);
     assert_true(kn_graph_find(graph, "a.bias")->initializer.value == 0);
     assert_null(kn_graph_find(graph, "b.bias"));
-    assert_int_equal(kn_graph_find(graph, "b.weight")->initializer.kind, KN_INITIALIZE_UNIFORM);
+    assert_int_equal(kn_graph_find(graph, "b.weight")->initializer.kind, KN_INITIALIZER_UNIFORM);
     assert_true(kn_graph_find(graph, "b.weight")->initializer.value == 0.1);
     assert_true(kn_graph_find(graph, "c.weight")->initializer.value == 0.5); /* 1 / sqrt(4) */
     kn_model_destroy(&model);
@@ -73,15 +73,15 @@ static void initial_values(void **state) {
                             "g = conv @x 20 2x3 init=orthogonal:3\n"
                             "h = conv @x 20 2x3 init=truncated_normal:0.02\n");
     const kn_graph *graph = kn_model_graph(model);
-    begins(graph, "a.weight", KN_INITIALIZE_UNIFORM, sqrt(6.0 / (72 + 120)));
-    begins(graph, "b.weight", KN_INITIALIZE_NORMAL, 2 * sqrt(2.0 / (72 + 120)));
-    begins(graph, "c.weight", KN_INITIALIZE_UNIFORM, sqrt(6.0 / 72));
-    begins(graph, "d.weight", KN_INITIALIZE_NORMAL, 1 / sqrt(72));
-    begins(graph, "d.bias", KN_INITIALIZE_NORMAL, 0.5);
-    begins(graph, "e.weight", KN_INITIALIZE_UNIFORM, sqrt(3.0 / 120));
-    begins(graph, "f.weight", KN_INITIALIZE_NORMAL, sqrt(2.0 / 120));
-    begins(graph, "g.weight", KN_INITIALIZE_ORTHOGONAL, 3);
-    begins(graph, "h.weight", KN_INITIALIZE_TRUNCATED_NORMAL, 0.02);
+    begins(graph, "a.weight", KN_INITIALIZER_UNIFORM, sqrt(6.0 / (72 + 120)));
+    begins(graph, "b.weight", KN_INITIALIZER_NORMAL, 2 * sqrt(2.0 / (72 + 120)));
+    begins(graph, "c.weight", KN_INITIALIZER_UNIFORM, sqrt(6.0 / 72));
+    begins(graph, "d.weight", KN_INITIALIZER_NORMAL, 1 / sqrt(72));
+    begins(graph, "d.bias", KN_INITIALIZER_NORMAL, 0.5);
+    begins(graph, "e.weight", KN_INITIALIZER_UNIFORM, sqrt(3.0 / 120));
+    begins(graph, "f.weight", KN_INITIALIZER_NORMAL, sqrt(2.0 / 120));
+    begins(graph, "g.weight", KN_INITIALIZER_ORTHOGONAL, 3);
+    begins(graph, "h.weight", KN_INITIALIZER_TRUNCATED_NORMAL, 0.02);
     kn_model_destroy(&model);
     model = kn_model_parse("koine 1\ninput x 12\nlinear 3 bias_init=orthogonal\n", NULL);
     assert_int_equal(kn_model_status(model), KN_ERROR_SHAPE);
@@ -99,7 +99,7 @@ static void tokens(void **state) {
     has_shape(model, "a.weight", "96,7");
     has_shape(model, "a", "batch,length,7");
     has_shape(model, "c", "batch,length,7");
-    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZE_NORMAL);
+    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZER_NORMAL);
     assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 1);
     assert_true(kn_graph_find(graph, "b.weight")->initializer.value == 0.5);
     assert_true(kn_graph_find(graph, "b.weight")->frozen);
@@ -257,7 +257,7 @@ static void row_norms(void **state) {
     has_shape(model, "a.bias", "6");
     has_shape(model, "e", "batch,length,6");
     has_parameters(model, "a.weight a.bias b.weight c.weight");
-    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZER_FILL);
     assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 1);
     assert_true(kn_graph_find(graph, "a.bias")->initializer.value == 0);
     assert_true(kn_graph_find(graph, "c.weight")->frozen);
@@ -295,10 +295,10 @@ static void recurrent(void **state) {
     has_shape(model, "c", "batch,length,5");
     has_parameters(model,
                    "a.weight_ih a.weight_hh a.bias_ih a.bias_hh b.weight_ih b.weight_hh b.bias_ih b.bias_hh");
-    assert_int_equal(kn_graph_find(graph, "a.weight_ih")->initializer.kind, KN_INITIALIZE_UNIFORM);
+    assert_int_equal(kn_graph_find(graph, "a.weight_ih")->initializer.kind, KN_INITIALIZER_UNIFORM);
     assert_true(fabs(kn_graph_find(graph, "a.weight_ih")->initializer.value - 1 / sqrt(5)) < 1e-15);
-    assert_int_equal(kn_graph_find(graph, "b.weight_hh")->initializer.kind, KN_INITIALIZE_NORMAL);
-    assert_int_equal(kn_graph_find(graph, "b.bias_ih")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_int_equal(kn_graph_find(graph, "b.weight_hh")->initializer.kind, KN_INITIALIZER_NORMAL);
+    assert_int_equal(kn_graph_find(graph, "b.bias_ih")->initializer.kind, KN_INITIALIZER_FILL);
     assert_true(kn_graph_find(graph, "b.weight_hh")->frozen && kn_graph_find(graph, "b.bias_hh")->frozen);
     kn_model_destroy(&model);
 }

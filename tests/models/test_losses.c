@@ -99,7 +99,7 @@ static void by_name(void **state) {
         kn_model *model = parse(text);
         kn_model_loss loss = add(model, NULL);
         assert_int_equal(loss.accuracy != NULL, i < 3);
-        assert_true(loss.ignores == (i < 2) && loss.ignored == (i == 0 ? -1 : i == 1 ? 2 : 0));
+        assert_true(loss.has_ignore_index == (i < 2) && loss.ignore_index == (i == 0 ? -1 : i == 1 ? 2 : 0));
         if (loss.accuracy) /* a quotient leaves out what the loss ignores */
             assert_string_equal(loss.accuracy->producer->op->name, i < 2 ? "div" : "accuracy");
         if (known[i].attribute)
@@ -137,8 +137,8 @@ static void samples_are_mixed(void **state) {
     assert_int_equal(kn_model_add_mixed_loss(model, NULL, NULL, 0, &loss), KN_OK);
     has_shape(model, "y.other", "batch");
     has_shape(model, "y.share", "batch");
-    assert_ptr_not_equal(loss.value, loss.judged);
-    assert_string_equal(kn_value_name(loss.judged), "loss");
+    assert_ptr_not_equal(loss.value, loss.eval_loss);
+    assert_string_equal(kn_value_name(loss.eval_loss), "loss");
     assert_string_equal(kn_value_name(loss.value), "loss.mixed");
     assert_non_null(loss.accuracy);
     kn_model_destroy(&model);
@@ -157,7 +157,7 @@ static void samples_are_mixed(void **state) {
     }
     model = parse("koine 1\ninput x 7\nlinear 3\n");
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
-    assert_ptr_equal(loss.value, loss.judged);
+    assert_ptr_equal(loss.value, loss.eval_loss);
     kn_model_destroy(&model);
 }
 

@@ -48,8 +48,8 @@ static float number(kn_states *states, const char *name, size_t count, size_t in
 
 static bool is_there(const kn_states *states, const char *name) {
     kn_tensor_info info;
-    for (int i = 0; i < kn_states_count(states); i++)
-        if (!strcmp(kn_states_entry(states, i, &info), name)) return true;
+    for (size_t i = 0; i < kn_states_count(states); i++)
+        if (!strcmp(kn_states_at(states, i, &info), name)) return true;
     return false;
 }
 
@@ -322,7 +322,7 @@ static void from_graphs(void **state) {
     assert_int_equal(kn_model_status(model), KN_OK);
     assert_null(graph);
     assert_int_equal(kn_model_input_count(model), 1);
-    assert_ptr_equal(kn_model_output(model, 0), logits);
+    assert_ptr_equal(kn_model_output_at(model, 0), logits);
     assert_string_equal(kn_model_name(model), "graph");
     assert_string_equal(kn_model_text(model), "");
     has_parameters(model, "linear1.weight linear1.bias");
@@ -330,7 +330,7 @@ static void from_graphs(void **state) {
     assert_true(kn_model_weight_at(model, 1, &weight) && weight.trained);
     kn_freeze(kn_graph_find(kn_model_graph(model), "linear1.bias"));
     assert_true(kn_model_weight_at(model, 1, &weight) && !weight.trained);
-    assert_string_equal(weight.why, "frozen");
+    assert_string_equal(weight.reason, "frozen");
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
     assert_null(kn_model_step(model, 1, NULL));
@@ -356,13 +356,13 @@ static void from_graphs(void **state) {
 static kn_graph *built_by_hand(void) {
     kn_graph *graph = kn_graph_create(NULL);
     const float table[] = {1, -2.5f, 3e-20f};
-    const kn_initializer normal = {KN_INITIALIZE_NORMAL, 0.02};
+    const kn_initializer normal = {KN_INITIALIZER_NORMAL, 0.02};
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,length,3");
     kn_input(graph, "unused", KN_INT32, "batch");
     kn_value *h = kn_add(x, kn_constant(graph, KN_FLOAT32, "3", table, sizeof table));
     h = kn_dropout(kn_clip(kn_linear(h, 4, NULL), -1, 2), 0.25);
     kn_value *count = kn_statistic(graph, "count", KN_FLOAT32, "", NULL);
-    kn_statistic_next(count, kn_shift(count, 1));
+    kn_statistic_set_next(count, kn_shift(count, 1));
     kn_scope_begin(graph, "block");
     kn_pin_begin(graph, "other");
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "4,2", &normal);
@@ -383,8 +383,8 @@ static void graphs_are_in_their_files(void **state) {
     kn_states *states = fake_states_make();
     const float weight[12] = {1, 2, 3};
     const kn_tensor_info info = {KN_FLOAT32, 2, {4, 3}};
-    assert_int_equal(kn_states_set(states, kn_value_name(kn_graph_parameter(kn_model_graph(model), 0)), &info,
-                                   weight, sizeof weight),
+    assert_int_equal(kn_states_set(states, kn_value_name(kn_graph_parameter_at(kn_model_graph(model), 0)),
+                                   &info, weight, sizeof weight),
                      KN_OK);
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     assert_int_equal(kn_model_add_loss(model, "mse", &loss), KN_OK);
@@ -404,17 +404,17 @@ static void graphs_are_in_their_files(void **state) {
         assert_string_equal(words, first);
         assert_string_equal(kn_model_name(model), "graph");
         assert_int_equal(kn_model_input_count(model), 2);
-        assert_string_equal(kn_value_name(kn_model_input(model, 1)), "unused");
+        assert_string_equal(kn_value_name(kn_model_input_at(model, 1)), "unused");
         assert_int_equal(kn_model_output_count(model), 2);
         char shape[64];
-        kn_value_shape_text(kn_model_output(model, 0), shape, sizeof shape);
+        kn_value_shape_text(kn_model_output_at(model, 0), shape, sizeof shape);
         assert_string_equal(shape, "batch,2*length");
         kn_model_weight about = KN_MODEL_WEIGHT_DEFAULTS;
         int frozen = 0;
         for (int i = 0; kn_model_weight_at(model, i, &about); i++)
-            frozen += !strcmp(about.why, "frozen") && !strcmp(about.name, "block.w");
+            frozen += !strcmp(about.reason, "frozen") && !strcmp(about.name, "block.w");
         assert_int_equal(frozen, 1);
-        assert_string_equal(kn_graph_pinned(kn_model_graph(model), 0), "other");
+        assert_string_equal(kn_graph_pinned_at(kn_model_graph(model), 0), "other");
         assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
     }
     assert_non_null(strstr(first, "next count "));
@@ -479,10 +479,10 @@ static void copies_of_graphs(void **state) {
     const char *const names[] = {"unused", "second", "first"};
     assert_int_equal(kn_model_input_count(other), 3);
     for (int i = 0; i < 3; i++)
-        assert_string_equal(kn_value_name(kn_model_input(other, i)), names[i]);
+        assert_string_equal(kn_value_name(kn_model_input_at(other, i)), names[i]);
     assert_int_equal(kn_model_output_count(other), 2);
-    assert_string_equal(kn_value_name(kn_model_output(other, 0)), "logits");
-    assert_string_equal(kn_value_name(kn_model_output(other, 1)), "dropped");
+    assert_string_equal(kn_value_name(kn_model_output_at(other, 0)), "logits");
+    assert_string_equal(kn_value_name(kn_model_output_at(other, 1)), "dropped");
     has_parameters(other, "linear1.weight linear1.bias");
     assert_int_equal(kn_model_add_loss(other, "mse", &loss), KN_OK);
     kn_model_destroy(&other);

@@ -81,15 +81,15 @@ static void inputs(void **state) {
     assert_int_equal(kn_model_input_count(model), 11);
     for (int i = 0; i < 11; i++) {
         char text[64];
-        kn_value_shape_text(kn_model_input(model, i), text, sizeof text);
+        kn_value_shape_text(kn_model_input_at(model, i), text, sizeof text);
         assert_string_equal(text, shapes[i]);
     }
-    assert_null(kn_model_input(model, 11));
-    assert_null(kn_model_input(model, -1));
-    assert_int_equal(kn_value_dtype(kn_model_input(model, 0)), KN_FLOAT32);
-    assert_int_equal(kn_value_dtype(kn_model_input(model, 2)), KN_INT32);
-    assert_int_equal(kn_value_dtype(kn_model_input(model, 9)), KN_UINT8);
-    assert_int_equal(kn_value_dtype(kn_model_input(model, 10)), KN_FLOAT64);
+    assert_null(kn_model_input_at(model, 11));
+    assert_null(kn_model_input_at(model, -1));
+    assert_int_equal(kn_value_dtype(kn_model_input_at(model, 0)), KN_FLOAT32);
+    assert_int_equal(kn_value_dtype(kn_model_input_at(model, 2)), KN_INT32);
+    assert_int_equal(kn_value_dtype(kn_model_input_at(model, 9)), KN_UINT8);
+    assert_int_equal(kn_value_dtype(kn_model_input_at(model, 10)), KN_FLOAT64);
     kn_model_destroy(&model);
 }
 
@@ -98,14 +98,14 @@ static void outputs(void **state) {
     kn_model *model =
         parse("koine 1\ninput x 3\noutput a\na = linear 4\nb = relu\nlinear 5\noutput b linear1\n");
     assert_int_equal(kn_model_output_count(model), 3);
-    assert_string_equal(kn_value_name(kn_model_output(model, 0)), "a");
-    assert_string_equal(kn_value_name(kn_model_output(model, 1)), "b");
-    assert_string_equal(kn_value_name(kn_model_output(model, 2)), "linear1");
-    assert_null(kn_model_output(model, 3));
+    assert_string_equal(kn_value_name(kn_model_output_at(model, 0)), "a");
+    assert_string_equal(kn_value_name(kn_model_output_at(model, 1)), "b");
+    assert_string_equal(kn_value_name(kn_model_output_at(model, 2)), "linear1");
+    assert_null(kn_model_output_at(model, 3));
     kn_model_destroy(&model);
     model = parse("koine 1\ninput x 3\nlinear 4\nrelu\n");
     assert_int_equal(kn_model_output_count(model), 1);
-    assert_string_equal(kn_value_name(kn_model_output(model, 0)), "relu1");
+    assert_string_equal(kn_value_name(kn_model_output_at(model, 0)), "relu1");
     assert_int_equal(kn_graph_output_count(kn_model_graph(model)), 1);
     kn_model_destroy(&model);
 }
@@ -136,7 +136,7 @@ static void nothing(void **state) {
     assert_string_equal(kn_model_loss_name(NULL), "");
     assert_null(kn_model_graph(NULL));
     assert_int_equal(kn_model_input_count(NULL), 0);
-    assert_null(kn_model_output(NULL, 0));
+    assert_null(kn_model_output_at(NULL, 0));
     assert_null(kn_model_metadata(NULL, "koine.model"));
     assert_false(kn_model_has_weights(NULL));
     assert_int_equal(kn_model_parameter_elements(NULL), 0);
@@ -199,14 +199,14 @@ static void settings(void **state) {
     int64_t number = 0;
     prints(text, text);
     kn_model *model = parse(text);
-    assert_int_equal(kn_value_dimension(kn_model_input(model, 0), 1), 6);
-    assert_int_equal(kn_value_dimension(kn_model_output(model, 0), 1), 4);
+    assert_int_equal(kn_value_dimension(kn_model_input_at(model, 0), 1), 6);
+    assert_int_equal(kn_value_dimension(kn_model_output_at(model, 0), 1), 4);
     assert_true(kn_model_setting_value(model, "depth", &number));
     assert_int_equal(number, 2);
     assert_false(kn_model_setting_value(model, "n2", &number));
-    assert_string_equal(kn_model_setting_name(model, 1), "depth");
-    assert_null(kn_model_setting_name(model, 2));
-    assert_null(kn_model_setting_name(model, -1));
+    assert_string_equal(kn_model_setting_name_at(model, 1), "depth");
+    assert_null(kn_model_setting_name_at(model, 2));
+    assert_null(kn_model_setting_name_at(model, -1));
     uint64_t elements = kn_model_parameter_elements(model);
     assert_int_equal(elements, 2 * (6 * 6 + 6) + 6 * 4 + 4);
     kn_model_destroy(&model);

@@ -8,11 +8,11 @@
 static void list(void **state) {
     (void)state;
     assert_true(kn_zoo_count() >= 3);
-    assert_null(kn_zoo_name(-1));
-    assert_null(kn_zoo_name(kn_zoo_count()));
-    assert_null(kn_zoo_text(kn_zoo_count()));
-    for (int i = 1; i < kn_zoo_count(); i++)
-        assert_true(strcmp(kn_zoo_name(i - 1), kn_zoo_name(i)) < 0);
+    assert_null(kn_zoo_name_at(-1));
+    assert_null(kn_zoo_name_at(kn_zoo_count()));
+    assert_null(kn_zoo_text_at(kn_zoo_count()));
+    for (size_t i = 1; i < kn_zoo_count(); i++)
+        assert_true(strcmp(kn_zoo_name_at(i - 1), kn_zoo_name_at(i)) < 0);
 }
 
 /* Every text in the folder is in the library, byte for byte. */
@@ -31,10 +31,10 @@ static void folder(void **state) {
         fclose(file);
         text[bytes] = '\0';
         const char *known = NULL;
-        for (int i = 0; i < kn_zoo_count(); i++) {
-            size_t length = strlen(kn_zoo_name(i));
-            if (item->d_name + length == ending && !strncmp(kn_zoo_name(i), item->d_name, length))
-                known = kn_zoo_text(i);
+        for (size_t i = 0; i < kn_zoo_count(); i++) {
+            size_t length = strlen(kn_zoo_name_at(i));
+            if (item->d_name + length == ending && !strncmp(kn_zoo_name_at(i), item->d_name, length))
+                known = kn_zoo_text_at(i);
         }
         if (!known) fail_msg("%s is not in the library", item->d_name);
         assert_string_equal(known, text);
@@ -47,12 +47,12 @@ static void folder(void **state) {
 /* Each is valid, named after its file, canonical, explained, and can be trained. */
 static void all(void **state) {
     (void)state;
-    for (int i = 0; i < kn_zoo_count(); i++) {
-        kn_model *model = kn_model_create_named(kn_zoo_name(i), NULL);
+    for (size_t i = 0; i < kn_zoo_count(); i++) {
+        kn_model *model = kn_model_create_named(kn_zoo_name_at(i), NULL);
         if (kn_model_status(model) != KN_OK) fail_msg("%s", kn_model_error(model));
-        assert_string_equal(kn_model_name(model), kn_zoo_name(i));
-        assert_string_equal(kn_model_text(model), kn_zoo_text(i));
-        assert_non_null(strstr(kn_zoo_text(i), "\n# "));
+        assert_string_equal(kn_model_name(model), kn_zoo_name_at(i));
+        assert_string_equal(kn_model_text(model), kn_zoo_text_at(i));
+        assert_non_null(strstr(kn_zoo_text_at(i), "\n# "));
         assert_true(kn_model_parameter_elements(model) > 0);
         kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
         assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
@@ -76,7 +76,7 @@ static void lenet(void **state) {
     has_shape(model, "logits", "batch,10");
     has_shape(model, "x", "batch,1,28,28");
     assert_int_equal(kn_model_parameter_elements(model), 1199882);
-    assert_string_equal(kn_value_name(kn_model_output(model, 0)), "logits");
+    assert_string_equal(kn_value_name(kn_model_output_at(model, 0)), "logits");
     kn_model_destroy(&model);
 }
 

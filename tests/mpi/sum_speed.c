@@ -47,7 +47,7 @@ static double seconds_of(const kn_communicator *c, kn_status (*sum)(void *, floa
 static int processes(void) {
     kn_communicator c = {.size = sizeof c};
     char error[512];
-    if (kn_mpi_open(&c, error, sizeof error)) return puts(error), 1;
+    if (kn_mpi_create(&c, error, sizeof error)) return puts(error), 1;
     float *data = memory();
     double own[MAX_TIMES], theirs[MAX_TIMES];
     seconds_of(&c, NULL, data);
@@ -61,7 +61,7 @@ static int processes(void) {
         printf("%d processes, %.0f MB: kn_all_reduce %.1f ms, MPI_Allreduce %.1f ms, %.2f times\n", c.ranks,
                (double)count * 4e-6, a, b, a / b);
     free(data);
-    kn_mpi_close(&c);
+    kn_mpi_destroy(&c);
     return 0;
 }
 
@@ -84,7 +84,7 @@ static int threads(int ranks) {
     kn_thread *running[MAX_THREADS];
     if (kn_group_create(ranks, NULL, &group)) return 1;
     for (int r = 0; r < ranks; r++)
-        running[r] = kn_thread_start(&host, one_thread, (void *)(uintptr_t)kn_group_rank(group, r));
+        running[r] = kn_thread_start(&host, one_thread, (void *)(uintptr_t)kn_group_communicator(group, r));
     for (int r = 0; r < ranks; r++)
         kn_thread_join(&host, &running[r]);
     kn_group_destroy(&group);

@@ -50,9 +50,9 @@ int main(int argc, char **argv) {
     char error[512] = "";
     if (argc != 3) return 1;
     if (!device_is_there()) return 77;
-    if (kn_mpi_open(&all, error, sizeof error)) return puts(error), 1;
+    if (kn_mpi_create(&all, error, sizeof error)) return puts(error), 1;
     const int status = train(&all, argv[1], argv[2]);
     if (all.rank == 0 && !status) printf("%d ranks find the same bits\n", all.ranks);
-    kn_mpi_close(&all);
+    kn_mpi_destroy(&all);
     return status;
 }

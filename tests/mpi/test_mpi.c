@@ -17,7 +17,7 @@ static kn_communicator c = {.size = sizeof c};
 
 static void open_ranks(void) {
     char error[512] = "";
-    if (kn_mpi_open(&c, error, sizeof error)) {
+    if (kn_mpi_create(&c, error, sizeof error)) {
         fprintf(stderr, "%s\n", error);
         _exit(1);
     }
@@ -58,10 +58,11 @@ static void exchange(void) {
         memset(got[i], 255, sizes[i] + 1);
     }
     for (int i = 1; i < COUNT; i += 2)
-        EXPECT(c.receive(c.user, from, KN_TAGS - 2, got[i], sizes[i], &receives[i]) == KN_OK);
+        EXPECT(c.receive(c.user, from, KN_COMMUNICATOR_TAGS - 2, got[i], sizes[i], &receives[i]) == KN_OK);
     EXPECT(kn_barrier(&c) == KN_OK);
     for (int i = 0; i < COUNT; i++)
-        EXPECT(c.send(c.user, to, i % 2 ? KN_TAGS - 2 : 0, sent[i], sizes[i], &sends[i]) == KN_OK);
+        EXPECT(c.send(c.user, to, i % 2 ? KN_COMMUNICATOR_TAGS - 2 : 0, sent[i], sizes[i], &sends[i]) ==
+               KN_OK);
     for (int i = 0; i < COUNT; i += 2)
         EXPECT(c.receive(c.user, from, 0, got[i], sizes[i], &receives[i]) == KN_OK);
     for (int i = 0; i < COUNT; i++) {
@@ -118,27 +119,27 @@ static void end_all(void) {
 static void life(bool begun) {
     char error[512] = "";
     kn_communicator unsized = {0}, other = {.size = sizeof other};
-    EXPECT(kn_mpi_open(NULL, error, sizeof error) == KN_ERROR_ARGUMENT && error[0]);
-    EXPECT(kn_mpi_open(&unsized, NULL, 0) == KN_ERROR_ARGUMENT);
-    kn_mpi_close(NULL);
-    kn_mpi_close(&unsized);
-    kn_mpi_close(&other);
+    EXPECT(kn_mpi_create(NULL, error, sizeof error) == KN_ERROR_ARGUMENT && error[0]);
+    EXPECT(kn_mpi_create(&unsized, NULL, 0) == KN_ERROR_ARGUMENT);
+    kn_mpi_destroy(NULL);
+    kn_mpi_destroy(&unsized);
+    kn_mpi_destroy(&other);
     if (begun) EXPECT(MPI_Init(NULL, NULL) == MPI_SUCCESS);
     open_ranks();
     kn_communicator old = {.size = offsetof(kn_communicator, sum)}; /* of an older program */
-    EXPECT(kn_mpi_open(&old, error, sizeof error) == KN_OK && !error[0] && !old.sum && old.send);
+    EXPECT(kn_mpi_create(&old, error, sizeof error) == KN_OK && !error[0] && !old.sum && old.send);
     EXPECT(old.rank == c.rank && old.ranks == c.ranks && old.user != c.user);
-    kn_mpi_close(&old);
+    kn_mpi_destroy(&old);
     EXPECT(!old.user && old.size == offsetof(kn_communicator, sum));
     EXPECT(kn_barrier(&c) == KN_OK);
-    kn_mpi_close(&c);
+    kn_mpi_destroy(&c);
     int ended = 0;
     EXPECT(MPI_Finalized(&ended) == MPI_SUCCESS && ended == !begun);
     if (begun) {
         EXPECT(MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS);
         EXPECT(MPI_Finalize() == MPI_SUCCESS);
     }
-    EXPECT(kn_mpi_open(&other, error, sizeof error) == KN_ERROR_UNSUPPORTED);
+    EXPECT(kn_mpi_create(&other, error, sizeof error) == KN_ERROR_UNSUPPORTED);
     EXPECT(strstr(error, "cannot begin again") && !other.user);
 }
 
@@ -156,6 +157,6 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "missing")) no_such_rank();
     if (!strcmp(what, "end")) end_all();
     if (c.rank == 0) printf("%d ranks\n", c.ranks);
-    kn_mpi_close(&c);
+    kn_mpi_destroy(&c);
     return 0;
 }

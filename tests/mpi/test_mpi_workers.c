@@ -15,7 +15,7 @@
 
 #include "ranks.h"
 
-enum { WORKERS_MOST = 3, RANKS_MOST = 6, TAG = KN_TAGS - 2 };
+enum { WORKERS_MOST = 3, RANKS_MOST = 6, TAG = KN_COMMUNICATOR_TAGS - 2 };
 
 #define EXPECT(condition) EXPECT_OF(c, condition)
 
@@ -88,24 +88,25 @@ int main(int argc, char **argv) {
     kn_mpi_workers *workers;
     if (kn_group_create(count, NULL, &group)) return 1;
     for (int i = 0; i < count; i++)
-        within[i] = kn_group_rank(group, i);
-    if (kn_mpi_workers_open(within, count - 1, &workers, error, sizeof error) != KN_ERROR_ARGUMENT ||
-        workers || !error[0] || kn_mpi_workers_rank(NULL, 0) ||
-        kn_mpi_workers_open(NULL, 0, NULL, NULL, 0) != KN_ERROR_ARGUMENT)
+        within[i] = kn_group_communicator(group, i);
+    if (kn_mpi_workers_create(within, count - 1, &workers, error, sizeof error) != KN_ERROR_ARGUMENT ||
+        workers || !error[0] || kn_mpi_workers_communicator(NULL, 0) ||
+        kn_mpi_workers_create(NULL, 0, NULL, NULL, 0) != KN_ERROR_ARGUMENT)
         return 1;
-    const kn_status status = kn_mpi_workers_open(within, count, &workers, error, sizeof error);
+    const kn_status status = kn_mpi_workers_create(within, count, &workers, error, sizeof error);
     if (status && process == 1) puts(error);
     fflush(stdout);
     if (status) _exit(1);
     for (int i = 0; i < count; i++)
-        if (pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)kn_mpi_workers_rank(workers, i)))
+        if (pthread_create(&threads[i], NULL, work,
+                           (void *)(uintptr_t)kn_mpi_workers_communicator(workers, i)))
             return 1;
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    if (!strcmp(what, "missing") && process == 0) no_such_rank(kn_mpi_workers_rank(workers, 0));
-    if (kn_mpi_workers_rank(workers, count) || kn_mpi_workers_rank(workers, -1)) return 1;
-    kn_mpi_workers_close(&workers);
-    kn_mpi_workers_close(&workers);
+    if (!strcmp(what, "missing") && process == 0) no_such_rank(kn_mpi_workers_communicator(workers, 0));
+    if (kn_mpi_workers_communicator(workers, count) || kn_mpi_workers_communicator(workers, -1)) return 1;
+    kn_mpi_workers_destroy(&workers);
+    kn_mpi_workers_destroy(&workers);
     kn_group_destroy(&group);
     return workers || MPI_Finalize() != MPI_SUCCESS;
 }

@@ -72,8 +72,8 @@ static kn_value *class_loss(const char *name, kn_value **in, int count, const kn
     kn_cross_entropy_params params = {.size = sizeof params,
                                       .label_smoothing = number(given, "label_smoothing", 0),
                                       .class_weights = count > 2 ? in[2] : NULL,
-                                      .ignores = kn_json_member(given, "ignore_index") != NULL,
-                                      .ignored = (int64_t)number(given, "ignore_index", 0),
+                                      .has_ignore_index = kn_json_member(given, "ignore_index") != NULL,
+                                      .ignore_index = (int64_t)number(given, "ignore_index", 0),
                                       .sum = reduction && !strcmp(reduction->text, "sum")};
     return (!strcmp(name, "nll") ? kn_nll : kn_cross_entropy)(in[0], in[1], &params);
 }

@@ -26,7 +26,9 @@ int main(int argc, char **argv) {
     bool images = !strcmp(argv[1], "conv");
     kn_context_params params;
     kn_context_params_init(&params);
-    params.kind = MANY_THREADS;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = MANY_THREADS;
     kn_context *context = kn_context_create(&params);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, images ? "batch,128,8,8" : "batch,128");

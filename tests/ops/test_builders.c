@@ -205,7 +205,7 @@ static void weighted_losses(void **state) {
     kn_cross_entropy_params params = {.size = sizeof params, .class_weights = weights};
     shape_is(kn_cross_entropy(x, labels, &params), "div", "float32 ()");
     shape_is(kn_cross_entropy(x, y, &params), "mean", "float32 ()");
-    params = (kn_cross_entropy_params){.size = sizeof params, .ignores = true, .ignored = -100};
+    params = (kn_cross_entropy_params){.size = sizeof params, .has_ignore_index = true, .ignore_index = -100};
     shape_is(kn_nll(x, labels, &params), "div", "float32 ()");
     params = (kn_cross_entropy_params){.size = sizeof params, .sum = true};
     shape_is(kn_nll(x, y, &params), "sum", "float32 ()");

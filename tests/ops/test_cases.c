@@ -46,7 +46,7 @@ static void run_case(void **state) {
     params.thoroughness = thoroughness;
     params.operators = wanted->name;
     kn_status status = thoroughness ? kn_verify(context, &params, NULL, NULL)
-                                    : kn_verify_one(context, wanted->position, &params);
+                                    : kn_verify_case_at(context, wanted->position, &params);
     if (status != KN_OK || seen.failures[0])
         fail_msg("%s (KOINE_TEST_SEED=%llu)%s", kn_status_name(status), (unsigned long long)seed,
                  seen.failures);
@@ -56,7 +56,9 @@ static void run_case(void **state) {
 static int open_device(void **state) {
     (void)state;
     kn_context_params params = device_params();
-    params.kind = kind;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = kind;
     context = device_open(&params);
     return 0;
 }
@@ -71,19 +73,21 @@ static int close_device(void **state) {
 static void name_case(one_case *named, int position) {
     int number = 0;
     named->position = position;
-    snprintf(named->name, sizeof named->name, "%s", kn_verify_name(position));
+    snprintf(named->name, sizeof named->name, "%s", kn_verify_case_name_at(position));
     if (thoroughness) return;
-    while (number < position && !strcmp(kn_verify_name(position - number - 1), kn_verify_name(position)))
+    while (number < position &&
+           !strcmp(kn_verify_case_name_at(position - number - 1), kn_verify_case_name_at(position)))
         number++;
-    snprintf(named->name, sizeof named->name, "%s#%d", kn_verify_name(position), number);
+    snprintf(named->name, sizeof named->name, "%s#%d", kn_verify_case_name_at(position), number);
 }
 
 /* The number of cases of each operator. */
 static void print_counts(int total) {
     for (int first = 0, next; first < total; first = next) {
-        for (next = first + 1; next < total && !strcmp(kn_verify_name(next), kn_verify_name(first));)
+        for (next = first + 1;
+             next < total && !strcmp(kn_verify_case_name_at(next), kn_verify_case_name_at(first));)
             next++;
-        print_message("%s%s %d", first ? ", " : "cases: ", kn_verify_name(first), next - first);
+        print_message("%s%s %d", first ? ", " : "cases: ", kn_verify_case_name_at(first), next - first);
     }
     print_message("; %d in all\n", total);
 }
@@ -109,13 +113,14 @@ int main(int argc, char **argv) {
         return 1;
     }
     if (!device_is_there()) return 77;
-    int total = kn_verify_count(), count = 0;
+    int total = kn_verify_case_count(), count = 0;
     one_case *cases = calloc((size_t)total + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc((size_t)total + 1, sizeof *tests);
     if (!cases || !tests) return 1;
     if (shard == 0) print_counts(total);
     for (int position = 0, number = 0; position < total; position++) {
-        const bool next = !position || strcmp(kn_verify_name(position - 1), kn_verify_name(position)) != 0;
+        const bool next =
+            !position || strcmp(kn_verify_case_name_at(position - 1), kn_verify_case_name_at(position)) != 0;
         number += position && (each || next);
         if (number % shards != shard || (thoroughness && !next)) continue;
         name_case(&cases[count], position);

@@ -46,11 +46,14 @@ DEFINE_PLACES(4)
 DEFINE_PLACES(5)
 DEFINE_PLACES(6)
 DEFINE_PLACES(7)
-enum { MMA_TF32 = KN_MATRIX_DPAS16 + 1, LAYOUTS };
-static const unit units[] = {
-    [KN_MATRIX_MMA] = UNIT(1),  [KN_MATRIX_WMMA] = UNIT(2),  [KN_MATRIX_WMMA12] = UNIT(3),
-    [KN_MATRIX_MFMA] = UNIT(4), [KN_MATRIX_DPAS8] = UNIT(5), [KN_MATRIX_DPAS16] = UNIT(6),
-    [MMA_TF32] = UNIT(7)};
+enum { MMA_TF32 = KN_MATRIX_UNIT_DPAS16 + 1, LAYOUTS };
+static const unit units[] = {[KN_MATRIX_UNIT_MMA] = UNIT(1),
+                             [KN_MATRIX_UNIT_WMMA] = UNIT(2),
+                             [KN_MATRIX_UNIT_WMMA12] = UNIT(3),
+                             [KN_MATRIX_UNIT_MFMA] = UNIT(4),
+                             [KN_MATRIX_UNIT_DPAS8] = UNIT(5),
+                             [KN_MATRIX_UNIT_DPAS16] = UNIT(6),
+                             [MMA_TF32] = UNIT(7)};
 
 /* ---- the documents ------------------------------------------------------------------------------------ */
 
@@ -217,8 +220,8 @@ static void dpas16_bytes(byte_registers a, byte_registers b, registers c) {
 static void units_multiply(void **state) {
     (void)state;
     static void (*const multiply[])(registers, registers, registers) = {
-        [KN_MATRIX_MMA] = mma,   [KN_MATRIX_WMMA] = wmma,   [KN_MATRIX_WMMA12] = wmma12,
-        [KN_MATRIX_MFMA] = mfma, [KN_MATRIX_DPAS8] = dpas8, [KN_MATRIX_DPAS16] = dpas16,
+        [KN_MATRIX_UNIT_MMA] = mma,   [KN_MATRIX_UNIT_WMMA] = wmma,   [KN_MATRIX_UNIT_WMMA12] = wmma12,
+        [KN_MATRIX_UNIT_MFMA] = mfma, [KN_MATRIX_UNIT_DPAS8] = dpas8, [KN_MATRIX_UNIT_DPAS16] = dpas16,
         [MMA_TF32] = mma_tf32};
     for (int u = 1; u < LAYOUTS; u++) {
         const unit *of = &units[u];
@@ -265,9 +268,10 @@ static int right_byte(int k, int column) {
 static void units_multiply_bytes(void **state) {
     (void)state;
     static void (*const multiply[])(byte_registers, byte_registers, registers) = {
-        [KN_MATRIX_MMA] = mma_bytes,   [KN_MATRIX_WMMA] = wmma_bytes,   [KN_MATRIX_WMMA12] = wmma12_bytes,
-        [KN_MATRIX_MFMA] = mfma_bytes, [KN_MATRIX_DPAS8] = dpas8_bytes, [KN_MATRIX_DPAS16] = dpas16_bytes};
-    for (int u = 1; u <= KN_MATRIX_DPAS16; u++) {
+        [KN_MATRIX_UNIT_MMA] = mma_bytes,       [KN_MATRIX_UNIT_WMMA] = wmma_bytes,
+        [KN_MATRIX_UNIT_WMMA12] = wmma12_bytes, [KN_MATRIX_UNIT_MFMA] = mfma_bytes,
+        [KN_MATRIX_UNIT_DPAS8] = dpas8_bytes,   [KN_MATRIX_UNIT_DPAS16] = dpas16_bytes};
+    for (int u = 1; u <= KN_MATRIX_UNIT_DPAS16; u++) {
         const unit *of = &units[u];
         byte_registers a = {{0}}, b = {{0}};
         registers c = {{0}};
@@ -319,7 +323,7 @@ static void runs_are_adjacent(void **state) {
 /* What variants know of a unit. */
 static void sizes_are_those_of_kernels(void **state) {
     (void)state;
-    for (int u = KN_MATRIX_MMA; u <= KN_MATRIX_DPAS16; u++) {
+    for (int u = KN_MATRIX_UNIT_MMA; u <= KN_MATRIX_UNIT_DPAS16; u++) {
         const kn_fragment *of = kn_fragment_of((kn_matrix_unit)u);
         assert_int_equal(of->lanes, units[u].lanes);
         assert_int_equal(of->rows, units[u].rows);

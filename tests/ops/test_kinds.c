@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 1, MANY = 2, FORCED_OPERATORS = 96 };
+enum { WIDE = KN_KERNELS_CPU, MANY = KN_KERNELS_GPU, FORCED_OPERATORS = 96 };
 
 /* ---- forced kernels ---------------------------------------------------------------------------- */
 
@@ -171,14 +171,16 @@ static void forced_kernels_are_right(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST && (forcing->width > 4 || forcing->long_simulated))
         skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params params = device_params();
-    params.kind = forcing->kind;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = forcing->kind;
     params.trust_claims = forcing->kind == WIDE; /* short loops are right everywhere */
-    params.vector_width = forcing->width;
-    params.item_registers = forcing->registers;
-    params.wide_indices = forcing->wide_indices;
-    params.local_is_global = forcing->local_is_global;
+    debug.vector_width = forcing->width;
+    debug.item_registers = forcing->registers;
+    debug.wide_indices = forcing->wide_indices;
+    debug.local_is_global = forcing->local_is_global;
     params.matrix_unit = forcing->matrix_unit;
-    if (forcing->small_blocks) params.largest_block_bytes = 16 << 20;
+    if (forcing->small_blocks) debug.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);
     const kn_capabilities *device = kn_context_capabilities(context);
     if (forcing->kind) assert_int_equal(device->wide_vector, forcing->kind == WIDE);
@@ -207,8 +209,10 @@ static void run_with_unit(const char *unit, kn_precision precision, const char *
                           kn_value *y, const kn_feed *feed, kn_fetch *fetch) {
     kn_context_params params = device_params();
     const bool tiles = !strcmp(unit, "emulated-amx");
-    params.kind = tiles ? WIDE : MANY;
-    params.vector_width = tiles ? 16 : 0;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = tiles ? KN_KERNELS_CPU : KN_KERNELS_GPU;
+    debug.vector_width = tiles ? 16 : 0;
     params.matrix_unit = unit;
     kn_context *context = device_open(&params);
     kn_session_params how;
@@ -365,8 +369,10 @@ static void rows_are_summed_without_local_memory(void **state) {
         b[i] = (float)(i % 5 - 1);
     }
     kn_context_params params = device_params();
-    params.kind = MANY;
-    params.local_is_global = true;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
+    debug.local_is_global = true;
     kn_context *context = device_open(&params);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const int depth = cases[c].depth, rows = cases[c].rows, columns = cases[c].columns;
@@ -444,8 +450,10 @@ static void tiles_are_computed_in_chunks(void **state) {
     (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params params = device_params();
-    params.kind = MANY;
-    params.largest_block_bytes = 16 << 20;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
+    debug.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);
     float *given = calloc(IMAGE, sizeof *given), *results[2];
     for (int v = 0; v < 2; v++)
@@ -510,7 +518,9 @@ static void attention_takes_the_matrix_unit(void **state) {
 static void values_are_spread_over_small_blocks(void **state) {
     (void)state;
     kn_context_params params = device_params();
-    params.largest_block_bytes = 16 << 20;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "n");
@@ -547,7 +557,9 @@ static void values_are_spread_over_small_blocks(void **state) {
 static void large_inputs_and_states_are_named(void **state) {
     (void)state;
     kn_context_params params = device_params();
-    params.largest_block_bytes = 16 << 20;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);
     for (int trained = 0; trained < 2; trained++) {
         kn_graph *graph = kn_graph_create(NULL);

@@ -44,7 +44,7 @@ static kn_value *state_is(const char *name, const char *shape, kn_state_role rol
 }
 
 static void parameter_is(const char *name, const char *shape, double bound) {
-    state_is(name, shape, KN_STATE_PARAMETER, KN_INITIALIZE_UNIFORM, bound);
+    state_is(name, shape, KN_STATE_PARAMETER, KN_INITIALIZER_UNIFORM, bound);
 }
 
 /* ---- linear --------------------------------------------------------------------------------------- */
@@ -66,13 +66,13 @@ static void linear_layers(void **state) {
 
 static void linear_parameters(void **state) {
     (void)state;
-    const kn_initializer normal = {KN_INITIALIZE_NORMAL, 0.25};
+    const kn_initializer normal = {KN_INITIALIZER_NORMAL, 0.25};
     kn_linear_params params = {.size = sizeof params, .name = "head", .no_bias = true, .weight = &normal};
     kn_scope_begin(graph, "top");
     kn_value *y = kn_linear(rows, 5, &params);
     kn_scope_end(graph);
     assert_string_equal(kn_value_name(y), "top.head");
-    state_is("top.head.weight", "5,20", KN_STATE_PARAMETER, KN_INITIALIZE_NORMAL, 0.25);
+    state_is("top.head.weight", "5,20", KN_STATE_PARAMETER, KN_INITIALIZER_NORMAL, 0.25);
     assert_null(kn_graph_find(graph, "top.head.bias"));
     assert_string_equal(y->producer->op->name, "matmul");
     /* With more leading dimensions no view is needed. */
@@ -248,12 +248,12 @@ static void batch_norm_lives_twice(void **state) {
     kn_value *y = kn_batch_norm(images, NULL), *result;
     shape_is(y, "batch,6,9,8");
     assert_string_equal(kn_value_name(y), "batchnorm1");
-    state_is("batchnorm1.weight", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 1);
-    state_is("batchnorm1.bias", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 0);
+    state_is("batchnorm1.weight", "6", KN_STATE_PARAMETER, KN_INITIALIZER_FILL, 1);
+    state_is("batchnorm1.bias", "6", KN_STATE_PARAMETER, KN_INITIALIZER_FILL, 0);
     assert_non_null(
-        state_is("batchnorm1.running_mean", "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 0)->assign);
+        state_is("batchnorm1.running_mean", "6", KN_STATE_STATISTIC, KN_INITIALIZER_FILL, 0)->assign);
     assert_non_null(
-        state_is("batchnorm1.running_var", "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 1)->assign);
+        state_is("batchnorm1.running_var", "6", KN_STATE_STATISTIC, KN_INITIALIZER_FILL, 1)->assign);
     kn_graph *bound = bind(y, true, &result);
     assert_string_equal(result->producer->op->name, "batch_norm");
     assert_int_equal(count_rows(bound, "assign"), 2);
@@ -301,7 +301,7 @@ static void batch_norms_share_statistics(void **state) {
     kn_value *two = kn_input(graph, "two", KN_FLOAT32, "batch,2"), *result;
     kn_value *first = kn_batch_norm(two, NULL);
     kn_value *const *shared = first->producer->inputs;
-    kn_value *second = kn_batch_norm_by(kn_scale(two, 2), shared[1], shared[2], shared[3], shared[4], NULL);
+    kn_value *second = kn_batch_norm_with(kn_scale(two, 2), shared[1], shared[2], shared[3], shared[4], NULL);
     kn_graph *bound = bind(kn_add(first, second), true, &result);
     host_input given = {"two", x};
     host_values values = host_compute(bound, &given, 1);
@@ -326,8 +326,8 @@ static void group_norms(void **state) {
     kn_value *y = kn_group_norm(images, 3, NULL);
     shape_is(y, "batch,6,9,8");
     assert_string_equal(kn_value_name(y), "groupnorm1");
-    state_is("groupnorm1.weight", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 1);
-    state_is("groupnorm1.bias", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 0);
+    state_is("groupnorm1.weight", "6", KN_STATE_PARAMETER, KN_INITIALIZER_FILL, 1);
+    state_is("groupnorm1.bias", "6", KN_STATE_PARAMETER, KN_INITIALIZER_FILL, 0);
     assert_null(kn_graph_find(graph, "mean1")); /* its parts have other names */
     kn_norm_params params;
     kn_norm_params_init(&params);
@@ -360,9 +360,9 @@ static void standardized(void **state) {
     const char *input = kn_value_name(images);
     char name[64];
     snprintf(name, sizeof name, "%s.mean", input);
-    state_is(name, "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 0);
+    state_is(name, "6", KN_STATE_STATISTIC, KN_INITIALIZER_FILL, 0);
     snprintf(name, sizeof name, "%s.deviation", input);
-    state_is(name, "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 1);
+    state_is(name, "6", KN_STATE_STATISTIC, KN_INITIALIZER_FILL, 1);
     const size_t values = graph->value_count;
     shape_is(kn_standardize(images), "batch,6,9,8"); /* by the same statistics */
     for (size_t i = values; i < graph->value_count; i++)
@@ -496,7 +496,7 @@ static const char *taken(kn_value *value, const kn_target *target) {
 
 static kn_matrix_unit no_bfloat16_unit(void *device, kn_dtype type) {
     (void)device;
-    return type == KN_FLOAT16 ? KN_MATRIX_MMA : KN_MATRIX_NONE;
+    return type == KN_FLOAT16 ? KN_MATRIX_UNIT_MMA : KN_MATRIX_UNIT_NONE;
 }
 
 /* On wide-vector devices images whose channels fill whole blocks stay blocked, and sums over them read this

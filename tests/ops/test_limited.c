@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 2 };
-
 static kn_context *open_many(const char *kernel_folder) {
     kn_context_params params = device_params();
-    params.kind = MANY;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
     params.kernel_folder = kernel_folder;
     if (kernel_folder) params.cache_folder = NULL;
     return device_open(&params);

@@ -108,26 +108,26 @@ MADE(einsum_points_to_first,
 MADE(einsum_points_summed, kn_einsum("...j->j", (kn_value *const[]){z}, 1))
 MADE(einsum_points_repeat,
      kn_einsum("a...,a...->...a", (kn_value *const[]){z, kn_slice(kn_reshape(y, "2,1,6"), 2, 0, 2)}, 2))
-MADE(einsum_points_none, kn_einsum("...ij,...->i...", (kn_value *const[]){x, kn_number(graph, 2)}, 2))
+MADE(einsum_points_none, kn_einsum("...ij,...->i...", (kn_value *const[]){x, kn_scalar(graph, 2)}, 2))
 MADE(resize_nearest, resized((kn_resize_params){.size = sizeof(kn_resize_params),
                                                 .cubic = -0.75,
-                                                .coordinates = KN_RESIZE_ASYMMETRIC,
-                                                .rounding = KN_RESIZE_FLOOR}))
+                                                .coordinates = KN_RESIZE_COORDINATES_ASYMMETRIC,
+                                                .rounding = KN_RESIZE_ROUNDING_FLOOR}))
 MADE(resize_nearest_exact,
      resized((kn_resize_params){
-         .size = sizeof(kn_resize_params), .cubic = -0.75, .rounding = KN_RESIZE_ROUND_PREFER_CEIL}))
+         .size = sizeof(kn_resize_params), .cubic = -0.75, .rounding = KN_RESIZE_ROUNDING_PREFER_CEIL}))
 MADE(resize_bilinear,
      resized((kn_resize_params){.size = sizeof(kn_resize_params), .cubic = -0.75, .mode = KN_RESIZE_LINEAR}))
 MADE(resize_bilinear_corners, resized((kn_resize_params){.size = sizeof(kn_resize_params),
                                                          .cubic = -0.75,
                                                          .mode = KN_RESIZE_LINEAR,
-                                                         .coordinates = KN_RESIZE_ALIGN_CORNERS}))
+                                                         .coordinates = KN_RESIZE_COORDINATES_ALIGN_CORNERS}))
 MADE(resize_bicubic,
      resized((kn_resize_params){.size = sizeof(kn_resize_params), .cubic = -0.75, .mode = KN_RESIZE_CUBIC}))
 MADE(resize_bicubic_corners, resized((kn_resize_params){.size = sizeof(kn_resize_params),
                                                         .cubic = -0.75,
                                                         .mode = KN_RESIZE_CUBIC,
-                                                        .coordinates = KN_RESIZE_ALIGN_CORNERS}))
+                                                        .coordinates = KN_RESIZE_COORDINATES_ALIGN_CORNERS}))
 MADE(prod, kn_reduce_prod(x, "1", false))
 MADE(prod_all, kn_reduce_prod(x, NULL, true))
 MADE(l1, kn_reduce_l1(kn_neg(x), "1", false))

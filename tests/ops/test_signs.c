@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 1, MANY = 2 };
+enum { WIDE = KN_KERNELS_CPU, MANY = KN_KERNELS_GPU };
 
 typedef struct turned {
     const char *file, *from, *to, *operators, *variants;
@@ -138,9 +138,11 @@ static void keep_refusals(void *user, kn_log_level level, const char *message) {
 
 static kn_status verify(const turned *family, const char *folder, verify_outcome *seen) {
     kn_context_params params = device_params();
-    params.kind = family->kind;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = family->kind;
     params.trust_claims = true;
-    params.vector_width = family->width ? family->width : family->kind == WIDE ? 4 : 0;
+    debug.vector_width = family->width ? family->width : family->kind == WIDE ? 4 : 0;
     params.matrix_unit = family->matrix_unit;
     if (folder) params.cache_folder = NULL; /* verdicts on these kernels must not be stored */
     params.kernel_folder = folder;

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 1, MANY = 2 };
-
 /* ---- wrong kernels --------------------------------------------------------------------------------- */
 
 typedef struct remembered {
@@ -87,9 +85,11 @@ static void wrong_kernels_are_replaced(void **state) {
     for (int turn = 0; turn < 3; turn++) {
         remembered log = {.lines = 0};
         kn_context_params params = device_params();
-        params.kind = WIDE;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.kernels = KN_KERNELS_CPU;
         params.trust_claims = true;
-        params.vector_width = 4;
+        debug.vector_width = 4;
         params.cache_folder = cache;
         params.kernel_folder = turn < 2 ? folder : NULL;
         params.log = (kn_logger){.user = &log, .level = KN_LOG_WARNING, .write = remember};
@@ -118,9 +118,11 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(folder, "matmul/wide_finish.cl", line_of_matmul, wrong_kernels[0].to);
     kn_context_params params = device_params();
-    params.kind = WIDE;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_CPU;
     params.trust_claims = true;
-    params.vector_width = 4;
+    debug.vector_width = 4;
     params.cache_folder = NULL;
     params.kernel_folder = folder;
     kn_context *context = device_open(&params);
@@ -253,7 +255,9 @@ static void training_survives_wrong_kernels(void **state) {
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(folder, wrong->file, wrong->from, wrong->to);
     kn_context_params params = device_params();
-    params.kind = MANY;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
     kn_context *context = device_open(&params);
     train_small(context, wrong->operator, right, plan, sizeof plan);
     assert_int_equal(device_counts(context).variants_refused, 0);
@@ -288,7 +292,9 @@ static void trials_compile_nothing_more(void **state) {
     for (int judged = 0; judged < 2; judged++) {
         char *cache = test_folder_make();
         kn_context_params params = device_params();
-        params.kind = MANY;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.kernels = KN_KERNELS_GPU;
         params.cache_folder = cache;
         kn_context *context = device_open(&params);
         uint64_t before = device_counts(context).programs_built;
@@ -324,8 +330,10 @@ static void long_loops_are_right_or_refused(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     remembered log = {.lines = 0};
     kn_context_params params = device_params();
-    params.kind = WIDE;
-    params.vector_width = 4;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_CPU;
+    debug.vector_width = 4;
     params.log = (kn_logger){.user = &log, .level = KN_LOG_WARNING, .write = remember};
     kn_context *context = device_open(&params);
     bool wide = kn_context_capabilities(context)->wide_vector;
@@ -374,8 +382,10 @@ static bool convolve(const char *folder, bool fast, remembered *log, char *plan,
     enum { X = 8 * 16 * 32 * 32, W = 16 * 16 * 3 * 3 };
     static float x[X], w[W];
     kn_context_params params = device_params();
-    params.kind = WIDE;
-    params.vector_width = 4;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_CPU;
+    debug.vector_width = 4;
     params.cache_folder = NULL;
     params.kernel_folder = folder;
     params.log = (kn_logger){.user = log, .level = KN_LOG_WARNING, .write = remember};

@@ -30,7 +30,7 @@ static void count_work(kn_graph *graph, kn_value *loss, uint64_t work[PASSES]) {
     static training with;
     if (kn_graph_status(graph) != KN_OK) fail_msg("%s", kn_graph_error(graph));
     kn_trainer_params_init(&with.params);
-    kn_trainer_params_choose(&with.params, KN_ADAM);
+    kn_trainer_params_choose(&with.params, KN_OPTIMIZER_ADAM);
     with.params.clip_norm = 1; /* reads all gradients at once */
     for (int i = 0; i < 4 * LARGE; i++)
         with.settings[i] = (kn_update_setting){1, 0, 0};

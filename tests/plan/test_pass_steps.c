@@ -178,7 +178,7 @@ static void layout_inserts_one_conversion(void **state) {
 
 static kn_matrix_unit multiplies_halves(void *device, kn_dtype type) {
     (void)device;
-    return kn_is_half(type) ? KN_MATRIX_MMA : KN_MATRIX_NONE;
+    return kn_is_half(type) ? KN_MATRIX_UNIT_MMA : KN_MATRIX_UNIT_NONE;
 }
 
 /* Where a matrix unit multiplies images of 16 bits these are blocked, and what is between convolutions stays
@@ -336,8 +336,8 @@ static void bucket_joins_updates(void **state) {
     check_joined(loss, &params);
     /* With all options; LAMB and clipping by the norm are excluded, since they compute norms in between. */
     const kn_parameter_group biases = {sizeof biases, "*.bias", 2, 0, false};
-    for (int rule = 0; rule < kn_optimizer_count(); rule++) {
-        if (rule == KN_LAMB) continue;
+    for (size_t rule = 0; rule < kn_optimizer_count(); rule++) {
+        if (rule == KN_OPTIMIZER_LAMB) continue;
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, (kn_optimizer)rule);
         params.weight_decay = 0.1;

@@ -55,7 +55,7 @@ static void widen_makes_inputs_of_bytes(void **state) {
 
 static void simplify_drops_what_changes_nothing(void **state) {
     (void)state;
-    kn_value *y = kn_exp(kn_reshape(kn_mul(kn_scale(x, 1), kn_number(graph, 1)), "batch,8"));
+    kn_value *y = kn_exp(kn_reshape(kn_mul(kn_scale(x, 1), kn_scalar(graph, 1)), "batch,8"));
     check_built();
     pass_run passes;
     passes_begin(&passes, &y, 1, false, NULL, NULL);
@@ -249,7 +249,7 @@ static const kn_variant *tuned(void *device, const kn_tuning *tuning, int *tile)
 
 static kn_matrix_unit unit_of(void *device, kn_dtype type) {
     (void)device;
-    return type == KN_BFLOAT16 ? KN_MATRIX_MMA : KN_MATRIX_NONE;
+    return type == KN_BFLOAT16 ? KN_MATRIX_UNIT_MMA : KN_MATRIX_UNIT_NONE;
 }
 
 /* Of variants that are measured the fastest is taken; Winograd's only with fast math, and with so many

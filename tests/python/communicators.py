@@ -81,7 +81,7 @@ def workers_keep_parts_of_the_moments():
         x = graph.input("x", "batch,3")
         with koine.Context() as context:
             trainer = koine.Trainer(x.linear(4).tanh().linear(1).mean(), context, seed=3, communicator=end, shards=4,
-                                    shard_optimizer=True, gradient_type="bfloat16")
+                                    shard_optimizer=True, gradient_dtype="bfloat16")
             own = trainer.part(16)
             for _ in range(3):
                 trainer.step(count=16, x=points[own])

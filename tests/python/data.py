@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(3)
 def sources_are_listed_and_opened():
     usage = [usage for usage, about in koine.data_sources() if about]
     expect(any(word.startswith("csv:") for word in usage) and len(usage) > 8)
-    digits = koine.data("digits", most_samples=300)
+    digits = koine.data("digits", max_samples=300)
     expect_equal((len(digits), digits.classes, digits.class_names[:2], len(digits.test)), (300, 10, ["0", "1"], 300))
     expect_equal(digits.read("y", [3, 1]).tolist(), [digits[3]["y"], digits[1]["y"]])
     expect("300" in digits._repr_html_() and "digits" in repr(digits))
@@ -28,8 +28,8 @@ def sources_are_listed_and_opened():
         digits.read("z")
     with raises(koine.KoineError, "digit"):
         len(koine.data("digitss"))
-    with raises(TypeError, "'most_sample'; is 'most_samples' meant?"):
-        koine.data("digits", most_sample=3)
+    with raises(TypeError, "'max_sample'; is 'max_samples' meant?"):
+        koine.data("digits", max_sample=3)
     with raises(IndexError):
         digits[300]
 
@@ -70,12 +70,12 @@ def loaders_give_batches():
     expect_equal(batches[1].samples.tolist(), list(range(8, 16)))
     loader.seek(1, 6)
     expect_equal([batch.count for batch in loader], [2])
-    flipped = koine.data("digits", most_samples=64).loader(batch=64, augment="flip,crop=2")
+    flipped = koine.data("digits", max_samples=64).loader(batch=64, augment="flip,crop=2")
     expect_equal(next(iter(flipped)).feeds["x"].shape, (64, 1, 28, 28))
     expect(koine.dataset.keeps_bytes("flip,crop=2") and not koine.dataset.keeps_bytes("noise=0.1"))
-    mixed = next(iter(koine.data("digits", most_samples=64).loader(batch=64, augment="mix-up=0.2")))
+    mixed = next(iter(koine.data("digits", max_samples=64).loader(batch=64, augment="mix-up=0.2")))
     expect_equal(sorted(mixed.feeds), ["x", "y", "y.other", "y.share"])
-    as_bytes = next(iter(koine.data("digits", most_samples=64).loader(batch=64, bytes=True)))
+    as_bytes = next(iter(koine.data("digits", max_samples=64).loader(batch=64, bytes=True)))
     expect_equal((as_bytes.feeds["x"].dtype, as_bytes.scales["x"] > 0), (np.dtype("uint8"), True))
     with raises(koine.ArgumentError, "flipp"):
         koine.data("digits").loader(augment="flipp")

@@ -20,7 +20,7 @@ import numpy as np  # noqa: E402
 
 import koine  # noqa: E402
 
-DIGITS = {"most_samples": 600}
+DIGITS = {"max_samples": 600}
 X, Y = koine.data("digits", **DIGITS).arrays()
 CONTEXT = koine.default_context()
 
@@ -206,7 +206,7 @@ def models_are_copied_and_pickled():
     model = koine.Model("mlp", width=32)
     model.graph.find("linear1.weight").freeze()
     made = pickle.loads(pickle.dumps(model))
-    expect_equal([weight.why for weight in made.weights if weight.name == "linear1.weight"], ["frozen"])
+    expect_equal([weight.reason for weight in made.weights if weight.name == "linear1.weight"], ["frozen"])
     made.fit((X, Y), loss="cross-entropy", class_weights=np.ones(10), epochs=1)
     expect((made.states["linear1.weight"] == koine.Model("mlp", width=32).states["linear1.weight"]).all())
 
@@ -762,7 +762,7 @@ def trainers_are_reached_directly():
     expect_equal(len(koine.optimizers()), 8)
     dataset = koine.Dataset.from_arrays(x=inputs, y=labels)
     result = trainer.fit(dataset, epochs=12, batch=64, train_accuracy="accuracy")
-    expect(result.end == "done" and result.epoch_accuracy > 0.9, str(result))
+    expect(result.stop_reason == "done" and result.epoch_accuracy > 0.9, str(result))
 
 
 run()

@@ -110,7 +110,7 @@ static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t c
     for (size_t g = 0; g < run->gradient_count && status == KN_OK; g++) {
         char name[32];
         snprintf(name, sizeof name, "gradient%zu", g);
-        const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+        const kn_initializer zero = {KN_INITIALIZER_FILL, 0};
         if (!run->gradients[g]) run->gradients[g] = kn_scale(run->by[g], 0);
         kn_value *state = kn_state_add(bound, name, &run->gradients[g]->shape, KN_STATE_OPTIMIZER, &zero);
         kn_assign(bound, state, run->gradients[g]);
@@ -316,8 +316,8 @@ static graph_outcome run_and_compare(graph_run *run, const references *all) {
     size_t feed_count = 0;
     const kn_graph *graph = kn_model_graph(run->model);
     graph_outcome outcome = GRAPH_RIGHT;
-    for (int i = 0; i < kn_graph_input_count(graph) && i < GRAPH_LINES; i++) {
-        const kn_value *value = kn_graph_input(graph, i);
+    for (size_t i = 0; i < kn_graph_input_count(graph) && i < GRAPH_LINES; i++) {
+        const kn_value *value = kn_graph_input_at(graph, i);
         const kn_value *bound = kn_graph_find(run->bound, value->name);
         if (!bound) continue; /* no output needs it */
         const int64_t elements = kn_shape_elements(&bound->shape);
@@ -374,7 +374,7 @@ graph_outcome graph_check(const random_graph *graph, const graph_mode *mode, uin
             run.narrow = run.narrow || (graph->lines[i].kind[0] && graph->lines[i].dtype != KN_FLOAT32);
         }
         while (run.output_count < MAX_OUTPUTS &&
-               (run.outputs[run.output_count] = kn_model_output(run.model, (int)run.output_count)))
+               (run.outputs[run.output_count] = kn_model_output_at(run.model, (int)run.output_count)))
             run.output_count++;
         outcome = check(&run);
     }

@@ -35,7 +35,9 @@ static void print_warning(void *user, kn_log_level level, const char *text) {
 static kn_context *open_kind(const char *kind) {
     kn_context_params params = device_params();
     params.log = (kn_logger){NULL, KN_LOG_WARNING, print_warning};
-    params.kind = !strcmp(kind, "wide") ? 1 : 2;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = !strcmp(kind, "wide") ? 1 : 2;
     return device_open(&params);
 }
 

@@ -59,7 +59,7 @@ void fill_numbers(float *target, size_t count, uint64_t seed) {
 adder adder_make(const char *shape) {
     adder made = {.graph = kn_graph_create(NULL)};
     assert_non_null(made.graph);
-    kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    kn_initializer zero = {KN_INITIALIZER_FILL, 0};
     kn_value *x = kn_input(made.graph, "x", KN_FLOAT32, shape);
     made.sum = kn_parameter(made.graph, "sum", KN_FLOAT32, shape, &zero);
     made.total = kn_output(kn_add(made.sum, x), "total");
@@ -69,7 +69,7 @@ adder adder_make(const char *shape) {
 
 adder slow_adder_make(bool simulated) {
     kn_graph *graph = kn_graph_create(NULL);
-    kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    kn_initializer zero = {KN_INITIALIZER_FILL, 0};
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, simulated ? "16,16" : "256,256", NULL), *heavy = w;
     for (int i = 0; i < (simulated ? 1 : 6); i++)
         heavy = kn_matmul(heavy, w, false, false);

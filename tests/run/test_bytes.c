@@ -131,7 +131,7 @@ static void a_plan_is_for_bytes(void **state) {
     assert_int_equal(shape.dtype, KN_FLOAT32);
     session_good(session, kn_session_plan(session, &info));
     assert_int_equal(info.peak_bytes - info.state_bytes - info.scratch_bytes, 2 * 64 * PIXELS);
-    session_good(session, kn_session_plan_step(session, 0, &step));
+    session_good(session, kn_session_plan_step_at(session, 0, &step));
     assert_string_equal(step.label, "widen x");
     kn_session_destroy(&session);
 }

@@ -30,7 +30,7 @@ static void run_workers(kn_group *group, worker *workers, int ranks) {
     const kn_host host = kn_host_defaults();
     kn_thread *threads[MOST];
     for (int r = 0; r < ranks; r++) {
-        workers[r].communicator = kn_group_rank(group, r);
+        workers[r].communicator = kn_group_communicator(group, r);
         assert_non_null(workers[r].communicator);
         threads[r] = kn_thread_start(&host, work_of, &workers[r]);
         assert_non_null(threads[r]);
@@ -194,8 +194,8 @@ static void nobody_passes_a_barrier_early(void **state) {
 static kn_group *two(const kn_communicator **a, const kn_communicator **b) {
     kn_group *group = NULL;
     assert_int_equal(kn_group_create(2, NULL, &group), KN_OK);
-    *a = kn_group_rank(group, 0);
-    *b = kn_group_rank(group, 1);
+    *a = kn_group_communicator(group, 0);
+    *b = kn_group_communicator(group, 1);
     return group;
 }
 
@@ -247,7 +247,7 @@ static void wrong_messages_end_the_group(void **state) {
     } wrong[] = {{2, 0, true, 4, "from rank 0 to rank 2 with the tag 0; expected ranks below 2"},
                  {-1, 0, true, 4, "to rank -1"},
                  {1, -1, true, 4, "the tag -1"},
-                 {1, KN_TAGS, true, 4, "tags below 16384"},
+                 {1, KN_COMMUNICATOR_TAGS, true, 4, "tags below 16384"},
                  {1, 0, false, 4, "4 bytes from rank 0 to rank 1 without memory"},
                  {1, 0, true, 3, "rank 0 sent 3 bytes to rank 1 with the tag 0, which expected 4"}};
     for (size_t i = 0; i < KN_COUNT_OF(wrong); i++) {

@@ -132,7 +132,7 @@ static void a_plan_tells_devices_and_transfers(void **state) {
     int sends[2] = {-1, -1}, found = 0;
     for (int i = 0; i < info.steps; i++) {
         kn_plan_step step = KN_PLAN_STEP_DEFAULTS;
-        session_good(both, kn_session_plan_step(both, i, &step));
+        session_good(both, kn_session_plan_step_at(both, i, &step));
         bool far = !strcmp(step.device, "other");
         assert_true(far || !strcmp(step.device, KN_DEVICE_MAIN));
         if (!strncmp(step.label, "send ", 5)) sends[far] = i;
@@ -141,14 +141,14 @@ static void a_plan_tells_devices_and_transfers(void **state) {
         assert_int_equal(step.input_count, 1);
         assert_true(step.inputs[0] < i);
         kn_plan_step sender = KN_PLAN_STEP_DEFAULTS;
-        session_good(both, kn_session_plan_step(both, step.inputs[0], &sender));
+        session_good(both, kn_session_plan_step_at(both, step.inputs[0], &sender));
         assert_string_equal(sender.label + 5, step.label + 8);
         assert_string_not_equal(sender.device, step.device);
         found++;
     }
     assert_true(sends[0] >= 0 && sends[1] >= 0 && found == 2);
     kn_plan_step beyond = KN_PLAN_STEP_DEFAULTS;
-    assert_int_equal(kn_session_plan_step(both, info.steps, &beyond), KN_ERROR_NOT_FOUND);
+    assert_int_equal(kn_session_plan_step_at(both, info.steps, &beyond), KN_ERROR_NOT_FOUND);
     kn_session_destroy(&both);
 }
 
@@ -203,7 +203,7 @@ static void narrow_weights_live_where_they_are_read(void **state) {
     kn_plan_info infos[2];
     for (int narrow = 0; narrow < 2; narrow++) {
         winding_net net = winding_net_make("other");
-        if (narrow) kn_store(kn_graph_find(net.graph, "v"), KN_FLOAT16);
+        if (narrow) kn_store_as(kn_graph_find(net.graph, "v"), KN_FLOAT16);
         kn_session *both = kn_session_create(two->main, net.values, 3, NULL);
         const kn_feed feed = {"x", NULL, 4 * 3 * sizeof(float)};
         infos[narrow].size = sizeof *infos;
@@ -348,12 +348,12 @@ static void contexts_are_joined_by_name(void **state) {
     assert_int_equal(kn_context_device_count(main), 2);
     assert_ptr_equal(kn_context_device_at(main, 0), main);
     assert_ptr_equal(kn_context_device_at(main, 1), kept);
-    assert_string_equal(kn_context_device_name(main, 1), "other");
+    assert_string_equal(kn_context_device_name_at(main, 1), "other");
     assert_null(kn_context_device_at(main, 2));
-    assert_null(kn_context_device_name(main, -1));
+    assert_null(kn_context_device_name_at(main, -1));
     name[KN_DEVICE_NAME_BYTES - 1] = '\0'; /* the longest that fits */
     assert_int_equal(kn_context_join(main, name, &third), KN_OK);
-    assert_string_equal(kn_context_device_name(main, 2), name);
+    assert_string_equal(kn_context_device_name_at(main, 2), name);
     kn_context_destroy(&third);
     kn_context_destroy(&main);
 }

@@ -25,12 +25,13 @@ static bool is_quick(const char *name) {
 /* The cases of the operators that are wanted: at least one of each is computed, and all that are are right.
  */
 static void verify_wanted(kn_context *context, const kn_verify_params *verify, const verify_outcome *seen) {
-    for (int first = 0, next, row = 0; first < kn_verify_count(); first = next, row++) {
-        const char *name = kn_verify_name(first);
+    for (size_t first = 0, next, row = 0; first < kn_verify_case_count(); first = next, row++) {
+        const char *name = kn_verify_case_name_at(first);
         const int before = seen->right;
-        const bool leave = wanted.parts ? !test_part_has(wanted, (size_t)row) : !is_quick(name);
-        for (next = first; next < kn_verify_count() && !strcmp(kn_verify_name(next), name); next++) {
-            kn_status status = leave ? KN_OK : kn_verify_one(context, next, verify);
+        const bool leave = wanted.parts ? !test_part_has(wanted, row) : !is_quick(name);
+        for (next = first; next < kn_verify_case_count() && !strcmp(kn_verify_case_name_at(next), name);
+             next++) {
+            kn_status status = leave ? KN_OK : kn_verify_case_at(context, next, verify);
             if (status || seen->failures[0]) fail_msg("%s", seen->failures);
         }
         if (!leave && seen->right == before) fail_msg("no case of %s was computed", name);
@@ -56,7 +57,9 @@ static void every_launch_keeps_the_rules(void **state) {
         verify.user = &seen;
         wrapped_reset();
         wrapped_calls.most_items = ways[i].most_items;
-        params.kind = ways[i].kind;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.kernels = ways[i].kind;
         kn_context *context = device_open(&params);
         verify_wanted(context, &verify, &seen);
         check_rules();
@@ -107,7 +110,9 @@ static void each_fault_is_survived_twice(void **state) {
         kn_context_params params = device_params();
         params.cache_folder = folder;
         params.device = params.device ? params.device : "0";
-        params.kind = 1;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.kernels = KN_KERNELS_CPU;
         wrapped_reset();
         wrapped_calls.text = "matmul/wide.cl";
         wrapped_calls.fault = faults[f];
@@ -138,7 +143,9 @@ static void arguments_of_high_rank_fit(void **state) {
     float values[ELEMENTS], y[ELEMENTS];
     for (int wide = 0; wide < 2; wide++) {
         kn_context_params params = device_params();
-        params.wide_indices = wide;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.wide_indices = wide;
         kn_context *context = device_open(&params);
         kn_graph *graph = kn_graph_create(NULL);
         kn_feed feeds[COUNT];

@@ -186,8 +186,8 @@ static void layer_norms_add_parts(void **state) {
                                  kn_input(graph, "b", KN_FLOAT32, "1100,14"), false, false);
         const kn_dim rows[1] = {9}, columns[1] = {14};
         kn_value *inputs[5] = {
-            kn_input(graph, "x", KN_FLOAT32, "9,14"), dy, kn_broadcast_to(kn_number(graph, 2), 1, columns),
-            kn_broadcast_to(kn_number(graph, 0.5), 1, rows), kn_broadcast_to(kn_number(graph, 3), 1, rows)};
+            kn_input(graph, "x", KN_FLOAT32, "9,14"), dy, kn_broadcast_to(kn_scalar(graph, 2), 1, columns),
+            kn_broadcast_to(kn_scalar(graph, 0.5), 1, rows), kn_broadcast_to(kn_scalar(graph, 3), 1, rows)};
         kn_value *dx = kn_node_add(graph, kn_operator_find("layer_norm_gradient"), NULL, inputs, 5, NULL);
         kn_value *results[2] = {kn_output(dx, "dx"), kn_output(dy, "dy")};
         steps[both] = run_graph(context, graph, results, 1 + both, NULL, both ? separate : joined);
@@ -210,7 +210,9 @@ static void products_add_their_operands(void **state) {
 
 static int open_threads(void **state) {
     kn_context_params params = device_params();
-    params.kind = 2;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
     *state = device_open(&params);
     return 0;
 }

@@ -11,7 +11,9 @@
 
 static int open_many(void **state) {
     kn_context_params params = device_params();
-    params.kind = 2;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
     *state = device_open(&params);
     return 0;
 }
@@ -39,7 +41,7 @@ static kn_status add_gradients(void *user, kn_graph *bound, kn_value **values, s
     for (size_t i = 0; i < wanted && status == KN_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "gradient%d", (int)i);
-        const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+        const kn_initializer zero = {KN_INITIALIZER_FILL, 0};
         if (gradients[i])
             kn_assign(bound, kn_state_add(bound, name, &by[i]->shape, KN_STATE_OPTIMIZER, &zero),
                       gradients[i]);
@@ -198,7 +200,9 @@ static size_t multiply(char *folder, kn_status *status, float *error) {
     enum { SIZE = 70 };
     static float ones[SIZE * SIZE], result[SIZE * SIZE];
     kn_context_params params = device_params();
-    params.kind = 2;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
     params.cache_folder = folder;
     kn_context *context = device_open(&params);
     kn_graph *graph = kn_graph_create(NULL);

@@ -16,7 +16,7 @@ typedef struct deep_net {
 static deep_net deep_net_make(void) {
     deep_net net = {.graph = kn_graph_create(NULL)};
     assert_non_null(net.graph);
-    kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    kn_initializer one = {KN_INITIALIZER_FILL, 1};
     kn_value *x = kn_input(net.graph, "x", KN_FLOAT32, "batch,3");
     net.u = kn_parameter(net.graph, "u", KN_FLOAT32, "3,600", NULL);
     kn_value *v = kn_parameter(net.graph, "v", KN_FLOAT32, "600,2", NULL);

@@ -78,8 +78,8 @@ static void the_last_step_is_compiled_first(void **state) {
     kn_plan_info info = {.size = sizeof info};
     kn_plan_step first = KN_PLAN_STEP_DEFAULTS, last = KN_PLAN_STEP_DEFAULTS;
     session_good(session, kn_session_plan(session, &info));
-    session_good(session, kn_session_plan_step(session, 0, &first));
-    session_good(session, kn_session_plan_step(session, info.steps - 1, &last));
+    session_good(session, kn_session_plan_step_at(session, 0, &first));
+    session_good(session, kn_session_plan_step_at(session, info.steps - 1, &last));
     assert_int_equal(seen.count, probes + info.kernels);
     assert_true(info.kernels > 1);
     assert_non_null(strstr(last.kernel, seen.files[probes]));

@@ -31,7 +31,7 @@ static kn_session *open_pair(kn_context *context, const pair *form, bool shared,
     kn_graph *graph = kn_graph_create(NULL);
     assert_non_null(graph);
     snprintf(shape, sizeof shape, "%d,%d,%d,%d", form->images, form->channels, form->height, form->width);
-    const kn_initializer some = {KN_INITIALIZE_UNIFORM, 0.5};
+    const kn_initializer some = {KN_INITIALIZER_UNIFORM, 0.5};
     kn_conv_params single = {.size = sizeof single, .name = "single", .bias = &some};
     kn_conv_params each = form->conv;
     each.size = sizeof each, each.name = "each", each.bias = &some, each.groups = form->outputs;
@@ -103,9 +103,11 @@ static int compare_pair(kn_context *context, const pair *form, bool shared, cons
 /* With wide-vector kernels, on any device. */
 static kn_context *open_wide(int width, const char *folder) {
     kn_context_params params = device_params();
-    params.kind = 1;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_CPU;
     params.trust_claims = true;
-    params.vector_width = width;
+    debug.vector_width = width;
     if (folder) params.cache_folder = NULL; /* verdicts on these kernels must not be stored */
     params.kernel_folder = folder;
     return device_open(&params);

@@ -125,7 +125,7 @@ static void sessions_run_side_by_side(void **state) {
 static void scalars_change_in_the_order_of_the_runs(void **state) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
-    kn_initializer two = {KN_INITIALIZE_FILL, 2};
+    kn_initializer two = {KN_INITIALIZER_FILL, 2};
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3");
     kn_value *rate = kn_parameter(graph, "rate", KN_FLOAT32, "", &two);
     kn_value *y = kn_name(kn_mul(x, rate), "y");

@@ -172,7 +172,7 @@ static void indices_out_of_range_are_refused(void **state) {
     kn_value *labels = kn_input(graph, "labels", KN_INT32, "n");
     kn_value *rows = kn_mean(kn_embedding(kn_reshape(ids, "n,2"), 9, 4, NULL), "1", false);
     kn_value *logits = kn_gather(rows, kn_cast(places, KN_INT32), 0);
-    kn_cross_entropy_params params = {.size = sizeof params, .ignores = true, .ignored = -7};
+    kn_cross_entropy_params params = {.size = sizeof params, .has_ignore_index = true, .ignore_index = -7};
     kn_value *loss = kn_name(kn_cross_entropy(logits, labels, &params), "loss");
     if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
     kn_session *session = kn_session_create(context, &loss, 1, NULL);
@@ -333,7 +333,9 @@ static void a_budget_is_kept(void **state) {
 static void a_value_above_the_limit_is_named(void **state) {
     (void)state;
     kn_context_params params = device_params();
-    params.largest_block_bytes = 1 << 16;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.largest_block_bytes = 1 << 16;
     kn_context *context = device_open(&params);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "n");

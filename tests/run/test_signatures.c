@@ -136,7 +136,7 @@ static void check_generated(kn_context *context, const kn_step *step, const char
 /* Pointwise kernels with several axes and random numbers, two in one launch, an epilogue, and a fused
  * producer with an epilogue. */
 static kn_session *open_generating(kn_context *context) {
-    const kn_initializer some = {KN_INITIALIZE_UNIFORM, 0.5};
+    const kn_initializer some = {KN_INITIALIZER_UNIFORM, 0.5};
     const kn_conv_params single = {.size = sizeof single, .bias = &some};
     const kn_conv_params each = {.size = sizeof each, .bias = &some, .groups = 32, .padding = {1}};
     kn_graph *graph = kn_graph_create(NULL);
@@ -164,9 +164,9 @@ static void generated_parameters_are_as_emitted(void **state) {
     (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params wide = device_params();
-    wide.kind = 1;
+    const kn_context_debug debug = {.size = sizeof debug, .kernels = KN_KERNELS_CPU, .vector_width = 4};
+    wide.debug = &debug;
     wide.trust_claims = true;
-    wide.vector_width = 4;
     kn_context *context = device_open(&wide);
     kn_session *session = open_generating(context);
     static const char *const macros[] = {"KN", "KN_BUCKET", "KN_EPILOGUE", "KN_PRODUCER", NULL};

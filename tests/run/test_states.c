@@ -22,8 +22,8 @@ static kn_session *session_over(kn_context *context, kn_graph *graph, kn_value *
 static void first_contents_follow_seed_and_name(void **state) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
-    kn_initializer uniform = {KN_INITIALIZE_UNIFORM, 0.3}, normal = {KN_INITIALIZE_NORMAL, 2},
-                   fill = {KN_INITIALIZE_FILL, 5};
+    kn_initializer uniform = {KN_INITIALIZER_UNIFORM, 0.3}, normal = {KN_INITIALIZER_NORMAL, 2},
+                   fill = {KN_INITIALIZER_FILL, 5};
     kn_value *values[] = {
         kn_exp(kn_parameter(graph, "u", KN_FLOAT32, "5,70001", &uniform)),
         kn_exp(kn_parameter(graph, "n", KN_FLOAT32, "7", &normal)),
@@ -75,8 +75,8 @@ static void check_orthogonal(const float *numbers, int rows, int columns, double
 static void normal_numbers_can_be_cut_off_or_straightened(void **state) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
-    const kn_initializer cut = {KN_INITIALIZE_TRUNCATED_NORMAL, 0.5}, right = {KN_INITIALIZE_ORTHOGONAL, 1},
-                         half = {KN_INITIALIZE_ORTHOGONAL, 0.5};
+    const kn_initializer cut = {KN_INITIALIZER_TRUNCATED_NORMAL, 0.5}, right = {KN_INITIALIZER_ORTHOGONAL, 1},
+                         half = {KN_INITIALIZER_ORTHOGONAL, 0.5};
     kn_value *values[] = {
         kn_exp(kn_parameter(graph, "t", KN_FLOAT32, "20000", &cut)),
         kn_exp(kn_parameter(graph, "wide", KN_FLOAT32, "7,3,5", &right)),
@@ -122,11 +122,11 @@ static void entries_are_listed_in_order(void **state) {
     kn_states *states = kn_session_states(session);
     kn_tensor_info info;
     assert_int_equal(kn_states_count(states), 2);
-    assert_string_equal(kn_states_entry(states, 0, &info), "w");
+    assert_string_equal(kn_states_at(states, 0, &info), "w");
     assert_true(info.dtype == KN_FLOAT32 && info.rank == 2 && info.shape[0] == 3 && info.shape[1] == 2);
-    assert_string_equal(kn_states_entry(states, 1, NULL), "b");
-    assert_null(kn_states_entry(states, 2, &info));
-    assert_null(kn_states_entry(states, -1, &info));
+    assert_string_equal(kn_states_at(states, 1, NULL), "b");
+    assert_null(kn_states_at(states, 2, &info));
+    assert_null(kn_states_at(states, -1, &info));
     kn_session_destroy(&session);
     kn_graph_destroy(&net.graph);
 }
@@ -267,14 +267,16 @@ static void states_share_blocks_within_the_limit(void **state) {
     (void)state;
     for (int limited = 0; limited < 2; limited++) {
         kn_context_params params = device_params();
-        if (limited) params.largest_block_bytes = 16384;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        if (limited) debug.largest_block_bytes = 16384;
         kn_context *context = device_open(&params);
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *sum = NULL;
         for (int i = 0; i < 30; i++) {
             char name[16];
             snprintf(name, sizeof name, "p%d", i);
-            kn_initializer number = {KN_INITIALIZE_FILL, i};
+            kn_initializer number = {KN_INITIALIZER_FILL, i};
             kn_value *parameter = kn_parameter(graph, name, KN_FLOAT32, "1000", &number);
             sum = sum ? kn_add(sum, parameter) : parameter;
         }
@@ -307,8 +309,8 @@ static kn_session *narrow_session(kn_context *context, kn_states *states, kn_dty
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,64", NULL);
     kn_value *t = kn_parameter(graph, "t", KN_FLOAT32, "64,64", NULL);
-    kn_store(w, w_type);
-    kn_store(t, t_type);
+    kn_store_as(w, w_type);
+    kn_store_as(t, t_type);
     kn_value *product = kn_matmul(kn_input(graph, "x", KN_FLOAT32, "2,64"), w, false, false);
     kn_value *rows =
         kn_apply(graph, "embedding", (kn_value *[]){t, kn_input(graph, "cast1", KN_INT32, "2")}, 2, NULL);
@@ -434,7 +436,7 @@ static void only_weights_are_stored_narrow(void **state) {
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2");
         kn_value *p = kn_parameter(graph, "p", i == 1 ? KN_FLOAT64 : KN_FLOAT32, "2", NULL);
-        kn_store(i == 0 ? x : p, i == 2 ? KN_INT8 : KN_FLOAT16);
+        kn_store_as(i == 0 ? x : p, i == 2 ? KN_INT8 : KN_FLOAT16);
         assert_int_equal(kn_graph_status(graph), i == 2 ? KN_ERROR_DTYPE : KN_ERROR_ARGUMENT);
         assert_non_null(strstr(kn_graph_error(graph), i == 0 ? "'x'" : "'p'"));
         kn_graph_destroy(&graph);
@@ -455,7 +457,7 @@ static void caches_are_kept_between_runs(void **state) {
     kn_value *all = kn_name(kn_attention(q, x, v, &params), "all");
     params.last = true;
     params.lengths = lengths;
-    kn_value *keys = kn_cache(x, start, CACHED, "keys"), *values = kn_cache(v, start, CACHED, "values");
+    kn_value *keys = kn_kv_cache(x, start, CACHED, "keys"), *values = kn_kv_cache(v, start, CACHED, "values");
     kn_value *step = kn_name(kn_attention(q, keys, values, &params), "step");
     kn_session *whole = session_over(context, graph, &all, 1, NULL, 0);
     kn_session *single = session_over(context, graph, &step, 1, NULL, 0);

@@ -17,7 +17,7 @@ static const int layers[LAYERS][3] = {{16, 3, 1}, {WIDEST, 3, 1}, {WIDEST, 3, WI
 static kn_session *open_net(kn_context *context, const char *variants) {
     kn_graph *graph = kn_graph_create(NULL);
     assert_non_null(graph);
-    const kn_initializer far = {KN_INITIALIZE_FILL, 100};
+    const kn_initializer far = {KN_INITIALIZER_FILL, 100};
     kn_value *results[LAYERS + 1], *at = kn_input(graph, "x", KN_FLOAT32, "2,3,13,11");
     for (int i = 0; i < LAYERS; i++) {
         kn_conv_params conv = {.size = sizeof conv, .groups = layers[i][2], .bias = &far};
@@ -141,7 +141,7 @@ static void shared_statistics_follow_both(void **state) {
     kn_batch_norm_params params = {.size = sizeof params, .name = "norm", .momentum = 0.25, .epsilon = 1e-5};
     kn_value *values[2] = {kn_batch_norm(in, &params)};
     kn_value *const *shared = values[0]->producer->inputs;
-    values[1] = kn_batch_norm_by(kn_scale(in, 2), shared[1], shared[2], shared[3], shared[4], &params);
+    values[1] = kn_batch_norm_with(kn_scale(in, 2), shared[1], shared[2], shared[3], shared[4], &params);
     values[0] = kn_output(values[0], "y");
     values[1] = kn_output(values[1], "twice");
     if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
@@ -194,9 +194,9 @@ enum { MOST = 9216 };
 static kn_value *layer_norm_gradient(kn_value *x, kn_value *r) {
     const int rank = x->shape.rank;
     const kn_dim *dims = x->shape.dims;
-    kn_value *inputs[5] = {x, kn_shift(r, 1), kn_broadcast_to(kn_number(x->graph, 2), 1, dims + rank - 1),
-                           kn_broadcast_to(kn_number(x->graph, 0.5), rank - 1, dims),
-                           kn_broadcast_to(kn_number(x->graph, 3), rank - 1, dims)};
+    kn_value *inputs[5] = {x, kn_shift(r, 1), kn_broadcast_to(kn_scalar(x->graph, 2), 1, dims + rank - 1),
+                           kn_broadcast_to(kn_scalar(x->graph, 0.5), rank - 1, dims),
+                           kn_broadcast_to(kn_scalar(x->graph, 3), rank - 1, dims)};
     return kn_node_add(x->graph, kn_operator_find("layer_norm_gradient"), NULL, inputs, 5, NULL);
 }
 
@@ -251,7 +251,9 @@ static void epilogues_read_their_places(void **state) {
         LAYER_NORM("3,5,4,6", 360),     LAYER_NORM("2,3,2,5,4", 240),  LAYER_NORM("37", 37)};
     static float fused[MOST], separate[MOST];
     kn_context_params params = device_params();
-    params.kind = 2;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = KN_KERNELS_GPU;
     kn_context *context = device_open(&params);
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         const norm_case *of = &cases[i];
@@ -269,10 +271,12 @@ static void epilogues_read_their_places(void **state) {
  * run them. */
 static int open_gathering(void **state) {
     kn_context_params params = device_params();
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
     if (test_cases_wanted() == TEST_SMALLEST) {
-        params.kind = 1;
+        debug.kernels = KN_KERNELS_CPU;
         params.trust_claims = true; /* short loops are right everywhere */
-        params.vector_width = 4;
+        debug.vector_width = 4;
     }
     *state = device_open(&params);
     return 0;

@@ -24,7 +24,9 @@ static product_net product_make(void) {
 
 static kn_context *open_kind(int kind, const char *cache) {
     kn_context_params params = device_params();
-    params.kind = kind;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = kind;
     params.cache_folder = cache;
     return device_open(&params);
 }
@@ -55,8 +57,8 @@ typedef struct seen {
 static void count_events(void *user, kn_tuner_event event, const char *kernel, const char *message) {
     seen *events = user;
     assert_true(kernel[0] && message);
-    events->tried += event == KN_TUNER_TRIES;
-    events->refused += event != KN_TUNER_TRIES;
+    events->tried += event == KN_TUNER_EVENT_START;
+    events->refused += event != KN_TUNER_EVENT_START;
 }
 
 /* Whether the right numbers come out: all ones give sums of 24. */
@@ -92,23 +94,23 @@ static void shapes_are_noted_and_tuned(int kind) {
     assert_non_null(tuner);
     assert_null(kn_tuner_create(context)); /* one at a time */
     assert_false(plan_has(context, &net, NULL, "tuned: "));
-    assert_int_equal(kn_tuner_count(tuner), 0); /* only what is asked for is noted */
+    assert_int_equal(kn_tuner_shape_count(tuner), 0); /* only what is asked for is noted */
     assert_false(plan_has(context, &net, "tuning=noted,programs=none", "tuned: "));
     assert_false(plan_has(context, &net, "tuning=noted,programs=none", "tuned: "));
-    assert_int_equal(kn_tuner_count(tuner), 1);
-    assert_int_equal(kn_tuner_get(tuner, 1, &shape), KN_ERROR_NOT_FOUND);
-    assert_int_equal(kn_tuner_get(tuner, 0, &shape), KN_OK);
+    assert_int_equal(kn_tuner_shape_count(tuner), 1);
+    assert_int_equal(kn_tuner_shape_at(tuner, 1, &shape), KN_ERROR_NOT_FOUND);
+    assert_int_equal(kn_tuner_shape_at(tuner, 0, &shape), KN_OK);
     assert_string_equal(shape.name, "matmul float32 24,24; 24,24");
-    assert_true(shape.nodes == 2 && shape.candidates >= 2 && !shape.known && shape.share == 1);
+    assert_true(shape.nodes == 2 && shape.candidates >= 2 && !shape.tuned && shape.share == 1);
     params.seconds = 1e-9;
     assert_int_equal(kn_tuner_run(tuner, 0, &params), KN_ERROR_CANCELLED);
-    assert_int_equal(kn_tuner_get(tuner, 0, &shape), KN_OK);
-    assert_false(shape.known);
+    assert_int_equal(kn_tuner_shape_at(tuner, 0, &shape), KN_OK);
+    assert_false(shape.tuned);
     params.seconds = 0;
     assert_int_equal(kn_tuner_run(tuner, 0, &params), KN_OK);
     assert_true(events.tried > shape.candidates && !events.refused);
-    assert_int_equal(kn_tuner_get(tuner, 0, &shape), KN_OK);
-    assert_true(shape.known && shape.kernel[0] && shape.microseconds > 0);
+    assert_int_equal(kn_tuner_shape_at(tuner, 0, &shape), KN_OK);
+    assert_true(shape.tuned && shape.kernel[0] && shape.microseconds > 0);
     assert_true(shape.microseconds <= shape.untuned_microseconds);
     kn_tuner_destroy(&tuner);
     kn_context_destroy(&context);
@@ -155,8 +157,8 @@ static void choices_from_elsewhere(void **state) {
     kn_tuner_entry entry = KN_TUNER_ENTRY_DEFAULTS;
     kn_tuner_counts counts = KN_TUNER_COUNTS_DEFAULTS;
     plan_has(context, &net, "tuning=noted,programs=none", "");
-    assert_int_equal(kn_tuner_count(tuner), 1);
-    assert_int_equal(kn_tuner_get(tuner, 0, &shape), KN_OK);
+    assert_int_equal(kn_tuner_shape_count(tuner), 1);
+    assert_int_equal(kn_tuner_shape_at(tuner, 0, &shape), KN_OK);
     snprintf(key, sizeof key, "%s", shape.key);
     choose_kernel(context, key, "plain");
     assert_true(plan_has(context, &net, NULL, "tuned: plain"));
@@ -174,17 +176,17 @@ static void choices_from_elsewhere(void **state) {
     assert_false(plan_has(context, &net, NULL, "tuned: "));
     /* Export and import. */
     choose_kernel(context, key, "plain");
-    assert_int_equal(kn_tuner_refuse(tuner, key, "tiled", KN_TUNER_HUNG), KN_OK);
-    assert_int_equal(kn_tuner_refuse(tuner, key, "tiled two", KN_TUNER_HUNG), KN_ERROR_ARGUMENT);
-    assert_int_equal(kn_tuner_refuse(tuner, key, "tiled", KN_TUNER_TRIES), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_tuner_exclude(tuner, key, "tiled", KN_TUNER_EVENT_HUNG), KN_OK);
+    assert_int_equal(kn_tuner_exclude(tuner, key, "tiled two", KN_TUNER_EVENT_HUNG), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_tuner_exclude(tuner, key, "tiled", KN_TUNER_EVENT_START), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_tuned_end_of(context, key, "tiled"), KN_TUNED_HUNG);
     assert_int_equal(kn_tuner_export(tuner, test_path(path, sizeof path, cache, "exported")), KN_OK);
     assert_int_equal(kn_tuner_forget(tuner, 0), KN_OK);
     assert_int_equal(kn_tuner_entry_at(tuner, 0, &entry), KN_ERROR_NOT_FOUND);
     assert_int_equal(kn_tuner_import(tuner, path, &counts), KN_OK);
-    assert_true(counts.taken == 2 && !counts.damaged && !counts.kernels && !counts.unknown);
+    assert_true(counts.imported == 2 && !counts.damaged && !counts.other_kernels && !counts.unknown);
     assert_int_equal(kn_tuner_entry_at(tuner, 0, &entry), KN_OK);
-    assert_true(entry.of_these_kernels && !strcmp(entry.key, key));
+    assert_true(entry.current && !strcmp(entry.key, key));
     assert_int_equal(kn_tuner_entry_at(tuner, 1, &entry), KN_OK);
     assert_int_equal(kn_tuner_entry_at(tuner, 2, &entry), KN_ERROR_NOT_FOUND);
     assert_true(plan_has(context, &net, NULL, "tuned: plain"));

@@ -134,7 +134,8 @@ static kn_status delayed_wait(void *user, void **request) {
     return status;
 }
 
-__attribute__((visibility("default"))) const kn_communicator *kn_group_rank(kn_group *group, int rank) {
+__attribute__((visibility("default"))) const kn_communicator *kn_group_communicator(kn_group *group,
+                                                                                    int rank) {
     kn_communicator *outer = rank >= 0 && rank < MOST ? group_end_open(&ends[rank].base, group, rank) : NULL;
     if (!outer) return NULL;
     outer->send = delayed_send;

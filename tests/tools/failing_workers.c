@@ -110,7 +110,8 @@ static const char *end_error(void *user) {
     return own->failed && !text[0] ? "a planted failure of a message" : text;
 }
 
-__attribute__((visibility("default"))) const kn_communicator *kn_group_rank(kn_group *group, int rank) {
+__attribute__((visibility("default"))) const kn_communicator *kn_group_communicator(kn_group *group,
+                                                                                    int rank) {
     kn_communicator *outer = rank >= 0 && rank < MOST ? group_end_open(&ends[rank].base, group, rank) : NULL;
     if (!outer) return NULL;
     outer->send = end_send;

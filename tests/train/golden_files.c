@@ -103,17 +103,17 @@ static kn_model *make_model(golden *file) {
 
 static void take_schedule(const kn_json *schedule, kn_trainer_params *params) {
     if (is_text(schedule, "name", "constant")) {
-        params->schedule = KN_CONSTANT;
+        params->schedule = KN_SCHEDULE_CONSTANT;
     } else if (is_text(schedule, "name", "step")) {
-        params->schedule = KN_STEP;
+        params->schedule = KN_SCHEDULE_STEP;
         params->step_every = (uint64_t)number_of(schedule, "every");
         params->step_factor = number_of(schedule, "factor");
     } else {
         assert_true(is_text(schedule, "name", "cosine"));
-        params->schedule = KN_COSINE;
+        params->schedule = KN_SCHEDULE_COSINE;
         params->warmup_steps = (uint64_t)number_of(schedule, "warmup");
         params->total_steps = (uint64_t)number_of(schedule, "steps");
-        params->final_share = number_of(schedule, "end") / params->learning_rate;
+        params->final_fraction = number_of(schedule, "end") / params->learning_rate;
     }
 }
 
@@ -129,10 +129,10 @@ static bool is_true(const kn_json *object, const char *key) {
 }
 
 static kn_optimizer rule_of(const kn_json *optimizer) {
-    for (int i = 0; i < kn_optimizer_count(); i++)
+    for (size_t i = 0; i < kn_optimizer_count(); i++)
         if (is_text(optimizer, "name", kn_optimizer_name((kn_optimizer)i))) return (kn_optimizer)i;
     fail_msg("a golden file has an optimizer that Koine does not");
-    return KN_SGD;
+    return KN_OPTIMIZER_SGD;
 }
 
 enum { MAX_GROUPS = 4 };
@@ -350,7 +350,7 @@ void golden_with_trainer(golden *file, const golden_setup *setup, void *user, go
     kn_trainer_params params = take_optimizer(file, &session, groups);
     params.communicator = setup->communicator;
     params.shards = setup->shards ? setup->shards : file->shards;
-    params.deal = setup->deal;
+    params.shard_counts = setup->deal;
     kn_trainer *trainer = kn_trainer_create(setup->context, loss.value, &params);
     golden_feeds fed = {.x = calloc((size_t)(file->batch * file->elements), sizeof(float)),
                         .tokens = calloc((size_t)(file->batch * file->elements), sizeof(int32_t)),

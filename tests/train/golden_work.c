@@ -12,7 +12,7 @@ static void train(const golden *file, kn_trainer *trainer, kn_value *loss, golde
         uint64_t first, count;
         kn_feed part[2];
         golden_draw(file, fed, step);
-        own->status = kn_trainer_part(trainer, (uint64_t)file->batch, &first, &count);
+        own->status = kn_trainer_local_samples(trainer, (uint64_t)file->batch, &first, &count);
         golden_part(file, fed, first, count, part);
         if (own->status == KN_OK)
             own->status = kn_trainer_step(trainer, file->batch, part, 2, &own->losses[step]);

@@ -92,7 +92,7 @@ static kn_dataset *dataset_make(const kn_allocator *allocator) {
         {"x", {KN_FLOAT32, 3, {1, 28, 28}}, pixels, sizeof pixels, KN_FLOAT32, 0},
         {"y", {KN_INT32, 0, {0}}, labels, sizeof labels, KN_INT32, 0},
     };
-    return kn_dataset_from_arrays(&params, SAMPLES, arrays, 2, 10);
+    return kn_dataset_create_from_arrays(SAMPLES, arrays, 2, 10, &params);
 }
 
 static training training_begin(const char *cache) {
@@ -105,7 +105,7 @@ static training training_begin(const char *cache) {
     if (kn_model_add_loss(made.model, NULL, &loss)) fail_msg("%s", kn_model_error(made.model));
     kn_trainer_params how;
     kn_trainer_params_init(&how);
-    how.optimizer = KN_ADAM;
+    how.optimizer = KN_OPTIMIZER_ADAM;
     how.learning_rate = 0.001;
     made.trainer = kn_trainer_create(made.context, loss.value, &how);
     if (kn_trainer_status(made.trainer)) fail_msg("%s", kn_trainer_error(made.trainer));

@@ -21,7 +21,7 @@ static test_net net_begin(const char *batch) {
     char x[32];
     snprintf(x, sizeof x, "%s,6", batch);
     test_net made = {.graph = kn_graph_create(NULL)};
-    const kn_initializer begins = {KN_INITIALIZE_FILL, 0.1}, zero = {KN_INITIALIZE_FILL, 0};
+    const kn_initializer begins = {KN_INITIALIZER_FILL, 0.1}, zero = {KN_INITIALIZER_FILL, 0};
     const kn_linear_params named = {.size = sizeof named, .name = "out", .weight = &begins, .bias = &zero};
     made.y = kn_input(made.graph, "y", KN_INT32, batch);
     made.m = kn_input(made.graph, "m", KN_FLOAT32, batch);
@@ -30,8 +30,11 @@ static test_net net_begin(const char *batch) {
 }
 
 static kn_value *class_loss(const test_net *own, bool weighted, bool sum, double smoothing) {
-    kn_cross_entropy_params params = {
-        .size = sizeof params, .ignores = true, .ignored = -1, .sum = sum, .label_smoothing = smoothing};
+    kn_cross_entropy_params params = {.size = sizeof params,
+                                      .has_ignore_index = true,
+                                      .ignore_index = -1,
+                                      .sum = sum,
+                                      .label_smoothing = smoothing};
     if (weighted)
         params.class_weights =
             kn_constant(own->graph, KN_FLOAT32, "3", weights_of_classes, sizeof weights_of_classes);
@@ -53,7 +56,7 @@ static test_net weighted_net(void) {
 /* Two losses that divide by different numbers, one that divides by none, and a penalty of a parameter. */
 static test_net mixed_net(void) {
     test_net made = net_begin("batch");
-    const kn_initializer begins = {KN_INITIALIZE_FILL, 0.5};
+    const kn_initializer begins = {KN_INITIALIZER_FILL, 0.5};
     kn_value *weight = kn_parameter(made.graph, "other", KN_FLOAT32, "3,1", &begins);
     kn_value *errors =
         kn_mul(kn_reshape(kn_abs(kn_matmul(kn_tanh(made.logits), weight, false, false)), "batch"), made.m);
@@ -62,9 +65,9 @@ static test_net mixed_net(void) {
     made.loss = kn_add(kn_add(class_loss(&made, true, false, 0.1), kn_scale(masked, 3)),
                        kn_add(kn_mean(distances(&made), NULL, false), kn_scale(penalty, 0.5)));
     /* The fraction of the counted samples whose first logit is positive, from integers. */
-    kn_value *counts = kn_cast(kn_greater(made.m, kn_number(made.graph, 0.5)), KN_INT32);
+    kn_value *counts = kn_cast(kn_greater(made.m, kn_scalar(made.graph, 0.5)), KN_INT32);
     kn_value *first = kn_reshape(kn_slice(made.logits, 1, 0, 1), "batch");
-    kn_value *right = kn_mul(kn_cast(kn_greater(first, kn_number(made.graph, 0)), KN_INT32), counts);
+    kn_value *right = kn_mul(kn_cast(kn_greater(first, kn_scalar(made.graph, 0)), KN_INT32), counts);
     made.extra = kn_div(kn_cast(kn_sum(right, NULL, false), KN_FLOAT32),
                         kn_cast(kn_sum(counts, NULL, false), KN_FLOAT32));
     return made;
@@ -139,14 +142,14 @@ typedef struct worker {
 static void train(worker *own, kn_context *context, const test_net *net) {
     kn_value *extra = net->extra;
     kn_trainer_params params = adam();
-    params.optimizer = KN_SGD;
+    params.optimizer = KN_OPTIMIZER_SGD;
     params.learning_rate = RATE;
     params.momentum = 0;
     params.accumulate = own->task->accumulate;
     params.shards = own->task->shards;
-    params.part_samples = own->task->part;
+    params.micro_batch = own->task->part;
     params.communicator = own->communicator;
-    params.deal = own->deal;
+    params.shard_counts = own->deal;
     params.extra = &extra;
     params.extra_count = extra != NULL;
     kn_trainer *trainer = kn_trainer_create(context, net->loss, &params);
@@ -158,7 +161,7 @@ static void train(worker *own, kn_context *context, const test_net *net) {
         float m[BATCH], found = 0;
         kn_fetch fetch = {extra ? kn_value_name(extra) : NULL, &found, sizeof found};
         draw_batch(step, y, m);
-        own->status = kn_trainer_part(trainer, count, &first, &mine);
+        own->status = kn_trainer_local_samples(trainer, count, &first, &mine);
         const kn_feed feeds[] = {{"x", sample_x[step * 5 + (int)first], mine * sizeof sample_x[0]},
                                  {"y", y + first, mine * sizeof *y},
                                  {"m", m + first, mine * sizeof *m}};
@@ -313,7 +316,7 @@ static kn_score judged(kn_context *context, const test_net *made, uint64_t batch
         {"y", {KN_INT32, 0, {0}}, y, sizeof y, KN_INT32, 0},
         {"m", {KN_FLOAT32, 0, {0}}, m, sizeof m, KN_FLOAT32, 0},
     };
-    kn_dataset *data = kn_dataset_from_arrays(NULL, SAMPLES, arrays, 3, 0);
+    kn_dataset *data = kn_dataset_create_from_arrays(SAMPLES, arrays, 3, 0, NULL);
     kn_value *const values[] = {made->loss, made->extra};
     kn_session *session = kn_session_create(context, values, 2, NULL);
     kn_score score = KN_SCORE_DEFAULTS;

@@ -20,7 +20,7 @@ static kn_trainer_params rich_params(kn_moments moments) {
     params.skip_not_finite = true;
     params.weight_decay = 0.01;
     params.average = 0.9;
-    params.schedule = KN_EXPONENTIAL;
+    params.schedule = KN_SCHEDULE_EXPONENTIAL;
     params.step_every = 2;
     return params;
 }
@@ -47,7 +47,7 @@ static void train(kn_context *context, const char *const *pinned, kn_moments mom
     result->devices = info.devices;
     result->transfers = info.transfers;
     result->bits = states_hash(kn_trainer_states(trainer));
-    kn_value *logits = kn_model_output(model, 0);
+    kn_value *logits = kn_model_output_at(model, 0);
     const kn_feed feed = {"x", x, sizeof x};
     const kn_fetch fetch = {kn_value_name(logits), result->logits, sizeof result->logits};
     trainer_good(trainer, kn_trainer_evaluate(trainer, PICTURES, &feed, 1, &logits, &fetch, 1));
@@ -97,23 +97,23 @@ static void lines_and_blocks_are_pinned(void **state) {
                                      NULL);
     if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
     const kn_graph *graph = kn_model_graph(model);
-    assert_string_equal(kn_graph_pinned(graph, 0), "near");
-    assert_string_equal(kn_graph_pinned(graph, 1), "far");
-    assert_string_equal(kn_graph_pinned(graph, 2), "middle");
-    assert_null(kn_graph_pinned(graph, 3));
+    assert_string_equal(kn_graph_pinned_at(graph, 0), "near");
+    assert_string_equal(kn_graph_pinned_at(graph, 1), "far");
+    assert_string_equal(kn_graph_pinned_at(graph, 2), "middle");
+    assert_null(kn_graph_pinned_at(graph, 3));
     assert_non_null(strstr(kn_model_text(model), "b = two 6 far device=middle\n"));
     assert_int_equal(kn_model_pin(model, "*", ""), 0);
     assert_non_null(strstr(kn_model_error(model), "a pin needs the name of a device"));
-    assert_string_equal(kn_graph_pinned(graph, 0), "near");
+    assert_string_equal(kn_graph_pinned_at(graph, 0), "near");
     assert_int_equal(kn_model_pin(model, "nothing*", "far"), 0);
     assert_string_equal(kn_model_error(model), "");
     assert_int_equal(kn_model_pin(model, "b.*", "last"), 2);
     assert_int_equal(kn_model_pin(model, "a", "last"), 1);
-    assert_string_equal(kn_graph_pinned(graph, 0), "last");
-    assert_string_equal(kn_graph_pinned(graph, 1), "near"); /* the sigmoid */
-    assert_null(kn_graph_pinned(graph, 2));
+    assert_string_equal(kn_graph_pinned_at(graph, 0), "last");
+    assert_string_equal(kn_graph_pinned_at(graph, 1), "near"); /* the sigmoid */
+    assert_null(kn_graph_pinned_at(graph, 2));
     assert_int_equal(kn_model_pin(model, "*", NULL), 8);
-    assert_null(kn_graph_pinned(graph, 0));
+    assert_null(kn_graph_pinned_at(graph, 0));
     kn_model_destroy(&model);
 }
 

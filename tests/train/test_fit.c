@@ -31,7 +31,7 @@ static bool on_step(void *user, const kn_fit_step *step) {
     const uint64_t lead = kn_trainer_steps(seen->trainer) - step->step;
     if (lead > seen->lead) seen->lead = lead;
     assert_true(lead <= 1);
-    seen->rates[seen->steps % 64] = step->rate;
+    seen->rates[seen->steps % 64] = step->learning_rate;
     seen->steps++;
     seen->samples += step->samples;
     seen->last_count = step->samples;
@@ -71,7 +71,7 @@ static kn_dataset *dataset_of(const float *x, const int32_t *y, uint64_t count) 
         {"x", {KN_FLOAT32, 1, {INPUTS}}, x, count * INPUTS * sizeof(float), KN_FLOAT32, 0},
         {"y", {KN_INT32, 0, {0}}, y, count * sizeof(int32_t), KN_INT32, 0},
     };
-    kn_dataset *data = kn_dataset_from_arrays(NULL, count, arrays, 2, CLASSES);
+    kn_dataset *data = kn_dataset_create_from_arrays(count, arrays, 2, CLASSES, NULL);
     if (kn_dataset_status(data)) fail_msg("%s", kn_dataset_error(data));
     return data;
 }
@@ -92,12 +92,12 @@ static void begin(fitting *fit, kn_context *context, const kn_trainer_params *pa
     fit->loader.batch = BATCH;
     fit->loader.seed = 3;
     fit->params.validation = fit->data;
-    fit->params.judge = fit->judge;
+    fit->params.eval_session = fit->judge;
     fit->params.loss = kn_value_name(values[0]);
     fit->params.accuracy = kn_value_name(values[1]);
     fit->params.user = fit;
     fit->params.on_step = on_step;
-    fit->params.wait_for = wait_for;
+    fit->params.needs_states = wait_for;
     fit->params.on_epoch = on_epoch;
 }
 
@@ -120,7 +120,7 @@ static void epochs_are_counted(void **state) {
     begin(&fit, *state, NULL);
     fit.params.epochs = 3;
     run(&fit, KN_OK);
-    assert_int_equal(fit.result.end, KN_FIT_DONE);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_DONE);
     assert_int_equal(fit.result.step, 3 * BATCHES);
     assert_int_equal(fit.result.epoch, 3);
     assert_int_equal(fit.steps, 3 * BATCHES);
@@ -173,7 +173,7 @@ static void full_batches_alone(void **state) {
     /* No complete batch: an error instead of an endless loop. */
     fit.loader.batch = SAMPLES + 1;
     run(&fit, KN_ERROR_ARGUMENT);
-    assert_int_equal(fit.result.end, KN_FIT_FAILED);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_ERROR);
     assert_non_null(strstr(fit.result.message, "batch"));
     end(&fit);
 }
@@ -183,7 +183,7 @@ static void steps_are_of_the_trainer(void **state) {
     begin(&fit, *state, NULL);
     fit.params.steps = BATCHES + 2;
     run(&fit, KN_OK);
-    assert_int_equal(fit.result.end, KN_FIT_DONE);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_DONE);
     assert_int_equal(fit.result.step, BATCHES + 2);
     assert_int_equal(fit.result.epoch, 2);
     /* The second epoch is incomplete, but evaluated. */
@@ -197,7 +197,7 @@ static void seconds_end_it(void **state) {
     begin(&fit, *state, NULL);
     fit.params.seconds = 1e-9;
     run(&fit, KN_OK);
-    assert_int_equal(fit.result.end, KN_FIT_DONE);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_DONE);
     assert_int_equal(fit.steps, 0);
     assert_true(isnan(fit.result.loss) && isnan(fit.result.epoch_loss));
     fit.params.seconds = 0.2;
@@ -212,7 +212,7 @@ static void callbacks_end_it(void **state) {
     fit.stop_at_step = 2;
     fit.waits = true;
     run(&fit, KN_OK);
-    assert_int_equal(fit.result.end, KN_FIT_STOPPED);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_CALLBACK);
     assert_int_equal(fit.result.step, 2);
     assert_int_equal(fit.lead, 0);
     assert_true(fabs(fit.result.epoch_loss - fit.loss_sum / (double)fit.samples) < 1e-12);
@@ -220,7 +220,7 @@ static void callbacks_end_it(void **state) {
     fit.epochs = 0;
     fit.stop_at_epoch = 2;
     run(&fit, KN_OK);
-    assert_int_equal(fit.result.end, KN_FIT_STOPPED);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_CALLBACK);
     assert_int_equal(fit.result.step, 2 * BATCHES);
     end(&fit);
 }
@@ -245,7 +245,7 @@ static void the_next_step_is_queued(void **state) {
     fits[0].params.epochs = 0;
     fits[0].stop_at_step = fits[0].steps + 2;
     run(&fits[0], KN_OK);
-    assert_int_equal(fits[0].result.end, KN_FIT_STOPPED);
+    assert_int_equal(fits[0].result.stop_reason, KN_STOP_CALLBACK);
     assert_int_equal(fits[0].result.step, fits[0].steps);
     assert_int_equal(fits[0].result.step, kn_trainer_steps(fits[0].trainer));
     assert_true(fits[0].steps - fits[0].stop_at_step <= 1);
@@ -270,13 +270,13 @@ static void patience_ends_it(void **state) {
     kn_session_params_init(&session);
     session.states = kn_trainer_states(fit.trainer);
     fit.judge = kn_session_create(*state, &fit.net.loss.value, 1, &session);
-    fit.params.judge = fit.judge;
+    fit.params.eval_session = fit.judge;
     fit.params.loss = kn_value_name(fit.net.loss.value);
     fit.params.accuracy = NULL;
     fit.params.patience = 2;
     fit.params.epochs = 100;
     run(&fit, KN_OK);
-    assert_int_equal(fit.result.end, KN_FIT_PATIENCE);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_PATIENCE);
     assert_int_equal(fit.epochs, 3);
     assert_true(fit.best[0] && !fit.best[1] && !fit.best[2]);
     assert_true(isnan(fit.result.validation.accuracy));
@@ -293,7 +293,7 @@ static void begin_with_accuracy(fitting *fit, kn_context *context) {
     params.extra_count = 1;
     fit->trainer = trainer_make(context, fit->net.loss.value, &params);
     fit->params.validation = NULL;
-    fit->params.judge = NULL;
+    fit->params.eval_session = NULL;
     fit->params.train_accuracy = kn_value_name(fit->net.loss.accuracy);
 }
 
@@ -330,7 +330,7 @@ static void accuracy_continues_after_a_stop(void **state) {
         fitting fit;
         begin_with_accuracy(&fit, *state);
         const char *name = fit.params.train_accuracy;
-        fit.params.remember = true;
+        fit.params.save_progress = true;
         if (stops) {
             fit.params.steps = BATCHES + 2;
             if (stops == 2) fit.params.train_accuracy = NULL; /* like a checkpoint without the count */
@@ -371,10 +371,10 @@ static void patience_keeps_the_best(void **state) {
             bool back = epochs > 1 && patience && patience < 9;
             assert_int_equal(fit.steps, epochs * BATCHES);
             assert_int_equal(fit.result.step, back ? BATCHES : epochs * BATCHES);
-            assert_int_equal(fit.result.taken_back, back ? (epochs - 1) * BATCHES : 0);
+            assert_int_equal(fit.result.discarded_steps, back ? (epochs - 1) * BATCHES : 0);
             assert_int_equal(kn_trainer_steps(fit.trainer), fit.result.step);
             assert_int_equal(hash == first, epochs == 1 || back);
-            if (epochs > 1) assert_int_equal(fit.result.end == KN_FIT_PATIENCE, patience == 3);
+            if (epochs > 1) assert_int_equal(fit.result.stop_reason == KN_STOP_PATIENCE, patience == 3);
             /* The reported score is that of the final weights. */
             kn_score score = KN_SCORE_DEFAULTS;
             assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score),
@@ -493,7 +493,7 @@ static void bytes_train_like_numbers(void **state) {
         fitting fit;
         begin(&fit, *state, NULL);
         kn_dataset_destroy(&fit.data);
-        fit.data = as_bytes ? kn_dataset_from_arrays(NULL, SAMPLES, arrays, 2, CLASSES)
+        fit.data = as_bytes ? kn_dataset_create_from_arrays(SAMPLES, arrays, 2, CLASSES, NULL)
                             : dataset_of(&numbers[0][0], sample_y, SAMPLES);
         assert_int_equal(kn_dataset_status(fit.data), KN_OK);
         fit.params.validation = fit.data;
@@ -501,9 +501,9 @@ static void bytes_train_like_numbers(void **state) {
         run(&fit, KN_OK);
         scores[as_bytes] = fit.result.validation;
         kn_plan_step step = KN_PLAN_STEP_DEFAULTS;
-        trainer_good(fit.trainer, kn_trainer_plan_step(fit.trainer, 0, &step));
+        trainer_good(fit.trainer, kn_trainer_plan_step_at(fit.trainer, 0, &step));
         assert_true((strcmp(step.label, "widen x") == 0) == as_bytes);
-        assert_int_equal(kn_session_plan_step(fit.judge, 0, &step), KN_OK);
+        assert_int_equal(kn_session_plan_step_at(fit.judge, 0, &step), KN_OK);
         assert_true((strcmp(step.label, "widen x") == 0) == as_bytes);
         hashes[as_bytes] = states_hash(kn_trainer_states(fit.trainer));
         end(&fit);
@@ -524,7 +524,7 @@ static void not_finite_ends_it(void **state) {
     fit.params.epochs = 2;
     kn_status status = kn_fit(fit.trainer, data, &fit.params, &fit.result);
     assert_int_equal(status, KN_ERROR_NOT_FINITE);
-    assert_int_equal(fit.result.end, KN_FIT_FAILED);
+    assert_int_equal(fit.result.stop_reason, KN_STOP_ERROR);
     assert_int_equal(fit.result.step, 2);
     if (!strstr(fit.result.message, "step 2") || !strstr(fit.result.message, "NaN"))
         fail_msg("%s", fit.result.message);
@@ -556,7 +556,7 @@ static void failing_inputs_are_reported(void **state) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 1;
-    kn_dataset *missing = kn_dataset_open(NULL, "npy:/nowhere/x.npy,/nowhere/y.npy");
+    kn_dataset *missing = kn_dataset_open("npy:/nowhere/x.npy,/nowhere/y.npy", NULL);
     assert_true(kn_fit(fit.trainer, missing, &fit.params, &fit.result) != KN_OK);
     assert_non_null(strstr(fit.result.message, "nowhere"));
     kn_dataset_destroy(&missing);

@@ -56,7 +56,7 @@ static double check_stored(const golden *file, kn_trainer *trainer) {
     const char *type = kn_precision_name(narrow_precision);
     double all = 0, narrow = 0;
     kn_plan_step step = KN_PLAN_STEP_DEFAULTS;
-    for (int i = 0; kn_trainer_plan_step(trainer, i, &step) == KN_OK; i++) {
+    for (int i = 0; kn_trainer_plan_step_at(trainer, i, &step) == KN_OK; i++) {
         const double elements = step.shape[0] ? elements_of(step.shape) : 0;
         all += elements;
         if (!strncmp(step.shape, type, strlen(type))) narrow += elements;
@@ -193,7 +193,9 @@ static void run_trajectory(void **state) {
 static int open_device(void **state) {
     kn_context_params params = device_params();
     (void)state;
-    params.kind = kind;
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    params.debug = &debug;
+    debug.kernels = kind;
     params.matrix_unit = unit;
     context = device_open(&params);
     return 0;
@@ -213,7 +215,7 @@ static int run_all_narrow(char **words) {
     if (!kn_precision_parse(words[1], &narrow_precision)) return 1;
     kind = !strcmp(words[2], "wide") ? 1 : 2;
     unit = !strcmp(words[2], "wide") || !strcmp(words[2], "threads") ? NULL : words[2];
-    kn_process_allow_tiles(); /* a processor's matrix unit, if it has one */
+    kn_process_enable_amx(); /* a processor's matrix unit, if it has one */
     narrow_seeds = atoi(words[3]);
     if (words[4]) cmocka_set_test_filter(words[4]);
     golden_read(&file, folder, words[0]);

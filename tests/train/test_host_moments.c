@@ -1,5 +1,5 @@
-/* Moments that wait in host memory (kn_trainer_params.host_moments): the bits, files and refusals, and where
- * they are. */
+/* Moments that wait in host memory (kn_trainer_params.offload_optimizer): the bits, files and refusals, and
+ * where they are. */
 #include "train_tests.h"
 
 #include <math.h>
@@ -20,15 +20,18 @@ typedef struct host_case {
 } host_case;
 
 static const host_case cases[] = {
-    {.what = "Adam", .optimizer = KN_ADAM},
-    {.what = "SGD, clipped", .optimizer = KN_SGD, .clip = 0.1},
-    {.what = "AdamW, accumulated, averaged", .optimizer = KN_ADAMW, .accumulate = 3, .average = 0.9},
-    {.what = "Adam, in parts", .optimizer = KN_ADAM, .part = 5},
+    {.what = "Adam", .optimizer = KN_OPTIMIZER_ADAM},
+    {.what = "SGD, clipped", .optimizer = KN_OPTIMIZER_SGD, .clip = 0.1},
+    {.what = "AdamW, accumulated, averaged",
+     .optimizer = KN_OPTIMIZER_ADAMW,
+     .accumulate = 3,
+     .average = 0.9},
+    {.what = "Adam, in parts", .optimizer = KN_OPTIMIZER_ADAM, .part = 5},
     {.what = "Adam in bfloat16, a step is skipped",
-     .optimizer = KN_ADAM,
+     .optimizer = KN_OPTIMIZER_ADAM,
      .moments = KN_MOMENTS_BFLOAT16,
      .skips = true},
-    {.what = "LAMB in float16", .optimizer = KN_LAMB, .precision = KN_PRECISION_FLOAT16},
+    {.what = "LAMB in float16", .optimizer = KN_OPTIMIZER_LAMB, .precision = KN_PRECISION_FLOAT16},
 };
 
 static kn_trainer_params params_of(const host_case *wanted, const kn_session_params *session, bool on_host) {
@@ -40,9 +43,9 @@ static kn_trainer_params params_of(const host_case *wanted, const kn_session_par
     params.clip_norm = wanted->clip;
     params.average = wanted->average;
     params.accumulate = wanted->accumulate ? wanted->accumulate : 1;
-    params.part_samples = wanted->part;
+    params.micro_batch = wanted->part;
     params.skip_not_finite = wanted->skips;
-    params.host_moments = on_host;
+    params.offload_optimizer = on_host;
     return params;
 }
 
@@ -82,7 +85,7 @@ static void compare_case(kn_context *context, const host_case *wanted, const cha
         if (kn_model_save(net.model, path, kn_trainer_states(trainer), &save) != KN_OK)
             fail_msg("%s", kn_model_error(net.model));
         kn_trainer_destroy(&trainer);
-        params.host_moments = !on_host;
+        params.offload_optimizer = !on_host;
         trainer = trainer_make(context, net.loss.value, &params);
         if (kn_model_load(net.model, path, kn_trainer_states(trainer), &load, NULL) != KN_OK)
             fail_msg("%s", kn_model_error(net.model));
@@ -115,7 +118,7 @@ static void all_compute_the_same(void **state) {
 
 /* Between steps without a wait: what is read is what the last step has stored. */
 static void moments_are_read_and_set_at_any_time(void **state) {
-    const host_case plain = {.optimizer = KN_ADAM};
+    const host_case plain = {.optimizer = KN_OPTIMIZER_ADAM};
     const kn_session_params session = {.size = sizeof session, .seed = 5};
     float moments[2][INPUTS * 16], zeros[INPUTS * 16] = {0};
     for (int on_host = 0; on_host < 2; on_host++) {
@@ -140,17 +143,17 @@ static void moments_are_read_and_set_at_any_time(void **state) {
 static void what_does_not_go_together_is_refused(void **state) {
     small_net net = net_make();
     kn_trainer_params params = adam();
-    params.host_moments = params.shard_optimizer = true;
+    params.offload_optimizer = params.shard_optimizer = true;
     kn_trainer *trainer = kn_trainer_create(*state, net.loss.value, &params);
     assert_int_equal(kn_trainer_status(trainer), KN_ERROR_UNSUPPORTED);
-    assert_non_null(strstr(kn_trainer_error(trainer), "host_moments"));
+    assert_non_null(strstr(kn_trainer_error(trainer), "offload_optimizer"));
     kn_trainer_destroy(&trainer);
     params.shard_optimizer = false;
     trainer = trainer_make(*state, net.loss.value, &params);
     trainer_steps(trainer, BATCH, 1);
     kn_session_params session = {.size = sizeof session, .states = kn_trainer_states(trainer)};
     params.session = &session;
-    params.host_moments = false;
+    params.offload_optimizer = false;
     kn_trainer *other = trainer_make(*state, net.loss.value, &params);
     kn_feed feeds[2];
     samples_feed(0, BATCH, feeds);

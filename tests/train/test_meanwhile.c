@@ -99,7 +99,7 @@ static void fit(worker *own, kn_trainer *trainer) {
         {"x", {KN_FLOAT32, 1, {INPUTS}}, sample_x, sizeof sample_x, KN_FLOAT32, 0},
         {"y", {KN_INT32, 0, {0}}, sample_y, sizeof sample_y, KN_INT32, 0},
     };
-    kn_dataset *data = kn_dataset_from_arrays(NULL, SAMPLES, arrays, 2, CLASSES);
+    kn_dataset *data = kn_dataset_create_from_arrays(SAMPLES, arrays, 2, CLASSES, NULL);
     const kn_loader_params loader = {.size = sizeof loader, .batch = BATCH, .seed = 3};
     kn_fit_params how = {
         .size = sizeof how, .epochs = EPOCHS, .loader = &loader, .user = own, .on_step = on_step};

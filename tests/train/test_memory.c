@@ -137,7 +137,9 @@ static void bits_stay_where_values_are_computed_twice(void **state) {
     for (size_t c = 0; c < sizeof checks / sizeof *checks; c++) {
         if (wanted.parts ? !test_part_has(wanted, c) : c >= 3) continue;
         kn_context_params params = device_params();
-        params.kind = checks[c].kind;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.kernels = checks[c].kind;
         context = device_open(&params);
         check(checks[c].make, checks[c].precision);
         device_close(&context);

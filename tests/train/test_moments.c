@@ -18,7 +18,7 @@ typedef struct line {
 
 static line line_make(void) {
     char shape[16];
-    const kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1};
     snprintf(shape, sizeof shape, "%d,%d", ROWS, COLUMNS);
     line made = {.graph = kn_graph_create(NULL)};
     kn_value *a = kn_parameter(made.graph, "a", KN_FLOAT32, shape, &one);
@@ -70,7 +70,9 @@ static void moment_get(kn_trainer *trainer, const char *kind, kn_moments moments
 static void on_both(void (*test)(kn_context *context, kn_moments moments)) {
     for (int kind = 1; kind <= 2; kind++) {
         kn_context_params params = device_params();
-        params.kind = kind;
+        kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+        params.debug = &debug;
+        debug.kernels = kind;
         kn_context *context = device_open(&params);
         for (size_t i = 0; i < sizeof fewer / sizeof *fewer; i++)
             test(context, fewer[i]);
@@ -166,9 +168,9 @@ static uint64_t look(kn_context *context, kn_moments moments, kn_dtype expected)
     uint64_t sum = 0;
     int seen = 0;
     trainer_steps(trainer, 8, 1);
-    for (int i = 0; i < kn_states_count(kn_trainer_states(trainer)); i++) {
+    for (size_t i = 0; i < kn_states_count(kn_trainer_states(trainer)); i++) {
         kn_tensor_info about;
-        const char *name = kn_states_entry(kn_trainer_states(trainer), i, &about);
+        const char *name = kn_states_at(kn_trainer_states(trainer), i, &about);
         const bool moment = strstr(name, ".moment");
         uint64_t bytes = 0;
         assert_true(kn_tensor_bytes(&about, &bytes));
@@ -194,7 +196,7 @@ static void what_cannot_be_stored_is_refused(void **state) {
     line made = line_make();
     for (int turn = 0; turn < 2; turn++) {
         kn_trainer_params params = adam();
-        params.optimizer = KN_RMSPROP;
+        params.optimizer = KN_OPTIMIZER_RMSPROP;
         params.centered = true;
         params.moments = turn ? (kn_moments)77 : KN_MOMENTS_BFLOAT16;
         kn_trainer *trainer = kn_trainer_create(*state, made.loss, &params);
@@ -222,9 +224,9 @@ static void moments_of_large_parameters_have_8_bits(void **state) {
     kn_trainer *trainer = trainer_make(*state, loss.value, &params);
     trainer_good(trainer, kn_trainer_compile(trainer, 4));
     int seen = 0, rows = 0;
-    for (int i = 0; i < kn_states_count(kn_trainer_states(trainer)); i++) {
+    for (size_t i = 0; i < kn_states_count(kn_trainer_states(trainer)); i++) {
         kn_tensor_info about;
-        const char *name = kn_states_entry(kn_trainer_states(trainer), i, &about);
+        const char *name = kn_states_at(kn_trainer_states(trainer), i, &about);
         const bool expected = !strcmp(name, small[0]) || !strcmp(name, small[1]);
         if ((about.dtype == KN_FLOAT8E4M3FN) != expected)
             fail_msg("%s is %s", name, kn_dtype_name(about.dtype));
@@ -379,7 +381,7 @@ static double loss_of(kn_context *context, kn_model *model, kn_optimizer optimiz
 
 static void compare_losses(kn_context *context, kn_moments moments) {
     static kn_model *(*const models[])(void) = {convolving_model, attending_model};
-    static const kn_optimizer optimizers[] = {KN_ADAMW, KN_SGD};
+    static const kn_optimizer optimizers[] = {KN_OPTIMIZER_ADAMW, KN_OPTIMIZER_SGD};
     static double whole[2][2];
     for (int m = 0; m < 2; m++)
         for (int o = 0; o < 2; o++) {

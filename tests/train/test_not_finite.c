@@ -16,7 +16,7 @@ typedef struct chain {
 } chain;
 
 static chain chain_make(kn_value *(*between)(kn_value *product, kn_value *x)) {
-    const kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1};
     chain made = {.graph = kn_graph_create(NULL)};
     kn_value *x = kn_input(made.graph, "x", KN_FLOAT32, "batch");
     kn_value *product = kn_name(kn_mul(kn_parameter(made.graph, "w", KN_FLOAT32, "", &one), x), "product");

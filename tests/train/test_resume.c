@@ -71,7 +71,7 @@ static void sgd_with_a_schedule_continues(void **state) {
     params.session = &session;
     params.nesterov = true;
     params.clip_norm = 0.5;
-    params.schedule = KN_COSINE;
+    params.schedule = KN_SCHEDULE_COSINE;
     params.warmup_steps = 3;
     params.total_steps = 10;
     compare(*state, &params);
@@ -83,7 +83,7 @@ static void accumulated_averages_continue(void **state) {
     params.amsgrad = true;
     params.accumulate = 2;
     params.average = 0.9;
-    params.schedule = KN_POLYNOMIAL;
+    params.schedule = KN_SCHEDULE_POLYNOMIAL;
     params.total_steps = 5;
     compare(*state, &params);
 }
@@ -91,7 +91,7 @@ static void accumulated_averages_continue(void **state) {
 static void lamb_with_groups_continues(void **state) {
     const kn_parameter_group groups[] = {{sizeof *groups, "*.bias", 2, 0, false}};
     kn_trainer_params params = adam();
-    kn_trainer_params_choose(&params, KN_LAMB);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_LAMB);
     params.groups = groups;
     params.group_count = 1;
     compare(*state, &params);
@@ -106,7 +106,7 @@ static void moments_in_fewer_bits_continue(void **state) {
     params.accumulate = 2;
     params.average = 0.9;
     compare(*state, &params);
-    kn_trainer_params_choose(&params, KN_SGD);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     compare(*state, &params);
 }
 

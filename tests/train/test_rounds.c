@@ -21,10 +21,10 @@ typedef struct numbers {
 
 static void read_numbers(kn_states *states, numbers *found) {
     found->count = 0;
-    for (int i = 0; i < kn_states_count(states); i++) {
+    for (size_t i = 0; i < kn_states_count(states); i++) {
         kn_tensor_info info;
         uint64_t bytes = 0;
-        const char *name = kn_states_entry(states, i, &info);
+        const char *name = kn_states_at(states, i, &info);
         if (!kn_tensor_bytes(&info, &bytes) || info.dtype != KN_FLOAT32 || !bytes) continue;
         assert_true(found->count < NAMES && bytes <= sizeof found->values[0]);
         snprintf(found->names[found->count], sizeof found->names[0], "%s", name);
@@ -107,13 +107,13 @@ static kn_status run_step(worker *own, kn_trainer *trainer, uint64_t step) {
     const kn_communicator *all = own->communicator;
     uint64_t first, mine;
     kn_feed feeds[2];
-    kn_status status = kn_trainer_part(trainer, BATCH, &first, &mine);
+    kn_status status = kn_trainer_local_samples(trainer, BATCH, &first, &mine);
     feed_batch(step, own->task->same_samples ? 0 : first, mine, feeds);
     if (own->task->last_skips && all->rank == all->ranks - 1) feeds[0].data = nothing;
     own->messages = 0;
     if (status == KN_OK) status = kn_trainer_step(trainer, BATCH, feeds, 2, &own->losses[step]);
     own->sent[step] = own->messages;
-    own->alone[step] = kn_trainer_steps_alone(trainer);
+    own->alone[step] = kn_trainer_local_steps(trainer);
     return status;
 }
 
@@ -136,7 +136,7 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
     own->end.outer.send = count_and_send;
     params.session = &session;
     params.shards = 4;
-    params.deal = task->deal;
+    params.shard_counts = task->deal;
     params.communicator = &own->end.outer;
     if (last && task->sync_of_last) params.sync_every = task->sync_of_last;
     kn_trainer *trainer = kn_trainer_create(context, loss, &params);
@@ -148,7 +148,8 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
     if (own->status == KN_OK && task->from) {
         uint32_t steps = 0;
         own->status = kn_model_load(model, task->from, kn_trainer_states(trainer), &load, NULL);
-        kn_states_get(kn_trainer_states(trainer), "koine.step", &steps, sizeof steps);
+        if (own->status == KN_OK)
+            own->status = kn_states_get(kn_trainer_states(trainer), "koine.step", &steps, sizeof steps);
         kn_trainer_set_steps(trainer, steps);
     }
     if (own->status == KN_OK) own->status = run_steps(own, trainer);
@@ -344,7 +345,7 @@ static void the_loss_falls(void **state) {
     static worker workers[MOST];
     (void)state;
     rounds_task task = {.params = plain(3, 0.7, 0.9), .steps = STEPS};
-    task.params.optimizer = KN_ADAM;
+    task.params.optimizer = KN_OPTIMIZER_ADAM;
     task.params.learning_rate = 0.01;
     train_by(&task, 3, workers);
     for (int r = 0; r < 3; r++)
@@ -363,7 +364,7 @@ static void workers_draw_different_numbers(void **state) {
 
 static rounds_task lasting(int steps, const char *from, const char *to) {
     rounds_task task = {.params = plain(2, 0.7, 0.9), .steps = steps, .from = from, .to = to};
-    task.params.optimizer = KN_ADAM;
+    task.params.optimizer = KN_OPTIMIZER_ADAM;
     task.params.learning_rate = 0.01;
     task.params.average = 0.9;
     return task;
@@ -438,7 +439,7 @@ static void averages_begin_with_those_of_all(void **state) {
 
 static void what_needs_messages_in_each_step_is_refused(void **state) {
     static const char *const names[] = {"shard_optimizer", "sync_batch_norm",     "sum_any_order",
-                                        "gradient_type",   "outer learning rate", "outer momentum",
+                                        "gradient_dtype",  "outer learning rate", "outer momentum",
                                         "accumulate"};
     kn_context_params opening = device_params();
     kn_context *context = device_open(&opening);
@@ -449,7 +450,7 @@ static void what_needs_messages_in_each_step_is_refused(void **state) {
         params.shard_optimizer = i == 0;
         params.sync_batch_norm = i == 1;
         params.sum_any_order = i == 2;
-        if (i == 3) params.gradient_type = KN_BFLOAT16;
+        if (i == 3) params.gradient_dtype = KN_BFLOAT16;
         if (i == 6) params.accumulate = 2;
         kn_trainer *trainer = kn_trainer_create(context, net.loss.value, &params);
         assert_int_equal(kn_trainer_status(trainer), i < 4 ? KN_ERROR_UNSUPPORTED : KN_ERROR_ARGUMENT);

@@ -6,7 +6,7 @@
 
 /* loss = w · mean(x), whose gradient by w is mean(x). */
 static kn_value *line_loss(kn_graph *graph) {
-    const kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1};
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch");
     return kn_mean(kn_mul(kn_parameter(graph, "w", KN_FLOAT32, "", &one), x), NULL, false);
 }
@@ -51,7 +51,7 @@ static void constant(void **state) {
 static void steps(void **state) {
     const double rates[] = {0.5, 0.5, 0.25, 0.25, 0.125, 0.125};
     kn_trainer_params params = plain(0.5);
-    params.schedule = KN_STEP;
+    params.schedule = KN_SCHEDULE_STEP;
     params.step_every = 2;
     params.step_factor = 0.5;
     check_rates(*state, &params, rates, 6);
@@ -63,10 +63,10 @@ static void warm_up_then_cosine(void **state) {
     const double rates[] = {
         0.2, 0.4, 0.4, low + span * (1 + half) / 2, low + span / 2, low + span * (1 - half) / 2, low, low};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_COSINE;
+    params.schedule = KN_SCHEDULE_COSINE;
     params.warmup_steps = 2;
     params.total_steps = 6;
-    params.final_share = 0.1;
+    params.final_fraction = 0.1;
     check_rates(*state, &params, rates, 8);
 }
 
@@ -79,7 +79,7 @@ static void warm_up_then_constant(void **state) {
 
 /* The gradient of w is 3 and that of v is 1; only v is in the group, and only v decays. */
 static void rates_set_by_the_caller(void **state) {
-    const kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1};
     kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
     group.pattern = "v";
     group.weight_decay = 0.5;
@@ -95,8 +95,8 @@ static void rates_set_by_the_caller(void **state) {
     double w = 1, v = 1;
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         float now[2];
-        trainer_good(trainer, kn_trainer_set_rate(trainer, -1, rates[i][0]));
-        trainer_good(trainer, kn_trainer_set_rate(trainer, 0, rates[i][1]));
+        trainer_good(trainer, kn_trainer_set_learning_rate(trainer, -1, rates[i][0]));
+        trainer_good(trainer, kn_trainer_set_learning_rate(trainer, 0, rates[i][1]));
         assert_true(kn_trainer_learning_rate(trainer) == rates[i][0]);
         trainer_good(trainer, kn_trainer_step(trainer, 2, &feed, 1, NULL));
         w -= rates[i][0] * 3;
@@ -105,11 +105,11 @@ static void rates_set_by_the_caller(void **state) {
         state_get(kn_trainer_states(trainer), "v", &now[1], 1);
         assert_true(fabs(now[0] - w) <= 1e-6 && fabs(now[1] - v) <= 1e-6);
     }
-    assert_int_equal(kn_trainer_set_rate(trainer, 1, 1), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_learning_rate(trainer, 1, 1), KN_ERROR_ARGUMENT);
     assert_non_null(strstr(kn_trainer_error(trainer), "group 1"));
-    assert_int_equal(kn_trainer_set_rate(trainer, -2, 1), KN_ERROR_ARGUMENT);
-    assert_int_equal(kn_trainer_set_rate(trainer, -1, NAN), KN_ERROR_ARGUMENT);
-    assert_int_equal(kn_trainer_set_rate(trainer, 0, -1), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_learning_rate(trainer, -2, 1), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_learning_rate(trainer, -1, NAN), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_learning_rate(trainer, 0, -1), KN_ERROR_ARGUMENT);
     kn_trainer_destroy(&trainer);
     kn_graph_destroy(&graph);
 }
@@ -119,10 +119,10 @@ static void statistics_follow_the_runs(void **state) {
     kn_graph *graph = kn_graph_create(NULL);
     const int32_t one = 1;
     kn_value *runs = kn_statistic(graph, "runs", KN_INT32, "", NULL);
-    kn_value *sum = kn_statistic(graph, "sum", KN_FLOAT32, "", &(kn_initializer){KN_INITIALIZE_FILL, 10});
+    kn_value *sum = kn_statistic(graph, "sum", KN_FLOAT32, "", &(kn_initializer){KN_INITIALIZER_FILL, 10});
     kn_value *loss = line_loss(graph);
-    kn_statistic_next(runs, kn_add(runs, kn_constant(graph, KN_INT32, "", &one, sizeof one)));
-    kn_statistic_next(sum, kn_add(sum, kn_sum(kn_graph_find(graph, "x"), NULL, false)));
+    kn_statistic_set_next(runs, kn_add(runs, kn_constant(graph, KN_INT32, "", &one, sizeof one)));
+    kn_statistic_set_next(sum, kn_add(sum, kn_sum(kn_graph_find(graph, "x"), NULL, false)));
     /* Read, so that training needs it. */
     loss = kn_add(loss, kn_scale(kn_cast(runs, KN_FLOAT32), 100));
     const kn_trainer_params params = plain(0);
@@ -139,7 +139,7 @@ static void statistics_follow_the_runs(void **state) {
     }
     kn_trainer_destroy(&trainer);
     kn_value *x_value = kn_graph_find(graph, "x");
-    assert_true(kn_value_failed(kn_statistic_next(x_value, x_value)));
+    assert_true(kn_value_failed(kn_statistic_set_next(x_value, x_value)));
     assert_non_null(strstr(kn_graph_error(graph), "not a statistic"));
     kn_graph_destroy(&graph);
 }
@@ -163,7 +163,7 @@ static void milestones(void **state) {
     const double rates[] = {0.4, 0.4, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1};
     uint64_t falls[] = {2, 5};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_MULTI_STEP;
+    params.schedule = KN_SCHEDULE_MULTI_STEP;
     params.step_factor = 0.5;
     params.milestones = falls;
     params.milestone_count = 2;
@@ -173,7 +173,7 @@ static void milestones(void **state) {
 static void exponential(void **state) {
     const double rates[] = {0.4, 0.36, 0.324, 0.2916, 0.26244, 0.236196};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_EXPONENTIAL;
+    params.schedule = KN_SCHEDULE_EXPONENTIAL;
     params.step_factor = 0.9;
     check_asked(*state, &params, rates, 6);
     params.step_every = 2;
@@ -184,9 +184,9 @@ static void exponential(void **state) {
 static void cosine(void **state) {
     const double rates[] = {0.4, 0.375884572681199, 0.31, 0.22, 0.13, 0.06411542731880104, 0.04, 0.04};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_COSINE;
+    params.schedule = KN_SCHEDULE_COSINE;
     params.total_steps = 6;
-    params.final_share = 0.1;
+    params.final_fraction = 0.1;
     check_asked(*state, &params, rates, 8);
 }
 
@@ -208,12 +208,12 @@ static void cosine_with_restarts(void **state) {
                               0.4};
     const double alike[] = {0.4, 0.3, 0.1, 0.4, 0.3, 0.1, 0.4};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_COSINE_RESTARTS;
+    params.schedule = KN_SCHEDULE_COSINE_RESTARTS;
     params.restart_every = 3;
     check_asked(*state, &params, alike, 7);
     params.restart_every = 2;
     params.restart_factor = 2;
-    params.final_share = 0.1;
+    params.final_fraction = 0.1;
     check_asked(*state, &params, doubled, 15);
 }
 
@@ -230,7 +230,7 @@ static void one_cycle(void **state) {
                             1.6e-6,
                             1.6e-6};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_ONE_CYCLE;
+    params.schedule = KN_SCHEDULE_ONE_CYCLE;
     params.total_steps = 10;
     check_asked(*state, &params, rates, 11);
 }
@@ -238,7 +238,7 @@ static void one_cycle(void **state) {
 static void polynomial(void **state) {
     const double squares[] = {0.4, 2.5 / 9, 1.6 / 9, 0.1, 0.4 / 9, 0.1 / 9, 0, 0};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_POLYNOMIAL;
+    params.schedule = KN_SCHEDULE_POLYNOMIAL;
     params.total_steps = 6;
     params.power = 2;
     check_asked(*state, &params, squares, 8);
@@ -254,12 +254,12 @@ static void plateau(void **state) {
     const double losses[] = {1, 0.9, 0.895, 0.9, 0.89, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
     const double rates[] = {0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.06, 0.06};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_PLATEAU;
+    params.schedule = KN_SCHEDULE_PLATEAU;
     params.step_factor = 0.5;
     params.plateau_patience = 1;
     params.plateau_cooldown = 1;
     params.plateau_threshold = 0.01;
-    params.final_share = 0.15;
+    params.final_fraction = 0.15;
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *loss = line_loss(graph);
     kn_trainer *trainer = trainer_make(*state, loss, &params);
@@ -271,17 +271,17 @@ static void plateau(void **state) {
             kn_trainer_destroy(&trainer);
             trainer = next;
         }
-        trainer_good(trainer, kn_trainer_judged(trainer, losses[i]));
+        trainer_good(trainer, kn_trainer_report_validation(trainer, losses[i]));
         double rate = kn_trainer_learning_rate(trainer);
         if (!(fabs(rate - rates[i]) <= 1e-12))
             fail_msg("judgement %d: %.17g, expected %.17g", i, rate, rates[i]);
     }
     kn_trainer_destroy(&trainer);
     params.session = NULL;
-    params.schedule = KN_CONSTANT;
+    params.schedule = KN_SCHEDULE_CONSTANT;
     trainer = trainer_make(*state, loss, &params);
     for (int i = 0; i < 12; i++)
-        trainer_good(trainer, kn_trainer_judged(trainer, 1));
+        trainer_good(trainer, kn_trainer_report_validation(trainer, 1));
     assert_true(kn_trainer_learning_rate(trainer) == 0.4);
     kn_trainer_destroy(&trainer);
     kn_graph_destroy(&graph);
@@ -290,7 +290,7 @@ static void plateau(void **state) {
 static void cosine_without_length_ends_at_once(void **state) {
     const double rates[] = {0, 0};
     kn_trainer_params params = plain(0.4);
-    params.schedule = KN_COSINE;
+    params.schedule = KN_SCHEDULE_COSINE;
     check_rates(*state, &params, rates, 2);
 }
 

@@ -46,13 +46,13 @@ static void train(worker *own, kn_context *context, kn_value *loss) {
     kn_trainer_params params = own->task->params;
     params.session = &own->task->session;
     params.communicator = own->communicator;
-    params.deal = own->deal;
+    params.shard_counts = own->deal;
     kn_trainer *trainer = kn_trainer_create(context, loss, &params);
     own->status = kn_trainer_status(trainer);
     for (int step = 0; step < STEPS && own->status == KN_OK; step++) {
         uint64_t count = step + 1 < STEPS ? PICTURES : (uint64_t)own->task->samples, first, mine;
         word = picture_batch(word, x, y);
-        own->status = kn_trainer_part(trainer, count, &first, &mine);
+        own->status = kn_trainer_local_samples(trainer, count, &first, &mine);
         const kn_feed feeds[] = {{"x", x + first * PICTURE_PIXELS, mine * picture},
                                  {"y", y + first, mine * sizeof *y}};
         if (own->status == KN_OK)
@@ -67,7 +67,8 @@ static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
     own->communicator = communicator;
     kn_context_params device = device_params();
-    device.kind = own->task->kind;
+    const kn_context_debug debug = {.size = sizeof debug, .kernels = (kn_kernels)own->task->kind};
+    device.debug = &debug;
     worker_net net = worker_open(&device, own->task->make());
     own->status = net.status;
     if (own->status == KN_OK) train(own, net.context, net.loss);
@@ -123,7 +124,7 @@ static void shards_compute_the_mean_over_the_batch(void **state) {
     shard_task task = {.make = plain_model, .params = adam(), .samples = 11};
     (void)state;
     task.session = (kn_session_params){.size = sizeof task.session, .seed = 5};
-    task.params.optimizer = KN_SGD;
+    task.params.optimizer = KN_OPTIMIZER_SGD;
     const worker whole = train_by(&task, 1, NULL), two = train_by(&task, 2, NULL);
     task.params.shards = 16;
     const worker sixteen = train_by(&task, 3, NULL);
@@ -159,7 +160,7 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
         {"x", {KN_FLOAT32, 1, {INPUTS}}, sample_x, sizeof sample_x, KN_FLOAT32, 0},
         {"y", {KN_INT32, 0, {0}}, sample_y, sizeof sample_y, KN_INT32, 0},
     };
-    kn_dataset *data = kn_dataset_from_arrays(NULL, SAMPLES, arrays, own->fails ? 1 : 2, CLASSES);
+    kn_dataset *data = kn_dataset_create_from_arrays(SAMPLES, arrays, own->fails ? 1 : 2, CLASSES, NULL);
     kn_trainer_params params = adam();
     kn_session_params session = KN_SESSION_DEFAULTS;
     kn_value *values[] = {net->loss.value, net->loss.accuracy};
@@ -174,7 +175,7 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
                          .steps = own->most,
                          .loader = &loader,
                          .validation = own->fails ? NULL : data,
-                         .judge = judge,
+                         .eval_session = judge,
                          .loss = kn_value_name(values[0]),
                          .accuracy = kn_value_name(values[1]),
                          .user = own,
@@ -240,7 +241,7 @@ static void all_stop_where_one_wants_to(void **state) {
     fit_by(fitters, 3);
     for (int r = 0; r < 3; r++) {
         if (fitters[r].status != KN_OK) fail_msg("%s", fitters[r].result.message);
-        assert_int_equal(fitters[r].result.end, KN_FIT_STOPPED);
+        assert_int_equal(fitters[r].result.stop_reason, KN_STOP_CALLBACK);
         assert_in_range(fitters[r].result.step, 5, 7);
         assert_int_equal(fitters[r].result.step, fitters[0].result.step);
         assert_int_equal(fitters[r].bits, fitters[0].bits);

@@ -42,7 +42,7 @@ typedef struct worker {
 static uint64_t count_moments(const kn_states *states) {
     uint64_t bytes = 0;
     const kn_state *state;
-    for (size_t i = 0; (state = kn_states_at(states, i)); i++)
+    for (size_t i = 0; (state = kn_state_at(states, i)); i++)
         if (state->buffer && strstr(state->name, ".moment")) bytes += state->bytes;
     return bytes;
 }
@@ -65,7 +65,7 @@ static kn_status run_steps(worker *own, kn_trainer *trainer) {
     for (uint64_t step = own->task->done; step < STEPS && status == KN_OK; step++) {
         uint64_t first, mine;
         draw(step, x, y);
-        status = kn_trainer_part(trainer, BATCH, &first, &mine);
+        status = kn_trainer_local_samples(trainer, BATCH, &first, &mine);
         const kn_feed feeds[] = {{"x", x + first * PIXELS, mine * PIXELS * sizeof *x},
                                  {"y", y + first, mine * sizeof *y}};
         if (status == KN_OK) status = kn_trainer_step(trainer, BATCH, feeds, 2, &own->losses[step]);
@@ -164,7 +164,7 @@ static void check(const char *what, const spread_task *task, const int *counts) 
 static void every_optimizer_has_the_same_bits(void **state) {
     static const int four[] = {4, 0};
     (void)state;
-    for (int i = 0; i < kn_optimizer_count(); i++) {
+    for (size_t i = 0; i < kn_optimizer_count(); i++) {
         const spread_task one = {.params = of((kn_optimizer)i)};
         check(kn_optimizer_name((kn_optimizer)i), &one, four);
     }
@@ -173,7 +173,7 @@ static void every_optimizer_has_the_same_bits(void **state) {
 static void adamw_has_the_same_bits(void **state) {
     static const int some[] = {2, 3, 4, 0};
     (void)state;
-    spread_task one = {.params = of(KN_ADAMW)};
+    spread_task one = {.params = of(KN_OPTIMIZER_ADAMW)};
     one.params.clip_norm = 0.5;
     one.params.accumulate = 2;
     one.params.average = 0.9;
@@ -186,22 +186,22 @@ static void whatever_comes_before_the_rule_has_the_same_bits(void **state) {
         {.size = sizeof groups[0], .pattern = "linear2.*", .rate_factor = 0.5, .weight_decay = 0.1},
         {.size = sizeof groups[0], .pattern = "linear1.bias", .rate_factor = 1, .frozen = true}};
     (void)state;
-    spread_task one = {.params = of(KN_SGD)};
+    spread_task one = {.params = of(KN_OPTIMIZER_SGD)};
     one.params.clip_value = 0.01;
     one.params.clip_norm = 0.1;
     one.params.skip_not_finite = true;
     one.params.groups = groups;
     one.params.group_count = 2;
     check("clipping twice, groups", &one, three);
-    one = (spread_task){.params = of(KN_LAMB)};
+    one = (spread_task){.params = of(KN_OPTIMIZER_LAMB)};
     one.params.clip_norm = 0.5;
     check("norms of steps", &one, three);
-    one = (spread_task){.params = of(KN_ADAM), .precision = KN_PRECISION_FLOAT16};
-    one.params.schedule = KN_COSINE;
+    one = (spread_task){.params = of(KN_OPTIMIZER_ADAM), .precision = KN_PRECISION_FLOAT16};
+    one.params.schedule = KN_SCHEDULE_COSINE;
     one.params.total_steps = STEPS;
     check("float16", &one, three);
     for (int m = KN_MOMENTS_BFLOAT16; m <= KN_MOMENTS_8BIT; m++) {
-        one = (spread_task){.params = of(KN_ADAM)};
+        one = (spread_task){.params = of(KN_OPTIMIZER_ADAM)};
         one.params.moments = (kn_moments)m;
         check(kn_moments_name((kn_moments)m), &one, three);
     }
@@ -218,10 +218,10 @@ static uint64_t sent_by_all(const worker *workers, int count) {
 static void gradients_travel_in_16_bits(void **state) {
     worker alone[MOST], whole[MOST], half[MOST], parts[MOST];
     (void)state;
-    spread_task one = {.params = of(KN_ADAM)};
+    spread_task one = {.params = of(KN_OPTIMIZER_ADAM)};
     train_by(&one, 3, false, whole);
     for (int type = KN_FLOAT16; type <= KN_BFLOAT16; type++) {
-        one.params.gradient_type = (kn_dtype)type;
+        one.params.gradient_dtype = (kn_dtype)type;
         train_by(&one, 1, false, alone);
         train_by(&one, 3, false, half);
         train_by(&one, 4, true, parts);
@@ -238,7 +238,7 @@ static void gradients_travel_in_16_bits(void **state) {
 static void the_communicator_may_add(void **state) {
     worker whole[MOST], own[MOST], parts[MOST];
     (void)state;
-    spread_task one = {.params = of(KN_SGD)};
+    spread_task one = {.params = of(KN_OPTIMIZER_SGD)};
     train_by(&one, 3, false, whole);
     one.params.sum_any_order = true;
     train_by(&one, 3, false, own);
@@ -254,7 +254,7 @@ static void the_communicator_may_add(void **state) {
 /* AdamW on four workers: a quarter of the moments each, by the plan and in memory. */
 static void moments_are_a_part_of_those_of_one(void **state) {
     (void)state;
-    spread_task one = {.params = of(KN_ADAMW)};
+    spread_task one = {.params = of(KN_OPTIMIZER_ADAMW)};
     worker alone[MOST], others[MOST];
     train_by(&one, 1, false, alone);
     train_by(&one, 4, true, others);
@@ -290,7 +290,7 @@ static void files_are_those_of_one_worker(void **state) {
     size_t first = 0;
     char *expected = NULL;
     (void)state;
-    spread_task one = {.params = of(KN_ADAM)};
+    spread_task one = {.params = of(KN_OPTIMIZER_ADAM)};
     train_by(&one, 1, false, whole);
     for (int i = 0; i < 4; i++) {
         snprintf(paths[i], sizeof paths[i], "spread-%d.safetensors", i);

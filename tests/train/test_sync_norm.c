@@ -29,10 +29,10 @@ typedef struct worker {
 
 /* All float32 states, in the order of their names in the trainer, which is that of the graph. */
 static void read_states(worker *own, kn_states *states) {
-    for (int i = 0; i < kn_states_count(states); i++) {
+    for (size_t i = 0; i < kn_states_count(states); i++) {
         kn_tensor_info info;
         uint64_t bytes = 0;
-        const char *name = kn_states_entry(states, i, &info);
+        const char *name = kn_states_at(states, i, &info);
         if (!kn_tensor_bytes(&info, &bytes) || info.dtype != KN_FLOAT32 || !info.rank) continue;
         const size_t count = (size_t)bytes / sizeof(float);
         assert_true(own->count + count <= sizeof own->numbers / sizeof(float));
@@ -46,7 +46,7 @@ static void train(worker *own, kn_context *context, kn_value *loss) {
     int32_t y[PICTURES];
     uint32_t word = 99;
     kn_trainer_params params = adam();
-    params.optimizer = KN_SGD;
+    params.optimizer = KN_OPTIMIZER_SGD;
     params.learning_rate = 0.02;
     params.momentum = 0;
     params.communicator = own->communicator;
@@ -60,7 +60,7 @@ static void train(worker *own, kn_context *context, kn_value *loss) {
         word = picture_batch(word, x, y);
         for (int i = 0; i < PICTURES * PICTURE_PIXELS; i++)
             x[i] = x[i] * (float)(1 + i / PICTURE_PIXELS % 3) + 20;
-        own->status = kn_trainer_part(trainer, count, &first, &mine);
+        own->status = kn_trainer_local_samples(trainer, count, &first, &mine);
         const kn_feed feeds[] = {{"x", x + first * PICTURE_PIXELS, mine * PICTURE_PIXELS * sizeof(float)},
                                  {"y", y + first, mine * sizeof *y}};
         if (own->status == KN_OK)

@@ -13,7 +13,7 @@ typedef struct plane {
 } plane;
 
 static plane plane_make(void) {
-    const kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1};
     plane made = {.graph = kn_graph_create(NULL)};
     made.a = kn_parameter(made.graph, "a", KN_FLOAT32, "", &one);
     made.b = kn_parameter(made.graph, "b", KN_FLOAT32, "", &one);
@@ -371,7 +371,7 @@ static void graphs_at_one_address_are_distinguished(void **state) {
 /* A trainer keeps its weights in float32, also for queries: small steps are not rounded away. */
 static void trained_weights_are_float32(void **state) {
     plane made = plane_make();
-    kn_store(made.a, KN_BFLOAT16);
+    kn_store_as(made.a, KN_BFLOAT16);
     kn_trainer_params params = plain();
     params.learning_rate = 1e-4;
     kn_trainer *trainer = trainer_make(*state, made.loss, &params);
@@ -391,19 +391,21 @@ static void trained_weights_are_float32(void **state) {
 static void optimizers_list_their_parameters(void **state) {
     static const char *const fields[] = {"momentum", "dampening", "nesterov", "amsgrad",    "centered",
                                          "beta1",    "beta2",     "epsilon",  "rate_decay", "accumulator"};
-    for (int i = 0; i < kn_optimizer_count(); i++) {
+    for (size_t i = 0; i < kn_optimizer_count(); i++) {
         kn_optimizer optimizer = (kn_optimizer)i;
         int read = 0;
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
             read += kn_optimizer_reads(optimizer, fields[f]);
         assert_true(read > 0);
-        for (int j = 0; j < i; j++)
+        for (size_t j = 0; j < i; j++)
             assert_string_not_equal(kn_optimizer_name(optimizer), kn_optimizer_name((kn_optimizer)j));
     }
-    assert_string_equal(kn_optimizer_name(KN_ADAMW), "adamw");
-    assert_true(kn_optimizer_reads(KN_SGD, "nesterov") && kn_optimizer_reads(KN_SGD, "momentum"));
-    assert_false(kn_optimizer_reads(KN_LION, "epsilon") || kn_optimizer_reads(KN_LION, "beta") ||
-                 kn_optimizer_reads(KN_LION, "beta1 beta2") || kn_optimizer_reads(KN_LION, ""));
+    assert_string_equal(kn_optimizer_name(KN_OPTIMIZER_ADAMW), "adamw");
+    assert_true(kn_optimizer_reads(KN_OPTIMIZER_SGD, "nesterov") &&
+                kn_optimizer_reads(KN_OPTIMIZER_SGD, "momentum"));
+    assert_false(
+        kn_optimizer_reads(KN_OPTIMIZER_LION, "epsilon") || kn_optimizer_reads(KN_OPTIMIZER_LION, "beta") ||
+        kn_optimizer_reads(KN_OPTIMIZER_LION, "beta1 beta2") || kn_optimizer_reads(KN_OPTIMIZER_LION, ""));
 }
 
 int test_updates(void) {

@@ -27,7 +27,7 @@ void workers_run(void *workers, size_t size, int count,
     assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
     for (int r = 0; r < count; r++) {
         ranks[r] = (rank){.worker = (char *)workers + (size_t)r * size,
-                          .communicator = kn_group_rank(group, r),
+                          .communicator = kn_group_communicator(group, r),
                           .work = work};
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, run, &ranks[r]), 0);
     }

@@ -85,9 +85,9 @@ static void tell(const choice *made, const auto_trial *trial) {
 static const kn_device_info *only_device(const kn_device_list *list, int *usable) {
     const kn_device_info *only = NULL;
     *usable = 0;
-    for (int i = 0; i < kn_device_list_count(list); i++)
-        if (kn_device_list_entry(list, i)->usable) {
-            only = kn_device_list_entry(list, i);
+    for (size_t i = 0; i < kn_device_list_count(list); i++)
+        if (kn_device_list_at(list, i)->usable) {
+            only = kn_device_list_at(list, i);
             ++*usable;
         }
     return *usable == 1 ? only : NULL;
@@ -104,8 +104,8 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     const kn_device_info *only = only_device(list, &usable);
     choice made = {.best = NULL, .seconds = NAN, .next = NAN};
     if (only) command_tell("auto: device %d (%s) is the only one that can be used", only->index, only->name);
-    for (int i = 0; usable > 1 && i < kn_device_list_count(list); i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+    for (size_t i = 0; usable > 1 && i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
         if (info->usable) consider(&made, info, time_device(common, trial, info));
     }
     if (made.best) {

@@ -108,7 +108,7 @@ kn_value **batch_outputs(const kn_model *model, size_t *count) {
     *count = (size_t)kn_model_output_count(model);
     kn_value **outputs = calloc(*count + 1, sizeof *outputs);
     for (size_t i = 0; outputs && i < *count; i++)
-        outputs[i] = kn_model_output(model, (int)i);
+        outputs[i] = kn_model_output_at(model, (int)i);
     if (!outputs) command_fail("out of memory");
     return outputs;
 }

@@ -9,8 +9,8 @@
 static const double longest_seconds = 0.25, margin = 0.05;
 
 static bool open_devices(const common_options *common, kn_device_list *list, cross_devices *devices) {
-    for (int i = 0; i < kn_device_list_count(list) && devices->count < CROSS_DEVICES; i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+    for (size_t i = 0; i < kn_device_list_count(list) && devices->count < CROSS_DEVICES; i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
         char index[24];
         common_options own = *common;
         if (!info->usable) continue;

@@ -108,7 +108,7 @@ static bool prepare_training(cross_case *self, kn_context *context, int64_t batc
     params.session = &session;
     self->batch = batch;
     if (!setup_model(&self->setup, "mlp", NULL)) return false;
-    const kn_value *input = kn_model_input(self->setup.model, 0);
+    const kn_value *input = kn_model_input_at(self->setup.model, 0);
     int64_t elements = batch;
     for (int d = 1; d < kn_value_rank(input); d++)
         elements *= kn_value_dimension(input, d);

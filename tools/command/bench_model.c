@@ -17,10 +17,11 @@ static const struct usual {
     int64_t batch;
     kn_optimizer optimizer;
     double learning_rate, weight_decay;
-} usual[] = {
-    {"mlp", 128, KN_SGD, 0.01, 0},    {"resnet18c", 32, KN_SGD, 0.01, 0}, {"vgg11c", 32, KN_SGD, 0.01, 0},
-    {"resnet50", 4, KN_SGD, 0.01, 0}, {"alexnet", 8, KN_SGD, 0.01, 0},    {"mobilenetv2", 4, KN_SGD, 0.01, 0},
-    {"lstm", 32, KN_SGD, 0.01, 0},    {"gpt", 8, KN_ADAMW, 3e-4, 0.01},   {"otherwise", 64, KN_SGD, 0.01, 0}};
+} usual[] = {{"mlp", 128, KN_OPTIMIZER_SGD, 0.01, 0},     {"resnet18c", 32, KN_OPTIMIZER_SGD, 0.01, 0},
+             {"vgg11c", 32, KN_OPTIMIZER_SGD, 0.01, 0},   {"resnet50", 4, KN_OPTIMIZER_SGD, 0.01, 0},
+             {"alexnet", 8, KN_OPTIMIZER_SGD, 0.01, 0},   {"mobilenetv2", 4, KN_OPTIMIZER_SGD, 0.01, 0},
+             {"lstm", 32, KN_OPTIMIZER_SGD, 0.01, 0},     {"gpt", 8, KN_OPTIMIZER_ADAMW, 3e-4, 0.01},
+             {"otherwise", 64, KN_OPTIMIZER_SGD, 0.01, 0}};
 
 static const struct usual *usual_of(const char *name) {
     const struct usual *last = usual + sizeof usual / sizeof *usual - 1, *row = usual;
@@ -183,9 +184,9 @@ static bool list_fed(model_bench *bench) {
         return command_fail("'%s' has %d inputs; bench feeds models that have up to %d", kn_model_name(model),
                             count, MAX_INPUTS) == EXIT_DONE;
     for (int i = 0; i < count; i++)
-        bench->fed[bench->fed_count++].value = kn_model_input(model, i);
+        bench->fed[bench->fed_count++].value = kn_model_input_at(model, i);
     if (bench->options->training) bench->fed[bench->fed_count++].value = bench->setup.loss.target;
-    bench->output = kn_model_output(model, 0);
+    bench->output = kn_model_output_at(model, 0);
     return true;
 }
 
@@ -274,7 +275,7 @@ static kn_status make_results(model_bench *bench) {
     const kn_model *model = bench->setup.model;
     bench->fetches = calloc(bench->output_count + 1, sizeof *bench->fetches);
     for (size_t i = 0; bench->fetches && i < bench->output_count; i++) {
-        const char *name = kn_value_name(kn_model_output(model, (int)i));
+        const char *name = kn_value_name(kn_model_output_at(model, (int)i));
         kn_tensor_info info;
         uint64_t bytes = 0;
         kn_status status = kn_session_info(bench->session, name, &info);

@@ -36,7 +36,7 @@ static bool measure(kn_context *context, int64_t layers, const char *names[], pl
     *times = (plan_times){.layers = layers, .steps = info.steps, .total = clock_now() - start};
     for (kn_plan_pass pass = KN_PLAN_PASS_DEFAULTS; times->passes < MAX_PASSES && status == KN_OK;
          times->passes++) {
-        if (kn_trainer_plan_pass(trainer, times->passes, &pass) != KN_OK) break;
+        if (kn_trainer_plan_pass_at(trainer, times->passes, &pass) != KN_OK) break;
         names[times->passes] = pass.name;
         times->seconds[times->passes] = pass.seconds;
     }

@@ -211,8 +211,8 @@ static bool by_threads(const char *name, const bench_options *options, int count
     int started = 0;
     if (!good) command_fail("out of memory");
     for (; started < count && good; started += good) {
-        workers[started] =
-            (scaling_worker){.name = name, .options = *options, .all = *kn_group_rank(group, started)};
+        workers[started] = (scaling_worker){
+            .name = name, .options = *options, .all = *kn_group_communicator(group, started)};
         good = !pthread_create(&threads[started], NULL, work, &workers[started]);
         if (!good) {
             command_fail("a thread could not be started");

@@ -145,11 +145,16 @@ bool device_is_auto(const common_options *common) {
 /* Sets parameters from options and the environment, which the library does not read. */
 static void context_params_from(const common_options *common, kn_context_params *params) {
     static char cache[4096];
+    static kn_context_debug debug;
     kn_context_params_init(params);
-    params->kind = !common->kind ? 0 : !strcmp(common->kind, "wide") ? 1 : 2;
+    debug = (kn_context_debug)KN_CONTEXT_DEBUG_DEFAULTS;
+    debug.kernels = !common->kind                   ? KN_KERNELS_PROBED
+                    : !strcmp(common->kind, "wide") ? KN_KERNELS_CPU
+                                                    : KN_KERNELS_GPU;
     params->timeline = common->timeline;
-    params->vector_width = (int)common->width;
-    params->wide_indices = common->wide_indices;
+    debug.vector_width = (int)common->width;
+    debug.wide_indices = common->wide_indices;
+    params->debug = &debug;
     params->matrix_unit = common->matrix_unit;
     params->log = (kn_logger){.level = common->verbose ? KN_LOG_INFO : KN_LOG_WARNING, .write = write_log};
     params->target = common->target;

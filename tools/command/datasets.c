@@ -15,16 +15,16 @@ static void print_text(const char *text) {
 }
 
 static void list_sources(bool json) {
-    for (int i = 0; i < kn_data_source_count(); i++) {
+    for (size_t i = 0; i < kn_data_source_count(); i++) {
         if (json) {
             printf("{\"data\": ");
-            json_text(stdout, kn_data_source_usage(i));
+            json_text(stdout, kn_data_source_usage_at(i));
             printf(", \"text\": ");
-            json_text(stdout, kn_data_source_about(i));
+            json_text(stdout, kn_data_source_about_at(i));
             printf("}\n");
         } else {
-            printf("  %s\n", kn_data_source_usage(i));
-            print_text(kn_data_source_about(i));
+            printf("  %s\n", kn_data_source_usage_at(i));
+            print_text(kn_data_source_about_at(i));
         }
     }
 }
@@ -58,10 +58,10 @@ static bool read_all(reading *run, const char *word) {
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = run->skip_bad;
-    params.cache = run->cache;
+    params.cache_bytes = run->cache;
     progress_now("opening %s", word);
     double begin = clock_now();
-    run->dataset = kn_dataset_open(&params, word);
+    run->dataset = kn_dataset_open(word, &params);
     run->opening = clock_now() - begin;
     if (kn_dataset_status(run->dataset) != KN_OK)
         return command_fail("%s", run->dataset ? kn_dataset_error(run->dataset) : "out of memory") ==
@@ -93,7 +93,7 @@ static uint64_t count_test(const kn_dataset *dataset) {
 }
 
 /* "float32 (3,32,32)" */
-static void describe(const kn_field *field, char *text, size_t room) {
+static void describe(const kn_dataset_field *field, char *text, size_t room) {
     snprintf(text, room, "%s (", kn_dtype_name(field->info.dtype));
     for (int d = 0; d < field->info.rank; d++)
         snprintf(text + strlen(text), room - strlen(text), "%s%lld", d ? "," : "",
@@ -112,10 +112,10 @@ static void tell_broken(const kn_dataset *dataset) {
 static void print_reading(const reading *run, const char *word) {
     const kn_dataset *dataset = run->dataset;
     const uint64_t count = kn_dataset_count(dataset), test = count_test(dataset),
-                   left = kn_dataset_left_out(dataset);
+                   left = kn_dataset_skipped(dataset);
     const int classes = kn_dataset_classes(dataset);
     const double all = (double)(count + test), samples = (double)count;
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     char text[200];
     if (run->common.json) {
         printf("{\"data\": ");
@@ -134,7 +134,7 @@ static void print_reading(const reading *run, const char *word) {
     printf("%llu samples", (unsigned long long)count);
     if (test) printf(" and %llu for testing", (unsigned long long)test);
     if (left) printf(", %llu left out that could not be read", (unsigned long long)left);
-    for (size_t i = 0; kn_dataset_field(dataset, i, &field); i++) {
+    for (size_t i = 0; kn_dataset_field_at(dataset, i, &field); i++) {
         describe(&field, text, sizeof text);
         printf(", %s %s", field.name, text);
     }

@@ -37,8 +37,8 @@ static void measured_text(const measured *found) {
 
 static void print_json(const kn_device_list *list, const kn_context *context, const measured *found) {
     const kn_device_info *chosen = context ? kn_context_device(context) : NULL;
-    for (int i = 0; i < kn_device_list_count(list); i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+    for (size_t i = 0; i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
         printf("{\"index\": %d, \"platform_index\": %d, \"device_index\": %d, \"name\": ", info->index,
                info->platform_index, info->device_index);
         json_text(stdout, info->name);
@@ -76,8 +76,8 @@ static void print_chosen(const kn_context *context) {
 static void print_text(const kn_device_list *list, const kn_context *context, bool asked,
                        const measured *found) {
     const kn_device_info *chosen = context ? kn_context_device(context) : NULL;
-    for (int i = 0; i < kn_device_list_count(list); i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+    for (size_t i = 0; i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
         char memory[32];
         if (!info->usable) {
             bool named = info->name[0] || info->platform[0];
@@ -116,9 +116,9 @@ static int run(int count, char **arguments) {
     if (!list) return command_fail("out of memory");
     int usable = 0, platforms = 0;
     const char *wish = getenv("KOINE_DEVICE");
-    for (int i = 0; i < kn_device_list_count(list); i++)
-        usable += kn_device_list_entry(list, i)->usable,
-            platforms += kn_device_list_entry(list, i)->platform_index >= 0;
+    for (size_t i = 0; i < kn_device_list_count(list); i++)
+        usable += kn_device_list_at(list, i)->usable,
+            platforms += kn_device_list_at(list, i)->platform_index >= 0;
     kn_context *context = usable ? context_open(&common) : NULL;
     if (measure && context) {
         progress_now("measuring");

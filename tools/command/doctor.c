@@ -112,7 +112,7 @@ static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool
 
 /* Tries the entries of the list from doctor->device on. */
 static void try_list(doctor_visit *doctor, const char *about) {
-    const int first = doctor->device;
+    const size_t first = (size_t)doctor->device;
     doctor->device = -1;
     (void)about;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
@@ -121,26 +121,26 @@ static void try_list(doctor_visit *doctor, const char *about) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "platform", "", "out of memory");
         return;
     }
-    for (int i = 0; first == 0 && i < kn_device_list_count(list); i++)
-        if (!strcmp(kn_device_list_entry(list, i)->platform, pocl)) {
+    for (size_t i = 0; first == 0 && i < kn_device_list_count(list); i++)
+        if (!strcmp(kn_device_list_at(list, i)->platform, pocl)) {
             doctor_cache_pocl(doctor);
             break;
         }
-    for (int i = 0; i < kn_device_list_count(list); i++)
-        usable += kn_device_list_entry(list, i)->usable;
-    for (int i = first; i < kn_device_list_count(list); i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+    for (size_t i = 0; i < kn_device_list_count(list); i++)
+        usable += kn_device_list_at(list, i)->usable;
+    for (size_t i = first; i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
         if (!info->usable) {
             tell_unusable(doctor, info, usable > 0);
             continue;
         }
-        doctor->device = i;
+        doctor->device = (int)i;
         snprintf(doctor->name, sizeof doctor->name, "%s (%s)", info->name, info->platform);
         doctor_step(doctor);
         progress_now("trying %s", info->name);
         try_device(doctor, info);
-        for (int j = 0; j < i; j++) {
-            const kn_device_info *other = kn_device_list_entry(list, j);
+        for (size_t j = 0; j < i; j++) {
+            const kn_device_info *other = kn_device_list_at(list, j);
             if (other->usable && !strcmp(other->name, info->name) &&
                 !strcmp(other->platform, info->platform) && other->platform_index != info->platform_index)
                 finding_tell(&doctor->found, FINDING_HINT, "copies", "",

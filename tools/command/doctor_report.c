@@ -54,9 +54,9 @@ static void list_stages(report_run *run) {
                                            "gpt --batch 8", "vgg11 --batch 32", "resnet50 --batch 32"};
     char words[REPORT_STAGE_BYTES];
     add_stage(run, "devices --measure");
-    for (int i = 0; i < kn_verify_count(); i++) {
-        if (i && !strcmp(kn_verify_name(i - 1), kn_verify_name(i))) continue;
-        snprintf(words, sizeof words, "verify --one --operators %s", kn_verify_name(i));
+    for (size_t i = 0; i < kn_verify_case_count(); i++) {
+        if (i && !strcmp(kn_verify_case_name_at(i - 1), kn_verify_case_name_at(i))) continue;
+        snprintf(words, sizeof words, "verify --one --operators %s", kn_verify_case_name_at(i));
         add_stage(run, words);
     }
     add_stage(run, "bench gemm --size 4096 --seconds 1");

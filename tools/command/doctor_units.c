@@ -15,12 +15,12 @@ void doctor_units(kn_context *context, char text[DOCTOR_UNITS]) {
                  {KN_INT8, "8-bit integers"}};
     enum { TYPES = sizeof asked / sizeof *asked };
     const char *names[TYPES];
-    kn_matrix_unit unit = KN_MATRIX_NONE;
+    kn_matrix_unit unit = KN_MATRIX_UNIT_NONE;
     int count = 0;
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < TYPES; i++) {
-        const kn_matrix_unit found = kn_context_matrix_unit_of(context, asked[i].type);
+        const kn_matrix_unit found = kn_context_matrix_unit_for(context, asked[i].type);
         if (found) names[count++] = asked[i].name;
         if (!unit) unit = found;
     }

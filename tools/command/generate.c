@@ -106,7 +106,7 @@ static bool open_session(generate_run *run) {
     arithmetic_apply(&run->common.arithmetic, &params);
     run->whole = open_step(run, run->window, &params);
     run->single = run->whole ? open_step(run, 1, &params) : NULL;
-    run->on = kn_model_steps_on(run->model);
+    run->on = kn_model_can_stream(run->model);
     if (!run->single) {
         run->session = kn_session_create(run->context, &run->output, 1, &params);
         if (kn_session_status(run->session) != KN_OK)
@@ -118,8 +118,8 @@ static bool open_session(generate_run *run) {
 
 /* x is (1,window) and the output (1,window,answers): the next token at each position. */
 static bool measure(generate_run *run, const char *file) {
-    run->input = kn_model_input(run->model, 0);
-    run->output = kn_model_output(run->model, 0);
+    run->input = kn_model_input_at(run->model, 0);
+    run->output = kn_model_output_at(run->model, 0);
     bool fits = kn_model_input_count(run->model) == 1 && kn_value_dtype(run->input) == KN_INT32 &&
                 kn_value_rank(run->input) == 2 && kn_value_rank(run->output) == 3;
     if (fits) {

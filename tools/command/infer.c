@@ -22,10 +22,10 @@ static bool begins_with(const char *word, const char *name, const char **equals)
 /* The sign after the name of an input or output of the model; NULL for none. */
 static const char *end_of_name(const char *word, const kn_model *model) {
     const char *equals = NULL;
-    for (int i = 0; i < kn_model_input_count(model); i++)
-        if (begins_with(word, kn_model_input_name(model, i), &equals)) return equals;
-    for (int i = 0; i < kn_model_output_count(model); i++)
-        if (begins_with(word, kn_model_output_name(model, i), &equals)) return equals;
+    for (size_t i = 0; i < kn_model_input_count(model); i++)
+        if (begins_with(word, kn_model_input_name_at(model, i), &equals)) return equals;
+    for (size_t i = 0; i < kn_model_output_count(model); i++)
+        if (begins_with(word, kn_model_output_name_at(model, i), &equals)) return equals;
     return NULL;
 }
 
@@ -59,9 +59,9 @@ typedef struct infer_run {
 } infer_run;
 
 /* Finds an input by its name in the file or in the model, which may differ for an ONNX file. */
-static kn_value *find_value(const named_file *file, int count, kn_value *(*at)(const kn_model *, int),
-                            const char *(*name)(const kn_model *, int), const kn_model *model) {
-    for (int i = 0; i < count; i++)
+static kn_value *find_value(const named_file *file, size_t count, kn_value *(*at)(const kn_model *, size_t),
+                            const char *(*name)(const kn_model *, size_t), const kn_model *model) {
+    for (size_t i = 0; i < count; i++)
         if (!file->name[0] || !strcmp(name(model, i), file->name) ||
             !strcmp(kn_value_name(at(model, i)), file->name))
             return at(model, i);
@@ -77,11 +77,11 @@ static infer_input *begin_input(infer_run *run, kn_value *value) {
 static bool open_input(infer_run *run, const char *word) {
     named_file file;
     named_file_split(word, run->model, &file);
-    kn_value *value =
-        find_value(&file, kn_model_input_count(run->model), kn_model_input, kn_model_input_name, run->model);
+    kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input_at,
+                                 kn_model_input_name_at, run->model);
     if (!value)
         return command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model),
-                            file.name, kn_value_name(kn_model_input(run->model, 0))) == EXIT_DONE;
+                            file.name, kn_value_name(kn_model_input_at(run->model, 0))) == EXIT_DONE;
     infer_input *input = begin_input(run, value);
     if (!input_add(input, file.path)) return false;
     const int64_t samples = input->info.shape[0];
@@ -108,7 +108,7 @@ static bool open_inputs(infer_run *run, const char *list) {
 
 /* Opens everything named after the model, in order, for its first input. */
 static bool open_words(infer_run *run, const char *const *words, int count) {
-    infer_input *input = begin_input(run, kn_model_input(run->model, 0));
+    infer_input *input = begin_input(run, kn_model_input_at(run->model, 0));
     for (int i = 0; i < count; i++)
         if (!input_add(input, words[i])) return false;
     run->samples = input->info.shape[0];
@@ -120,9 +120,9 @@ static void take_bound(infer_run *run, kn_model *bound) {
     run->opened = run->model;
     run->model = bound;
     for (int i = 0; i < run->input_count; i++)
-        for (int k = 0; k < kn_model_input_count(bound); k++)
-            if (!strcmp(kn_value_name(kn_model_input(bound, k)), kn_value_name(run->inputs[i].value)))
-                run->inputs[i].value = kn_model_input(bound, k);
+        for (size_t k = 0; k < kn_model_input_count(bound); k++)
+            if (!strcmp(kn_value_name(kn_model_input_at(bound, k)), kn_value_name(run->inputs[i].value)))
+                run->inputs[i].value = kn_model_input_at(bound, k);
 }
 
 /* Builds the graph of an ONNX file for the shapes of the samples; if that does not suffice, for all samples
@@ -135,9 +135,9 @@ static bool bind_to_samples(infer_run *run) {
             given[i] = (kn_model_given){.name = "", .info = run->inputs[i].info};
             given[i].info.dtype = kn_value_dtype(run->inputs[i].value);
             if (!whole) given[i].info.shape[0] = -1;
-            for (int k = 0; k < kn_model_input_count(run->model); k++)
-                if (kn_model_input(run->model, k) == run->inputs[i].value)
-                    given[i].name = kn_model_input_name(run->model, k);
+            for (size_t k = 0; k < kn_model_input_count(run->model); k++)
+                if (kn_model_input_at(run->model, k) == run->inputs[i].value)
+                    given[i].name = kn_model_input_name_at(run->model, k);
         }
         kn_model *bound = kn_model_bind(run->model, given, (size_t)run->input_count);
         if (kn_model_bound(bound)) {
@@ -297,8 +297,8 @@ static int infer(infer_run *run, const char *output) {
     kn_tensor_info whole;
     size_t row_bytes = 0;
     named_file_split(output, run->model, &file);
-    run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, kn_model_output_name,
-                             run->model);
+    run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output_at,
+                             kn_model_output_name_at, run->model);
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s lists them",
                             kn_model_name(run->model), file.name, run->file);
@@ -327,7 +327,7 @@ static int infer(infer_run *run, const char *output) {
         if (input_is_named(&run->inputs[i])) named = &run->inputs[i];
         if (run->inputs[i].table) table = run->inputs[i].table;
     }
-    bool judged = run->output == kn_model_output(run->model, 0);
+    bool judged = run->output == kn_model_output_at(run->model, 0);
     const infer_results results = {.name = kn_value_name(run->output),
                                    .info = &whole,
                                    .numbers = result,

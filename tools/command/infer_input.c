@@ -83,18 +83,18 @@ static bool copy_samples(part *read, size_t bytes) {
 }
 
 static bool read_dataset(part *read, const kn_dataset_params *params, const char *word) {
-    kn_field field = {.name = NULL};
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t length = strlen(word) + strlen(read->path) + 2;
     char *spec = malloc(length);
     if (!spec) return command_fail("out of memory") == EXIT_DONE;
     snprintf(spec, length, "%s:%s", word, read->path);
-    kn_dataset *dataset = read->dataset = kn_dataset_open(params, spec);
+    kn_dataset *dataset = read->dataset = kn_dataset_open(spec, params);
     free(spec);
     if (kn_dataset_status(dataset) != KN_OK)
         return fail_part(read, dataset ? kn_dataset_error(dataset) : "out of memory", "");
     tell_left_out(dataset, read->shown);
     const uint64_t count = kn_dataset_count(dataset);
-    kn_dataset_field(dataset, 0, &field);
+    kn_dataset_field_at(dataset, 0, &field);
     read->scale = field.scale;
     const size_t bytes = (size_t)count * (field.scale != 0 ? field.bytes / sizeof(float) : field.bytes);
     read->info = (kn_tensor_info){
@@ -112,9 +112,9 @@ static bool read_samples(const infer_input *input, part *read, const char *word)
     kn_tensor_info sample;
     kn_dataset_params_init(&params);
     params.inputs_only = true;
-    params.wanted = value_sample(input->value, &sample) ? &sample : NULL;
+    params.expected = value_sample(input->value, &sample) ? &sample : NULL;
     params.columns = kn_model_metadata(input->model, "data.columns");
-    params.rate = model_rate(input->model);
+    params.sample_rate = model_rate(input->model);
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = input->skip_bad;
@@ -171,7 +171,7 @@ static bool read_part(const infer_input *input, part *read) {
     const bool picture = ends(read->path, pictures) || (many && planes);
     if (sound || picture) return read_samples(input, read, sound ? "wav" : "images");
     if (!ends(read->path, tables)) return read_array(input->value, read);
-    if (kn_model_metadata(input->model, "data.columns") && input->value == kn_model_input(input->model, 0))
+    if (kn_model_metadata(input->model, "data.columns") && input->value == kn_model_input_at(input->model, 0))
         return read_samples(input, read, "csv");
     return numbers_read(input->value, read->path, read->shown, &read->info, &read->data);
 }

@@ -83,7 +83,7 @@ static bool read_arrays(onnx_run *run) {
 
 /* The array for an input: the one of its name, or an unnamed one for the first. */
 static int array_of(const onnx_run *run, const kn_model *model, int position) {
-    const char *name = kn_model_input_name(model, position);
+    const char *name = kn_model_input_name_at(model, position);
     for (int i = 0; i < run->input_count; i++)
         if (!strcmp(run->inputs[i].name, name) || (position == 0 && !run->inputs[i].name[0])) return i;
     return -1;
@@ -109,9 +109,9 @@ static bool match_type(onnx_run *run, const kn_value *input, int i) {
 
 /* Builds the model for the shapes of the arrays, and for their numbers where it depends on them. */
 static bool bind_model(onnx_run *run) {
-    for (int k = 0; k < kn_model_input_count(run->opened); k++) {
+    for (size_t k = 0; k < kn_model_input_count(run->opened); k++) {
         const int i = array_of(run, run->opened, k);
-        if (i >= 0 && !match_type(run, kn_model_input(run->opened, k), i)) return false;
+        if (i >= 0 && !match_type(run, kn_model_input_at(run->opened, k), i)) return false;
     }
     run->model = kn_model_bind(run->opened, run->given, (size_t)run->input_count);
     if (kn_model_bound(run->model)) return true;
@@ -139,14 +139,14 @@ static bool take_model(onnx_run *run) {
 }
 
 static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
-    kn_value *value = kn_model_input(run->model, position);
+    kn_value *value = kn_model_input_at(run->model, position);
     int i = array_of(run, run->model, position);
     char wanted[160], found[160];
     kn_value_shape_text(value, wanted, sizeof wanted);
     if (i < 0)
         return command_fail("the model reads '%s' (%s) as well: --input %s=FILE.npy",
-                            kn_model_input_name(run->model, position), wanted,
-                            kn_model_input_name(run->model, position)) == EXIT_DONE;
+                            kn_model_input_name_at(run->model, position), wanted,
+                            kn_model_input_name_at(run->model, position)) == EXIT_DONE;
     kn_tensor_info info = run->given[i].info;
     bool fits = info.rank == kn_value_rank(value);
     for (int d = 0; fits && d < info.rank; d++)
@@ -154,7 +154,7 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     if (!fits)
         return command_fail("'%s' is %s (%s), and the model reads '%s' as (%s)", run->inputs[i].path,
                             kn_dtype_name(info.dtype), sizes_text(&info, 0, found, sizeof found),
-                            kn_model_input_name(run->model, position), wanted) == EXIT_DONE;
+                            kn_model_input_name_at(run->model, position), wanted) == EXIT_DONE;
     uint64_t bytes = 0;
     info.dtype = kn_value_dtype(value);
     run->fed[position] = kn_tensor_bytes(&info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
@@ -169,12 +169,12 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
 static bool find_outputs(onnx_run *run) {
     for (int i = 0; i < run->output_count; i++) {
         const char *name = run->outputs[i].name;
-        for (int k = 0; k < kn_model_output_count(run->model) && !run->values[i]; k++)
-            if (!name[0] || !strcmp(kn_model_output_name(run->model, k), name))
-                run->values[i] = kn_model_output(run->model, k);
+        for (size_t k = 0; k < kn_model_output_count(run->model) && !run->values[i]; k++)
+            if (!name[0] || !strcmp(kn_model_output_name_at(run->model, k), name))
+                run->values[i] = kn_model_output_at(run->model, k);
         if (!run->values[i])
             return command_fail("'%s' has no output '%s'; its first is '%s'", run->path, name,
-                                kn_model_output_name(run->model, 0)) == EXIT_DONE;
+                                kn_model_output_name_at(run->model, 0)) == EXIT_DONE;
         if (!path_writable(run->outputs[i].path, PATH_WHOLE, run->common.overwrite)) return false;
     }
     return true;
@@ -207,7 +207,7 @@ static void cut_into_batches(onnx_run *run) {
     const int64_t samples = count ? run->given[array_of(run, run->model, 0)].info.shape[0] : 0;
     run->by_rows = samples > 0;
     for (int i = 0; i < count && run->by_rows; i++)
-        run->by_rows = has_rows(kn_model_input(run->model, i)) &&
+        run->by_rows = has_rows(kn_model_input_at(run->model, i)) &&
                        run->given[array_of(run, run->model, i)].info.shape[0] == samples;
     for (int i = 0; i < run->output_count && run->by_rows; i++)
         run->by_rows = has_rows(run->values[i]);
@@ -227,8 +227,8 @@ static bool fill_feeds(onnx_run *run) {
 /* Inputs may leave more sizes open than their bytes determine. */
 static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
     char name[128];
-    for (int i = 0; i < kn_model_input_count(run->model); i++) {
-        const kn_value *input = kn_model_input(run->model, i);
+    for (size_t i = 0; i < kn_model_input_count(run->model); i++) {
+        const kn_value *input = kn_model_input_at(run->model, i);
         for (int d = 0; d < kn_value_rank(input); d++) {
             if (!open_size(input, d, name, sizeof name)) continue;
             const int64_t size = run->given[array_of(run, run->model, i)].info.shape[d];
@@ -242,7 +242,7 @@ static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
 
 /* The feeds of `count` samples from `first` on. */
 static void feeds_of(const onnx_run *run, int64_t first, int64_t count, kn_feed *feeds) {
-    for (int i = 0; i < kn_model_input_count(run->model); i++) {
+    for (size_t i = 0; i < kn_model_input_count(run->model); i++) {
         const size_t row = run->feeds[i].bytes / (size_t)run->samples;
         feeds[i] = (kn_feed){run->feeds[i].name, (const char *)run->feeds[i].data + row * (size_t)first,
                              row * (size_t)count};

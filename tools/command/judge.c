@@ -55,7 +55,7 @@ static void judge_answer(judge_work *work, const float *logits, int32_t truth, u
 }
 
 static bool counts(const kn_model_loss *loss, int32_t truth) {
-    return !loss->ignores || truth != loss->ignored;
+    return !loss->has_ignore_index || truth != loss->ignore_index;
 }
 
 static void judge_classes(judge_work *work, const kn_model_loss *loss, const kn_batch *batch,
@@ -71,7 +71,7 @@ static void judge_classes(judge_work *work, const kn_model_loss *loss, const kn_
 /* What the means over a batch are divided by. */
 static uint64_t counted_of(const kn_model_loss *loss, const kn_batch *batch) {
     uint64_t counted = 0;
-    if (!loss->ignores) return batch->count;
+    if (!loss->has_ignore_index) return batch->count;
     for (size_t f = 0; f < batch->feed_count; f++) {
         const kn_feed *feed = &batch->feeds[f];
         const int32_t *truth = feed->data;
@@ -110,10 +110,10 @@ static void judge_numbers(judge_work *work, const kn_batch *batch, const kn_feed
 static bool prepare(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
                     int64_t batch, judge_work *work) {
     judgement *judged = work->judged;
-    const kn_value *output = kn_model_output(setup->model, 0);
+    const kn_value *output = kn_model_output_at(setup->model, 0);
     kn_plan_info plan = {.size = sizeof plan};
     kn_tensor_info whole;
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     kn_feed feeds[SETUP_FIELDS];
     uint64_t numbers = 0, wanted = 0;
     kn_table_target unit = {.size = sizeof unit};
@@ -127,7 +127,7 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
     if (status == KN_OK) status = kn_session_info(session, kn_value_name(output), &whole);
     if (status != KN_OK) return session_fail(session, status);
     if (!kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &work->target) ||
-        !kn_dataset_field(dataset, work->target, &field) || whole.dtype != KN_FLOAT32 || whole.rank < 1 ||
+        !kn_dataset_field_at(dataset, work->target, &field) || whole.dtype != KN_FLOAT32 || whole.rank < 1 ||
         whole.shape[0] != batch || !kn_tensor_elements(&whole, &numbers) ||
         !kn_tensor_elements(&field.info, &wanted) || !wanted)
         return true;
@@ -164,7 +164,7 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
     size_t count = 1;
     if (setup->accuracy) fetches[count++] = (kn_fetch){setup->accuracy_name, &accuracy, sizeof accuracy};
     if (work->output)
-        fetches[count++] = (kn_fetch){kn_value_name(kn_model_output(setup->model, 0)), work->output,
+        fetches[count++] = (kn_fetch){kn_value_name(kn_model_output_at(setup->model, 0)), work->output,
                                       batch->count * work->row * sizeof(float)};
     kn_status status = batch_bind(session, (int64_t)batch->count);
     if (status == KN_OK) status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
@@ -184,7 +184,7 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
 }
 
 int64_t judge_batch_most(const training_setup *setup, int64_t batch) {
-    const kn_value *output = kn_model_output(setup->model, 0);
+    const kn_value *output = kn_model_output_at(setup->model, 0);
     double bytes = sizeof(float);
     for (int d = 1; d < kn_value_rank(output); d++)
         if (kn_value_dimension(output, d) > 0) bytes *= (double)kn_value_dimension(output, d);

@@ -96,7 +96,7 @@ int main(int count, char **arguments) {
     /* Report exceeding the file size limit like any other failure. */
     signal(SIGXFSZ, SIG_IGN);
     precompile_begin(&count, arguments);
-    kn_process_allow_tiles();
+    kn_process_enable_amx();
     int status = run(count, arguments);
     progress_clear();
     /* A full disk shows when the last bytes are flushed. */

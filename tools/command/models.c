@@ -14,10 +14,10 @@ static int print_grammar(void) {
     return EXIT_DONE;
 }
 
-static void print_shapes(const char *what, const kn_model *model, int count,
-                         kn_value *(*at)(const kn_model *, int)) {
+static void print_shapes(const char *what, const kn_model *model, size_t count,
+                         kn_value *(*at)(const kn_model *, size_t)) {
     char shape[200];
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         kn_value_shape_text(at(model, i), shape, sizeof shape);
         printf("  %-7s %s %s (%s)\n", what, kn_value_name(at(model, i)),
                kn_dtype_name(kn_value_dtype(at(model, i))), shape);
@@ -50,7 +50,7 @@ static void about_of(const kn_model *model, char *text, size_t room) {
 /* "1x28x28", without the batch. */
 static void print_input(const kn_model *model) {
     char shape[200], *at;
-    kn_value_shape_text(kn_model_input(model, 0), shape, sizeof shape);
+    kn_value_shape_text(kn_model_input_at(model, 0), shape, sizeof shape);
     for (at = shape; *at; at++)
         if (*at == ',') *at = 'x';
     at = strchr(shape, 'x');
@@ -60,7 +60,7 @@ static void print_input(const kn_model *model) {
 static void print_settings(const kn_model *model, const char *format, const char *between) {
     const char *name;
     int64_t value = 0;
-    for (int i = 0; (name = kn_model_setting_name(model, i)); i++) {
+    for (int i = 0; (name = kn_model_setting_name_at(model, i)); i++) {
         kn_model_setting_value(model, name, &value);
         fputs(i ? between : "", stdout);
         printf(format, name, (long long)value);
@@ -86,9 +86,9 @@ static void print_whole(const kn_model *model, const char *about) {
            (unsigned long long)kn_model_parameter_elements(model),
            amount_text(kn_model_flops(model), amount, sizeof amount), kn_model_loss_name(model));
     if (about[0]) printf("  %s\n", about);
-    print_shapes("input", model, kn_model_input_count(model), kn_model_input);
-    print_shapes("output", model, kn_model_output_count(model), kn_model_output);
-    if (!kn_model_setting_name(model, 0)) return;
+    print_shapes("input", model, kn_model_input_count(model), kn_model_input_at);
+    print_shapes("output", model, kn_model_output_count(model), kn_model_output_at);
+    if (!kn_model_setting_name_at(model, 0)) return;
     fputs("  sizes   ", stdout);
     print_settings(model, "%s=%lld", ", ");
     putchar('\n');
@@ -129,8 +129,9 @@ static int run(int count, char **arguments) {
     if (grammar) return print_grammar();
     if (word_count) return print_model(words[0], text ? FORM_TEXT : json ? FORM_JSON : FORM_WHOLE);
     if (text) return command_misuse("--text needs a model, such as koine models lenet --text");
-    for (int i = 0; i < kn_zoo_count(); i++)
-        if ((status = print_model(kn_zoo_name(i), json ? FORM_JSON : FORM_LINE)) != EXIT_DONE) return status;
+    for (size_t i = 0; i < kn_zoo_count(); i++)
+        if ((status = print_model(kn_zoo_name_at(i), json ? FORM_JSON : FORM_LINE)) != EXIT_DONE)
+            return status;
     return EXIT_DONE;
 }
 

@@ -40,7 +40,7 @@ int pin_option_check(const common_options *common) {
 bool devices_join(kn_context *context, const common_options *common, kn_model *model) {
     if (common->pin && !pin_layers(common->pin, model)) return false;
     const char *name;
-    for (int i = 0; (name = kn_graph_pinned(kn_model_graph(model), i)) != NULL; i++) {
+    for (int i = 0; (name = kn_graph_pinned_at(kn_model_graph(model), i)) != NULL; i++) {
         common_options own = *common;
         own.device = name;
         if (!strcmp(name, KN_DEVICE_MAIN)) continue;
@@ -53,7 +53,7 @@ bool devices_join(kn_context *context, const common_options *common, kn_model *m
         kn_context_destroy(&other);
         if (status != KN_OK)
             return command_fail("'%s' cannot be used as well: %s; at most %d devices are", name,
-                                kn_status_message(status), KN_CONTEXT_DEVICES) == EXIT_DONE;
+                                kn_status_message(status), KN_CONTEXT_MAX_DEVICES) == EXIT_DONE;
     }
     return true;
 }

@@ -52,8 +52,8 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, run->optimizer);
         params.moments = run->moments;
-        params.host_moments = run->host_moments;
-        params.communicator = kn_group_rank(run->group, 0);
+        params.offload_optimizer = run->host_moments;
+        params.communicator = kn_group_communicator(run->group, 0);
         params.shard_optimizer = run->shard_optimizer;
         kn_session_params session = KN_SESSION_DEFAULTS;
         arithmetic_apply(&run->common.arithmetic, &session);
@@ -131,8 +131,8 @@ static int draw(plan_run *run) {
     kn_status status = steps ? KN_OK : KN_ERROR_MEMORY;
     for (size_t i = 0; status == KN_OK && i < count; i++) {
         steps[i].size = sizeof *steps;
-        status = run->training ? kn_trainer_plan_step(run->trainer, (int)i, &steps[i])
-                               : kn_session_plan_step(run->session, (int)i, &steps[i]);
+        status = run->training ? kn_trainer_plan_step_at(run->trainer, (int)i, &steps[i])
+                               : kn_session_plan_step_at(run->session, (int)i, &steps[i]);
     }
     bool drawn = status == KN_OK;
     if (drawn && run->dot)
@@ -200,7 +200,7 @@ static void print_weight_json(const kn_model_weight *weight) {
     printf(", \"type\": \"%s\", \"shape\": \"%s\", \"elements\": ", weight->type, weight->shape);
     json_count(stdout, weight->elements);
     printf(", \"trained\": %s, \"why\": ", weight->trained ? "true" : "false");
-    json_text(stdout, weight->why);
+    json_text(stdout, weight->reason);
     printf(", \"rule\": ");
     json_text(stdout, weight->rule);
     puts("}");
@@ -221,8 +221,8 @@ static int show_parameters(const kn_model *model, bool json) {
             print_weight_json(&weight);
         else
             printf("%-*s  %-8s (%s)  %s%s%s\n", width, weight.name, weight.type, weight.shape,
-                   weight.trained ? "trained" : "not trained", weight.why[0] || weight.rule[0] ? ": " : "",
-                   weight.trained ? weight.rule : weight.why);
+                   weight.trained ? "trained" : "not trained", weight.reason[0] || weight.rule[0] ? ": " : "",
+                   weight.trained ? weight.rule : weight.reason);
     }
     if (!json) printf("%llu of %llu numbers are trained\n", trained, all);
     return EXIT_DONE;

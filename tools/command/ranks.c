@@ -27,12 +27,16 @@ int ranks_of_environment(const char **variable) {
 }
 
 #define TEXT_OF(number) #number
-#define MAJOR(number) TEXT_OF(number)
-#if defined(__APPLE__)
-static const char *const names[] = {"libkoine-mpi." MAJOR(KN_API_VERSION_MAJOR) ".dylib",
-                                    "libkoine-mpi.dylib"};
+#define TEXT(number) TEXT_OF(number)
+#if KN_API_VERSION_MAJOR == 0
+#define SOVERSION TEXT(KN_API_VERSION_MAJOR) "." TEXT(KN_API_VERSION_MINOR)
 #else
-static const char *const names[] = {"libkoine-mpi.so." MAJOR(KN_API_VERSION_MAJOR), "libkoine-mpi.so"};
+#define SOVERSION TEXT(KN_API_VERSION_MAJOR)
+#endif
+#if defined(__APPLE__)
+static const char *const names[] = {"libkoine-mpi." SOVERSION ".dylib", "libkoine-mpi.dylib"};
+#else
+static const char *const names[] = {"libkoine-mpi.so." SOVERSION, "libkoine-mpi.so"};
 #endif
 
 /* A function of the library, which stays loaded, since MPI cannot be unloaded. NULL: it is not there. */
@@ -49,14 +53,14 @@ kn_status ranks_open(kn_communicator *communicator, char *error, size_t bytes) {
     union {
         void *pointer;
         kn_status (*call)(kn_communicator *communicator, char *error, size_t bytes);
-    } open = {.pointer = find("kn_mpi_open")};
+    } open = {.pointer = find("kn_mpi_create")};
     if (!open.pointer) {
         const char *reason = dlerror();
         snprintf(
             error, bytes,
             "%s cannot be loaded (%s): build Koine with -Dmpi=enabled, which needs the headers of an MPI "
             "(libopenmpi-dev on Debian and Ubuntu)",
-            names[0], reason ? reason : "it lacks kn_mpi_open");
+            names[0], reason ? reason : "it lacks kn_mpi_create");
         return KN_ERROR_UNSUPPORTED;
     }
     kn_status status = open.call(communicator, error, bytes);
@@ -74,7 +78,7 @@ void ranks_close(kn_communicator *communicator) {
     union {
         void *pointer;
         void (*call)(kn_communicator *communicator);
-    } close = {.pointer = find("kn_mpi_close")};
+    } close = {.pointer = find("kn_mpi_destroy")};
     if (close.pointer) close.call(communicator);
 }
 
@@ -84,11 +88,11 @@ kn_status ranks_open_workers(const kn_communicator *const *within, int count, kn
         void *pointer;
         kn_status (*call)(const kn_communicator *const *within, int count, kn_mpi_workers **workers,
                           char *error, size_t bytes);
-    } open = {.pointer = find("kn_mpi_workers_open")};
+    } open = {.pointer = find("kn_mpi_workers_create")};
     if (open.pointer) return open.call(within, count, workers, error, bytes);
     snprintf(
         error, bytes,
-        "%s lacks kn_mpi_workers_open, so that each process can have one device: install the one of this "
+        "%s lacks kn_mpi_workers_create, so that each process can have one device: install the one of this "
         "version of Koine",
         names[0]);
     return KN_ERROR_UNSUPPORTED;
@@ -98,7 +102,7 @@ const kn_communicator *ranks_worker(kn_mpi_workers *workers, int number) {
     union {
         void *pointer;
         const kn_communicator *(*call)(kn_mpi_workers *workers, int number);
-    } rank = {.pointer = find("kn_mpi_workers_rank")};
+    } rank = {.pointer = find("kn_mpi_workers_communicator")};
     return rank.pointer ? rank.call(workers, number) : NULL;
 }
 
@@ -106,6 +110,6 @@ void ranks_close_workers(kn_mpi_workers **workers) {
     union {
         void *pointer;
         void (*call)(kn_mpi_workers **workers);
-    } close = {.pointer = find("kn_mpi_workers_close")};
+    } close = {.pointer = find("kn_mpi_workers_destroy")};
     if (close.pointer) close.call(workers);
 }

@@ -78,9 +78,10 @@ static void trace_device(kn_context *context, int first, double later) {
 }
 
 void trace_queues(kn_context *context) {
-    for (int i = 0; file && i < kn_context_device_count(context); i++) {
-        kn_context *device = kn_context_device_at(context, i);
-        const char *name = kn_context_device_name(context, i);
+    const int count = (int)kn_context_device_count(context);
+    for (int i = 0; file && i < count; i++) {
+        kn_context *device = kn_context_device_at(context, (size_t)i);
+        const char *name = kn_context_device_name_at(context, (size_t)i);
         for (; devices <= i; devices++) {
             name_row(COMPUTE + 2 * i, "compute queue", name);
             name_row(COMPUTE + 2 * i + 1, "transfer queue", name);

@@ -248,19 +248,19 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.seconds = options->seconds;
     params.patience = options->patience;
     params.validation = run->setup.validation;
-    params.judge = run->learner.judge;
+    params.eval_session = run->learner.judge;
     params.loss = run->setup.loss_name;
     params.accuracy = run->setup.accuracy_name;
     params.train_accuracy = learner_tells_accuracy(&run->learner) ? run->setup.accuracy_name : NULL;
     params.find_not_finite = options->find_nan;
-    params.averages = options->rule.average > 0;
+    params.use_averages = options->rule.average > 0;
     params.user = run;
     params.on_step = options->follows ? on_step_of_follower : on_step;
-    params.wait_for = wait_for;
+    params.needs_states = wait_for;
     params.on_epoch = options->follows ? NULL : on_epoch;
     params.on_validation = options->follows ? NULL : on_validation;
-    params.remember = options->checkpoints != NULL;
-    params.to_best = to_best;
+    params.save_progress = options->checkpoints != NULL;
+    params.restore_best = to_best;
     return params;
 }
 
@@ -312,7 +312,7 @@ static int fit(train_run *run) {
     fflush(stdout);
     if (run->page && !page_write(run->page, setup, run->context, run->learner.trainer, &result))
         checkpointed = false;
-    if (result.end == KN_FIT_STOPPED)
+    if (result.stop_reason == KN_STOP_CALLBACK)
         command_warn("stopped before the end; to go on, repeat the command with --resume %s",
                      options->checkpoints ? "auto" : options->path);
     return checkpointed ? EXIT_DONE : EXIT_FAILED;

@@ -80,8 +80,8 @@ static void check_labels(check_run *run) {
 }
 
 static void check_data(check_run *run) {
-    for (int i = 0; i < kn_model_input_count(run->setup->model); i++)
-        check_numbers(run, kn_model_input(run->setup->model, i), false);
+    for (size_t i = 0; i < kn_model_input_count(run->setup->model); i++)
+        check_numbers(run, kn_model_input_at(run->setup->model, i), false);
     check_numbers(run, run->setup->loss.target, true);
     check_labels(run);
 }
@@ -89,7 +89,7 @@ static void check_data(check_run *run) {
 /* ---- loss ------------------------------------------------------------------------------------------ */
 
 static void check_loss(check_run *run) {
-    const kn_value *again = run->setup->loss.again;
+    const kn_value *again = run->setup->loss.duplicate_activation;
     const bool classes = kn_value_dtype(run->setup->loss.target) == KN_INT32;
     if (again)
         finding_tell(&run->found, FINDING_HINT, "loss", "",
@@ -104,10 +104,10 @@ static void check_loss(check_run *run) {
 
 /* The norm of a state; negative if there is none of that name. */
 static double norm_of(kn_states *states, const char *name) {
-    for (int i = 0; i < kn_states_count(states); i++) {
+    for (size_t i = 0; i < kn_states_count(states); i++) {
         kn_tensor_info info;
         uint64_t bytes;
-        const char *found = kn_states_entry(states, i, &info);
+        const char *found = kn_states_at(states, i, &info);
         if (!found || strcmp(found, name)) continue;
         if (info.dtype != KN_FLOAT32 || !kn_tensor_bytes(&info, &bytes)) return -1;
         float *numbers = malloc((size_t)bytes + 1);
@@ -128,7 +128,7 @@ static bool open_looking(check_run *run) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     params.learning_rate = 0;
-    params.part_samples = run->options->part;
+    params.micro_batch = run->options->part;
     params.groups = run->options->how.groups;
     params.group_count = run->options->how.group_count;
     kn_session_params session = KN_SESSION_DEFAULTS;
@@ -145,12 +145,12 @@ static bool open_looking(check_run *run) {
 static bool bring_weights(check_run *run) {
     kn_states *from = kn_trainer_states(run->trainer), *to = kn_trainer_states(run->looking);
     const kn_graph *graph = kn_model_graph(run->setup->model);
-    for (int i = 0; i < kn_graph_parameter_count(graph); i++) {
-        const char *name = kn_value_name(kn_graph_parameter(graph, i));
-        for (int s = 0; s < kn_states_count(from); s++) {
+    for (size_t i = 0; i < kn_graph_parameter_count(graph); i++) {
+        const char *name = kn_value_name(kn_graph_parameter_at(graph, i));
+        for (size_t s = 0; s < kn_states_count(from); s++) {
             kn_tensor_info info;
             uint64_t bytes;
-            const char *found = kn_states_entry(from, s, &info);
+            const char *found = kn_states_at(from, s, &info);
             if (!found || strcmp(found, name) || !kn_tensor_bytes(&info, &bytes)) continue;
             void *data = malloc((size_t)bytes + 1);
             bool brought = data && kn_states_get(from, name, data, (size_t)bytes) == KN_OK &&
@@ -189,8 +189,8 @@ static bool look(check_run *run, bool last, int *without) {
     if (kn_trainer_step(run->looking, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count,
                         &loss) != KN_OK)
         return command_fail("%s", kn_trainer_error(run->looking)) == EXIT_DONE;
-    for (int i = 0; i < kn_graph_parameter_count(graph); i++) {
-        const char *name = kn_value_name(kn_graph_parameter(graph, i));
+    for (size_t i = 0; i < kn_graph_parameter_count(graph); i++) {
+        const char *name = kn_value_name(kn_graph_parameter_at(graph, i));
         char moment[300];
         snprintf(moment, sizeof moment, "%s.momentum", name);
         double gradient = norm_of(states, moment), weight = norm_of(states, name);

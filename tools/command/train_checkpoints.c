@@ -155,7 +155,7 @@ bool checkpoints_wait_for(train_checkpoints *checkpoints, uint64_t step) {
 
 bool checkpoints_after_step(train_checkpoints *checkpoints, uint64_t step) {
     if (!checkpoints->files || checkpoints->due_step != step) return true;
-    checkpoints->waits = kn_trainer_steps_alone(checkpoints->trainer) > 0;
+    checkpoints->waits = kn_trainer_local_steps(checkpoints->trainer) > 0;
     return checkpoints->waits || write_one(checkpoints, NULL);
 }
 
@@ -171,7 +171,7 @@ bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *res
     if (!checkpoints->files) return true;
     /* Steps that were undone are not a state to resume from: the checkpoint before leads to the same
      * result. */
-    if (!result->taken_back && (checkpoints->failed || checkpoints->written_step != result->step) &&
+    if (!result->discarded_steps && (checkpoints->failed || checkpoints->written_step != result->step) &&
         !write_one(checkpoints, NULL))
         return false;
     return !checkpoints->failed;

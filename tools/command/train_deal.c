@@ -37,7 +37,7 @@ static double time_step(const train_learner *learner, kn_context *context, uint6
     kn_session_params session;
     kn_trainer_params params = learner_params(learner->options, learner->samples, &session);
     params.shards = 1;
-    params.deal = NULL;
+    params.shard_counts = NULL;
     params.sync_every = 0;
     kn_trainer *trainer = kn_trainer_create(context, setup->loss.value, &params);
     kn_loader_params how = KN_LOADER_DEFAULTS;

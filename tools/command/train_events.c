@@ -16,7 +16,7 @@ bool events_open(const train_options *options, train_events *events) {
 bool events_close(train_events *events) {
     bool written = !events->file || kn_events_status(events->file) == KN_OK;
     if (!written) command_fail("--tensorboard: %s", kn_events_error(events->file));
-    kn_events_close(&events->file);
+    kn_events_destroy(&events->file);
     return written;
 }
 
@@ -25,7 +25,7 @@ void events_step(train_events *events, const kn_fit_step *step) {
     kn_events_scalar(events->file, "train/loss", step->step, step->loss);
     if (isfinite(step->accuracy))
         kn_events_scalar(events->file, "train/accuracy", step->step, step->accuracy);
-    kn_events_scalar(events->file, "train/learning rate", step->step, step->rate);
+    kn_events_scalar(events->file, "train/learning rate", step->step, step->learning_rate);
     kn_events_scalar(events->file, "train/samples per second", step->step, step->samples_per_s);
 }
 
@@ -47,8 +47,8 @@ void events_epoch(train_events *events, const training_setup *setup, kn_trainer 
         if (isfinite(setup_r2(setup, &epoch->validation)))
             kn_events_scalar(events->file, "epoch/R2", step, setup_r2(setup, &epoch->validation));
     }
-    for (int i = 0; i < kn_graph_parameter_count(graph); i++) {
-        const kn_value *parameter = kn_graph_parameter(graph, i);
+    for (size_t i = 0; i < kn_graph_parameter_count(graph); i++) {
+        const kn_value *parameter = kn_graph_parameter_at(graph, i);
         size_t count = 0;
         float *numbers = parameter_numbers(states, parameter, &count);
         if (!numbers) continue;

@@ -41,31 +41,31 @@ static void write_schedule(const kn_trainer_params *how, char *text) {
     if (how->warmup_steps)
         snprintf(warmup, sizeof warmup, " after a warm-up of %llu", (unsigned long long)how->warmup_steps);
     switch (how->schedule) {
-    case KN_COSINE:
+    case KN_SCHEDULE_COSINE:
         snprintf(text, SETTING_BYTES, "cosine until step %llu", end);
         break;
-    case KN_STEP:
+    case KN_SCHEDULE_STEP:
         snprintf(text, SETTING_BYTES, "times %.9g every %llu steps", how->step_factor, every);
         break;
-    case KN_MULTI_STEP:
+    case KN_SCHEDULE_MULTI_STEP:
         snprintf(text, SETTING_BYTES, "times %.9g at steps %s", how->step_factor,
                  falls_text(how, falls, sizeof falls));
         break;
-    case KN_EXPONENTIAL:
+    case KN_SCHEDULE_EXPONENTIAL:
         snprintf(text, SETTING_BYTES, "times %.9g over each %llu steps", how->step_factor, every);
         break;
-    case KN_COSINE_RESTARTS:
+    case KN_SCHEDULE_COSINE_RESTARTS:
         snprintf(text, SETTING_BYTES, "cosine begun again after %llu steps, each %.9g times as long",
                  (unsigned long long)how->restart_every, how->restart_factor);
         break;
-    case KN_ONE_CYCLE:
+    case KN_SCHEDULE_ONE_CYCLE:
         snprintf(text, SETTING_BYTES, "one cycle until step %llu, rising for %.9g of it from 1/%.9g", end,
                  how->cycle_rise, how->cycle_divisor);
         break;
-    case KN_POLYNOMIAL:
+    case KN_SCHEDULE_POLYNOMIAL:
         snprintf(text, SETTING_BYTES, "polynomial of power %.9g until step %llu", how->power, end);
         break;
-    case KN_PLATEAU:
+    case KN_SCHEDULE_PLATEAU:
         snprintf(text, SETTING_BYTES, "times %.9g after %llu epochs not lower by %.9g, and %llu of rest",
                  how->step_factor, (unsigned long long)how->plateau_patience, how->plateau_threshold,
                  (unsigned long long)how->plateau_cooldown);
@@ -73,13 +73,13 @@ static void write_schedule(const kn_trainer_params *how, char *text) {
     default:
         snprintf(text, SETTING_BYTES, "constant");
     }
-    if (how->final_share > 0)
-        snprintf(text + strlen(text), SETTING_BYTES - strlen(text), " down to %.9g", how->final_share);
+    if (how->final_fraction > 0)
+        snprintf(text + strlen(text), SETTING_BYTES - strlen(text), " down to %.9g", how->final_fraction);
     snprintf(text + strlen(text), SETTING_BYTES - strlen(text), "%s", warmup);
 }
 
 static void write_rule(const train_rule *rule, const kn_trainer_params *how, char (*values)[SETTING_BYTES]) {
-    bool sgd = how->optimizer == KN_SGD,
+    bool sgd = how->optimizer == KN_OPTIMIZER_SGD,
          momentum = sgd || (kn_optimizer_reads(how->optimizer, "momentum") && how->momentum > 0);
     snprintf(values[8], SETTING_BYTES, "%s", rule->optimizer);
     snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
@@ -220,9 +220,10 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     if (options->kept_deal[0]) pairs[count++] = (kn_model_pair){DEAL_KEY, options->kept_deal};
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
-    snprintf(settings->rate, sizeof settings->rate, "%llu", (unsigned long long)kn_dataset_rate(setup->all));
+    snprintf(settings->rate, sizeof settings->rate, "%llu",
+             (unsigned long long)kn_dataset_sample_rate(setup->all));
     if (setup->classes) pairs[count++] = (kn_model_pair){"data.classes", setup->classes};
-    if (kn_dataset_rate(setup->all)) pairs[count++] = (kn_model_pair){"data.rate", settings->rate};
+    if (kn_dataset_sample_rate(setup->all)) pairs[count++] = (kn_model_pair){"data.rate", settings->rate};
     return count;
 }
 
@@ -351,8 +352,8 @@ static bool set_state(kn_states *states, const char *name, const float *numbers,
 
 bool train_measure(training_setup *setup, kn_trainer *trainer) {
     const kn_dataset *dataset = setup->train ? setup->train : setup->all;
-    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
-        const kn_value *input = kn_model_input(setup->model, i);
+    for (size_t i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *input = kn_model_input_at(setup->model, i);
         char mean[256], deviation[256];
         size_t field;
         snprintf(mean, sizeof mean, "%s.mean", kn_value_name(input));

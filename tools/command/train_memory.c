@@ -27,15 +27,15 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     session->memory_bytes = options->memory;
     params.session = session;
     params.shards = options->shards == UINT64_MAX ? 0 : (int)options->shards;
-    params.deal = options->dealt ? options->deal : NULL;
+    params.shard_counts = options->dealt ? options->deal : NULL;
     params.shard_optimizer = options->shard_optimizer;
-    params.gradient_type = options->gradient_type;
+    params.gradient_dtype = options->gradient_type;
     params.sum_any_order = options->sum_any_order;
     params.sync_batch_norm = options->sync_batch_norm;
     params.sync_every = options->sync_every;
     if (!isnan(options->outer_rate)) params.outer_rate = options->outer_rate;
     if (!isnan(options->outer_momentum)) params.outer_momentum = options->outer_momentum;
-    params.part_samples = options->part;
+    params.micro_batch = options->part;
     return params;
 }
 
@@ -45,7 +45,7 @@ uint64_t learner_judged(const train_options *options, uint64_t samples) {
 }
 
 bool learner_tells_accuracy(const train_learner *learner) {
-    return learner->setup->accuracy && learner->setup->loss.value == learner->setup->loss.judged &&
+    return learner->setup->accuracy && learner->setup->loss.value == learner->setup->loss.eval_loss &&
            !learner->options->check;
 }
 
@@ -98,9 +98,9 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_status status = KN_OK;
     if (learner->judge) status = batch_plan_session(learner->judge, judged, feeds, count, &judge);
     const uint64_t all = memory_allowed(learner), more = judge.own_peak_bytes - judge.own_state_bytes;
-    kn_trainer_set_memory(learner->trainer, all > more ? all - more : 1);
+    kn_trainer_set_memory_bytes(learner->trainer, all > more ? all - more : 1);
     uint64_t first, own = (uint64_t)batch;
-    kn_trainer_part(learner->trainer, (uint64_t)batch, &first, &own);
+    kn_trainer_local_samples(learner->trainer, (uint64_t)batch, &first, &own);
     setup_sizes(learner->setup, (int64_t)own, as_bytes, feeds);
     if (status == KN_OK) status = kn_trainer_compile_for(learner->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(learner->trainer, &info);

@@ -70,7 +70,7 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
     }
     page->loss[page->step_count] = (svg_point){(double)step->step, step->loss};
     page->memory[page->step_count] = (svg_point){(double)step->step, page->weight};
-    page->rate[page->step_count++] = (svg_point){(double)step->step, step->rate};
+    page->rate[page->step_count++] = (svg_point){(double)step->step, step->learning_rate};
 }
 
 void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
@@ -193,7 +193,7 @@ static void summary(FILE *file, const train_page *page, const training_setup *se
     fprintf(file, ": %llu steps in %s, %.0f samples/s, %llu parameters.</p>\n<p>Loss %.4g over the %s epoch",
             (unsigned long long)result->step, time_text(page->seconds, time, sizeof time),
             result->samples_per_s, (unsigned long long)kn_model_parameter_elements(setup->model),
-            result->epoch_loss, result->taken_back ? "best" : "last");
+            result->epoch_loss, result->discarded_steps ? "best" : "last");
     if (isfinite(result->epoch_accuracy)) fprintf(file, ", accuracy %.2f%%", 100 * result->epoch_accuracy);
     if (result->validation.samples) {
         fprintf(file, ", validation loss %.4g", result->validation.loss);
@@ -266,8 +266,9 @@ static void operators(FILE *file, train_page *page) {
 static bool filters(FILE *file, const training_setup *setup, kn_trainer *trainer) {
     const kn_graph *graph = kn_model_graph(setup->model);
     const kn_value *parameter = NULL;
-    for (int i = 0; i < kn_graph_parameter_count(graph) && !parameter; i++)
-        if (parameter_is_filters(kn_graph_parameter(graph, i))) parameter = kn_graph_parameter(graph, i);
+    for (size_t i = 0; i < kn_graph_parameter_count(graph) && !parameter; i++)
+        if (parameter_is_filters(kn_graph_parameter_at(graph, i)))
+            parameter = kn_graph_parameter_at(graph, i);
     size_t count;
     int size[3];
     float *numbers = parameter ? parameter_numbers(kn_trainer_states(trainer), parameter, &count) : NULL;

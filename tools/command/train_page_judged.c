@@ -69,12 +69,12 @@ static bool picture(FILE *file, const float *x, const int64_t shape[3]) {
 
 static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dataset,
                   const judgement *judged) {
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t index;
     char name[80];
     if (!judged->worst_count ||
-        !kn_dataset_find_field(dataset, kn_value_field(kn_model_input(setup->model, 0)), &index) ||
-        !kn_dataset_field(dataset, index, &field))
+        !kn_dataset_find_field(dataset, kn_value_field(kn_model_input_at(setup->model, 0)), &index) ||
+        !kn_dataset_field_at(dataset, index, &field))
         return true;
     bool drawn = field.info.dtype == KN_FLOAT32 && field.info.rank == 3 &&
                  (field.info.shape[0] == 1 || field.info.shape[0] == 3);
@@ -151,7 +151,8 @@ static int worse_first(const void *left, const void *right) {
 static kn_status loss_of(const training_setup *setup, kn_session *session, const kn_dataset_array arrays[2],
                          uint64_t count, uint64_t batch, double *loss) {
     kn_score score = {.size = sizeof score};
-    kn_dataset *dataset = kn_dataset_from_arrays(NULL, count, arrays, 2, kn_dataset_classes(setup->all));
+    kn_dataset *dataset =
+        kn_dataset_create_from_arrays(count, arrays, 2, kn_dataset_classes(setup->all), NULL);
     kn_status status = kn_evaluate(session, dataset, batch, setup->loss_name, NULL, &score);
     kn_dataset_destroy(&dataset);
     *loss = score.loss;
@@ -171,12 +172,12 @@ static void shuffle_column(float *x, uint64_t count, int64_t width, int64_t colu
 
 bool page_inputs(FILE *file, const training_setup *setup, const char *data, const kn_dataset *dataset,
                  kn_session *session, uint64_t batch) {
-    kn_field x, y;
+    kn_dataset_field x = KN_DATASET_FIELD_DEFAULTS, y = KN_DATASET_FIELD_DEFAULTS;
     size_t x_at, y_at;
-    if (!kn_dataset_find_field(dataset, kn_value_field(kn_model_input(setup->model, 0)), &x_at) ||
-        !kn_dataset_field(dataset, x_at, &x) ||
+    if (!kn_dataset_find_field(dataset, kn_value_field(kn_model_input_at(setup->model, 0)), &x_at) ||
+        !kn_dataset_field_at(dataset, x_at, &x) ||
         !kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &y_at) ||
-        !kn_dataset_field(dataset, y_at, &y) || kn_model_input_count(setup->model) != 1 ||
+        !kn_dataset_field_at(dataset, y_at, &y) || kn_model_input_count(setup->model) != 1 ||
         x.info.dtype != KN_FLOAT32 || x.info.rank != 1 || x.info.shape[0] < 2 || x.info.shape[0] > 256)
         return true;
     uint64_t count = kn_dataset_count(dataset);
@@ -261,14 +262,14 @@ static void write_sign(FILE *file, const char *vocabulary, int32_t sign) {
 
 bool page_writes(FILE *file, const training_setup *setup, const kn_dataset *dataset, kn_session *session) {
     const char *vocabulary = kn_dataset_vocabulary(dataset);
-    kn_value *output = kn_model_output(setup->model, 0);
-    kn_field x, y;
+    kn_value *output = kn_model_output_at(setup->model, 0);
+    kn_dataset_field x = KN_DATASET_FIELD_DEFAULTS, y = KN_DATASET_FIELD_DEFAULTS;
     size_t x_at, y_at;
     if (!vocabulary || kn_model_input_count(setup->model) != 1 ||
-        !kn_dataset_find_field(dataset, kn_value_field(kn_model_input(setup->model, 0)), &x_at) ||
-        !kn_dataset_field(dataset, x_at, &x) ||
+        !kn_dataset_find_field(dataset, kn_value_field(kn_model_input_at(setup->model, 0)), &x_at) ||
+        !kn_dataset_field_at(dataset, x_at, &x) ||
         !kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &y_at) ||
-        !kn_dataset_field(dataset, y_at, &y) || x.info.dtype != KN_INT32 || x.info.rank != 1 ||
+        !kn_dataset_field_at(dataset, y_at, &y) || x.info.dtype != KN_INT32 || x.info.rank != 1 ||
         y.info.rank != 1 || kn_value_rank(output) != 3 || kn_value_dtype(output) != KN_FLOAT32)
         return true;
     int64_t window = x.info.shape[0], classes = kn_value_dimension(output, 2);

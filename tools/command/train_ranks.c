@@ -30,8 +30,8 @@ static uint64_t mark_of_devices(const train_options *options) {
     if (!options->device_count) return 0;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     uint64_t mark = 1;
-    for (int i = 0; i < options->device_count + kn_device_list_count(list); i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i - options->device_count);
+    for (int i = 0; i < options->device_count + (int)kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i - options->device_count);
         char text[512];
         snprintf(text, sizeof text, "%016llx %s %s %s", (unsigned long long)mark,
                  info ? info->name : options->device_names[i], info ? info->platform : "",
@@ -102,13 +102,13 @@ static void choose_device(train_options *options, const host_place *place) {
     const int count = kn_device_list_count(list);
     int usable = 0, gpus = 0;
     for (int i = 0; i < count; i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+        const kn_device_info *info = kn_device_list_at(list, i);
         usable += info->usable;
         gpus += info->usable && info->type == KN_DEVICE_GPU;
     }
     const int choices = gpus ? gpus : usable;
     for (int i = 0, at = 0; i < count && choices > 1; i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+        const kn_device_info *info = kn_device_list_at(list, i);
         if (!info->usable || (gpus && info->type != KN_DEVICE_GPU) || at++ != place->number % choices)
             continue;
         snprintf(options->device_names[0], WORKER_NAME, "%d", info->index);

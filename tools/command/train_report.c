@@ -9,7 +9,7 @@ static void log_step(FILE *log, const kn_fit_step *step) {
             (unsigned long long)step->epoch);
     json_float(log, step->loss);
     if (isfinite(step->accuracy)) json_float_member(log, "accuracy", step->accuracy);
-    json_float_member(log, "lr", step->rate);
+    json_float_member(log, "lr", step->learning_rate);
     json_measure_member(log, "samples_per_s", step->samples_per_s);
     fputs("}\n", log);
 }
@@ -120,15 +120,16 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
     static const char *const ends[] = {"done", "stopped, the validation loss no longer falls,", "stopped",
                                        "failed"};
     char quality[80];
-    uint64_t steps = result->step + result->taken_back;
+    uint64_t steps = result->step + result->discarded_steps;
     if (steps == steps_before)
         printf("nothing to do: %llu steps are already done", (unsigned long long)steps);
     else
-        printf("%s after %llu steps", ends[result->end], (unsigned long long)steps);
-    if (result->taken_back)
+        printf("%s after %llu steps", ends[result->stop_reason], (unsigned long long)steps);
+    if (result->discarded_steps)
         printf("\nback to the best epoch, after %llu steps", (unsigned long long)result->step);
     if (steps != steps_before && isfinite(result->epoch_loss))
-        printf(": loss %.4f over %s epoch", result->epoch_loss, result->taken_back ? "that" : "the last");
+        printf(": loss %.4f over %s epoch", result->epoch_loss,
+               result->discarded_steps ? "that" : "the last");
     if (steps != steps_before && isfinite(result->epoch_accuracy))
         printf(", accuracy %.2f%%", 100 * result->epoch_accuracy);
     if (result->validation.samples > 0)

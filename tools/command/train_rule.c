@@ -71,7 +71,7 @@ static const rule_field fields[RULE_FIELDS] = {
 /* The optimizers that have an option, as a bit mask. */
 static unsigned owners_of(const rule_field *row) {
     unsigned owners = 0;
-    for (int i = 0; i < kn_optimizer_count(); i++)
+    for (size_t i = 0; i < kn_optimizer_count(); i++)
         if (row->of_all || kn_optimizer_reads((kn_optimizer)i, row->field)) owners |= OF(i);
     return owners;
 }
@@ -87,11 +87,11 @@ static double usual_of(const rule_field *row, int optimizer) {
 static void write_usual(const rule_field *row, unsigned owners, char *text, size_t room) {
     const char *words[OPTIMIZERS_MOST];
     const int count = optimizer_list(words);
-    const bool adam = owners & OF(KN_ADAM);
+    const bool adam = owners & OF(KN_OPTIMIZER_ADAM);
     char list[RULE_HELP_BYTES];
     unsigned left = owners;
     for (int turn = 0; left; turn++) {
-        int first = KN_ADAM;
+        int first = KN_OPTIMIZER_ADAM;
         if (turn || !adam)
             for (first = 0; !(left >> first & 1);)
                 first++;
@@ -194,37 +194,39 @@ static int check_optimizer(const train_rule *rule, int chosen) {
 
 static int check_schedule(const train_rule *rule, bool end_known) {
     if (!rule->schedule && end_known) return EXIT_DONE;
-    int chosen =
-        rule->schedule ? option_choice("schedule", rule->schedule, schedules, SCHEDULES) : KN_CONSTANT;
+    int chosen = rule->schedule ? option_choice("schedule", rule->schedule, schedules, SCHEDULES)
+                                : KN_SCHEDULE_CONSTANT;
     if (chosen < 0) return EXIT_USAGE;
-    const unsigned ends = OF(KN_COSINE) | OF(KN_ONE_CYCLE) | OF(KN_POLYNOMIAL),
-                   steps = OF(KN_STEP) | OF(KN_EXPONENTIAL);
+    const unsigned ends = OF(KN_SCHEDULE_COSINE) | OF(KN_SCHEDULE_ONE_CYCLE) | OF(KN_SCHEDULE_POLYNOMIAL),
+                   steps = OF(KN_SCHEDULE_STEP) | OF(KN_SCHEDULE_EXPONENTIAL);
     const belonging rows[] = {
         {"lr-end", !isnan(rule->final_share),
-         OF(KN_COSINE) | OF(KN_COSINE_RESTARTS) | OF(KN_POLYNOMIAL) | OF(KN_PLATEAU)},
+         OF(KN_SCHEDULE_COSINE) | OF(KN_SCHEDULE_COSINE_RESTARTS) | OF(KN_SCHEDULE_POLYNOMIAL) |
+             OF(KN_SCHEDULE_PLATEAU)},
         {"step-every", rule->step_every != UINT64_MAX, steps},
-        {"step-factor", !isnan(rule->step_factor), steps | OF(KN_MULTI_STEP) | OF(KN_PLATEAU)},
-        {"milestones", rule->milestones != NULL, OF(KN_MULTI_STEP)},
-        {"restart-every", rule->restart_every != UINT64_MAX, OF(KN_COSINE_RESTARTS)},
-        {"restart-factor", !isnan(rule->restart_factor), OF(KN_COSINE_RESTARTS)},
-        {"cycle-rise", !isnan(rule->cycle_rise), OF(KN_ONE_CYCLE)},
-        {"cycle-divisor", !isnan(rule->cycle_divisor), OF(KN_ONE_CYCLE)},
-        {"power", !isnan(rule->power), OF(KN_POLYNOMIAL)},
-        {"plateau-patience", rule->plateau_patience != UINT64_MAX, OF(KN_PLATEAU)},
-        {"plateau-cooldown", rule->plateau_cooldown != UINT64_MAX, OF(KN_PLATEAU)},
-        {"plateau-threshold", !isnan(rule->threshold), OF(KN_PLATEAU)},
+        {"step-factor", !isnan(rule->step_factor),
+         steps | OF(KN_SCHEDULE_MULTI_STEP) | OF(KN_SCHEDULE_PLATEAU)},
+        {"milestones", rule->milestones != NULL, OF(KN_SCHEDULE_MULTI_STEP)},
+        {"restart-every", rule->restart_every != UINT64_MAX, OF(KN_SCHEDULE_COSINE_RESTARTS)},
+        {"restart-factor", !isnan(rule->restart_factor), OF(KN_SCHEDULE_COSINE_RESTARTS)},
+        {"cycle-rise", !isnan(rule->cycle_rise), OF(KN_SCHEDULE_ONE_CYCLE)},
+        {"cycle-divisor", !isnan(rule->cycle_divisor), OF(KN_SCHEDULE_ONE_CYCLE)},
+        {"power", !isnan(rule->power), OF(KN_SCHEDULE_POLYNOMIAL)},
+        {"plateau-patience", rule->plateau_patience != UINT64_MAX, OF(KN_SCHEDULE_PLATEAU)},
+        {"plateau-cooldown", rule->plateau_cooldown != UINT64_MAX, OF(KN_SCHEDULE_PLATEAU)},
+        {"plateau-threshold", !isnan(rule->threshold), OF(KN_SCHEDULE_PLATEAU)},
         {.name = NULL},
     };
     int status = check_belonging(rows, "schedule", chosen, schedules, SCHEDULES);
     if (status != EXIT_DONE) return status;
-    if (chosen == KN_STEP && (rule->step_every == UINT64_MAX || !rule->step_every))
+    if (chosen == KN_SCHEDULE_STEP && (rule->step_every == UINT64_MAX || !rule->step_every))
         return command_misuse("--schedule step and --step-every N need each other");
-    if (chosen == KN_EXPONENTIAL && (rule->step_every == UINT64_MAX || !rule->step_every))
+    if (chosen == KN_SCHEDULE_EXPONENTIAL && (rule->step_every == UINT64_MAX || !rule->step_every))
         return command_misuse("--schedule exponential needs --step-every N, over which the rate falls by "
                               "--step-factor");
-    if (chosen == KN_MULTI_STEP && !rule->milestones)
+    if (chosen == KN_SCHEDULE_MULTI_STEP && !rule->milestones)
         return command_misuse("--schedule multi-step needs --milestones, such as --milestones 3000,6000");
-    if (chosen == KN_COSINE_RESTARTS && (rule->restart_every == UINT64_MAX || !rule->restart_every))
+    if (chosen == KN_SCHEDULE_COSINE_RESTARTS && (rule->restart_every == UINT64_MAX || !rule->restart_every))
         return command_misuse("--schedule cosine-restarts needs --restart-every N");
     if ((ends >> chosen & 1) && !end_known)
         return command_misuse("--schedule %s needs to know its end: give --epochs or --steps as well",
@@ -390,7 +392,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
             take(*(const double *)given, target);
     }
     params->moments = (kn_moments)moments_choice(rule->moments);
-    params->host_moments = rule->host_moments;
+    params->offload_optimizer = rule->host_moments;
     params->decay_matrices_only = rule->decay_matrices;
     params->groups = rule->group_count ? rule->group_list : NULL;
     params->group_count = rule->group_count;
@@ -401,7 +403,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
     params->schedule = (kn_schedule)option_choice("schedule", schedule, schedules, SCHEDULES);
     params->warmup_steps = rule->warmup;
     params->total_steps = total_steps;
-    take(rule->final_share, &params->final_share);
+    take(rule->final_share, &params->final_fraction);
     take_count(rule->step_every, &params->step_every);
     take(rule->step_factor, &params->step_factor);
     params->milestones = rule->milestone_list;

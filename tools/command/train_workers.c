@@ -42,8 +42,8 @@ static bool add_device(train_options *own, const char *text, size_t length) {
 static int add_all(train_options *own) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     bool fits = true;
-    for (int i = 0; i < kn_device_list_count(list) && fits; i++) {
-        const kn_device_info *info = kn_device_list_entry(list, i);
+    for (size_t i = 0; i < kn_device_list_count(list) && fits; i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
         char number[16];
         snprintf(number, sizeof number, "%d", info->index);
         fits = !info->usable || add_device(own, number, strlen(number));
@@ -251,7 +251,7 @@ static bool connect(train_workers *workers, const train_world *world, const kn_c
     if (kn_group_create(workers->count, NULL, &workers->group) != KN_OK)
         return command_fail("out of memory") == EXIT_DONE;
     for (int i = 0; i < workers->count; i++)
-        ends[i] = kn_group_rank(workers->group, i);
+        ends[i] = kn_group_communicator(workers->group, i);
     if (!world->found) return true;
     if (ranks_open_workers(ends, workers->count, &workers->among, reason, sizeof reason) != KN_OK)
         return command_fail("%s", reason) == EXIT_DONE;
@@ -289,9 +289,9 @@ bool workers_open(train_learner *learner, train_watch *watch, train_world *world
 static bool copy_states(kn_trainer *from, kn_trainer *to) {
     kn_states *source = kn_trainer_states(from), *target = kn_trainer_states(to);
     bool good = true;
-    for (int i = 0; i < kn_states_count(source) && good; i++) {
+    for (size_t i = 0; i < kn_states_count(source) && good; i++) {
         kn_tensor_info info = {.rank = 0};
-        const char *name = kn_states_entry(source, i, &info);
+        const char *name = kn_states_at(source, i, &info);
         uint64_t bytes = 0;
         kn_tensor_bytes(&info, &bytes);
         void *data = malloc((size_t)bytes + 1);
@@ -336,11 +336,11 @@ bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_f
         own->batches = *params->loader;
         own->params = *params;
         own->params.loader = &own->batches;
-        own->params.judge = own->learner.judge;
+        own->params.eval_session = own->learner.judge;
         own->params.on_step = NULL;
         own->params.on_epoch = NULL;
-        own->params.wait_for = NULL;
-        own->params.to_best = to_nothing;
+        own->params.needs_states = NULL;
+        own->params.restore_best = to_nothing;
         own->started = !pthread_create(&own->thread, NULL, work, own);
         if (own->started) continue;
         const kn_communicator *all = &workers->ends[0];

@@ -68,13 +68,13 @@ static kn_status add_loss(training_setup *setup) {
 static bool give_sizes(training_setup *setup, const kn_dataset *data) {
     const int count = kn_onnx_file_input_count(setup->file);
     for (int i = 0; i < count && setup->given_count < SETUP_FIELDS; i++) {
-        const char *type, *name = kn_onnx_file_input(setup->file, i, &type);
+        const char *type, *name = kn_onnx_file_input_at(setup->file, i, &type);
         kn_model_given given = {.name = name};
-        kn_field field;
+        kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
         size_t index;
         if (!kn_dtype_parse(type, &given.info.dtype) ||
             !kn_dataset_find_field(data, count == 1 ? "x" : name, &index) ||
-            !kn_dataset_field(data, index, &field) || field.info.rank == KN_MAX_RANK)
+            !kn_dataset_field_at(data, index, &field) || field.info.rank == KN_MAX_RANK)
             continue;
         given.info.rank = field.info.rank + 1;
         given.info.shape[0] = -1;
@@ -95,9 +95,9 @@ static bool sizes_of_data(training_setup *setup) {
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = setup->skip_bad;
-    params.cache = setup->cache;
-    params.tokens = kn_onnx_file_input(setup->file, 0, &type) && strstr(type, "int");
-    kn_dataset *data = kn_dataset_open(&params, setup->data);
+    params.cache_bytes = setup->cache;
+    params.tokens = kn_onnx_file_input_at(setup->file, 0, &type) && strstr(type, "int");
+    kn_dataset *data = kn_dataset_open(setup->data, &params);
     const bool given = kn_dataset_status(data) == KN_OK && give_sizes(setup, data);
     kn_dataset_destroy(&data);
     return given;
@@ -128,7 +128,7 @@ typedef struct open_names {
 static void list_open(const training_setup *setup, open_names *list) {
     const char *name;
     for (list->count = 0; list->count < 32; list->count++) {
-        name = kn_model_open_size(setup->model, list->count, &list->first[list->count]);
+        name = kn_model_open_size_at(setup->model, list->count, &list->first[list->count]);
         if (!name) return;
         snprintf(list->names[list->count], sizeof *list->names, "%s", name);
     }
@@ -155,7 +155,7 @@ static kn_status open_with(training_setup *setup, const kn_model_setting *settin
 static const char *open_settings(const training_setup *setup, char *text, size_t room) {
     const char *name;
     text[0] = '\0';
-    for (int i = 0; (name = kn_model_open_size(setup->model, i, NULL)); i++)
+    for (int i = 0; (name = kn_model_open_size_at(setup->model, i, NULL)); i++)
         snprintf(text + strlen(text), room - strlen(text), "%s%s=N", i ? "," : "", name);
     return text;
 }
@@ -184,7 +184,7 @@ static bool open_model(training_setup *setup, const kn_model_setting *settings, 
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
     if (add_loss(setup) != KN_OK) return command_fail("%s", kn_model_error(setup->model)) == EXIT_DONE;
-    setup->loss_name = kn_value_name(setup->loss.judged);
+    setup->loss_name = kn_value_name(setup->loss.eval_loss);
     setup->accuracy = setup->loss.accuracy;
     setup->accuracy_name = setup->accuracy ? kn_value_name(setup->accuracy) : NULL;
     return true;
@@ -251,8 +251,8 @@ bool setup_sizes_known(const training_setup *setup) {
     char name[128], shape[256], list[900] = "", settings[400] = "";
     const bool onnx = path_is_onnx(setup->source);
     int count = 0;
-    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
-        const kn_value *input = kn_model_input(setup->model, i);
+    for (size_t i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *input = kn_model_input_at(setup->model, i);
         for (int d = 0; d < kn_value_rank(input); d++) {
             char line[160];
             if (!open_size(input, d, name, sizeof name) || !strcmp(name, "batch")) continue;
@@ -260,7 +260,7 @@ bool setup_sizes_known(const training_setup *setup) {
             if (strstr(settings, line)) continue;
             kn_value_shape_text(input, shape, sizeof shape);
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s' of its input '%s' (%s)",
-                     count ? ", " : "", name, kn_model_input_name(setup->model, i), shape);
+                     count ? ", " : "", name, kn_model_input_name_at(setup->model, i), shape);
             snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s", line);
             count++;
         }
@@ -282,12 +282,12 @@ static bool fit_sizes(training_setup *setup) {
     char names[MOST][128];
     size_t count = setup->setting_count;
     if (!path_is_onnx(setup->source)) return true;
-    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
-        const kn_value *input = kn_model_input(setup->model, i);
-        kn_field field;
+    for (size_t i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *input = kn_model_input_at(setup->model, i);
+        kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
         size_t index;
         if (!kn_dataset_find_field(setup->all, kn_value_field(input), &index) ||
-            !kn_dataset_field(setup->all, index, &field) || field.info.rank + 1 != kn_value_rank(input))
+            !kn_dataset_field_at(setup->all, index, &field) || field.info.rank + 1 != kn_value_rank(input))
             continue;
         for (int d = 1; d < kn_value_rank(input) && count < MOST; d++) {
             if (!open_size(input, d, names[count], sizeof *names)) continue;
@@ -299,11 +299,11 @@ static bool fit_sizes(training_setup *setup) {
 }
 
 int64_t setup_fixed_batch(const training_setup *setup) {
-    const kn_value *input = kn_model_input(setup->model, 0);
+    const kn_value *input = kn_model_input_at(setup->model, 0);
     char name[128];
     if (!path_is_onnx(setup->source) || kn_value_rank(input) < 1) return -1;
-    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
-        const kn_value *other = kn_model_input(setup->model, i);
+    for (size_t i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *other = kn_model_input_at(setup->model, i);
         for (int d = 0; d < kn_value_rank(other); d++)
             if (open_size(other, d, name, sizeof name) && !strcmp(name, "batch")) return -1;
     }
@@ -331,7 +331,7 @@ static bool weigh_classes(training_setup *setup, const char *data) {
         return command_fail("--class-weights needs a class for each sample, which the data '%s' has not",
                             data) == EXIT_DONE;
     /* A model may distinguish more classes than the data has. */
-    const kn_value *output = kn_model_output(setup->model, 0);
+    const kn_value *output = kn_model_output_at(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
     if (answers > (int64_t)count) {
         float *more = realloc(setup->class_weights, (size_t)answers * sizeof *more);
@@ -348,12 +348,12 @@ static bool weigh_classes(training_setup *setup, const char *data) {
  * weights takes those. */
 static bool fit_to_table(training_setup *setup, const char *data) {
     kn_model_setting settings[sizeof setup->settings / sizeof *setup->settings + 2];
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t index, count = 0;
     int64_t inputs, classes = kn_dataset_classes(setup->all), own;
     if (!kn_dataset_columns(setup->all) || kn_model_has_weights(setup->model) ||
         !kn_model_setting_value(setup->model, "inputs", &inputs) ||
-        !kn_dataset_find_field(setup->all, "x", &index) || !kn_dataset_field(setup->all, index, &field))
+        !kn_dataset_find_field(setup->all, "x", &index) || !kn_dataset_field_at(setup->all, index, &field))
         return !setup->weighted ||
                (weigh_classes(setup, data) && open_model(setup, setup->settings, setup->setting_count));
     for (; count < setup->setting_count; count++)
@@ -368,8 +368,8 @@ static bool fit_to_table(training_setup *setup, const char *data) {
 /* ---- does the data match? ---------------------------------------------------------------------- */
 
 /* What a newcomer may have forgotten if the target does not match; "" if nothing is obvious. */
-static const char *target_hint(const training_setup *setup, const kn_field *field) {
-    const kn_value *output = kn_model_output(setup->model, 0);
+static const char *target_hint(const training_setup *setup, const kn_dataset_field *field) {
+    const kn_value *output = kn_model_output_at(setup->model, 0);
     bool labels = field->info.rank == 0 && field->info.dtype == KN_INT32;
     if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) == 4)
         return ". The data has one label per sample, but the model one prediction per position of its "
@@ -392,8 +392,8 @@ static const char *target_hint(const training_setup *setup, const kn_field *fiel
 }
 
 /* How images differ from the model's input; "" if it is something else. */
-static const char *input_hint(const training_setup *setup, const kn_value *value, const kn_field *field,
-                              char *text, size_t room) {
+static const char *input_hint(const training_setup *setup, const kn_value *value,
+                              const kn_dataset_field *field, char *text, size_t room) {
     const int64_t *sizes = field->info.shape;
     if (kn_value_dtype(value) == KN_INT32) return ". The model reads integers, as in text and text:FILE";
     if (field->info.rank != 3 || kn_value_rank(value) != 4) return "";
@@ -410,7 +410,7 @@ static const char *input_hint(const training_setup *setup, const kn_value *value
 }
 
 /* Whether the field matches the value from the second dimension on; sets `found` to its sizes. */
-static bool field_fits(const kn_field *field, const kn_value *value, char *found, size_t room) {
+static bool field_fits(const kn_dataset_field *field, const kn_value *value, char *found, size_t room) {
     bool fits = field->info.dtype == kn_value_dtype(value) && field->info.rank == kn_value_rank(value) - 1;
     found[0] = 0;
     for (int d = 0; d < field->info.rank; d++) {
@@ -423,11 +423,11 @@ static bool field_fits(const kn_field *field, const kn_value *value, char *found
 
 /* Compares the model's input with the data's field of its name ("x"). */
 static bool check_field(const training_setup *setup, const char *data, const kn_value *value) {
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t index;
     char wanted[200], found[200], hint[200];
     const char *name = kn_value_field(value);
-    if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field(setup->all, index, &field)) {
+    if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field_at(setup->all, index, &field)) {
         command_fail(
             "the model '%s' reads an input '%s', and the data '%s' has none of that name: its inputs are "
             "'x' and what should come out is 'y'",
@@ -447,7 +447,7 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
 
 /* A label without an output would give a NaN loss. */
 static bool check_classes(const training_setup *setup, const char *data) {
-    const kn_value *output = kn_model_output(setup->model, 0);
+    const kn_value *output = kn_model_output_at(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
     int classes = kn_dataset_classes(setup->all);
     if (kn_value_dtype(setup->loss.target) != KN_INT32 || answers < 0 || classes <= answers) return true;
@@ -468,7 +468,7 @@ static bool data_fail(const kn_dataset *dataset) {
 
 /* Opens setup->all, or reports an error, and names the model if its classes may be the reason. */
 static bool open_data(training_setup *setup, const kn_dataset_params *params) {
-    setup->all = kn_dataset_open(params, setup->data);
+    setup->all = kn_dataset_open(setup->data, params);
     const kn_status status = kn_dataset_status(setup->all);
     if (status == KN_ERROR_NOT_FOUND && params->classes)
         return command_fail("%s: %s", setup->source, kn_dataset_error(setup->all)) == EXIT_DONE;
@@ -505,12 +505,12 @@ static bool explain_loss(training_setup *setup, const char *data) {
 /* Whether the model reconstructs its input and the data has another kind of target: then "x" is the target as
  * well. */
 static bool answers_itself(const training_setup *setup) {
-    kn_field x, y;
+    kn_dataset_field x = KN_DATASET_FIELD_DEFAULTS, y = KN_DATASET_FIELD_DEFAULTS;
     char found[200];
     const kn_value *target = setup->loss.target;
-    return kn_value_dtype(target) == KN_FLOAT32 && kn_dataset_field(setup->all, 0, &x) &&
-           kn_dataset_field(setup->all, 1, &y) &&
-           kn_value_rank(target) == kn_value_rank(kn_model_input(setup->model, 0)) &&
+    return kn_value_dtype(target) == KN_FLOAT32 && kn_dataset_field_at(setup->all, 0, &x) &&
+           kn_dataset_field_at(setup->all, 1, &y) &&
+           kn_value_rank(target) == kn_value_rank(kn_model_input_at(setup->model, 0)) &&
            field_fits(&x, target, found, sizeof found) && !field_fits(&y, target, found, sizeof found);
 }
 
@@ -522,8 +522,8 @@ int bad_sample_check(const char *word, bool *skip) {
 }
 
 void tell_left_out(const kn_dataset *dataset, const char *part) {
-    uint64_t count = kn_dataset_left_out(dataset), told = 0;
-    const char *line = kn_dataset_left_out_text(dataset);
+    uint64_t count = kn_dataset_skipped(dataset), told = 0;
+    const char *line = kn_dataset_skipped_text(dataset);
     if (!count) return;
     command_warn("left out %llu that could not be read, of the data %s:", (unsigned long long)count, part);
     for (const char *end; *line && told < 20; line = *end ? end + 1 : end, told++) {
@@ -536,16 +536,16 @@ void tell_left_out(const kn_dataset *dataset, const char *part) {
 /* The names of the model's classes, or their numbers, if each sample has one. */
 static bool name_classes(training_setup *setup) {
     enum { MOST = 10000 }; /* names that a person would read */
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t y, used = 0, room = 1;
-    const kn_value *output = kn_model_output(setup->model, 0);
+    const kn_value *output = kn_model_output_at(setup->model, 0);
     const int64_t classes = kn_dataset_classes(setup->all),
                   own = kn_value_dimension(output, kn_value_rank(output) - 1);
     const int count = (int)(own > classes ? own : classes);
     /* no class per sample */
     if (classes < 1 || own > MOST || count > MOST ||
         !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y) ||
-        !kn_dataset_field(setup->all, y, &field) || field.info.rank != 0)
+        !kn_dataset_field_at(setup->all, y, &field) || field.info.rank != 0)
         return true;
     for (int i = 0; i < count; i++) {
         const char *name = kn_dataset_class_name(setup->all, i);
@@ -569,15 +569,15 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     kn_dataset_params params;
     kn_tensor_info sample;
     kn_dataset_params_init(&params);
-    params.wanted = value_sample(kn_model_input(setup->model, 0), &sample) ? &sample : NULL;
+    params.expected = value_sample(kn_model_input_at(setup->model, 0), &sample) ? &sample : NULL;
     params.vocabulary = setup->vocabulary;
     params.columns = setup->columns;
-    params.rate = setup->rate;
+    params.sample_rate = setup->rate;
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = setup->skip_bad;
-    params.cache = setup->cache;
-    params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
+    params.cache_bytes = setup->cache;
+    params.tokens = kn_value_dtype(kn_model_input_at(setup->model, 0)) == KN_INT32;
     params.labels = kn_value_dtype(setup->loss.target) == KN_INT32;
     params.classes = setup->by_name ? kn_model_metadata(setup->model, "data.classes") : NULL;
     if (!open_data(setup, &params)) return false;
@@ -590,11 +590,11 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     if (!fit_to_table(setup, data) || !fit_sizes(setup)) return false;
     if (answers_itself(setup)) {
         kn_dataset_destroy(&setup->all);
-        params.same = true;
+        params.target_is_input = true;
         if (!open_data(setup, &params)) return false;
     }
-    for (int i = 0; i < kn_model_input_count(setup->model); i++)
-        if (!check_field(setup, data, kn_model_input(setup->model, i))) return false;
+    for (size_t i = 0; i < kn_model_input_count(setup->model); i++)
+        if (!check_field(setup, data, kn_model_input_at(setup->model, i))) return false;
     if (!check_field(setup, data, setup->loss.target) || !check_classes(setup, data)) return false;
     if (share > 0) {
         if (kn_dataset_split(setup->all, share, seed, &setup->train, &setup->validation) != KN_OK)
@@ -607,9 +607,9 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
 }
 
 size_t setup_sizes(const training_setup *setup, int64_t batch, bool bytes, kn_feed feeds[SETUP_FIELDS]) {
-    kn_field field;
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t count = 0;
-    for (; count < SETUP_FIELDS && kn_dataset_field(setup->all, count, &field); count++) {
+    for (; count < SETUP_FIELDS && kn_dataset_field_at(setup->all, count, &field); count++) {
         const bool as_bytes = bytes && field.scale != 0;
         const size_t size = as_bytes ? field.bytes / sizeof(float) : field.bytes;
         feeds[count] = (kn_feed){field.name, NULL, size * (size_t)batch, as_bytes ? field.scale : 0};
@@ -639,10 +639,10 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
 
 kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, const arithmetic *how,
                         bool whole, const char *switches) {
-    kn_value *values[3] = {setup->loss.judged};
+    kn_value *values[3] = {setup->loss.eval_loss};
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;
-    if (whole) values[count++] = kn_model_output(setup->model, 0);
+    if (whole) values[count++] = kn_model_output_at(setup->model, 0);
     kn_session *session = batch_session(context, values, count, states, how, switches);
     if (kn_session_status(session) == KN_OK) return session;
     command_fail("%s", session ? kn_session_error(session) : "out of memory");
@@ -660,7 +660,7 @@ double setup_r2(const training_setup *setup, const kn_score *score) {
 
 const char *setup_quality(const training_setup *setup, const kn_score *score, const char *before, char *text,
                           size_t room) {
-    double r2 = setup_r2(setup, score), most = kn_dataset_explainable(setup->all);
+    double r2 = setup_r2(setup, score), most = kn_dataset_max_r2(setup->all);
     text[0] = 0;
     if (r2 < 0)
         snprintf(text, room, "%sR2 %.4f, worse than answering the mean", before, r2);

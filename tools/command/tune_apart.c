@@ -21,7 +21,7 @@ static void print_now(void) {
 
 static void report(void *user, kn_tuner_event event, const char *kernel, const char *message) {
     (void)user;
-    if (event == KN_TUNER_TRIES)
+    if (event == KN_TUNER_EVENT_START)
         printf("try\t%s\n", kernel);
     else
         printf("%s\t%s\t%s\n", tune_word(event), kernel, message);
@@ -33,17 +33,17 @@ int tune_measure(tune_run *run, double seconds) {
     kn_tuner_params params = KN_TUNER_DEFAULTS;
     params.report = report;
     longest = 10 + (unsigned)(run->options->patience < 3600 ? run->options->patience : 3600);
-    for (int i = 0; i < kn_tuner_count(run->tuner); i++) {
+    for (size_t i = 0; i < kn_tuner_shape_count(run->tuner); i++) {
         kn_tuner_shape shape = KN_TUNER_SHAPE_DEFAULTS;
         params.seconds = end - clock_now();
         if (!(params.seconds > 0)) break;
-        if (kn_tuner_get(run->tuner, i, &shape) != KN_OK || shape.known) continue;
+        if (kn_tuner_shape_at(run->tuner, i, &shape) != KN_OK || shape.tuned) continue;
         printf("shape\t%s\n", shape.key);
         print_now();
         kn_status status = kn_tuner_run(run->tuner, i, &params);
         if (status == KN_ERROR_CANCELLED) break;
-        if (status == KN_OK) status = kn_tuner_get(run->tuner, i, &shape);
-        if (status == KN_OK && shape.known)
+        if (status == KN_OK) status = kn_tuner_shape_at(run->tuner, i, &shape);
+        if (status == KN_OK && shape.tuned)
             printf("done\t%s\t%.3f\t%.3f\n", shape.kernel, shape.microseconds, shape.untuned_microseconds);
         else
             printf("lost\t%s\n", status == KN_OK ? "no kernel works" : kn_tuner_error(run->tuner));

@@ -20,20 +20,20 @@ static void print_entry(const kn_tuner_entry *entry, bool json) {
         printf("{\"key\": ");
         json_text(stdout, entry->key);
         json_text_member(stdout, "kernel", entry->kernel);
-        if (entry->end == KN_TUNER_TRIES) {
+        if (entry->outcome == KN_TUNER_EVENT_START) {
             json_measure_member(stdout, "us", entry->microseconds);
             json_measure_member(stdout, "untuned_us", entry->untuned_microseconds);
         } else
-            json_text_member(stdout, "end", tune_word(entry->end));
-        printf(", \"used\": %s}\n", entry->of_these_kernels ? "true" : "false");
+            json_text_member(stdout, "end", tune_word(entry->outcome));
+        printf(", \"used\": %s}\n", entry->current ? "true" : "false");
         return;
     }
     char operator_name[64];
     snprintf(operator_name, sizeof operator_name, "%.*s", (int)strcspn(entry->key, "/"), entry->key);
-    if (entry->end == KN_TUNER_TRIES)
+    if (entry->outcome == KN_TUNER_EVENT_START)
         printf("%10.1f us of %10.1f", entry->microseconds, entry->untuned_microseconds);
     else
-        printf("%27s", tune_word(entry->end));
+        printf("%27s", tune_word(entry->outcome));
     printf("  %s %s  %s\n", operator_name, entry->kernel, shapes_of(entry->key));
 }
 
@@ -42,8 +42,8 @@ static int list_entries(const tune_run *run) {
     kn_tuner_entry entry = KN_TUNER_ENTRY_DEFAULTS;
     int shown = 0, others = 0;
     for (int i = 0; kn_tuner_entry_at(run->tuner, i, &entry) == KN_OK; i++) {
-        others += !entry.of_these_kernels;
-        if (!json && !entry.of_these_kernels) continue;
+        others += !entry.current;
+        if (!json && !entry.current) continue;
         print_entry(&entry, json);
         shown++;
     }
@@ -59,16 +59,16 @@ static int import_entries(const tune_run *run) {
     const struct {
         int count;
         const char *why;
-    } rows[] = {{counts.kernels, "of other kernels or another version"},
+    } rows[] = {{counts.other_kernels, "of other kernels or another version"},
                 {counts.unknown, "of unknown operators or kernels"},
                 {counts.damaged, "damaged lines"}};
     if (run->options->common.json) {
-        printf("{\"taken\": %d, \"kernels\": %d, \"unknown\": %d, \"damaged\": %d}\n", counts.taken,
-               counts.kernels, counts.unknown, counts.damaged);
+        printf("{\"taken\": %d, \"kernels\": %d, \"unknown\": %d, \"damaged\": %d}\n", counts.imported,
+               counts.other_kernels, counts.unknown, counts.damaged);
         return EXIT_DONE;
     }
-    int refused = counts.kernels + counts.unknown + counts.damaged, told = 0;
-    printf("%d entries taken, %d refused", counts.taken, refused);
+    int refused = counts.other_kernels + counts.unknown + counts.damaged, told = 0;
+    printf("%d entries taken, %d refused", counts.imported, refused);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].count) printf("%s%d %s", told++ ? ", " : ": ", rows[i].count, rows[i].why);
     putchar('\n');

@@ -19,11 +19,11 @@ typedef struct tune_row {
 typedef struct tune_watching {
     tune_run *run;
     tune_row *rows;
-    int count, known;                  /* known: tuned before */
-    double until;                      /* the end of all */
-    double last;                       /* when the process wrote its last line */
-    int at;                            /* the shape that is tuned; -1: none */
-    char kernel[KN_TUNE_KERNEL_BYTES]; /* that is tried; "": none */
+    int count, known;                   /* known: tuned before */
+    double until;                       /* the end of all */
+    double last;                        /* when the process wrote its last line */
+    int at;                             /* the shape that is tuned; -1: none */
+    char kernel[KN_TUNER_KERNEL_BYTES]; /* that is tried; "": none */
     int refused;
     bool ended; /* the process said so */
     bool timing;
@@ -38,7 +38,7 @@ static void show_progress(const tune_watching *watch) {
     int done = 0;
     for (int i = 0; i < watch->count; i++) {
         const tune_row *row = &watch->rows[i];
-        const bool over = row->done || row->lost || row->shape.known;
+        const bool over = row->done || row->lost || row->shape.tuned;
         share += over ? row->shape.share : 0;
         done += over;
     }
@@ -171,7 +171,7 @@ static bool make_arguments(const tune_watching *watch, char seconds[32], char **
 /* Blames the kernel that was tried; false if there was none. */
 static bool blame(tune_watching *watch, kn_tuner_event event, const char *how, const char *message) {
     if (watch->at < 0 || !watch->kernel[0]) return false;
-    kn_tuner_refuse(watch->run->tuner, watch->rows[watch->at].shape.key, watch->kernel, event);
+    kn_tuner_exclude(watch->run->tuner, watch->rows[watch->at].shape.key, watch->kernel, event);
     print_refused(watch, watch->kernel, how, message);
     watch->kernel[0] = '\0';
     return true;
@@ -194,12 +194,12 @@ static bool run_process(tune_watching *watch, bool *again) {
         return command_fail("a process that tries kernels does not end: restart the machine") == EXIT_DONE;
     if (end == FOLLOW_INTERRUPTED || watch->ended || clock_now() >= watch->until) return true;
     *again = true;
-    if (end == FOLLOW_STOPPED && blame(watch, KN_TUNER_HUNG, "hung", "")) return true;
+    if (end == FOLLOW_STOPPED && blame(watch, KN_TUNER_EVENT_HUNG, "hung", "")) return true;
     if (end == FOLLOW_ENDED && WIFSIGNALED(result) &&
-        blame(watch, KN_TUNER_FAILED, "crashed", strsignal(WTERMSIG(result))))
+        blame(watch, KN_TUNER_EVENT_FAILED, "crashed", strsignal(WTERMSIG(result))))
         return true;
     if (end == FOLLOW_ENDED && !WIFSIGNALED(result) && watch->kernel[0] &&
-        blame(watch, KN_TUNER_FAILED, "failed", watch->error))
+        blame(watch, KN_TUNER_EVENT_FAILED, "failed", watch->error))
         return true;
     return command_fail("the process that tries kernels %s%s%s",
                         end == FOLLOW_STOPPED
@@ -214,7 +214,7 @@ static void tell_total(const tune_watching *watch) {
     int done = 0, faster = 0, open = 0;
     for (int i = 0; i < watch->count; i++) {
         const tune_row *row = &watch->rows[i];
-        if (!row->done && !row->lost && !row->shape.known) open++;
+        if (!row->done && !row->lost && !row->shape.tuned) open++;
         if (!row->done) continue;
         done++;
         faster += strcmp(row->shape.kernel, row->shape.untuned) != 0;
@@ -240,21 +240,21 @@ static void tell_total(const tune_watching *watch) {
                untuned * 1e-3, untuned / tuned);
     if (open) printf("left out, which the same command continues with: %d shapes\n", open);
     for (int i = 0; i < watch->count; i++)
-        if (!watch->rows[i].done && !watch->rows[i].lost && !watch->rows[i].shape.known)
+        if (!watch->rows[i].done && !watch->rows[i].lost && !watch->rows[i].shape.tuned)
             printf("            %s x %d\n", watch->rows[i].shape.name, watch->rows[i].shape.nodes);
 }
 
 /* Lists the shapes; with --again nothing is known of them. */
 static bool list_shapes(tune_watching *watch) {
     kn_tuner *tuner = watch->run->tuner;
-    watch->count = kn_tuner_count(tuner);
+    watch->count = kn_tuner_shape_count(tuner);
     watch->rows = calloc((size_t)watch->count + 1, sizeof *watch->rows);
     if (!watch->rows) return command_fail("out of memory") == EXIT_DONE;
     for (int i = 0; i < watch->count; i++) {
         if (watch->run->options->again) kn_tuner_forget(tuner, i);
         watch->rows[i].shape = (kn_tuner_shape)KN_TUNER_SHAPE_DEFAULTS;
-        kn_tuner_get(tuner, i, &watch->rows[i].shape);
-        watch->known += watch->rows[i].shape.known;
+        kn_tuner_shape_at(tuner, i, &watch->rows[i].shape);
+        watch->known += watch->rows[i].shape.tuned;
     }
     return true;
 }

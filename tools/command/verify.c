@@ -34,10 +34,10 @@ static void report(void *user, const kn_verify_result *result) {
 
 /* The number of cases of each operator; those of one are consecutive. */
 static int print_counts(bool json) {
-    int total = kn_verify_count(), operators = 0;
+    int total = kn_verify_case_count(), operators = 0;
     for (int first = 0, next; first < total; first = next, operators++) {
-        const char *name = kn_verify_name(first);
-        for (next = first + 1; next < total && !strcmp(kn_verify_name(next), name);)
+        const char *name = kn_verify_case_name_at(first);
+        for (next = first + 1; next < total && !strcmp(kn_verify_case_name_at(next), name);)
             next++;
         if (json)
             printf("{\"name\": \"%s\", \"cases\": %d}\n", name, next - first);

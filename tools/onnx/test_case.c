@@ -71,7 +71,7 @@ static bool is_narrow(const char *type) {
 
 static bool read_input(data_set *set, int position, test_outcome *outcome) {
     char word[32], path[PATH_ROOM];
-    const char *type, *name = kn_onnx_file_input(set->file, position, &type);
+    const char *type, *name = kn_onnx_file_input_at(set->file, position, &type);
     kn_dtype dtype;
     if (!kn_dtype_parse(type, &dtype) && !is_narrow(type))
         return conclude(outcome, VERDICT_UNSUPPORTED, "input %s is %s%s", name, type,
@@ -97,7 +97,7 @@ static bool read_input(data_set *set, int position, test_outcome *outcome) {
 }
 
 static bool read_inputs(data_set *set, test_outcome *outcome) {
-    set->input_count = kn_onnx_file_input_count(set->file);
+    set->input_count = (int)kn_onnx_file_input_count(set->file);
     if (set->input_count > MAX_VALUES)
         return conclude(outcome, VERDICT_ERROR, "%d inputs, at most %d are expected", set->input_count,
                         MAX_VALUES);
@@ -117,12 +117,12 @@ static bool open_model(data_set *set, const char *path, test_outcome *outcome) {
     kn_status status = kn_model_status(set->model);
     if (status != KN_OK)
         return conclude_status(outcome, status, set->model ? kn_model_error(set->model) : "");
-    set->output_count = kn_model_output_count(set->model);
-    if (set->output_count != kn_onnx_file_output_count(set->file) || set->output_count > MAX_VALUES)
-        return conclude(outcome, VERDICT_ERROR, "%d outputs, the file has %d", set->output_count,
-                        kn_onnx_file_output_count(set->file));
+    const int expected = (int)kn_onnx_file_output_count(set->file);
+    set->output_count = (int)kn_model_output_count(set->model);
+    if (set->output_count != expected || set->output_count > MAX_VALUES)
+        return conclude(outcome, VERDICT_ERROR, "%d outputs, the file has %d", set->output_count, expected);
     for (int i = 0; i < set->output_count; i++)
-        set->values[i] = kn_model_output(set->model, i);
+        set->values[i] = kn_model_output_at(set->model, i);
     return true;
 }
 
@@ -140,9 +140,9 @@ static bool open_session(data_set *set, kn_context *context, test_outcome *outco
 
 /* The arrays for what the model still reads, by the file's names. */
 static bool find_feeds(const data_set *set, kn_feed *feeds, int *count, test_outcome *outcome) {
-    *count = kn_model_input_count(set->model);
+    *count = (int)kn_model_input_count(set->model);
     for (int i = 0; i < *count; i++) {
-        const char *name = kn_model_input_name(set->model, i);
+        const char *name = kn_model_input_name_at(set->model, i);
         const kn_model_given *given = NULL;
         for (int j = 0; j < set->input_count; j++)
             if (strcmp(set->given[j].name, name) == 0) given = &set->given[j];
@@ -151,7 +151,7 @@ static bool find_feeds(const data_set *set, kn_feed *feeds, int *count, test_out
                             name);
         uint64_t bytes = 0;
         kn_tensor_bytes(&given->info, &bytes);
-        feeds[i] = (kn_feed){kn_value_name(kn_model_input(set->model, i)), given->data, (size_t)bytes};
+        feeds[i] = (kn_feed){kn_value_name(kn_model_input_at(set->model, i)), given->data, (size_t)bytes};
     }
     return true;
 }
@@ -186,7 +186,7 @@ static bool write_outputs(const data_set *set, const char *name, const char *set
     for (int i = 0; i < set->output_count; i++) {
         snprintf(word, sizeof word, "output_%d.pb", i);
         if (!join(outcome, path, inner, word)) return false;
-        if (kn_onnx_tensor_file_save(path, kn_onnx_file_output(set->file, i, NULL), &set->infos[i],
+        if (kn_onnx_tensor_file_save(path, kn_onnx_file_output_at(set->file, i, NULL), &set->infos[i],
                                      set->fetches[i].data, message, sizeof message) != KN_OK)
             return conclude(outcome, VERDICT_ERROR, "%s", message);
     }
@@ -198,7 +198,7 @@ static bool compare_outputs(const data_set *set, test_outcome *outcome) {
     for (int i = 0; i < set->output_count; i++) {
         snprintf(word, sizeof word, "output_%d.pb", i);
         if (!join(outcome, path, set->folder, word)) return false;
-        if (!compare_output(path, kn_onnx_file_output(set->file, i, NULL), &set->infos[i],
+        if (!compare_output(path, kn_onnx_file_output_at(set->file, i, NULL), &set->infos[i],
                             set->fetches[i].data, outcome))
             return false;
     }

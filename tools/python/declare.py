@@ -43,7 +43,7 @@ def lists(folder):
 
 def plain(code, rows):
     """A declaration for cffi: without comments, directives and X-macros."""
-    code = re.sub(r"^\s*#.*$", "", COMMENT.sub(" ", code), flags=re.M).replace("KN_API ", "")
+    code = re.sub(r"^\s*#.*$", "", COMMENT.sub(" ", code), flags=re.M).replace("KN_API ", "").replace("KN_NODISCARD ", "")
     code = re.sub(r"\b(KN_\w+_LIST)\(\w+\)", lambda match: ", ".join(f"{row[0]} = {row[1]}" for row in rows[match.group(1)]), code)
     return re.sub(r"\s+", " ", code).strip()
 

@@ -105,7 +105,7 @@ kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     const char *name = kn_import_weight_name(import, tensor, &value);
     if (value) return value->role == KN_STATE_STATISTIC ? item->value = value : NULL;
-    const kn_initializer start = {KN_INITIALIZE_FILL, 0};
+    const kn_initializer start = {KN_INITIALIZER_FILL, 0};
     const kn_shape shape = {
         .dtype = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype, .rank = 1, .dims = {tensor->shape[0]}};
     value = name ? kn_state_add(import->graph, name, &shape, KN_STATE_STATISTIC, &start) : NULL;
@@ -127,11 +127,11 @@ static kn_value *tensor_value(kn_import *import, kn_item *item) {
     const char *shape = kn_import_list(import, tensor->shape, (int)tensor->rank);
     kn_dtype computed = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype;
     if (is_trainable(import, item)) {
-        const kn_initializer start = {KN_INITIALIZE_FILL, 0};
+        const kn_initializer start = {KN_INITIALIZER_FILL, 0};
         const char *name = kn_import_weight_name(import, tensor, &value);
         if (value) return value; /* from an earlier iteration of a loop */
         value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
-        if (value && computed != item->dtype) kn_store(value, item->dtype);
+        if (value && computed != item->dtype) kn_store_as(value, item->dtype);
         return value && keep_state(import, value, tensor) ? value : NULL;
     }
     if (item->bits && tensor->count > KN_IMPORT_SIZES) return unpacked(import, item);

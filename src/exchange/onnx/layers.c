@@ -166,7 +166,7 @@ static bool batch_norm(kn_import_call *call) {
     params.epsilon = kn_import_float(call, "epsilon", 1e-5);
     params.momentum = 1 - kn_import_float(call, "momentum", 0.9);
     params.frozen = call->import->params->frozen_statistics;
-    kn_value *y = kn_batch_norm_by(x, values[0], values[1], values[2], values[3], &params);
+    kn_value *y = kn_batch_norm_with(x, values[0], values[1], values[2], values[3], &params);
     if (training && !kn_import_record_training(call)) return false;
     return kn_import_put(call, 0, y) && kn_import_put(call, 1, values[2]) &&
            kn_import_put(call, 2, values[3]);

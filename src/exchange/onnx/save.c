@@ -76,7 +76,7 @@ static bool has_state(kn_states *states, const char *name) {
     int count = kn_states_count(states);
     for (int i = 0; i < count; i++) {
         kn_tensor_info info;
-        const char *found = kn_states_entry(states, i, &info);
+        const char *found = kn_states_at(states, i, &info);
         if (found && !strcmp(found, name)) return true;
     }
     return false;

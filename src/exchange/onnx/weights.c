@@ -28,8 +28,8 @@ static bool add_tensor(kn_model *model, const kn_onnx_tensor *tensor, const kn_t
                               .type = kn_onnx_type_name(tensor->type),
                               .shape = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data),
                               .elements = tensor->count,
-                              .why = trainable->yes ? "only used for sizes or attributes, or unused"
-                                                    : trainable->why,
+                              .reason = trainable->yes ? "only used for sizes or attributes, or unused"
+                                                       : trainable->why,
                               .rule = ""};
     if (!tensor->rank) weight.shape = "";
     kn_text_finish(&text);

@@ -497,7 +497,7 @@ KN_OPERATOR(attention_dropout_packed_gradient,
 /* The number that a mask adds to a score: 0 where a bool mask is true, minus infinity elsewhere. */
 static kn_value *mask_of(kn_value *mask, kn_dtype dtype) {
     if (kn_value_failed(mask) || mask->shape.dtype != KN_BOOL) return mask;
-    kn_value *added = kn_where(mask, kn_number(mask->graph, 0), kn_number(mask->graph, -INFINITY));
+    kn_value *added = kn_where(mask, kn_scalar(mask->graph, 0), kn_scalar(mask->graph, -INFINITY));
     return dtype == KN_FLOAT32 ? added : kn_cast(added, dtype);
 }
 

@@ -60,7 +60,7 @@ typedef struct kn_attention_tile {
     const char *file;
     int rows, depth; /* of a work-group, and of the other side at a time */
     size_t items;
-    kn_matrix_unit unit; /* that multiplies; KN_MATRIX_NONE: the work-items do */
+    kn_matrix_unit unit; /* that multiplies; KN_MATRIX_UNIT_NONE: the work-items do */
     int registers;       /* of a work-item that the compiler must be told of; 0: what it takes */
 } kn_attention_tile;
 typedef struct kn_attention_tiling {

@@ -22,7 +22,7 @@ bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node) {
            kn_is_half(node->inputs[0]->shape.dtype) && kn_takes_kernel_types(target, node) &&
            kn_elements_of(node->inputs[0]) > 0 && kn_elements_of(node->inputs[1]) > 0 &&
            (node->op != &kn_row_conv2d_weight || kn_is_half(node->inputs[1]->shape.dtype)) &&
-           kn_product_unit(target, node, file_of(node), KN_PRODUCT_MATRIX) != KN_MATRIX_NONE;
+           kn_product_unit(target, node, file_of(node), KN_PRODUCT_MATRIX) != KN_MATRIX_UNIT_NONE;
 }
 
 /* A filter of one pixel whose source has no padding: no pixel is outside the image. */

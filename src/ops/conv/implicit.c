@@ -142,7 +142,7 @@ static const char *file_of(const kn_node *node) {
 static bool unit_accepts(const kn_target *target, const kn_node *node, kn_product_way way) {
     return kn_takes_kernel_types(target, node) && kn_elements_of(node->inputs[0]) > 0 &&
            kn_elements_of(node->inputs[1]) > 0 &&
-           kn_product_unit(target, node, file_of(node), way) != KN_MATRIX_NONE;
+           kn_product_unit(target, node, file_of(node), way) != KN_MATRIX_UNIT_NONE;
 }
 
 bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node) {

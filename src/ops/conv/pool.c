@@ -486,10 +486,10 @@ kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_pa
                                             : given.window[1]  ? given.window[1]
                                                                : height);
     kn_value *powers = power == 2 ? kn_mul(x, x) : kn_abs(x);
-    if (power != 1 && power != 2) powers = kn_pow(powers, kn_cast(kn_number(graph, power), x->shape.dtype));
+    if (power != 1 && power != 2) powers = kn_pow(powers, kn_cast(kn_scalar(graph, power), x->shape.dtype));
     kn_value *sums = kn_scale(kn_average_pool(powers, window, &given), taps);
     if (power == 1) return sums;
-    return power == 2 ? kn_sqrt(sums) : kn_pow(sums, kn_cast(kn_number(graph, 1 / power), x->shape.dtype));
+    return power == 2 ? kn_sqrt(sums) : kn_pow(sums, kn_cast(kn_scalar(graph, 1 / power), x->shape.dtype));
 }
 
 /* x is (N,C,H,W), or (N,C,L) with the width alone. */

@@ -9,11 +9,6 @@
 static const double PI = 3.14159265358979323846;
 enum { LONGEST = 4096 }; /* samples of a window: the waves are its square times two */
 
-void kn_spectrogram_params_init(kn_spectrogram_params *params) {
-    if (params)
-        *params = (kn_spectrogram_params){.size = sizeof *params, .bands = 0, .rate = 16000, .floor = 1e-7};
-}
-
 /* One call of the builder. */
 typedef struct spectrum {
     kn_graph *graph;

@@ -353,7 +353,7 @@ static bool pays(const kn_target *target, const kn_node *node, bool filter_stays
 /* The fastest units multiply split numbers faster, as predicted (docs/measurements/gpu-lab.md). */
 bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *node) {
     return !kn_conv_matrix_split_accepts(target, node) ||
-           target->matrix_unit(target->device, KN_BFLOAT16) != KN_MATRIX_MMA;
+           target->matrix_unit(target->device, KN_BFLOAT16) != KN_MATRIX_UNIT_MMA;
 }
 
 #define VARIANT(name, tile)                                                                                  \

@@ -270,7 +270,7 @@ kn_value *kn_embedding(kn_value *numbers, int64_t rows, int64_t columns, const k
                              "embedding %s: a table of %lld rows and %lld columns; expected at least 1 each",
                              layer, (long long)rows, (long long)columns);
     const kn_shape shape = {.dtype = KN_FLOAT32, .rank = 2, .dims = {rows, columns}};
-    const kn_initializer usual = {KN_INITIALIZE_NORMAL, 1};
+    const kn_initializer usual = {KN_INITIALIZER_NORMAL, 1};
     kn_value *table =
         kn_layer_parameter(graph, layer, "weight", &shape, given.weight ? given.weight : &usual, 1);
     kn_value *inputs[2] = {table, numbers};

@@ -186,7 +186,7 @@ kn_value *kn_take_rows(kn_value *x, kn_value *start, int64_t count) {
 }
 
 /* The state is (B,most,C). */
-kn_value *kn_cache(kn_value *rows, kn_value *start, int64_t most, const char *name) {
+kn_value *kn_kv_cache(kn_value *rows, kn_value *start, int64_t most, const char *name) {
     if (kn_value_failed(rows)) return rows;
     kn_graph *graph = rows->graph;
     kn_shape shape = rows->shape;

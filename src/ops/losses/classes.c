@@ -66,7 +66,7 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     kn_settings_init(&settings, graph, &kn_row_class_share);
     kn_settings_float(&settings, "classes", (double)classes);
     kn_settings_float(&settings, "label_smoothing", smoothing);
-    if (given->ignores) kn_settings_float(&settings, "ignored", (double)given->ignored);
+    if (given->has_ignore_index) kn_settings_float(&settings, "ignored", (double)given->ignore_index);
     return kn_build(&kn_row_class_share, inputs, 2, &settings);
 }
 
@@ -164,7 +164,8 @@ static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
     kn_value *weighted = weights ? kn_mul(probabilities, weights) : probabilities;
     kn_value *errors = kn_build2(&kn_row_share_error, x, weighted);
     if (given->sum) return kn_sum(errors, NULL, false);
-    if (!labels || (!weights && !given->ignores)) return kn_mean(kn_sum(errors, "-1", false), NULL, false);
+    if (!labels || (!weights && !given->has_ignore_index))
+        return kn_mean(kn_sum(errors, "-1", false), NULL, false);
     kn_value *counted = weighted;
     if (smoothing > 0) {
         counted = mixed_target(target, &x->shape, 0, given);
@@ -179,7 +180,7 @@ kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_en
     kn_cross_entropy_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(logits, kn_cross_entropy_params, &given, params);
     if (kn_value_failed(logits)) return kn_build(&kn_row_cross_entropy, inputs, 2, NULL);
-    if (given.class_weights || given.ignores || given.sum)
+    if (given.class_weights || given.has_ignore_index || given.sum)
         return likelihood("cross_entropy", kn_log_softmax(logits, -1), target, &given);
     if (given.other || given.share) {
         bool labels;

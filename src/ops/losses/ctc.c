@@ -326,10 +326,10 @@ kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_valu
     if (kn_value_failed(losses)) return &graph->failed;
     kn_dtype dtype = losses->shape.dtype;
     if (given.zero_infinite) {
-        kn_value *infinite = kn_equal(losses, kn_cast(kn_number(graph, INFINITY), dtype));
-        losses = kn_where(infinite, kn_cast(kn_number(graph, 0), dtype), losses);
+        kn_value *infinite = kn_equal(losses, kn_cast(kn_scalar(graph, INFINITY), dtype));
+        losses = kn_where(infinite, kn_cast(kn_scalar(graph, 0), dtype), losses);
     }
     if (given.sum) return kn_sum(losses, NULL, false);
-    kn_value *counts = kn_max(kn_cast(labels_of, dtype), kn_cast(kn_number(graph, 1), dtype));
+    kn_value *counts = kn_max(kn_cast(labels_of, dtype), kn_cast(kn_scalar(graph, 1), dtype));
     return kn_mean(kn_div(losses, counts), NULL, false);
 }

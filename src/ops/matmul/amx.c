@@ -44,7 +44,7 @@ static bool accepts(const kn_target *target, const kn_node *node, bool split) {
     kn_matmul_describe(node, &form);
     return form.levels <= LEVELS && form.m >= LEAST && form.n >= LEAST && form.k >= LEAST &&
            most_columns(target, &form, split) >= SIDE &&
-           target->matrix_unit(target->device, KN_BFLOAT16) == KN_MATRIX_AMX;
+           target->matrix_unit(target->device, KN_BFLOAT16) == KN_MATRIX_UNIT_AMX;
 }
 
 bool kn_matmul_amx_accepts(const kn_target *target, const kn_node *node) {

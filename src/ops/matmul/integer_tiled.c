@@ -21,12 +21,12 @@ bool kn_matmul_integer_tiled_accepts(const kn_target *target, const kn_node *nod
 
 bool kn_matmul_integer_matrix_accepts(const kn_target *target, const kn_node *node) {
     return kn_matmul_integer_tiled_accepts(target, node) &&
-           kn_product_unit(target, node, file, KN_PRODUCT_MATRIX) != KN_MATRIX_NONE;
+           kn_product_unit(target, node, file, KN_PRODUCT_MATRIX) != KN_MATRIX_UNIT_NONE;
 }
 
 /* Of a unit that multiplies signed bytes alone others are 128 less, and so are their zero points. */
 static bool is_lessened(const kn_node *node, const kn_product *product, int input) {
-    return product->unit == KN_MATRIX_MFMA && !is_signed(node, input);
+    return product->unit == KN_MATRIX_UNIT_MFMA && !is_signed(node, input);
 }
 
 static void define_tiled(kn_step *step, const kn_lowering *lowering, const kn_product *product) {

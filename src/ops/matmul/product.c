@@ -35,9 +35,10 @@ static const struct {
         int m, n;
     } large, small;
     int registers;
-} units[] = {[KN_MATRIX_MMA] = {{64, 64}, {32, 32}, 0},     [KN_MATRIX_WMMA] = {{64, 32}, {32, 32}, 0},
-             [KN_MATRIX_WMMA12] = {{64, 32}, {32, 32}, 0},  [KN_MATRIX_MFMA] = {{64, 64}, {32, 32}, 0},
-             [KN_MATRIX_DPAS8] = {{32, 16}, {16, 16}, 192}, [KN_MATRIX_DPAS16] = {{32, 32}, {16, 32}, 192}};
+} units[] = {
+    [KN_MATRIX_UNIT_MMA] = {{64, 64}, {32, 32}, 0},     [KN_MATRIX_UNIT_WMMA] = {{64, 32}, {32, 32}, 0},
+    [KN_MATRIX_UNIT_WMMA12] = {{64, 32}, {32, 32}, 0},  [KN_MATRIX_UNIT_MFMA] = {{64, 64}, {32, 32}, 0},
+    [KN_MATRIX_UNIT_DPAS8] = {{32, 16}, {16, 16}, 192}, [KN_MATRIX_UNIT_DPAS16] = {{32, 32}, {16, 32}, 192}};
 enum { LARGE_SIDE = 128, SLICE_PADDING = 16 /* bytes */ };
 
 /* The device that splits are chosen for: a large one, since a smaller one loses little by larger partial
@@ -150,7 +151,7 @@ static size_t matrix_number(const kn_node *node) {
 
 kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file,
                                kn_product_way way) {
-    if (target->wide_vector || !target->matrix_unit || !may_multiply(node, way)) return KN_MATRIX_NONE;
+    if (target->wide_vector || !target->matrix_unit || !may_multiply(node, way)) return KN_MATRIX_UNIT_NONE;
     const kn_dtype type = way == KN_PRODUCT_SPLIT ? KN_BFLOAT16
                           : has_bytes(node)       ? KN_INT8
                                                   : node->inputs[0]->shape.dtype;
@@ -158,7 +159,7 @@ kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, con
         .file = file, .unit = target->matrix_unit(target->device, type), .number = matrix_number(node)};
     for (int i = 0; product.unit && i < TILES && tiles[i].matrix; i++)
         if (is_possible(target, &product, &tiles[i], 0)) return product.unit;
-    return KN_MATRIX_NONE;
+    return KN_MATRIX_UNIT_NONE;
 }
 
 bool kn_product_split_pays(const kn_target *target, const kn_node *node, bool invariant) {

@@ -20,7 +20,7 @@ typedef struct kn_product {
     const char *file; /* of its kernels */
     int64_t rows, columns, depth, batches;
     kn_product_way way;
-    kn_matrix_unit unit; /* that multiplies; KN_MATRIX_NONE: the work-items do */
+    kn_matrix_unit unit; /* that multiplies; KN_MATRIX_UNIT_NONE: the work-items do */
     size_t number;       /* the bytes of a number that it multiplies; 0 without */
     bool emulated;       /* by plain code, for tests */
     int wave_m, wave_n;  /* the sums of a wave of the unit */
@@ -35,7 +35,7 @@ typedef struct kn_product {
 } kn_product;
 
 /* The matrix unit that can multiply the first two inputs of a node in this way, in kernels of `file`;
- * KN_MATRIX_NONE: none. */
+ * KN_MATRIX_UNIT_NONE: none. */
 kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file,
                                kn_product_way way);
 /* Whether the variants that split numbers are considered: where a unit is emulated, only if they are forced.

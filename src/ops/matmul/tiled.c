@@ -21,12 +21,12 @@ bool kn_matmul_direct_accepts(const kn_target *target, const kn_node *node) {
 
 bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node) {
     return kn_matmul_tiled_accepts(target, node) &&
-           kn_product_unit(target, node, file, KN_PRODUCT_MATRIX) != KN_MATRIX_NONE;
+           kn_product_unit(target, node, file, KN_PRODUCT_MATRIX) != KN_MATRIX_UNIT_NONE;
 }
 
 bool kn_matmul_matrix_split_accepts(const kn_target *target, const kn_node *node) {
     return kn_matmul_tiled_accepts(target, node) &&
-           kn_product_unit(target, node, file, KN_PRODUCT_SPLIT) != KN_MATRIX_NONE;
+           kn_product_unit(target, node, file, KN_PRODUCT_SPLIT) != KN_MATRIX_UNIT_NONE;
 }
 
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {

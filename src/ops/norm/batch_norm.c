@@ -443,10 +443,6 @@ KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, b
 
 /* ---- builders ----------------------------------------------------------------------------------------- */
 
-void kn_batch_norm_params_init(kn_batch_norm_params *params) {
-    if (params) *params = (kn_batch_norm_params){.size = sizeof *params, .epsilon = 1e-5, .momentum = 0.1};
-}
-
 /* Fails the graph if x has no channels, or a parameter is out of range. */
 static bool check_params(kn_graph *graph, const kn_value *x, const kn_batch_norm_params *given,
                          const char *layer) {
@@ -521,7 +517,7 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
             inputs[1 + i] = kn_filled(graph, shape.dtype, shape.dims[0], states[i].start);
             continue;
         }
-        kn_initializer start = {KN_INITIALIZE_FILL, states[i].start};
+        kn_initializer start = {KN_INITIALIZER_FILL, states[i].start};
         const char *name = kn_arena_format(&graph->arena, "%s.%s", layer, states[i].name);
         if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");
         inputs[1 + i] = kn_state_add(graph, name, &shape, states[i].role, &start);
@@ -529,8 +525,8 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
     return build(graph, inputs, layer, &given);
 }
 
-kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean, kn_value *variance,
-                           const kn_batch_norm_params *params) {
+kn_value *kn_batch_norm_with(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean,
+                             kn_value *variance, const kn_batch_norm_params *params) {
     kn_value *inputs[5] = {x, weight, bias, mean, variance};
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
@@ -539,16 +535,16 @@ kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_val
     KN_TAKE_PARAMS(x, kn_batch_norm_params, &given, params);
     for (int i = 1; i < 5; i++) {
         if (!inputs[i])
-            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is NULL", i);
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_with: input %d is NULL", i);
         if (inputs[i]->failed) return inputs[i];
         if (inputs[i]->graph != graph)
-            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is of another graph",
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_with: input %d is of another graph",
                                  i);
         if (x->shape.rank >= 2 &&
             (inputs[i]->shape.rank != 1 || inputs[i]->shape.dims[0] != x->shape.dims[1]))
             return kn_graph_fail(
                 graph, KN_ERROR_SHAPE,
-                "kn_batch_norm_by: x is %s and input %d is %s; expected one number per channel, (C)",
+                "kn_batch_norm_with: x is %s and input %d is %s; expected one number per channel, (C)",
                 kn_shape_words(graph, &x->shape), i, kn_shape_words(graph, &inputs[i]->shape));
     }
     if (!check_params(graph, x, &given, "by values")) return &graph->failed;

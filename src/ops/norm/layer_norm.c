@@ -397,10 +397,6 @@ static bool is_centered(const kn_node *node) {
 
 /* ---- builders -------------------------------------------------------------------------------- */
 
-void kn_norm_params_init(kn_norm_params *params) {
-    if (params) *params = (kn_norm_params){.size = sizeof *params, .epsilon = 1e-5};
-}
-
 /* x is (...,D), weight and bias (D). */
 static kn_value *norm(kn_value *x, const kn_operator *row, const char *kind, const kn_norm_params *params) {
     if (kn_value_failed(x)) return x;
@@ -414,7 +410,7 @@ static kn_value *norm(kn_value *x, const kn_operator *row, const char *kind, con
         return kn_graph_fail(graph, KN_ERROR_SHAPE, "%s %s: x is %s; expected (...,D) with a known D",
                              row->name, layer, kn_shape_words(graph, &x->shape));
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[rank - 1]}};
-    const kn_initializer one = {KN_INITIALIZE_FILL, 1}, zero = {KN_INITIALIZE_FILL, 0};
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1}, zero = {KN_INITIALIZER_FILL, 0};
     kn_value *inputs[3] = {x};
     inputs[1] = given.no_affine ? kn_filled(graph, shape.dtype, shape.dims[0], 1)
                                 : kn_layer_parameter(graph, layer, "weight", &shape, &one, 1);

@@ -28,7 +28,7 @@ static kn_value *normal_rows(kn_value *x, double epsilon) {
 /* LAYER.weight or LAYER.bias (C), reshaped to (C,1,...) to broadcast over x (N,C,...). */
 static kn_value *per_channel(kn_value *x, const char *layer, const char *name, double start) {
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};
-    const kn_initializer initializer = {KN_INITIALIZE_FILL, start};
+    const kn_initializer initializer = {KN_INITIALIZER_FILL, start};
     const kn_dim dims[KN_MAX_RANK] = {x->shape.dims[1], 1, 1, 1, 1, 1, 1, 1};
     kn_value *own = kn_layer_parameter(x->graph, layer, name, &shape, &initializer, 1);
     return kn_reshape_to(own, x->shape.rank - 1, dims);
@@ -90,10 +90,6 @@ kn_value *kn_instance_norm(kn_value *x, const kn_norm_params *params) {
 }
 
 /* ---- local response normalisation ------------------------------------------------------------ */
-
-void kn_local_norm_params_init(kn_local_norm_params *params) {
-    if (params) *params = (kn_local_norm_params){.size = sizeof *params, .alpha = 1e-4, .beta = 0.75, .k = 1};
-}
 
 /* The mean of x (N,C,...) over windows of that many channels; channels beyond the first and last count
  * as zeros. */

@@ -6,7 +6,7 @@
 static kn_value *measured(kn_value *x, const char *kind, double start, int rank, const kn_dim *dims) {
     kn_graph *graph = x->graph;
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};
-    const kn_initializer fill = {KN_INITIALIZE_FILL, start};
+    const kn_initializer fill = {KN_INITIALIZER_FILL, start};
     const char *name = kn_arena_format(&graph->arena, "%s.%s", x->name, kind);
     if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a statistic");
     kn_value *state = kn_graph_find(graph, name);

@@ -103,7 +103,7 @@ kn_value *kn_unpack_bits(kn_value *x, int bits) {
     dims[rank] = 1;
     kn_value *moved = kn_bit_right(kn_reshape_to(x, rank + 1, dims),
                                    kn_constant(x->graph, KN_UINT8, count, places, (size_t)each));
-    kn_value *codes = kn_bit_and(moved, kn_cast(kn_number(x->graph, (1 << bits) - 1), KN_UINT8));
+    kn_value *codes = kn_bit_and(moved, kn_cast(kn_scalar(x->graph, (1 << bits) - 1), KN_UINT8));
     dims[rank - 1] = kn_dim_multiply(x->graph, dims[rank - 1], each);
     return kn_reshape_to(codes, rank, dims);
 }

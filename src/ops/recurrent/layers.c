@@ -48,7 +48,7 @@ static kn_value *parameter(const stack *on, const char *name, const kn_shape *sh
                            const kn_initializer *start) {
     kn_graph *graph = on->graph;
     if (!on->given.share) {
-        const kn_initializer usual = {KN_INITIALIZE_UNIFORM, 1 / sqrt((double)on->units)};
+        const kn_initializer usual = {KN_INITIALIZER_UNIFORM, 1 / sqrt((double)on->units)};
         return kn_state_add(graph, path(on, on->name, name), shape, KN_STATE_PARAMETER,
                             start ? start : &usual);
     }
@@ -91,7 +91,7 @@ static kn_value *start_of(const stack *on, kn_value *all, kn_dim batch, kn_dtype
                         cut(on, cells ? "cells_part" : "part", all, part, part + 1), 2, dims);
     if (!on->given.stateful) return NULL;
     const kn_shape shape = {.dtype = dtype, .rank = 2, .dims = {batch, on->units}};
-    const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    const kn_initializer zero = {KN_INITIALIZER_FILL, 0};
     *kept = kn_state_add(on->graph, path(on, on->name, name), &shape, KN_STATE_CONTROL, &zero);
     const kn_shape scalar = {.dtype = dtype};
     const double nothing = 0;

@@ -9,12 +9,12 @@ static const struct {
 /* The sums of a wave, by the unit and the tile. */
 static const struct {
     int rows, columns;
-} waves[][KN_COUNT_OF(tiles)] = {[KN_MATRIX_MMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
-                                 [KN_MATRIX_WMMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
-                                 [KN_MATRIX_WMMA12] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
-                                 [KN_MATRIX_MFMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
-                                 [KN_MATRIX_DPAS8] = {{16, 16}, {16, 16}, {8, 16}, {8, 8}},
-                                 [KN_MATRIX_DPAS16] = {{16, 16}, {16, 16}, {8, 16}, {8, 16}}};
+} waves[][KN_COUNT_OF(tiles)] = {[KN_MATRIX_UNIT_MMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
+                                 [KN_MATRIX_UNIT_WMMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
+                                 [KN_MATRIX_UNIT_WMMA12] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
+                                 [KN_MATRIX_UNIT_MFMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
+                                 [KN_MATRIX_UNIT_DPAS8] = {{16, 16}, {16, 16}, {8, 16}, {8, 8}},
+                                 [KN_MATRIX_UNIT_DPAS16] = {{16, 16}, {16, 16}, {8, 16}, {8, 16}}};
 
 /* The type of the first input that is stored in 16 bits; KN_FLOAT32: none is. */
 static kn_dtype narrow_type(const kn_node *node) {
@@ -48,7 +48,7 @@ bool kn_recurrent_matrix_tile(const kn_target *target, const kn_node *node, kn_r
     const kn_recurrent_form form = kn_recurrent_describe(node);
     const int64_t columns = kn_recurrent_columns(&form, node->op->backward);
     const kn_dtype type = narrow_type(node);
-    const kn_matrix_unit unit = kn_is_half(type) ? kn_fragment_unit(target, type) : KN_MATRIX_NONE;
+    const kn_matrix_unit unit = kn_is_half(type) ? kn_fragment_unit(target, type) : KN_MATRIX_UNIT_NONE;
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < KN_COUNT_OF(tiles) && unit; i++) {
         kn_recurrent_tile one = {.file = "recurrent/fragment.cl",

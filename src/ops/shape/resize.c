@@ -291,10 +291,6 @@ KN_OPERATOR(
 
 /* ---- builder --------------------------------------------------------------------------------- */
 
-void kn_resize_params_init(kn_resize_params *params) {
-    if (params) *params = (kn_resize_params){.size = sizeof *params, .cubic = -0.75};
-}
-
 static kn_value *resize_axis(kn_value *x, int axis, int64_t size, double scale,
                              const kn_resize_params *given) {
     if (kn_value_failed(x)) return x;
@@ -322,8 +318,8 @@ kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_r
                              "resize: x is %s and is to be %lld by %lld; expected (...,H,W)",
                              kn_shape_words(x->graph, &x->shape), (long long)height, (long long)width);
     if ((unsigned)given.mode > KN_RESIZE_CUBIC ||
-        (unsigned)given.coordinates > KN_RESIZE_PYTORCH_HALF_PIXEL ||
-        (unsigned)given.rounding > KN_RESIZE_CEIL)
+        (unsigned)given.coordinates > KN_RESIZE_COORDINATES_PYTORCH_HALF_PIXEL ||
+        (unsigned)given.rounding > KN_RESIZE_ROUNDING_CEIL)
         return kn_graph_fail(x->graph, KN_ERROR_ARGUMENT, "resize: mode, coordinates or rounding is unknown");
     if (x->shape.dims[rank - 2] != height) x = resize_axis(x, rank - 2, height, given.scale[0], &given);
     if (!kn_value_failed(x) && x->shape.dims[rank - 1] != width)

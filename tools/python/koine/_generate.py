@@ -52,7 +52,7 @@ class _Writer:
     def __init__(self, model: Any) -> None:
         self.model, self.name = model, model.inputs[0].name
         self.window = int(model.inputs[0]._shape_words[1])
-        self.kept, self.on = 0, bool(lib.kn_model_steps_on(model._pointer))
+        self.kept, self.on = 0, bool(lib.kn_model_can_stream(model._pointer))
         self.steps: List[Session] = []
         for rows in (self.window, 1):
             graph = _StepGraph(model, rows)

@@ -23,12 +23,13 @@ NULL = ffi.NULL
 
 
 def _file_names(stem: str) -> List[str]:
-    major = _declarations.API_VERSION[0]
+    major, minor, _ = _declarations.API_VERSION
+    number = str(major) if major else f"0.{minor}"  # until 1.0 a program is built for one minor version
     if sys.platform == "darwin":
-        return [f"lib{stem}.dylib", f"lib{stem}.{major}.dylib"]
+        return [f"lib{stem}.dylib", f"lib{stem}.{number}.dylib"]
     if sys.platform == "win32":
-        return [f"{stem}.dll", f"{stem}-{major}.dll"]
-    return [f"lib{stem}.so.{major}", f"lib{stem}.so"]
+        return [f"{stem}.dll", f"{stem}-{number}.dll"]
+    return [f"lib{stem}.so.{number}", f"lib{stem}.so"]
 
 
 def candidates(stem: str, wanted: Optional[str]) -> Iterator[str]:
@@ -58,10 +59,11 @@ def _load(stem: str, wanted: Optional[str], flags: int = 0) -> Any:
 
 
 def check_version(number: int) -> None:
-    """Refuses a library that lacks what the declarations have."""
+    """Refuses a library that lacks what the declarations have, and until 1.0 one of another minor version."""
     major, minor, _ = _declarations.API_VERSION
-    if number // 10000 != major or number // 100 % 100 < minor:
-        raise ImportError(f"libkoine has version {number // 10000}.{number // 100 % 100} of its interface, and this package "
+    library = (number // 10000, number // 100 % 100)
+    if library[0] != major or library[1] < minor or (major == 0 and library[1] != minor):
+        raise ImportError(f"libkoine has version {library[0]}.{library[1]} of its interface, and this package "
                           f"was made for {major}.{minor}: install the package that belongs to the library")
 
 

@@ -150,7 +150,7 @@ class Run:
             value = model._weighted_loss(self._samples.read(model.inputs[0].name, np.arange(min(8, len(self._samples)))))
         self.trainer = Trainer(value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
                                **model._arithmetic(), **rule)
-        values = [loss.judged] + ([loss.accuracy] if loss.accuracy is not None else [])
+        values = [loss.eval_loss] + ([loss.accuracy] if loss.accuracy is not None else [])
         self.judge = Session(values, model.context, states=self.states, **model._arithmetic()) if self.judged is not None else None
         if checkpoints is not None:
             self.checkpoints = Checkpoints(checkpoints)
@@ -220,7 +220,7 @@ class Run:
 
     def step_done(self, step: Record) -> bool:
         self.history.losses.append(step.loss)
-        self.history.rates.append(step.rate)
+        self.history.rates.append(step.learning_rate)
         self.bar.step(step)
         return self.on_step is None or self.on_step(step) is not False
 
@@ -246,12 +246,12 @@ class Run:
         given = isinstance(self.judged, Dataset)
         result = self.trainer.fit(
             self._samples, batch=self.batch, augment=self.augment, loader=self.loader, validation=self.judged if given else None,
-            judge=self.judge if given else None, loss=parts.judged.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
-            train_accuracy=self.accuracy.name if self.accuracy is not None else None, averages=self.averages, on_step=self.step_done,
-            on_epoch=self.epoch_done, on_validation=self.bar.validation if self.bar.bar is not None else None, remember=self.checkpoints is not None or None,
+            judge=self.judge if given else None, loss=parts.eval_loss.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
+            train_accuracy=self.accuracy.name if self.accuracy is not None else None, use_averages=self.averages, on_step=self.step_done,
+            on_epoch=self.epoch_done, on_validation=self.bar.validation if self.bar.bar is not None else None, save_progress=self.checkpoints is not None or None,
             to_best=self._to_best if self.checkpoints is not None else None,
             **{name: number for name, number in self.words.items() if number})
-        self.history.result, self.history.end = result, result.end.replace("fit-", "")
+        self.history.result, self.history.end = result, {"callback": "stopped"}.get(result.stop_reason, result.stop_reason)
 
     # ---- batches of an iterable ----
 
@@ -326,7 +326,7 @@ class Run:
                 raise NotFiniteError(f"the loss of step {self.trainer.steps} is {loss}: a lower learning_rate or clip_norm=1 often helps")
             total, right, samples = total + loss * count, right + float(accuracy) * count, samples + count
             now = time.monotonic()
-            step = Record(step=self.trainer.steps, epoch=epoch, batch=number, batches=batches, samples=count, loss=loss, rate=rate,
+            step = Record(step=self.trainer.steps, epoch=epoch, batch=number, batches=batches, samples=count, loss=loss, learning_rate=rate,
                           seconds=now - begun, samples_per_s=samples / max(1e-9, now - began),
                           accuracy=float(accuracy) if out else math.nan)
             if not self.step_done(step):

@@ -32,11 +32,11 @@ class Communicator(Handle):
         if library is None:
             raise error_of(5, "libkoine-mpi is not installed: build Koine with -Dmpi=enabled")
         made, room = make("kn_communicator"), ffi.new("char[]", 1024)
-        code = library.kn_mpi_open(made, room, 1024)
+        code = library.kn_mpi_create(made, room, 1024)
         if code:
             raise error_of(code, text(room))
         opened = cls.__new__(cls)
-        opened._open(made, lambda holder: library.kn_mpi_close(holder[0]))
+        opened._open(made, lambda holder: library.kn_mpi_destroy(holder[0]))
         return opened
 
     @property
@@ -106,7 +106,7 @@ class Group(Handle):
         return self._ranks
 
     def __getitem__(self, rank: int) -> Communicator:
-        pointer: Optional[Any] = lib.kn_group_rank(self._pointer, rank)
+        pointer: Optional[Any] = lib.kn_group_communicator(self._pointer, rank)
         if not pointer:
             raise IndexError(f"there is no rank {rank} among {self._ranks}")
         return Communicator(pointer, self)
@@ -123,17 +123,17 @@ class MPIGroup(Handle):
         self._here = len(group)
         within = ffi.new("kn_communicator *[]", [group[i]._pointer for i in range(self._here)])
         made, room = ffi.new("kn_mpi_workers **"), ffi.new("char[]", 1024)
-        code = library.kn_mpi_workers_open(within, self._here, made, room, 1024)
+        code = library.kn_mpi_workers_create(within, self._here, made, room, 1024)
         if code:
             raise error_of(code, text(room))
         self._library = library
-        self._open(made[0], library.kn_mpi_workers_close, group)
+        self._open(made[0], library.kn_mpi_workers_destroy, group)
 
     def __len__(self) -> int:
         return self._here
 
     def __getitem__(self, number: int) -> Communicator:
-        pointer: Optional[Any] = self._library.kn_mpi_workers_rank(self._pointer, number)
+        pointer: Optional[Any] = self._library.kn_mpi_workers_communicator(self._pointer, number)
         if not pointer:
             raise IndexError(f"there is no worker {number} among the {self._here} of this process")
         return Communicator(pointer, self)

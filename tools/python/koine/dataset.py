@@ -24,7 +24,7 @@ _FLOAT32, _INT32, _UINT8 = type_number("float32"), type_number("int32"), type_nu
 
 def data_sources() -> List[Tuple[str, str]]:
     """What data() opens: the syntax of each source, and its description."""
-    return [(text(lib.kn_data_source_usage(i)) or "", text(lib.kn_data_source_about(i)) or "")
+    return [(text(lib.kn_data_source_usage_at(i)) or "", text(lib.kn_data_source_about_at(i)) or "")
             for i in range(lib.kn_data_source_count())]
 
 
@@ -82,7 +82,7 @@ class Dataset(Handle):
         reading = images()
         if reading:
             params.images, params.archives = reading.kn_images_reader(), reading.kn_images_archives()
-        self._open_checked(lib.kn_dataset_open(params, encoded(self.spec or "")), lib.kn_dataset_destroy, lib.kn_dataset_status)
+        self._open_checked(lib.kn_dataset_open(encoded(self.spec or ""), params), lib.kn_dataset_destroy, lib.kn_dataset_status)
         self._core.keep += keep
 
     def _message(self) -> str:
@@ -133,7 +133,7 @@ class Dataset(Handle):
             setattr(row, "as", _INT32 if whole else _FLOAT32)
         params = make("kn_dataset_params")
         log_into(params.log)
-        made = cls._made(lib.kn_dataset_from_arrays(params, samples.pop(), rows, len(arrays), classes or 0))
+        made = cls._made(lib.kn_dataset_create_from_arrays(samples.pop(), rows, len(arrays), classes or 0, params))
         made._core.keep += keep
         return made
 
@@ -154,9 +154,9 @@ class Dataset(Handle):
     def fields(self) -> Dict[str, Record]:
         """The fields by name: dtype, shape and scale of one sample."""
         found = {}
-        field = ffi.new("kn_field *")
+        field = make("kn_dataset_field")
         for position in range(lib.kn_dataset_field_count(self._pointer)):
-            lib.kn_dataset_field(self._pointer, position, field)
+            lib.kn_dataset_field_at(self._pointer, position, field)
             found[text(field.name) or ""] = Record(dtype=word_of("kn_dtype", int(field.info.dtype)), shape=shape_of(field.info),
                                                    scale=field.scale)
         return found
@@ -241,7 +241,7 @@ class Dataset(Handle):
     @property
     def rate(self) -> int:
         """Of sounds: samples per second."""
-        return int(lib.kn_dataset_rate(self._pointer))
+        return int(lib.kn_dataset_sample_rate(self._pointer))
 
     @property
     def about(self) -> str:
@@ -250,13 +250,13 @@ class Dataset(Handle):
     @property
     def left_out(self) -> List[str]:
         """A line for each sample that could not be decoded (skip_bad=True)."""
-        found = (text(lib.kn_dataset_left_out_text(self._pointer)) or "").splitlines()
-        return found if lib.kn_dataset_left_out(self._pointer) else []
+        found = (text(lib.kn_dataset_skipped_text(self._pointer)) or "").splitlines()
+        return found if lib.kn_dataset_skipped(self._pointer) else []
 
     @property
     def explainable(self) -> float:
         """The fraction of the variance of "y" that a perfect model could explain; NaN if unknown."""
-        return float(lib.kn_dataset_explainable(self._pointer))
+        return float(lib.kn_dataset_max_r2(self._pointer))
 
     def sample_name(self, index: int) -> Optional[str]:
         """The file of a sample, for images and sounds without "y"."""
@@ -368,7 +368,7 @@ class Loader(Handle):
     @property
     def waited(self) -> float:
         """Seconds that were waited for batches."""
-        return float(lib.kn_loader_waited(self._pointer))
+        return float(lib.kn_loader_wait_seconds(self._pointer))
 
 
 Loader.__init__.__doc__ = with_fields("kn_loader_params", "augmentation")(Loader.__init__).__doc__

@@ -12,12 +12,21 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import _show
 from ._handle import Handle, generation, quiet_callback, use_devices
-from ._library import NULL, encoded, ffi, lib, make, number_of, pointer_of, read, Record, records_of, text, with_fields, word_of
+from ._library import NULL, encoded, ffi, fields_of, lib, make, number_of, pointer_of, read, Record, records_of, text, with_fields, word_of
 from ._log import log_into
 from .errors import error_of
 
 
 _KINDS: Dict[Any, Any] = {"wide": 1, "many": 2}  # sets of kernels
+
+
+def _params(keep: List[Any], kind: Union[str, int] = 0, **given: Any) -> Any:
+    """kn_context_params; those of kn_context_debug are given the same way."""
+    switches = {name: given.pop(name) for name in list(given) if name in fields_of("kn_context_debug")}
+    params = make("kn_context_params", keep, **given)
+    params.debug = debug = make("kn_context_debug", keep, kernels=_KINDS.get(kind, kind), **switches)
+    keep.append(debug)
+    return params
 
 
 class Device(Record):
@@ -46,7 +55,7 @@ def devices() -> DeviceList:
         raise error_of(1)
     try:
         count = lib.kn_device_list_count(found[0])
-        return DeviceList(Device(**read(lib.kn_device_list_entry(found[0], i)).__dict__) for i in range(count))
+        return DeviceList(Device(**read(lib.kn_device_list_at(found[0], i)).__dict__) for i in range(count))
     finally:
         lib.kn_device_list_destroy(found)
 
@@ -97,10 +106,9 @@ class Context(Handle):
             cache_folder = globals()["cache_folder"]()
         keep: List[Any] = []
         more.setdefault("kernel_folder", os.environ.get("KOINE_KERNEL_DIR"))
-        params = make("kn_context_params", keep, device=None if device is None else str(device),
-                      cache_folder=cache_folder or None, kind=_KINDS.get(kind, kind), **more)
+        params = _params(keep, device=None if device is None else str(device), cache_folder=cache_folder or None, kind=kind, **more)
         log_into(params.log)
-        lib.kn_process_allow_tiles()  # a processor's matrix unit
+        lib.kn_process_enable_amx()  # a processor's matrix unit
         progress_into(params.compile_progress, progress, keep)
         self._open_checked(lib.kn_context_create(params), lib.kn_context_destroy, lib.kn_context_status)
         self._core.keep += keep
@@ -110,7 +118,7 @@ class Context(Handle):
         """On the program's own OpenCL objects, given as addresses: pyopencl has them as int_ptr."""
         use_devices()
         keep: List[Any] = []
-        params = make("kn_context_params", keep, **more)
+        params = _params(keep, **more)
         log_into(params.log)
         made = cls.__new__(cls)
         made._given = None
@@ -158,7 +166,7 @@ class Context(Handle):
         found = {}
         for position in range(lib.kn_context_device_count(self._pointer)):
             at = lib.kn_context_device_at(self._pointer, position)
-            found[text(lib.kn_context_device_name(self._pointer, position)) or ""] = Device(**read(lib.kn_context_device(at)).__dict__)
+            found[text(lib.kn_context_device_name_at(self._pointer, position)) or ""] = Device(**read(lib.kn_context_device(at)).__dict__)
         return found
 
     @property
@@ -194,7 +202,7 @@ class Context(Handle):
 
     def matrix_unit_of(self, dtype: Union[str, int]) -> str:
         """The same by the numbers that it multiplies: "float16", "bfloat16", "float32" (rounded to TF32) or "int8"."""
-        return text(lib.kn_matrix_unit_name(lib.kn_context_matrix_unit_of(self._pointer, number_of("kn_dtype", dtype)))) or ""
+        return text(lib.kn_matrix_unit_name(lib.kn_context_matrix_unit_for(self._pointer, number_of("kn_dtype", dtype)))) or ""
 
     @property
     def clock(self) -> float:
@@ -231,7 +239,7 @@ class Context(Handle):
     def verify_one(self, position: int, **more: Any) -> None:
         """Runs one of verify_cases(); raises if it fails."""
         keep: List[Any] = []
-        self._call(lib.kn_verify_one, position, make("kn_verify_params", keep, **more))
+        self._call(lib.kn_verify_case_at, position, make("kn_verify_params", keep, **more))
 
     def __repr__(self) -> str:
         return "<koine.Context, closed>" if self.closed else f"<koine.Context on {self.device.name}>"
@@ -256,7 +264,7 @@ def _opened_again(given: Mapping[str, Any]) -> Context:
 
 def verify_cases() -> List[str]:
     """The names of the cases that Context.verify runs."""
-    return [text(lib.kn_verify_name(i)) or "" for i in range(lib.kn_verify_count())]
+    return [text(lib.kn_verify_case_name_at(i)) or "" for i in range(lib.kn_verify_case_count())]
 
 
 class Buffer(Handle):
@@ -316,7 +324,7 @@ class Tuner(Handle):
 
     def shapes(self) -> List[Record]:
         """The operators, with their shapes, that several kernels can compute; those that take the longest first."""
-        return [shape for shape, _ in zip(self._each(lib.kn_tuner_get, "kn_tuner_shape"), range(lib.kn_tuner_count(self._pointer)))]
+        return [shape for shape, _ in zip(self._each(lib.kn_tuner_shape_at, "kn_tuner_shape"), range(lib.kn_tuner_shape_count(self._pointer)))]
 
     def run(self, position: int, seconds: float = 0, report: Optional[Callable[[str, str, str], None]] = None) -> None:
         """Times the kernels for a shape and keeps the fastest; report is called with (event, kernel, message)."""
@@ -332,7 +340,7 @@ class Tuner(Handle):
 
     def refuse(self, key: str, kernel: str, why: str = "failed") -> None:
         """Notes that a kernel must not be tried again for a shape."""
-        self._call(lib.kn_tuner_refuse, encoded(key), encoded(kernel), number_of("kn_tuner_event", why))
+        self._call(lib.kn_tuner_exclude, encoded(key), encoded(kernel), number_of("kn_tuner_event", why))
 
     def forget(self, position: int) -> None:
         """Forgets what is known of a shape, so that it is tuned again."""

@@ -82,7 +82,7 @@ def load_safetensors(path: Path) -> Dict[str, np.ndarray]:
         found = {}
         info = ffi.new("kn_tensor_info *")
         for position in range(lib.kn_safetensors_file_count(file._pointer)):
-            name = lib.kn_safetensors_file_entry(file._pointer, position, NULL)
+            name = lib.kn_safetensors_file_at(file._pointer, position, NULL)
             lib.kn_safetensors_file_info(file._pointer, name, info)
             array = found[text(name) or ""] = empty_for(info)
             file._call(lib.kn_safetensors_file_copy, name, info.dtype, address(array), array.nbytes)
@@ -127,7 +127,7 @@ class Events(Handle):
     _error = "kn_events_error"
 
     def __init__(self, folder: Path) -> None:
-        self._open_checked(lib.kn_events_open(os.fsencode(folder), NULL), lib.kn_events_close, lib.kn_events_status)
+        self._open_checked(lib.kn_events_open(os.fsencode(folder), NULL), lib.kn_events_destroy, lib.kn_events_status)
 
     @property
     def path(self) -> str:

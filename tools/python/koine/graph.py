@@ -91,7 +91,7 @@ class Value(ops.Operators):
 
     def next(self, value: "ValueLike") -> "Value":
         """Gives a statistic its value for the next run, in training; all of this run reads the old one."""
-        return self.graph._made(lib.kn_statistic_next(self._pointer, lifted(self.graph, value)))
+        return self.graph._made(lib.kn_statistic_set_next(self._pointer, lifted(self.graph, value)))
 
     def freeze(self) -> "Value":
         """Makes a parameter untrained."""
@@ -100,7 +100,7 @@ class Value(ops.Operators):
 
     def store(self, dtype: DTypeLike) -> "Value":
         """Lets inference sessions keep a float32 parameter as "float16" or "bfloat16"."""
-        lib.kn_store(self._pointer, type_number(dtype))
+        lib.kn_store_as(self._pointer, type_number(dtype))
         return self
 
     def __repr__(self) -> str:
@@ -268,7 +268,7 @@ class Graph(Handle, ops.GraphOperators):
 
     def number(self, number: float) -> Value:
         """A float32 scalar."""
-        return self._made(lib.kn_number(self._pointer, number))
+        return self._made(lib.kn_scalar(self._pointer, number))
 
     def apply(self, operator: Union[str, "Operator"], *inputs: ValueLike, **attributes: Any) -> Value:
         """Adds any operator of the table by name, or a custom one, with attributes as keywords."""
@@ -304,7 +304,7 @@ class Graph(Handle, ops.GraphOperators):
     @property
     def pins(self) -> List[str]:
         """The devices that nodes are pinned to."""
-        return names_of(lambda position: lib.kn_graph_pinned(self._pointer, position))
+        return names_of(lambda position: lib.kn_graph_pinned_at(self._pointer, position))
 
     def find(self, name: str) -> Optional[Value]:
         """The value with a name, or None."""
@@ -316,15 +316,15 @@ class Graph(Handle, ops.GraphOperators):
 
     @property
     def inputs(self) -> List[Value]:
-        return self._all(lib.kn_graph_input_count, lib.kn_graph_input)
+        return self._all(lib.kn_graph_input_count, lib.kn_graph_input_at)
 
     @property
     def outputs(self) -> List[Value]:
-        return self._all(lib.kn_graph_output_count, lib.kn_graph_output)
+        return self._all(lib.kn_graph_output_count, lib.kn_graph_output_at)
 
     @property
     def parameters(self) -> List[Value]:
-        return self._all(lib.kn_graph_parameter_count, lib.kn_graph_parameter)
+        return self._all(lib.kn_graph_parameter_count, lib.kn_graph_parameter_at)
 
     def __repr__(self) -> str:
         if self.closed:
@@ -344,7 +344,7 @@ def _build_gradient(build: Callable[..., Any], call: Any) -> None:
     gradients = [Value(graph, call.result_gradients[i]) if call.result_gradients[i] else None for i in range(node.result_count)]
     made = build(inputs, results, gradients)
     for position, value in enumerate(made if isinstance(made, (list, tuple)) else [made]):
-        if value is not None and call.wanted[position]:
+        if value is not None and call.needs_gradient[position]:
             call.input_gradients[position] = value._pointer
 
 

@@ -1,7 +1,7 @@
 """Models: a network by name, from a text, a file or a graph, with fit, predict, evaluate, save and to_onnx.
 
 >>> import koine
->>> digits = koine.data("digits", most_samples=2000)
+>>> digits = koine.data("digits", max_samples=2000)
 >>> model = koine.Model("mlp")
 >>> history = model.fit(digits, epochs=3)
 >>> model.evaluate(digits).accuracy > 0.5
@@ -77,7 +77,7 @@ def zoo() -> Dict[str, str]:
     >>> "lenet" in koine.zoo()
     True
     """
-    return {text(lib.kn_zoo_name(i)) or "": text(lib.kn_zoo_text(i)) or "" for i in range(lib.kn_zoo_count())}
+    return {text(lib.kn_zoo_name_at(i)) or "": text(lib.kn_zoo_text_at(i)) or "" for i in range(lib.kn_zoo_count())}
 
 
 def grammar() -> str:
@@ -152,17 +152,17 @@ class _Opened(Handle):
 
     @property
     def inputs(self) -> List[Value]:
-        return self.graph._all(lambda _: lib.kn_model_input_count(self._pointer), lambda _, i: lib.kn_model_input(self._pointer, i))
+        return self.graph._all(lambda _: lib.kn_model_input_count(self._pointer), lambda _, i: lib.kn_model_input_at(self._pointer, i))
 
     @property
     def outputs(self) -> List[Value]:
         if not self.bound:
             return []
-        return self.graph._all(lambda _: lib.kn_model_output_count(self._pointer), lambda _, i: lib.kn_model_output(self._pointer, i))
+        return self.graph._all(lambda _: lib.kn_model_output_count(self._pointer), lambda _, i: lib.kn_model_output_at(self._pointer, i))
 
     @property
     def input_names(self) -> List[str]:
-        return [text(lib.kn_model_input_name(self._pointer, i)) or "" for i in range(lib.kn_model_input_count(self._pointer))]
+        return [text(lib.kn_model_input_name_at(self._pointer, i)) or "" for i in range(lib.kn_model_input_count(self._pointer))]
 
     @property
     def weights(self) -> List[Record]:
@@ -203,8 +203,8 @@ class _Opened(Handle):
         else:
             self._call(lib.kn_model_add_loss, word, made)
         self.loss = Record(**{part: Value(self.graph, getattr(made, part)) if getattr(made, part) else None
-                              for part in ("target", "value", "accuracy", "judged", "again")},
-                           ignored=int(made.ignored) if made.ignores else None)
+                              for part in ("target", "value", "accuracy", "eval_loss", "duplicate_activation")},
+                           ignored=int(made.ignore_index) if made.has_ignore_index else None)
         self.loss_given = (name, weights, mixed)
         self.loss_key = (name, None if weights is None else weights.tobytes(), mixed)
 
@@ -252,7 +252,7 @@ class Model:
 
     def _frozen_names(self) -> List[str]:
         """The parameters that were frozen, which stay so in another graph of the model."""
-        return [weight.name for weight in self.weights if weight.why == "frozen"] if self._made is not None else []
+        return [weight.name for weight in self.weights if weight.reason == "frozen"] if self._made is not None else []
 
     @staticmethod
     def _freeze(made: _Opened, names: Iterable[str]) -> None:
@@ -423,13 +423,13 @@ class Model:
 
     @property
     def output_names(self) -> List[str]:
-        return [text(lib.kn_model_output_name(self._pointer, i)) or "" for i in range(lib.kn_model_output_count(self._pointer))]
+        return [text(lib.kn_model_output_name_at(self._pointer, i)) or "" for i in range(lib.kn_model_output_count(self._pointer))]
 
     @property
     def settings(self) -> Dict[str, int]:
         """The numbers in lines `set NAME N` of its text."""
         found, number = {}, ffi.new("int64_t *")
-        for name in names_of(lambda position: lib.kn_model_setting_name(self._pointer, position)):
+        for name in names_of(lambda position: lib.kn_model_setting_name_at(self._pointer, position)):
             lib.kn_model_setting_value(self._pointer, encoded(name), number)
             found[name] = int(number[0])
         return found
@@ -437,7 +437,7 @@ class Model:
     @property
     def open_sizes(self) -> List[str]:
         """Sizes other than the batch that an ONNX file leaves open."""
-        return names_of(lambda position: lib.kn_model_open_size(self._pointer, position, NULL))
+        return names_of(lambda position: lib.kn_model_open_size_at(self._pointer, position, NULL))
 
     @property
     def parameters(self) -> int:
@@ -512,7 +512,7 @@ class Model:
             if what in self._sessions:  # the states made it
                 return self._sessions[what]
             loss = self._made.loss
-            values = self.outputs if what == "outputs" else [loss.judged, *([loss.accuracy] if loss.accuracy is not None else [])]
+            values = self.outputs if what == "outputs" else [loss.eval_loss, *([loss.accuracy] if loss.accuracy is not None else [])]
             self._sessions[what] = Session(values, self.context, states=states, **self._arithmetic())
         return self._sessions[what]
 
@@ -602,7 +602,7 @@ class Model:
                 return given
             loss = self._made.loss
             value = self.inputs[0]
-            made = given.adapted(wanted=wanted_of(value), tokens=value.dtype == "int32", labels=loss.target.dtype == "int32",
+            made = given.adapted(expected=wanted_of(value), tokens=value.dtype == "int32", labels=loss.target.dtype == "int32",
                                  classes=None if training else self.metadata("data.classes"), **self._reading(), **options)
             if training and made.columns:
                 self._take_sizes(made.fields["x"].shape[0], made.classes)
@@ -629,7 +629,7 @@ class Model:
         def fits(field: Record) -> bool:
             return field.dtype == target.dtype and tuple(map(str, field.shape)) == sample
         if target.dtype == "float32" and "x" in fields and "y" in fields and fits(fields["x"]) and not fits(fields["y"]):
-            return made.adapted(same=True)
+            return made.adapted(target_is_input=True)
         return made
 
     def _take_sizes_of_arrays(self, given: Any) -> None:
@@ -815,7 +815,7 @@ class Model:
     def _evaluate_dataset(self, dataset: Dataset, batch: int) -> Record:
         parts = self._made.loss
         self.states
-        score = _evaluate(self._session("judged"), dataset, parts.judged.name, parts.accuracy.name if parts.accuracy is not None else None, batch)
+        score = _evaluate(self._session("judged"), dataset, parts.eval_loss.name, parts.accuracy.name if parts.accuracy is not None else None, batch)
         if (self._made.loss_key[0] or self.loss_name) == "mse":
             variance = dataset.variance(parts.target.name)
             score.r2 = 1 - score.loss / variance if variance > 0 else math.nan
@@ -853,7 +853,7 @@ class Model:
             x = data(x, inputs_only=True)
         if isinstance(x, Dataset):
             value = self.inputs[0]
-            x = x.adapted(wanted=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
+            x = x.adapted(expected=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
             x = {value.name: x.read(value.field) for value in self.inputs}
         inputs = self._file.inputs
         if isinstance(x, Mapping):
@@ -965,7 +965,7 @@ class Model:
 
     def summary(self) -> str:
         """Its layers' weights as a table of text."""
-        rows = [(weight.name, f"({weight.shape})", f"{weight.elements:,}", "" if weight.trained else weight.why) for weight in self.weights]
+        rows = [(weight.name, f"({weight.shape})", f"{weight.elements:,}", "" if weight.trained else weight.reason) for weight in self.weights]
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
         lines = [f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {count:>{widths[2]}}  {why}".rstrip() for name, shape, count, why in rows]
         return "\n".join([repr(self), *lines])
@@ -981,5 +981,5 @@ class Model:
         return f"<koine.Model {self.name}: {shapes(self.inputs)} to {shapes(self.outputs)}, {self.parameters:,} parameters>"
 
     def _repr_html_(self) -> str:
-        rows = ((weight.name, weight.shape, weight.elements, "yes" if weight.trained else weight.why) for weight in self.weights)
+        rows = ((weight.name, weight.shape, weight.elements, "yes" if weight.trained else weight.reason) for weight in self.weights)
         return f"<p>{_show.cell(repr(self)[1:-1])}</p>" + _show.table(rows, ("weight", "shape", "elements", "trained"))

@@ -48,7 +48,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         found = {}
         for position in range(lib.kn_states_count(self._pointer)):
             info = ffi.new("kn_tensor_info *")
-            name = text(lib.kn_states_entry(self._pointer, position, info))
+            name = text(lib.kn_states_at(self._pointer, position, info))
             if name is not None:
                 found[name] = info
         return found
@@ -57,7 +57,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         """Element type and shape of a state, or None. Where it was found it is looked for first: there may be thousands."""
         info = ffi.new("kn_tensor_info *")
         place = self._places.get(name, -1)
-        if text(lib.kn_states_entry(self._pointer, place, info)) == name:
+        if text(lib.kn_states_at(self._pointer, place, info)) == name:
             return info
         self._places = {found: position for position, found in enumerate(self)}
         return self._infos().get(name)

@@ -72,7 +72,7 @@ def trainer_params(keep: List[Any], optimizer: str = "adam", groups: Sequence[Ma
 
 # The keywords of trainers.
 RULE = [name for name in fields_of("kn_trainer_params") if name not in (
-    "size", "session", "extra", "extra_count", "group_count", "milestone_count", "communicator", "deal")]
+    "size", "session", "extra", "extra_count", "group_count", "milestone_count", "communicator", "shard_counts")]
 _OF_OPTIMIZERS = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay", "accumulator")
 
 
@@ -84,7 +84,7 @@ class Trainer(Runs):
     this worker among several; shards and deal: how batches are cut, and how many each worker computes;
     sync_batch_norm: batch norms over all workers, with a shard for each. sync_every: so many steps that each worker makes
     alone, a multiple of accumulate, before all go on from the same parameters, by outer_rate and outer_momentum.
-    host_moments: what the optimizer keeps waits in host memory between updates.
+    offload_optimizer: what the optimizer keeps waits in host memory between updates.
     """
 
     _error, _kind = "kn_trainer_error", "kn_trainer"
@@ -104,7 +104,7 @@ class Trainer(Runs):
         if communicator is not None:
             params.communicator = pointer_of(communicator, "Communicator")
         if deal:
-            put(params, "deal", list(deal), keep)
+            put(params, "shard_counts", list(deal), keep)
         values = ffi.new("kn_value *[]", [pointer_of(value, "Value") for value in extra] or 1)
         params.extra, params.extra_count = values, len(extra)
         pointer_of(loss, "Value")
@@ -152,7 +152,7 @@ class Trainer(Runs):
     def part(self, count: int) -> slice:
         """The samples of a batch of `count` that this worker computes, and feeds to step()."""
         first, own = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        self._call(lib.kn_trainer_part, count, first, own)
+        self._call(lib.kn_trainer_local_samples, count, first, own)
         return slice(int(first[0]), int(first[0] + own[0]))
 
     def compile(self, count: Optional[int] = None, feeds: Optional[Mapping[str, Any]] = None) -> None:
@@ -184,16 +184,16 @@ class Trainer(Runs):
 
     def set_rate(self, rate: float, group: int = -1) -> None:
         """Changes the learning rate that the schedule starts from, or the rate_factor of a group, without compiling again."""
-        self._call(lib.kn_trainer_set_rate, group, rate)
+        self._call(lib.kn_trainer_set_learning_rate, group, rate)
 
     def judged(self, loss: float) -> None:
         """Reports a validation loss to the schedule "plateau"."""
-        self._call(lib.kn_trainer_judged, loss)
+        self._call(lib.kn_trainer_report_validation, loss)
 
     def set_memory(self, memory_bytes: int) -> None:
         """Changes how much memory of the device steps that are compiled from now on may need; 0: all of it."""
         with self._lock:
-            lib.kn_trainer_set_memory(self._pointer, memory_bytes)
+            lib.kn_trainer_set_memory_bytes(self._pointer, memory_bytes)
 
     def collect(self) -> None:
         """All workers call it before states are saved or evaluated; Trainer.fit does so for its callbacks. With
@@ -204,7 +204,7 @@ class Trainer(Runs):
     @property
     def steps_alone(self) -> int:
         """With sync_every: the steps made alone since the last round; 0: all workers have the same parameters."""
-        return int(lib.kn_trainer_steps_alone(self._pointer))
+        return int(lib.kn_trainer_local_steps(self._pointer))
 
     def use_averages(self, use: bool) -> None:
         """Exchanges the weights for their moving averages, or back."""
@@ -236,7 +236,7 @@ class Trainer(Runs):
         check_numbers(whole=("epochs", "steps", "batch"), batch=batch, **limits)
         if not (any(limits.values()) or more.get("patience") or on_step or on_epoch):
             raise ValueError("nothing would end the training: give epochs, steps or seconds")
-        params = make("kn_fit_params", keep, validation=validation, judge=judge, loss=loss, accuracy=accuracy, **more)
+        params = make("kn_fit_params", keep, validation=validation, eval_session=judge, loss=loss, accuracy=accuracy, **more)
         batches = loader_params(keep, augment, **{"batch": batch, **(loader or {})})
         params.loader = batches
 
@@ -252,9 +252,9 @@ class Trainer(Runs):
         if on_validation is not None:
             params.on_validation = callback("void(void *, uint64_t, uint64_t)", lambda _user, done, all: on_validation(done, all) and None, None)
         if wait_for is not None:
-            params.wait_for = callback("bool(void *, uint64_t)", lambda _user, step: bool(wait_for(step)))
+            params.needs_states = callback("bool(void *, uint64_t)", lambda _user, step: bool(wait_for(step)))
         if to_best is not None:
-            params.to_best = callback("bool(void *)", lambda _user: bool(to_best()))
+            params.restore_best = callback("bool(void *)", lambda _user: bool(to_best()))
         result = make("kn_fit_result")
         result.validation.size = ffi.sizeof("kn_score")
         with self._lock, busy(self._core.lock):
@@ -270,9 +270,9 @@ class Trainer(Runs):
         return "<koine.Trainer, closed>" if self.closed else f"<koine.Trainer after {self.steps} steps>"
 
 
-Trainer.__init__.__doc__ = with_fields("kn_trainer_params", "optimizer", "groups", "milestones", "session", "extra", "communicator", "deal")(Trainer.__init__).__doc__
-Trainer.fit.__doc__ = with_fields("kn_fit_params", "loader", "validation", "judge", "loss", "accuracy", "on_step", "on_epoch",
-                                  "on_validation", "wait_for", "to_best")(Trainer.fit).__doc__
+Trainer.__init__.__doc__ = with_fields("kn_trainer_params", "optimizer", "groups", "milestones", "session", "extra", "communicator", "shard_counts")(Trainer.__init__).__doc__
+Trainer.fit.__doc__ = with_fields("kn_fit_params", "loader", "validation", "eval_session", "loss", "accuracy", "on_step", "on_epoch",
+                                  "on_validation", "needs_states", "restore_best")(Trainer.fit).__doc__
 
 
 def evaluate(session: Session, dataset: Dataset, loss: str, accuracy: Optional[str] = None, batch: int = 64) -> Record:

@@ -167,7 +167,7 @@ def batch_norm_by(on: Call, x: Value, weight: Any, bias: Any, mean: Value, varia
     channels = x.shape[1]
     weight = on.full(1.0, [channels]) if weight is None else weight
     bias = on.full(0.0, [channels]) if bias is None else bias
-    return x.batch_norm_by(weight, bias, mean, variance, **more)
+    return x.batch_norm_with(weight, bias, mean, variance, **more)
 
 
 def composed_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float,
@@ -383,5 +383,5 @@ def cross_entropy(on: Call, logits: Value, target: Value, weight: Optional[Value
         raise on.refuse("distributions as targets with class weights or label smoothing are not covered")
     if labels and weight is None and reduction == 1 and -2**31 <= ignored < 2**31:
         return on.graph.apply("cross_entropy_counted", logits, target, label_smoothing=label_smoothing, ignored=ignored)
-    return logits.cross_entropy(target, label_smoothing=label_smoothing or None, class_weights=weight, ignores=labels,
-                                ignored=ignored if labels else None, sum=reduction == 2)
+    return logits.cross_entropy(target, label_smoothing=label_smoothing or None, class_weights=weight, has_ignore_index=labels,
+                                ignore_index=ignored if labels else None, sum=reduction == 2)

@@ -506,7 +506,7 @@ class Build(Nodes):
         self._update_buffers(results)
         self.loss = loss if loss.dtype == "float32" else loss.cast("float32")
         slot = self.graph.input(SLOT, "1", "int32")
-        self.losses = self.loss.reshape("1,1,1").cache(slot, KEPT_LOSSES, LOSSES)
+        self.losses = self.loss.reshape("1,1,1").kv_cache(slot, KEPT_LOSSES, LOSSES)
         self.extra.append(self.losses)
 
     def _update_buffers(self, results: Mapping[str, Any]) -> None:
