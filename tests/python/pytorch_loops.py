@@ -1444,4 +1444,26 @@ def mixup(train_step):
     return [float(loss) for loss in seen], model.state_dict()
 
 
+def loss_by_square(output, target):
+    """Its weights are squares of int64 numbers."""
+    square = target * target
+    return (F.cross_entropy(output, target % 3, reduction="none") * square.float() / 1e6).mean() + (square.sum() % 7).float()
+
+
+@loop
+def integers_that_fit_into_32_bits(train_step):
+    model = net()
+    step = train_step(model, loss_by_square, sgd(model))
+    seen = [step(x, y + place * 50) for place, (x, y) in enumerate(batches())]
+    return [float(loss) for loss in seen], model.state_dict()
+
+
+@loop(refused="32 bits")
+def integers_that_exceed_32_bits(train_step):
+    model = net()
+    step = train_step(model, loss_by_square, sgd(model))
+    for place, (x, y) in enumerate(batches()):
+        step(x, y + place * 100_000)
+
+
 run()

@@ -15,7 +15,7 @@ from ..session import Session
 from .exchange import array_of
 from .kept import Kept
 from .operators import REASONS, ROWS
-from .ranges import EXACT_MOVES, NARROW, RANGE, UNCHECKED, WIDE, Ranges, indices_of, source_of, within
+from .ranges import EXACT_MOVES, NARROW, RANGE, UNCHECKED, WIDE, Ranges, indices_of, range_of, source_of, within
 from .saved import Slot, watched
 from .trace import TYPES, Nodes, koine_type
 
@@ -349,7 +349,7 @@ class Part(torch.nn.Module):
             tensor = tensors[position]
             if not tensor.numel():
                 continue
-            low, high = (int(number) for number in torch.aminmax(tensor))
+            low, high = range_of(tensor)
             for check in self._checks.get(position, ()):
                 if low < check.low or high > check.high:
                     raise WrongIndex(f"{check.what}: the index {low if low < check.low else high} is out of range; expected "

@@ -36,6 +36,14 @@ def within(inner: Range, outer: Range) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
+def range_of(tensor: torch.Tensor) -> Range:
+    """The least and the largest number of a tensor of integers."""
+    if not tensor.numel():
+        return 0, 0
+    low, high = torch.aminmax(tensor)
+    return int(low), int(high)
+
+
 def product(x: Range, y: Range) -> Range:
     found = [a * b for a in x for b in y]
     return min(found), max(found)
@@ -89,7 +97,8 @@ class Use:
         return found
 
     def shape(self, position: int) -> Sequence[int]:
-        return list(self.arguments[position].meta["val"].shape)
+        """Open sizes are those of the tensors that were traced."""
+        return [size if isinstance(size, int) else size.node.hint for size in self.arguments[position].meta["val"].shape]
 
     def count(self, axes: Any, position: int = 0) -> int:
         """How many elements there are along axes; None, or none: along all."""
@@ -390,19 +399,22 @@ EXACT_MOVES = {f"aten.{name}" for name in (
 
 
 class Ranges:
-    """The ranges of a graph's integers, and why some operators are left to PyTorch; given: why others are, for other reasons."""
+    """The ranges of a graph's integers, and why some operators are left to PyTorch; given: why others are, for other reasons. known: the
+    ranges of some inputs. Only what an operator with a rule may compute is refused if not strict: results of operators without a rule
+    are taken to be within the limits, and indices are not checked."""
 
-    def __init__(self, graph: Any, given: Mapping[Any, Optional[str]], limits: Range) -> None:
-        self._limits, self._found = limits, {}  # type: Range, Dict[Any, Any]
+    def __init__(self, graph: Any, given: Mapping[Any, Optional[str]], limits: Range, known: Optional[Mapping[Any, Range]] = None,
+                 strict: bool = True) -> None:
+        self._limits, self._found, self._strict = limits, {}, strict  # type: Range, Dict[Any, Any], bool
         self.reasons: Dict[Any, str] = {}
         self._given = given
         for node in graph.nodes:
             if node.op == "call_function":
                 self._add(node)
             elif node.op == "placeholder":
-                self._found[node] = self._unknown(node)
+                self._found[node] = (known or {}).get(node) or self._unknown(node)
         for node in graph.nodes:
-            if node.op == "call_function" and given.get(node) is None and node not in self.reasons:
+            if strict and node.op == "call_function" and given.get(node) is None and node not in self.reasons:
                 self._check_indices(node)
 
     def refused(self) -> int:
@@ -451,6 +463,8 @@ class Ranges:
                 raise Unknown
             found = _RULES[str(node.target)](Use(self, node))
         except Unknown:
+            if not self._strict:
+                return None
             strict = any(isinstance(fake, torch.Tensor) and fake.dtype in (torch.int64, torch.int16) for fake in fakes)
             of_floats = str(node.target) == "aten._to_copy.default"
             return (OF_FLOATS if of_floats else TOO_LARGE) if strict or of_floats else None

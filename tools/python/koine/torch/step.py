@@ -21,6 +21,7 @@ from .guards import Guards
 from .loss import Loss
 from .moments import Kept, Moments
 from .optimizers import counts_matter, decays_of, rates_of, settings_of, why_not
+from .ranges import range_of, within
 from .resident import Added, Baked, Pool, Slot, none, note_origin, pool_for, release
 from .table import REASONS, ROWS, operators_kept
 from .trace import KEPT_LOSSES, SLOT, Build, Captured, Names, StepModule, exported
@@ -159,6 +160,7 @@ class Traced:
             all(len(leaves[position].shape) == len(shape) and
                 all(size == word if isinstance(word, int) else sizes.setdefault(word, size) == size
                     for size, word in zip(leaves[position].shape, shape)) for position, shape in self._shapes) and \
+            all(within(range_of(leaves[position]), limits) for position, limits in self.build.limits.items()) and \
             self.holds(optimizer)
 
     def holds(self, optimizer: Any) -> bool:
@@ -309,7 +311,8 @@ class TrainStep:
 
         def build(dynamic: bool) -> Build:
             numbers = [torch.tensor(bag.get(key), dtype=torch.float32) for bag, key in lifted]
-            return Build(exported(module, [*leaves, *numbers], dynamic, operators_kept()), ROWS, REASONS, tensors)
+            return Build(exported(module, [*leaves, *numbers], dynamic, operators_kept()), ROWS, REASONS, tensors,
+                         leaves)
         made: Optional[Build] = None
         try:
             made = build(True)

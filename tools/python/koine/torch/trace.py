@@ -19,6 +19,7 @@ from .._arrays import as_array
 from ..errors import KoineError, error_of
 from ..graph import Graph, Value
 from .patched import patched
+from .ranges import NARROW, TOO_LARGE, WIDE, Range, Ranges, bits, range_of
 
 UNSUPPORTED = 5
 # Where the lines of a traceback are not the user's.
@@ -377,9 +378,11 @@ class Names:
 class Build(Nodes):
     """Builds the graph of a program."""
 
-    def __init__(self, program: Any, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str], names: Names) -> None:
+    def __init__(self, program: Any, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str], names: Names,
+                 leaves: Sequence[Any]) -> None:
         super().__init__(rows, reasons)
         self.program = program
+        self.limits: Dict[int, Range] = {}  # by the position of a leaf: within which its integers must be
         self.slots: Dict[str, Any] = {}  # of the states that the graph has
         self.trained_slots: Dict[str, Any] = {}  # of those that the loss's gradient reaches
         self.changed_slots: Dict[str, Any] = {}  # of buffers that a step changes
@@ -393,6 +396,7 @@ class Build(Nodes):
         self._specs = {spec.arg.name: spec for spec in signature.input_specs}
         self._leaf = 0
         counts = self._find_counters()
+        self._limit_integers(counts, leaves)
         for node in program.graph.nodes:
             if node not in counts:
                 self._add(node)
@@ -400,6 +404,24 @@ class Build(Nodes):
         del self.program  # it refers to the tensors
 
     # ---- leaves ------------------------------------------------------------------------------------------------------
+
+    def _limit_integers(self, counts: set, leaves: Sequence[Any]) -> None:
+        """Refuses arithmetic with int64 whose results may exceed the 32 bits in which Koine computes integers. If they fit only because
+        the integers given are small, later ones must be within the next power of two."""
+        given = {node: "counted by the host" for node in counts}
+        if not Ranges(self.program.graph, given, WIDE, strict=False).reasons:
+            return
+        inputs = [node for node in self.program.graph.nodes
+                  if node.op == "placeholder" and self._specs[node.name].kind == InputKind.USER_INPUT]
+        if any(not isinstance(size, int) for node in inputs for size in getattr(node.meta.get("val"), "shape", ())):
+            raise error_of(UNSUPPORTED, "how large integers become depends on the size of the batch")
+        known: Dict[Any, Range] = {}
+        for position, (node, leaf) in enumerate(zip(inputs, leaves)):
+            if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.int64:
+                known[node] = self.limits[position] = bits(range_of(leaf))
+        ranges = Ranges(self.program.graph, given, NARROW, known, strict=False)
+        for node in ranges.reasons:
+            raise error_of(UNSUPPORTED, f"{node.target} of {self.place(node)}: {TOO_LARGE}; compute it before the step, or with floats")
 
     def _find_counters(self) -> set:
         """The nodes of buffers such as num_batches_tracked, which only grow by a number: the host counts these."""
