@@ -12,10 +12,10 @@ ROOT = pathlib.Path(sys.argv[1])
 KERNELS = set(sys.argv[2:])
 
 TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "tools", "examples", "subprojects", "README.md",
-       "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs", ".clang-format", ".editorconfig", ".gitignore",
-       ".ci"}
-# What may come.
-MAYBE = {"pyproject.toml"}
+       "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "VERSIONING.md", "SECURITY.md", "docs", ".clang-format", ".editorconfig",
+       ".gitignore", ".ci"}
+# Files of the project that other checks do not need.
+MAYBE = {"pyproject.toml", "mkdocs.yml", ".github"}
 README_LINES = 150
 
 
