@@ -1,5 +1,4 @@
-/* The door of the base room, which all other rooms build on. Nothing here knows tensors, devices or file
- * formats. */
+/* Public to all other modules. Nothing here depends on tensors, devices or file formats. */
 #ifndef KN_BASE_H
 #define KN_BASE_H
 
@@ -27,16 +26,16 @@ static inline int64_t kn_divide_up(int64_t number, int64_t by) {
 static inline int64_t kn_round_up(int64_t number, int64_t to) {
     return kn_divide_up(number, to) * to;
 }
-/* For divisions in kernels without a division (cl/common/divide.cl): n / divisor is
- * n * multiplier >> (31 + bits), where 2^bits is the least power of two that is not below the divisor, for
- * all 0 <= n < 2^31; 0 for a divisor of 1. 1 <= divisor < 2^31. */
+/* For division in kernels without a division instruction (cl/common/divide.cl): n / divisor is n * multiplier
+ * >> (31 + bits), where 2^bits is the least power of two that is not below the divisor, for all 0 <= n <
+ * 2^31; 0 for a divisor of 1. 1 <= divisor < 2^31. */
 static inline uint32_t kn_divide_multiplier(int64_t divisor) {
     int bits = 0;
     while ((int64_t)1 << bits < divisor)
         bits++;
     return bits ? (uint32_t)(((uint64_t)1 << (31 + bits)) / (uint64_t)divisor + 1) : 0;
 }
-/* A kernel's arguments have at most this many bytes, which every usable device allows. */
+/* Maximum size of a kernel's arguments, which every usable device allows. */
 enum { KN_ARGUMENT_BYTES = 1024 };
 static inline uint64_t kn_align_up(uint64_t bytes, uint64_t alignment) {
     return (bytes + alignment - 1) / alignment * alignment;
@@ -57,9 +56,9 @@ void kn_error_clear(kn_error *error);
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* Prepends "where: " to the message of an existing error. */
 kn_status kn_fail_in(kn_error *error, const char *format, ...) KN_PRINTF(2, 3);
-/* A failed allocation. bytes 0: the size is unknown; above PTRDIFF_MAX: the size overflows. */
+/* Reports a failed allocation. bytes 0: the size is unknown; above PTRDIFF_MAX: the size overflows. */
 kn_status kn_fail_memory(kn_error *error, size_t bytes);
-/* A failed allocation of count * size bytes, which may overflow, for `what`. */
+/* Reports a failed allocation of count * size bytes, which may overflow, for `what`. */
 kn_status kn_fail_memory_for(kn_error *error, const char *what, uint64_t count, size_t size);
 
 /* ---- the host: allocator and log (host.c) -------------------------------- */
@@ -72,7 +71,7 @@ typedef struct kn_host {
 } kn_host;
 
 kn_host kn_host_defaults(void);
-/* The same with a caller's allocator, unless it is NULL or zeros. */
+/* kn_host_defaults with a caller's allocator, unless it is NULL or zeros. */
 kn_host kn_host_with(const kn_allocator *allocator);
 /* Zeroed memory of count * size bytes; NULL on overflow or failure, or for 0 bytes. */
 void *kn_allocate(const kn_host *host, size_t count, size_t size);
@@ -83,16 +82,16 @@ char *kn_copy_text(const kn_host *host, const char *text);
 /* Grows an array by doubling to hold `needed` items. Returns false on failure, with the array unchanged. */
 bool kn_reserve(const kn_host *host, void **items, size_t *capacity, size_t needed, size_t size);
 /* Advises the system to use large pages for the whole pages within the memory, which reduces TLB misses; best
- * called before the memory is first touched. Only advice, which may outlive the memory. */
+ * called before the memory is first touched. The advice may outlive the memory. */
 void kn_advise_large_pages(void *memory, size_t bytes);
 void kn_log_write(const kn_host *host, kn_log_level level, const char *format, ...) KN_PRINTF(3, 4);
 
 /* ---- structs that begin with their size (params.c) ------------------------------- */
 
-/* Public parameter and result structs begin with `size_t size`: the size of the struct in the header that
- * the calling program was built against. An older program's struct has fewer fields, a newer one's more. */
+/* Public parameter and result structs begin with `size_t size`: the size of the struct in the header that the
+ * calling program was built with. An older program's struct has fewer fields, a newer program's more. */
 
-/* False for NULL and for a struct whose size is less than that of the field `size` itself. */
+/* False for NULL and for a struct whose size does not even include the field `size`. */
 bool kn_has_size(const void *given);
 /* Replaces the defaults in *own, a struct of `type`, by the fields that `given` has, and sets own's size.
  * given NULL: keeps the defaults. Fails and keeps the defaults if `given` has no size, or if a program that
@@ -101,7 +100,7 @@ bool kn_has_size(const void *given);
     kn_params_take(#type, 1 ? (own) : (type *)0, 1 ? (given) : (const type *)0, sizeof(type), error)
 kn_status kn_params_take(const char *type, void *own, const void *given, size_t size, kn_error *error);
 /* Copies *own, a struct of `type`, to the fields that the caller's `result` has; the size in `result` is
- * kept. KN_ERROR_ARGUMENT if `result` is NULL or has no size. */
+ * unchanged. KN_ERROR_ARGUMENT if `result` is NULL or has no size. */
 #define KN_RESULT_GIVE(type, result, own)                                                                    \
     kn_result_give(1 ? (result) : (type *)0, 1 ? (own) : (const type *)0, sizeof(type))
 kn_status kn_result_give(void *result, const void *own, size_t size);
@@ -165,8 +164,8 @@ char *kn_text_take(kn_text *text);
  * hexadecimal. */
 bool kn_parse_double(const char *text, const char **end, double *value);
 /* Reads all of text[0..length), which needs no terminator: sign, digits with at most one point or `comma`,
- * exponent. Gives the same number as kn_parse_double, much faster; returns false, with nothing changed, for
- * other texts and for numbers that are too long for it: then use kn_parse_double. */
+ * exponent. Yields the same number as kn_parse_double, much faster; returns false, with nothing changed, for
+ * other texts and for numbers with too many digits: use kn_parse_double for these. */
 bool kn_parse_short(const char *text, size_t length, char comma, double *value);
 bool kn_parse_int64(const char *text, const char **end, int64_t *value);
 /* The smallest number of single-character edits from one word to another (lengths up to 64). */
@@ -184,8 +183,8 @@ uint64_t kn_hash_bytes(uint64_t seed, const void *bytes, size_t count);
 uint64_t kn_hash_text(uint64_t seed, const char *text);
 /* Hashes its eight bytes, little-endian. */
 uint64_t kn_hash_number(uint64_t seed, uint64_t number);
-/* A hash of large memory at about the speed of memory, to see whether it has changed. It differs between
- * machines of different byte order. */
+/* A hash of large memory at about memory speed, for detecting changes. It depends on the machine's byte
+ * order. */
 uint64_t kn_fingerprint(const void *bytes, size_t count);
 
 /* A map from byte strings to pointers. Keys are copied. Iteration is in insertion order, so that nothing
@@ -255,8 +254,8 @@ void kn_thread_join(const kn_host *host, kn_thread **thread);
 int kn_processor_count(void);
 /* Does work item `index` of 0 to count - 1. May be called from several threads at once. */
 typedef kn_status kn_work(void *user, size_t index, kn_error *error);
-/* Does all work items, on one thread per processor including the calling thread; after a failure no more are
- * started. Returns the failure of the lowest index, as a sequential loop would. (parallel.c) */
+/* Does all work items, on one thread per processor including the calling thread; after a failure no more
+ * items are started. Returns the failure with the lowest index, like a sequential loop. (parallel.c) */
 kn_status kn_in_parallel(const kn_host *host, size_t count, kn_work *work, void *user, kn_error *error);
 /* Seconds on a monotonic clock. */
 double kn_clock(void);
@@ -270,8 +269,8 @@ typedef struct kn_file_view {
     void *mapping; /* private */
 } kn_file_view;
 kn_status kn_file_open_view(const kn_host *host, const char *path, kn_file_view *view, kn_error *error);
-/* Opens the file at the relative path `name` below `folder`, for untrusted names: refuses "..", similar parts
- * and symbolic links below the folder. */
+/* Opens the file at the relative path `name` below `folder`, for untrusted names: refuses "..", similar
+ * components and symbolic links below the folder. */
 kn_status kn_file_open_view_below(const kn_host *host, const char *folder, const char *name,
                                   kn_file_view *view, kn_error *error);
 void kn_file_close_view(const kn_host *host, kn_file_view *view);
@@ -286,7 +285,7 @@ typedef struct kn_file_writer kn_file_writer;
 kn_status kn_file_writer_open(const kn_host *host, const char *path, kn_file_writer **writer,
                               kn_error *error);
 kn_status kn_file_writer_add(kn_file_writer *writer, const void *bytes, size_t count, kn_error *error);
-kn_status kn_file_writer_commit(kn_file_writer **writer, kn_error *error); /* destroys it either way */
+kn_status kn_file_writer_commit(kn_file_writer **writer, kn_error *error); /* always destroys it */
 void kn_file_writer_abandon(kn_file_writer **writer);
 kn_status kn_file_write(const kn_host *host, const char *path, const void *bytes, size_t count,
                         kn_error *error);
@@ -302,22 +301,24 @@ kn_status kn_file_remove(const char *path, kn_error *error);
 kn_status kn_file_rename(const char *path, const char *to, kn_error *error);
 /* Creates a folder and its parents (mode 0700 for new ones); no error if it exists. */
 kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error);
-/* The same for the folder that a file is in. */
+/* kn_folder_make for the folder that contains a file. */
 kn_status kn_folder_make_for(const kn_host *host, const char *file, kn_error *error);
 /* Whether this process may create files in a folder. */
 bool kn_folder_takes_files(const char *path);
 /* Lists the names in a folder, sorted bytewise, without those that begin with a dot. In the arena. */
 kn_status kn_folder_list(kn_arena *arena, const char *path, char ***names, size_t *count, kn_error *error);
-/* A mark says what this process is doing, for a process that comes after it was killed (mark.c). It is a file
- * of a new name that begins with the path `prefix` and ends with KN_MARK_END. NULL if none can be made. */
+/* A mark records what this process is doing, for a process that runs after it was killed (mark.c). It is a
+ * file with a new name that begins with the path `prefix` and ends with KN_MARK_END. NULL if it cannot be
+ * created. */
 #define KN_MARK_END ".trying"
 typedef struct kn_mark kn_mark;
 kn_mark *kn_mark_open(const kn_host *host, const char *prefix);
-/* Replaces the text. It survives the process at once and, with `sync`, the machine. Failures are ignored. */
+/* Replaces the text. It survives the death of the process and, with `sync`, of the machine. Failures are
+ * ignored. */
 void kn_mark_write(kn_mark *mark, const char *text, bool sync);
 void kn_mark_close(kn_mark **mark);
-/* Takes a mark whose process has ended: removes it and gives its text, to be released with kn_release. False
- * if the process is running. Of several processes one gets it. */
+/* Takes a mark whose process has ended: removes it and returns its text, to be released with kn_release.
+ * False if the process is running. Among several processes, only one gets it. */
 bool kn_mark_take(const kn_host *host, const char *path, char **text);
 /* folder + "/" + name, in the arena. */
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name);

@@ -1,4 +1,4 @@
-/* Errors as values: a status and one sentence for the user. */
+/* Errors as values: a status and a message for the user. */
 #include "base/base.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) {
 }
 
 kn_status kn_fail_in(kn_error *error, const char *format, ...) {
-    /* Without an error the status is unknown. */
+    /* Without an error, the status is unknown. */
     if (!error) return KN_ERROR_INTERNAL;
     if (error->status == KN_OK) return KN_OK;
     char text[sizeof error->text];

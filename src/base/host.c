@@ -1,4 +1,4 @@
-/* What the program provides: an allocator and a log. */
+/* The program's allocator and log. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -98,7 +98,7 @@ void kn_log_write(const kn_host *host, kn_log_level level, const char *format, .
     va_start(arguments, format);
     size_t length = kn_format_cut(message, sizeof message, format, arguments);
     va_end(arguments);
-    /* One message is one line. */
+    /* A message is one line. */
     while (length > 0 && (message[length - 1] == '\n' || message[length - 1] == '\r'))
         message[--length] = '\0';
     for (size_t i = 0; i < length; i++)

@@ -20,7 +20,7 @@ void kn_map_finish(kn_map *map) {
     *map = (kn_map){.host = map->host};
 }
 
-/* The number of slots is a power of two; FNV's low bits alone are weak, so mix in the high ones. */
+/* The number of slots is a power of two; the low bits of FNV are weak, so the high bits are mixed in. */
 static size_t first_slot(uint64_t hash, size_t slot_count) {
     return (size_t)((hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15ull >> 20) & (slot_count - 1);
 }

@@ -1,6 +1,6 @@
-/* Marks: a file that says what a process is doing, for a process that comes after it was killed. The owner
- * holds a lock on it, which the system releases however the owner ends; so a mark that can be locked is that
- * of a process that has ended. A lock needs no process ids, which are used again and differ between
+/* Marks: files that record what a process is doing, for a process that runs after it was killed. The owner
+ * holds a lock on the file, which the system releases however the owner ends; so a mark that can be locked
+ * belongs to a process that has ended. Unlike process ids, locks are not reused and do not differ between
  * containers. */
 #include "base/base.h"
 
@@ -33,7 +33,7 @@ static bool lock_file(int file) {
     return about.st_nlink > 0;
 }
 
-/* Creates and locks a file of a new name. Another process may take it before it is locked. */
+/* Creates and locks a file with a new name. Another process may take it before it is locked. */
 static bool create(kn_mark *mark, const char *prefix) {
     struct timespec now = {0};
     kn_text path;
@@ -71,7 +71,7 @@ kn_mark *kn_mark_open(const kn_host *host, const char *prefix) {
 
 void kn_mark_write(kn_mark *mark, const char *text, bool sync) {
     size_t length = strlen(text);
-    /* The new text first, so that a death in between leaves no empty mark. */
+    /* Write the new text first, so that a death in between leaves no empty mark. */
     bool written = pwrite(mark->file, text, length, 0) == (ssize_t)length;
     written = ftruncate(mark->file, written ? (off_t)length : 0) == 0 && written;
     if (sync && written) fdatasync(mark->file);

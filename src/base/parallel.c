@@ -16,11 +16,11 @@ typedef struct parallel {
 
 typedef struct chunk {
     parallel *all;
-    size_t failed; /* where this thread stopped; SIZE_MAX: it did not */
+    size_t failed; /* index at which this thread stopped; SIZE_MAX: it did not */
     kn_error error;
 } chunk;
 
-/* Indices are taken in order, so all below a failed one have been taken. */
+/* Indices are claimed in order, so all indices below a failed one have been claimed. */
 static void run_chunk(void *argument) {
     chunk *own = argument;
     parallel *all = own->all;
@@ -46,7 +46,7 @@ kn_status kn_in_parallel(const kn_host *host, size_t count, kn_work *work, void 
         kn_error_clear(&chunks[t].error);
         if (t > 0) running[t] = kn_thread_start(host, run_chunk, &chunks[t]);
     }
-    run_chunk(&chunks[0]); /* all of it if no thread could be started */
+    run_chunk(&chunks[0]); /* all of the work if no thread could be started */
     const chunk *first = &chunks[0];
     for (size_t t = 1; t < threads; t++) {
         kn_thread_join(host, &running[t]);

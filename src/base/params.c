@@ -1,4 +1,4 @@
-/* Structs that begin with their size: parameters from a caller, results for one. */
+/* Structs that begin with their size: parameters from a caller, results for a caller. */
 #include <string.h>
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011) and
- * distributions drawn from it. Each number is a function of a key and an index only. */
+ * distributions drawn from it. Each number is a function of only a key and an index. */
 #include "base/base.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ uint64_t kn_random_key(uint64_t seed, const char *name) {
 
 void kn_random_shuffle(uint64_t key, uint32_t *items, size_t count) {
     for (size_t i = count; i-- > 1;) {
-        /* Element i uses word i. Elements past 2^32 - 1 are swapped with earlier ones only. */
+        /* Element i uses word i. Elements past 2^32 - 1 are only swapped with earlier elements. */
         uint32_t bound = i < UINT32_MAX ? (uint32_t)(i + 1) : UINT32_MAX;
         size_t other = kn_random_below(key, i, bound);
         uint32_t item = items[i];

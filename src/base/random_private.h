@@ -1,4 +1,4 @@
-/* For the base room and its tests only: Philox with its whole counter. */
+/* Private to the base module and its tests: Philox with its whole counter. */
 #ifndef KN_BASE_RANDOM_PRIVATE_H
 #define KN_BASE_RANDOM_PRIVATE_H
 

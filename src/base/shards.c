@@ -1,4 +1,4 @@
-/* How batches are cut into shards, and in which order the sums of shards are added. */
+/* How batches are split into shards, and in which order the sums of shards are added. */
 #include "base/base.h"
 
 kn_status kn_shards_deal(kn_shards *shards, int count, int ranks, int rank, const int *deal,
@@ -19,13 +19,13 @@ kn_status kn_shards_deal(kn_shards *shards, int count, int ranks, int rank, cons
         int own = deal ? deal[r] : count / ranks + (r < count % ranks);
         if (own < 1 || own > count - dealt)
             return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "worker %d is dealt %d shards; expected at least one, and %d for all", r, own,
-                           count);
+                           "worker %d is assigned %d shards; expected at least one, and %d for all workers",
+                           r, own, count);
         dealt += own;
         shards->firsts[r + 1] = dealt;
     }
     if (dealt != count)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%d shards are dealt to %d workers; expected all %d", dealt,
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%d shards are assigned to %d workers; expected %d", dealt,
                        ranks, count);
     for (int shard = shards->firsts[rank]; shard < shards->firsts[rank + 1]; shard++) {
         kn_subtree list[KN_MAX_SUBTREES];
@@ -35,7 +35,7 @@ kn_status kn_shards_deal(kn_shards *shards, int count, int ranks, int rank, cons
     return KN_OK;
 }
 
-/* The first sample of a shard where each has some, in pieces that differ by one at most. */
+/* The first sample of a shard if each shard has some, in ranges that differ by at most one sample. */
 static uint64_t first_sample(int shards, int shard, uint64_t samples) {
     const uint64_t count = (uint64_t)shards, at = (uint64_t)shard, rest = samples % count;
     return samples / count * at + (at < rest ? at : rest);

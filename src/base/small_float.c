@@ -1,4 +1,4 @@
-/* Floating-point numbers of a byte or less, by the facts in small_float.h. */
+/* Floating-point numbers of a byte or less, with the format parameters in small_float.h. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@ enum { MANTISSA = 23, BIAS = 127 };
 static const uint32_t hidden = 1u << MANTISSA, infinity = 0x7f800000u;
 
 #define SIGN(exponent, mantissa) (1u << ((exponent) + (mantissa)))
-/* The largest exponent is that of infinities, or the largest mantissa that of NaN, or all codes are numbers.
+/* The largest exponent is reserved for infinities, or its largest mantissa for NaN, or all codes are numbers.
  */
 #define LARGEST(exponent, mantissa, infinities, nan)                                                         \
     ((infinities) ? SIGN(exponent, mantissa) - SIGN(0, mantissa) - 1                                         \
@@ -46,7 +46,7 @@ float kn_small_float_number(const kn_small_float *format, unsigned code) {
     if (size > format->largest)
         return copysignf(size != format->beyond || size == format->nan ? NAN : INFINITY, negative ? -1 : 1);
     if (code && code == format->nan) return NAN;
-    /* Without a mantissa, exponent 0 is one of numbers. */
+    /* Without a mantissa, exponent 0 is an ordinary exponent. */
     int exponent = (int)(size >> format->mantissa_bits);
     bool subnormal = exponent == 0 && one > 1;
     float mantissa = (float)((size & (one - 1)) + (subnormal ? 0 : one));
@@ -73,17 +73,17 @@ uint8_t kn_small_float_code(const kn_small_float *format, float number, bool sat
         return (uint8_t)(format->nan == 0              ? sign ^ format->sign
                          : format->nan == format->sign ? format->nan
                                                        : format->nan | sign);
-    /* What is left of the mantissa loses `places` bits. A carry goes on into the exponent. */
+    /* The remaining mantissa loses `places` bits. A carry propagates into the exponent. */
     const int more = BIAS - format->bias, least = more + 1, exponent = (int)(size >> MANTISSA);
     int places = MANTISSA - format->mantissa_bits;
     uint32_t left = size - ((uint32_t)more << MANTISSA);
-    if (exponent < least) { /* subnormal, and 0 if it loses more than all */
+    if (exponent < least) { /* subnormal, or 0 if all bits are lost */
         left = (size & (hidden - 1)) | hidden;
         places += least - exponent;
         if (places > MANTISSA + 2) places = MANTISSA + 2;
     }
     uint32_t code = (left + (1u << (places - 1)) - 1 + (left >> places & 1)) >> places;
     if (code > format->largest) code = saturates ? format->largest : format->beyond;
-    /* One zero only, where NaN is -0. */
+    /* There is only one zero if -0 is NaN. */
     return (uint8_t)(code == 0 && format->nan == format->sign ? 0 : code | sign);
 }

@@ -105,7 +105,7 @@ static double read_back(const decimal *number) {
 static bool reads_back(const decimal *number, double value, bool as_float) {
     double read = read_back(number);
     if (!as_float) return read == value;
-    /* Correct for readers that round once, to float, and for those that read a double first. */
+    /* Correct for readers that round once, to float, and for readers that first read a double. */
     char buffer[48];
     snprintf(buffer, sizeof buffer, "%.*se%d", number->count, number->digits, number->point - number->count);
     return (float)read == (float)value && strtof(buffer, NULL) == (float)value;
@@ -141,7 +141,7 @@ static decimal next_up(decimal number) {
 static decimal shortest(double value, bool as_float) {
     int most = as_float ? 9 : 17;
     bool full = value >= (as_float ? (double)FLT_MIN : DBL_MIN);
-    /* A number with this many digits survives conversion to binary and back, so anything shorter shows as
+    /* A number with this many digits survives conversion to binary and back, so shorter numbers appear with
      * trailing zeros. Subnormal numbers have fewer digits. */
     int first = !full ? 1 : as_float ? FLT_DIG : DBL_DIG;
     int exponent;
@@ -324,7 +324,7 @@ static size_t begins_with(const char *text, const char *word) {
     return i;
 }
 
-/* Further digits affect rounding only by not being zero. */
+/* Further digits only affect rounding by being nonzero. */
 enum { MAX_DIGITS = 800 };
 
 /* Reads DIGITS[.DIGITS][e|p EXPONENT] in `base` and rewrites it as integer digits and an exponent, which
@@ -358,7 +358,7 @@ static bool read_digits(const char *text, int base, const char **end, double *va
         }
     }
     if (!any) return false;
-    if (dropped) { /* stands for the dropped digits: slightly above the digits kept */
+    if (dropped) { /* represents the dropped digits: slightly above the digits kept */
         buffer[count++] = '1';
         exponent--;
     }

@@ -113,7 +113,7 @@ void kn_thread_join(const kn_host *host, kn_thread **thread) {
 
 int kn_processor_count(void) {
 #if defined(__linux__)
-    /* The processors that this process may use, not those of the machine. */
+    /* The processors that this process may use, not all processors of the machine. */
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);

@@ -41,7 +41,7 @@
     X(-43, "CL_INVALID_BUILD_OPTIONS", "")                                                                   \
     X(-44, "CL_INVALID_PROGRAM", "")                                                                         \
     X(-45, "CL_INVALID_PROGRAM_EXECUTABLE", "")                                                              \
-    X(-46, "CL_INVALID_KERNEL_NAME", "; no kernel of that name is in the program")                           \
+    X(-46, "CL_INVALID_KERNEL_NAME", "; the program has no kernel of that name")                             \
     X(-47, "CL_INVALID_KERNEL_DEFINITION", "")                                                               \
     X(-48, "CL_INVALID_KERNEL", "")                                                                          \
     X(-49, "CL_INVALID_ARG_INDEX", "; the kernel has fewer arguments")                                       \
@@ -49,7 +49,7 @@
     X(-51, "CL_INVALID_ARG_SIZE", "; the argument's size is wrong")                                          \
     X(-52, "CL_INVALID_KERNEL_ARGS", "; not all arguments are set")                                          \
     X(-53, "CL_INVALID_WORK_DIMENSION", "")                                                                  \
-    X(-54, "CL_INVALID_WORK_GROUP_SIZE", "; the kernel allows only smaller or other work-groups")            \
+    X(-54, "CL_INVALID_WORK_GROUP_SIZE", "; the kernel does not allow work-groups of this size")             \
     X(-55, "CL_INVALID_WORK_ITEM_SIZE", "")                                                                  \
     X(-56, "CL_INVALID_GLOBAL_OFFSET", "")                                                                   \
     X(-57, "CL_INVALID_EVENT_WAIT_LIST", "")                                                                 \

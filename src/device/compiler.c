@@ -1,8 +1,9 @@
-/* Determines the best use of the device's compiler:
+/* Determines how best to use the device's compiler:
  *
- * - whether programs may begin with common/builtins.cl in place of the compiler's own header, which takes
- * Clang longer than most kernels; - whether it returns a binary at once or recompiles all kernels for it. A
- * driver that recompiles keeps its compiled programs itself. */
+ * - whether programs can begin with common/builtins.cl instead of the compiler's own header, which takes
+ * Clang longer than most kernels;
+ * - whether the driver returns a binary immediately or recompiles all kernels for it. A driver that
+ * recompiles caches its compiled programs itself. */
 #include <math.h>
 #include <stdio.h>
 
@@ -16,7 +17,7 @@ static float clamped(float value) {
     return value < -2 ? -2 : value > 9 ? 9 : value;
 }
 
-/* *right: the program computes correctly with the header that the context asks for. */
+/* *right: the program computes correctly with the header that the context requests. */
 static kn_status try_program(kn_context *context, bool *right) {
     float input[ITEMS], output[RESULTS * ITEMS];
     const kn_probe task = {.name = "compiler",
@@ -47,8 +48,8 @@ static kn_status get_program(kn_context *context, const char *prelude, kn_progra
     return kn_program_get(context, &request, program, NULL);
 }
 
-/* Fails where the driver compiles nothing, as LLVM 9 of Debian 11 on a processor that it does not know.
- * Without this every kernel would fail with its own warning. */
+/* Fails if the driver compiles nothing, like LLVM 9 of Debian 11 on an unknown processor. Otherwise every
+ * kernel would fail with a separate warning. */
 static kn_status compile_simplest(kn_context *context, kn_error *error) {
     static const char source[] = "kernel void kn_simplest(global int *y) { y[0] = 1; }\n";
     kn_program *program = NULL;
@@ -56,7 +57,7 @@ static kn_status compile_simplest(kn_context *context, kn_error *error) {
     kn_status status = kn_program_get_source(context, "simplest", source, &program, &problem);
     if (status != KN_ERROR_COMPILE) return KN_OK;
     return kn_fail(
-        error, status, "%s; its driver does not compile even the simplest kernel: install a newer one%s",
+        error, status, "%s; its driver cannot compile even the simplest kernel: install a newer driver%s",
         problem.text,
         context->found.info.type == KN_DEVICE_CPU ? ", such as intel-opencl-rt from PyPI (docs/install.md)"
                                                   : "");
@@ -82,7 +83,7 @@ static kn_status choose_header(kn_context *context, const char *key, kn_error *e
     return refused;
 }
 
-/* Times it with a program that the driver cannot have seen and kept. Never 0. */
+/* Times a program that the driver cannot have cached. Never 0. */
 static bool time_binary(kn_context *context, double *seconds) {
     kn_program *program = NULL;
     char prelude[32];
@@ -98,7 +99,7 @@ static bool time_binary(kn_context *context, double *seconds) {
     return true;
 }
 
-/* Whether programs are stored here or by the driver. */
+/* Decides whether programs are stored by Koine or by the driver. */
 static void choose_storage(kn_context *context) {
     static const char key[] = "binary_seconds";
     double seconds = 0;
@@ -108,12 +109,12 @@ static void choose_storage(kn_context *context) {
         kn_attempt_begin(context, &attempt, key);
         bool known = time_binary(context, &seconds);
         double again = 0;
-        /* A process that had to wait for a processor looks slow too: what is slow is timed twice. */
+        /* A process that had to wait for a processor also looks slow, so slow results are timed twice. */
         if (known && seconds > slow_seconds && time_binary(context, &again)) seconds = fmin(seconds, again);
         if (known) kn_verdict_put(context, key, seconds);
         kn_attempt_end(context, &attempt);
     } else if (seconds == 0) {
-        seconds = INFINITY; /* a program ended when it asked for one */
+        seconds = INFINITY; /* a process ended when it requested a binary */
     }
     context->driver_keeps = seconds > slow_seconds;
 }
@@ -129,7 +130,7 @@ kn_status kn_compiler_choose(kn_context *context, kn_error *error) {
     snprintf(key, sizeof key, "short_header_%016llx",
              (unsigned long long)kn_hash_bytes(KN_HASH_START, source.text.data, source.text.length));
     kn_source_finish(&source);
-    /* No claim of the driver's, so it is tried with trust_claims too. */
+    /* The driver makes no claim about this, so it is probed even with trust_claims. */
     kn_status status = choose_header(context, key, error);
     if (!status && !context->trust_claims) choose_storage(context);
     return status;

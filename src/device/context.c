@@ -19,7 +19,7 @@ bool kn_default_cache_folder(const char *xdg_cache_home, const char *home, char 
 
 void kn_context_keeps_nothing(kn_context *context, const char *reason) {
     if (!context->keeps_nothing)
-        kn_log_write(&context->host, KN_LOG_WARNING, "compiled kernels are not kept between runs: %s",
+        kn_log_write(&context->host, KN_LOG_WARNING, "compiled kernels are not cached between runs: %s",
                      reason);
     context->keeps_nothing = true;
 }
@@ -124,6 +124,6 @@ void kn_variant_refused(kn_context *context, const char *variant, const char *re
     }
     kn_mutex_unlock(context->mutex);
     if (known) return;
-    kn_log_write(&context->host, KN_LOG_WARNING, "the kernel variant %s is not used on %s: %s", variant,
+    kn_log_write(&context->host, KN_LOG_WARNING, "kernel variant %s is not used on %s: %s", variant,
                  context->found.info.name, reason);
 }

@@ -1,4 +1,5 @@
-/* A context on the device that its parameters name, with what probes found of it; or for a described one. */
+/* Creates a context on the device that the parameters name, with probed capabilities; or for a described
+ * device. */
 #include "device/device_private.h"
 
 kn_context *kn_context_create(const kn_context_params *params) {

@@ -1,5 +1,5 @@
-/* The door of the device room: an opened device, memory, queues, programs. It exposes no OpenCL types. The
- * public side is koine/context.h. */
+/* Public to other modules: an opened device, memory, queues, programs. It exposes no OpenCL types. The public
+ * side is koine/context.h. */
 #ifndef KN_DEVICE_DOOR_H
 #define KN_DEVICE_DOOR_H
 
@@ -14,26 +14,26 @@ const kn_host *kn_context_host(const kn_context *context);
 const kn_error *kn_context_failure(const kn_context *context);
 bool kn_context_wide_indices(const kn_context *context);
 bool kn_context_precompiles(const kn_context *context);
-/* Whether the device is only described (kn_context_params.target): it can be planned for. */
+/* Whether the device is only described (kn_context_params.target): it can only be planned for. */
 bool kn_context_is_described(const kn_context *context);
-/* Whether it is a simulator's. */
+/* Whether the device is a simulator. */
 bool kn_context_is_simulated(const kn_context *context);
-/* The error of what needs a device. */
+/* Sets the error for operations that need a device. */
 kn_status kn_fail_described(const kn_context *context, kn_error *error);
-/* When it was created, by kn_clock: distinguishes contexts. */
+/* Creation time, by kn_clock: distinguishes contexts. */
 double kn_context_made(const kn_context *context);
 
-/* Verdicts: measurements of this device and driver, kept in the cache folder (in memory without one). Keys
- * are short strings without line breaks. get returns false if nothing is known. Where a process ended while
- * it tried this, the value is 0 for a while. */
+/* Verdicts: measurements of this device and driver, stored in the cache folder (in memory without one). Keys
+ * are short strings without line breaks. get returns false if nothing is known. If a process ended while
+ * trying a key, the value is 0 for a while. */
 bool kn_verdict_get(kn_context *context, const char *key, double *value);
-/* The same, but where nothing is known a precompiling context gets `guess`, because the main process measures
- * it, and so does one whose device is only described. */
+/* kn_verdict_get, except that if nothing is known, a precompiling context gets `guess`, because the main
+ * process measures it, and so does a context with a described device. */
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value);
 void kn_verdict_put(kn_context *context, const char *key, double value);
-/* A driver may end the process that asks for a verdict. Between begin and end a file in the cache folder says
- * what is being tried: a process that finds it after this one has ended does without for a while. `attempt`
- * and `key` must stay valid until the end; attempts may be nested. */
+/* A driver may end the process that requests a verdict. Between begin and end, a file in the cache folder
+ * names what is being tried: a process that finds it after this process has ended avoids it for a while.
+ * `attempt` and `key` must stay valid until the end; attempts may be nested. */
 typedef struct kn_attempt {
     const char *key;
     struct kn_attempt *before;
@@ -43,51 +43,53 @@ void kn_attempt_end(kn_context *context, kn_attempt *attempt);
 
 /* ---- tuned choices (tuned.c) ---------------------------------------------------------------- */
 
-/* What was measured, of this device and driver, next to the verdicts: for a key, the name of the kernel that
- * was the fastest; and which kernels must not be tried again. Keys and names have no spaces. */
+/* Measurements of this device and driver, stored next to the verdicts: for a key, the name of the fastest
+ * kernel; and kernels that must not be tried again. Keys and names have no spaces. */
 typedef enum kn_tuned_end { KN_TUNED_MEASURED, KN_TUNED_FAILED, KN_TUNED_WRONG, KN_TUNED_HUNG } kn_tuned_end;
 enum { KN_TUNED_KERNEL = 64, KN_TUNED_KEY = 1024 };
 typedef struct kn_tuned {
     char key[KN_TUNED_KEY], kernel[KN_TUNED_KERNEL];
     kn_tuned_end end;
-    double microseconds, untuned; /* if measured; untuned 0: that one could not be */
+    double microseconds, untuned; /* if measured; untuned 0: the untuned kernel could not be measured */
 } kn_tuned;
 /* Gets the choice for a key; false: there is none. */
 bool kn_tuned_get(kn_context *context, const char *key, kn_tuned *entry);
 /* Whether there are entries at all. */
 bool kn_tuned_any(kn_context *context);
-/* How the last try of a kernel for a key ended, unless that was well. */
+/* How the last attempt of a kernel for a key ended, unless it succeeded. */
 kn_tuned_end kn_tuned_end_of(kn_context *context, const char *key, const char *kernel);
-/* Stores an entry in the file: a choice, or a kernel not to be tried again. Failure to write is logged. */
+/* Stores an entry in the file: a choice, or a kernel that must not be tried again. Failure to write is
+ * logged. */
 void kn_tuned_put(kn_context *context, const kn_tuned *entry);
 /* Removes all entries of a key. */
 void kn_tuned_forget(kn_context *context, const char *key);
-/* An entry that names what does not exist: logs once per context that there are such. */
+/* Logs, once per context, that there are entries with unknown names. */
 void kn_tuned_ignore(kn_context *context, const char *key);
 /* The entry at *position, 0 at first, in no particular order, and advances it; false at the end. */
 bool kn_tuned_next(kn_context *context, size_t *position, kn_tuned *entry);
-/* All entries as the file has them. */
+/* Writes all entries in the format of the file. */
 kn_status kn_tuned_export(kn_context *context, const char *path, kn_error *error);
-/* Adds the entries of such a file that `takes` accepts, which counts lines that are damaged too: entry NULL.
- * Fails, with nothing changed, if the file is none or of another device or driver. */
+/* Adds the entries of an exported file that `takes` accepts; it is also called, with entry NULL, for each
+ * damaged line. Fails without changes if the file is invalid or belongs to a different device or driver. */
 kn_status kn_tuned_import(kn_context *context, const char *path,
                           bool (*takes)(void *user, const kn_tuned *entry), void *user, kn_error *error);
-/* The tuner that notes plans of this context, of the verify room; NULL: none. */
+/* The tuner that records plans of this context, owned by the verify module; NULL: none. */
 void kn_context_set_tuner(kn_context *context, void *tuner);
 void *kn_context_tuner(const kn_context *context);
 
-/* ---- the device's speed, as far as plans need it --------------------------------------------- */
+/* ---- the device's speed, for planning ------------------------------------------------------------------ */
 
-/* 64, 128 or 256: registers of 32 bits that a work-item may use on a device with many threads, or what its
- * description says. Asked of the compiler when it is first needed, and remembered. */
+/* 64, 128 or 256: 32-bit registers that a work-item may use on a many-thread device, or the number in its
+ * description. Determined by the compiler when first needed, and cached. */
 int kn_context_item_registers(kn_context *context);
-/* Logs a warning, once for the context, where TF32 is asked for and no matrix unit multiplies it. */
+/* Logs a warning, once per context, if TF32 is requested and no matrix unit supports it. */
 void kn_context_tell_tf32(kn_context *context);
-/* Whether plain code does what the matrix unit would. */
+/* Whether plain code emulates the matrix unit. */
 bool kn_context_emulates_matrix_unit(const kn_context *context);
-/* What a slow kernel reaches on a device with many threads, in FLOP/s and bytes/s: a small part of the peak,
- * to predict the longest time that a launch may take. `measure`: measures the peak if it is not known yet,
- * which takes a moment; otherwise that of the smallest devices of as many units is assumed. */
+/* The speed of a slow kernel on a many-thread device, in FLOP/s and bytes/s: a small fraction of the peak,
+ * for predicting the longest time that a launch may take. `measure`: measures the peak if it is not yet
+ * known, which takes a moment; otherwise the peak of the smallest devices with the same number of units is
+ * assumed. */
 void kn_context_slow_speed(kn_context *context, bool measure, double *flops, double *bytes);
 /* Counts and logs, once per variant, a kernel variant that computed incorrectly on this device. */
 void kn_variant_refused(kn_context *context, const char *variant, const char *reason);
@@ -105,10 +107,10 @@ kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_
 void kn_buffer_destroy(kn_buffer **buffer);
 uint64_t kn_buffer_bytes(const kn_buffer *buffer);
 
-/* Host memory that the device reads by itself, so that the host does not wait for a write from it
- * (staging.c). */
+/* Host memory that the device reads directly, so that the host does not wait for a write from it (staging.c).
+ */
 typedef struct kn_staging kn_staging;
-/* Whether writes from it can be faster: the device has separate memory and a queue for transfers. */
+/* Whether writes from it can be faster: the device has separate memory and a transfer queue. */
 bool kn_staging_pays(const kn_context *context);
 kn_status kn_staging_create(kn_context *context, uint64_t bytes, kn_staging **staging, kn_error *error);
 void *kn_staging_memory(const kn_staging *staging);
@@ -126,12 +128,12 @@ typedef struct kn_event {
 } kn_event;
 void kn_event_release(kn_event *event);
 kn_status kn_event_wait(kn_context *context, kn_event event, kn_error *error);
-/* Without waiting; of {NULL} true, of one that failed false. */
+/* Does not wait; true for {NULL}, false for a failed event. */
 bool kn_event_is_complete(kn_event event);
 
-/* For all of these: `after` (may be {NULL}) must be complete first; `done` (may be NULL) receives an event
- * for the caller to release. With `wait` the work is complete on return, for the other queue too; without it,
- * `source` and `target` must stay valid until it is. */
+/* For all of these functions: `after` (may be {NULL}) must be complete first; `done` (may be NULL) receives
+ * an event for the caller to release. With `wait`, the work is complete on return, also for the other queue;
+ * without it, `source` and `target` must stay valid until it is. */
 kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset,
                          const void *source, uint64_t bytes, bool wait, kn_event after, kn_event *done,
                          kn_error *error);
@@ -144,7 +146,7 @@ kn_status kn_queue_copy(kn_context *context, kn_queue queue, kn_buffer *source, 
 kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset,
                         uint64_t bytes, const void *pattern, size_t pattern_bytes, kn_event *done,
                         kn_error *error);
-/* Maps memory into the host's address space, without a copy where memory is shared. map blocks. */
+/* Maps memory into the host's address space, without a copy if memory is shared. Mapping blocks. */
 kn_status kn_buffer_map(kn_context *context, kn_buffer *buffer, bool write, void **bytes, kn_error *error);
 kn_status kn_buffer_unmap(kn_context *context, kn_buffer *buffer, void *bytes, kn_error *error);
 /* Makes later work on `queue` wait for the event. */
@@ -173,14 +175,14 @@ typedef struct kn_program_request {
  * never compiled twice concurrently. */
 kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
                          kn_error *error);
-/* What the compiler is given for a program: appends the whole text, and the options to `options`. */
+/* Appends the compiler's input for a program: the whole text, and the options to `options`. */
 kn_status kn_program_write(kn_context *context, const kn_program_request *request, kn_text *text,
                            kn_text *options, kn_error *error);
 /* Hash of the set of kernel files: those in the library, or the current contents of kernel_folder. */
 uint64_t kn_kernels_hash(const kn_context *context);
 /* kn_program_get for several programs: compiles in parallel where that helps and reports to `progress` (NULL:
- * the context's). programs has room for `count` entries. *failed (may be NULL): after a failure, the position
- * of the request whose error it is; otherwise, or if it is none of them, `count`. */
+ * the context's). programs has room for `count` entries. *failed (may be NULL): after a failure, the index of
+ * the request that failed; otherwise, or if the error is not due to a request, `count`. */
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
                              const kn_progress *progress, kn_program **programs, size_t *failed,
                              kn_error *error);
@@ -189,26 +191,26 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
 kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,
                                 kn_program **program, kn_error *error);
 
-/* A kernel with its arguments: each launch site has its own, so that arguments are set once. */
+/* A kernel with its arguments: each launch site has a separate one, so that arguments are set once. */
 typedef struct kn_kernel kn_kernel;
 kn_status kn_kernel_create(kn_context *context, kn_program *program, const char *name, kn_kernel **kernel,
                            kn_error *error);
 void kn_kernel_destroy(kn_kernel **kernel);
-/* NULL buffer: some memory that the kernel must not access, since drivers may not take a null pointer. */
+/* NULL buffer: a small buffer that the kernel must not access, since drivers may not accept a null pointer.
+ */
 kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer, kn_error *error);
 kn_status kn_kernel_set_bytes(kn_kernel *kernel, int argument, const void *bytes, size_t count,
                               kn_error *error);
 kn_status kn_kernel_set_local(kn_kernel *kernel, int argument, size_t bytes, kn_error *error);
-/* The largest work-group that this kernel allows on this device. */
+/* The largest work-group that the kernel allows on the device. */
 size_t kn_kernel_work_group_items(const kn_kernel *kernel);
-/* What the driver reports as that. It may be less than the size that the kernel requires, with which it was
- * compiled: some drivers then refuse to launch it, others report the limit of a kernel that requires nothing.
- */
+/* The limit that the driver reports. It may be less than the size that the kernel requires and was compiled
+ * for: some drivers then refuse to launch it, others report the limit of a kernel without a required size. */
 size_t kn_kernel_reported_items(const kn_kernel *kernel);
-/* Whether the driver tells how much private memory a work-item needs, which is 0 if its variables fit into
+/* Whether the driver reports how much private memory a work-item needs, which is 0 if its variables fit into
  * registers. */
 bool kn_kernel_private_bytes(const kn_kernel *kernel, uint64_t *bytes);
-/* Number of parameters; -1 if the driver does not tell. */
+/* Number of parameters; -1 if the driver does not report it. */
 int kn_kernel_parameters(const kn_kernel *kernel);
 
 typedef struct kn_launch {
@@ -216,7 +218,7 @@ typedef struct kn_launch {
     size_t global[3]; /* multiples of local; 0 launches nothing */
     size_t local[3];
     double flops, bytes; /* for the timeline */
-    /* Launches into which it is cut along each dimension; 0: one. The kernel must count its groups by
+    /* Number of launches to split into along each dimension; 0: one. The kernel must count its groups by
      * KN_GROUP (cl/common/types.cl), and its items by get_global_id. */
     size_t cut[3];
 } kn_launch;
@@ -232,7 +234,7 @@ typedef struct kn_product_request {
     int bytes_each; /* 4: float, 8: double */
     bool transpose_a, transpose_b;
     int64_t m, n, k, batches;
-    int64_t a_stride, b_stride; /* between batches, in elements; 0 repeats */
+    int64_t a_stride, b_stride; /* distance between batches, in elements; 0 repeats */
     kn_buffer *a, *b, *result, *workspace;
     double flops, bytes; /* for the timeline */
 } kn_product_request;

@@ -1,4 +1,4 @@
-/* Declarations shared by the files of this room. The only private header with OpenCL types. */
+/* Private to the device module. The only private header with OpenCL types. */
 #ifndef KN_DEVICE_PRIVATE_H
 #define KN_DEVICE_PRIVATE_H
 
@@ -33,10 +33,10 @@ kn_status kn_fail_cl(kn_error *error, cl_int code, const char *format, ...) KN_P
 
 typedef struct kn_found_device {
     kn_device_info info;
-    cl_platform_id platform; /* NULL, like device, for entries that only explain */
+    cl_platform_id platform; /* NULL, like device, for entries that only explain a problem */
     cl_device_id device;
     uint32_t vendor_id;
-    /* claims to be a CPU and a GPU at once, as simulators do; those compile in one thread only */
+    /* claims to be a CPU and a GPU at once, as simulators do; simulators compile in one thread */
     bool simulated;
     char platform_version[128];
     char language[64]; /* such as "OpenCL C 1.2 ..." */
@@ -56,9 +56,10 @@ void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_
 void kn_found_identity(const kn_found_device *found, char *text, size_t bytes);
 /* The number in "OpenCL 1.2 ..." or "OpenCL C 1.2 ..." as 120; 0 if there is none. */
 int kn_opencl_version_number(const char *text);
-/* Whether the compiler supports -cl-std for this version (120, 200, 300): some drivers abort on others. */
+/* Whether the compiler supports -cl-std for this version (120, 200, 300): some drivers abort on unsupported
+ * versions. */
 bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version);
-/* A numeric device property; if the query fails or gives an impossible value, a conservative default. */
+/* A numeric device property; a conservative default if the query fails or returns an impossible value. */
 uint64_t kn_device_number(cl_device_id device, cl_device_info what);
 /* Whether a device extension is claimed, as a whole word. */
 bool kn_device_claims(cl_device_id device, const char *extension);
@@ -70,9 +71,9 @@ kn_found_device *kn_device_list_add(kn_device_list *list);
 
 /* ---- parts (part.c) ------------------------------------------------------------------ */
 
-/* Takes the part of the device that the parameters ask for, where the driver can divide it. */
+/* Selects the part of the device that the parameters request, if the driver can divide it. */
 void kn_context_take_part(kn_context *context);
-/* Before the queues are released: waits for the driver to let go of the part, or gives it up. */
+/* Called before the queues are released: waits for the driver to release the part, or gives it up. */
 void kn_context_return_part(kn_context *context);
 
 /* ---- verdicts (verdict.c): measurements of a device, in a small text file -------------------- */
@@ -81,10 +82,10 @@ typedef struct kn_verdicts {
     kn_host host;
     kn_map values; /* key -> double on the heap */
     char *identity;
-    char *path;         /* NULL: nothing is kept */
-    kn_mark *mark;      /* names the newest attempt; NULL: there is none, or no file can be made */
-    kn_attempt *newest; /* the attempts under way */
-    bool may_hang;      /* the device may stop the whole machine, so the mark is written to the disk */
+    char *path;         /* NULL: nothing is stored */
+    kn_mark *mark;      /* names the newest attempt; NULL: there is no attempt, or no file can be created */
+    kn_attempt *newest; /* the current attempts */
+    bool may_hang;      /* the device may hang the whole machine, so the mark is synced to disk */
 } kn_verdicts;
 
 /* Reads the file; a missing or malformed file counts as empty. */
@@ -94,27 +95,28 @@ void kn_verdicts_close(kn_verdicts *verdicts);
 bool kn_verdicts_get(const kn_verdicts *verdicts, const char *key, double *value);
 /* Stores the value and writes the file; failure to write is ignored. */
 void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value);
-/* Between begin and end the mark names `key`, which must stay valid. */
+/* Between begin and end, the mark names `key`, which must stay valid. */
 void kn_verdicts_begin(kn_verdicts *verdicts, kn_attempt *attempt, const char *key);
 void kn_verdicts_end(kn_verdicts *verdicts, kn_attempt *attempt);
-/* Whether nothing is known under a key because a process ended while it was tried, and it is not to be tried
- * yet. */
+/* Whether nothing is known under a key because a process ended while trying it, and it must not be tried yet.
+ */
 bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key);
-/* Logs each of these. `device` is its name. */
+/* Logs each of these keys. `device` is the device's name. */
 void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device);
 
 /* ---- tuned choices (tuned.c), in a text file next to the verdicts ------------------------------ */
 
 typedef struct kn_tunings {
     kn_host host;
-    kn_map entries; /* "key" or, of a kernel not to be tried again, "key kernel" -> kn_tuned on the heap */
+    kn_map entries; /* "key", or for a kernel that must not be tried again "key kernel", -> kn_tuned on the
+                     * heap */
     const char *identity;
-    char *path;  /* NULL: nothing is kept */
-    bool warned; /* of lines that are ignored */
+    char *path;  /* NULL: nothing is stored */
+    bool warned; /* about ignored lines */
 } kn_tunings;
 
-/* Reads the file of the device with these verdicts, which must stay valid; lines that cannot be understood
- * are ignored, with one warning. */
+/* Reads the file of the device with these verdicts, which must stay valid; malformed lines are ignored, with
+ * one warning. */
 bool kn_tunings_open(kn_tunings *tunings, const kn_verdicts *verdicts);
 void kn_tunings_close(kn_tunings *tunings);
 
@@ -124,7 +126,7 @@ typedef struct kn_timeline {
     kn_map labels; /* the text itself -> its copy in the timeline */
     struct kn_timeline_pending {
         cl_event event;
-        kn_timeline_entry work; /* without its times */
+        kn_timeline_entry work; /* a command without its times */
     } * pending;
     size_t pending_count, pending_capacity;
     kn_timeline_entry *entries;
@@ -139,35 +141,35 @@ enum { KN_MATRIX_TYPES = 4 };
 struct kn_context {
     kn_host host;
     kn_error failure;
-    kn_found_device found;    /* its `device` is the part that is used, if there is one */
+    kn_found_device found;    /* its `device` is the selected part, if any */
     cl_device_id part_device; /* NULL: the whole device is used */
     int part, parts;
     kn_capabilities capabilities;
     kn_context_counts counts;
-    atomic_uint_fast64_t launches; /* that of counts, which launches do not lock */
+    atomic_uint_fast64_t launches; /* the launches in counts, separate because launches take no lock */
     /* Copies of the parameters. */
     char *cache_folder, *kernel_folder;
     kn_progress progress;
     bool wide_indices, local_is_global, trust_claims, precompile, records, used_products;
-    bool described; /* by a file: there is no device */
-    /* For float16, bfloat16, tf32, int8; known: asked already. */
-    kn_matrix_unit matrix_units[KN_MATRIX_TYPES], matrix_only; /* matrix_only: no other is tried */
-    kn_matrix_unit matrix_stated;                              /* by the file that describes the device */
+    bool described; /* described by a file: there is no device */
+    /* For float16, bfloat16, tf32, int8; known: already determined. */
+    kn_matrix_unit matrix_units[KN_MATRIX_TYPES], matrix_only; /* matrix_only: no other unit is tried */
+    kn_matrix_unit matrix_stated;                              /* from the file that describes the device */
     bool matrix_known[KN_MATRIX_TYPES], matrix_emulated, told_tf32;
-    kn_limits stated;   /* by that file */
-    bool short_header;  /* programs begin with common/builtins.cl in place of the compiler's own header */
-    bool keeps_nothing; /* the cache takes nothing, and the reason was logged */
-    bool driver_keeps;  /* the driver keeps compiled programs, and would recompile to return a binary */
-    /* What the compiler needs to give a work-item more registers, for programs that define KN_REGISTERS; or
+    kn_limits stated;   /* from the file that describes the device */
+    bool short_header;  /* programs begin with common/builtins.cl instead of the compiler's own header */
+    bool keeps_nothing; /* the cache cannot be written, and the reason was logged */
+    bool driver_keeps;  /* the driver caches compiled programs, and would recompile to return a binary */
+    /* The compiler option that gives a work-item more registers, for programs that define KN_REGISTERS; or
      * NULL. */
     const char *register_option;
-    char stated_option[128]; /* by the file that describes the device */
+    char stated_option[128]; /* from the file that describes the device */
     uint64_t largest_block_bytes;
     int vector_width, kind;
-    /* OpenCL. Both queues are the same one if the caller provided it. */
+    /* OpenCL objects. Both queues are the same if the caller provided one. */
     cl_context context;
     cl_command_queue queues[2];
-    cl_mem nothing;      /* what kernels get for absent arguments; NULL at first */
+    cl_mem nothing;      /* the buffer passed for absent arguments; NULL at first */
     bool borrowed;       /* provided by the caller */
     kn_mutex *mutex;     /* guards counts, verdicts, tunings, refused, programs and the timeline */
     kn_mutex *reporting; /* serialises progress callbacks */
@@ -188,11 +190,11 @@ struct kn_context {
     bool belongs; /* owned by the context that it was joined to */
 };
 
-/* Opens a device, to measure it or for use: without probing, with the cache. Uses the caller's cl_context and
+/* Opens a device, for measuring or for use: without probing, with the cache. Uses the caller's cl_context and
  * queue if given. Sets context->failure on failure. */
 kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_context shared,
                           cl_command_queue queue);
-/* The first part of the public create functions: *known becomes the parameters with defaults filled in. The
+/* The common start of the public create functions: *known becomes the parameters with defaults filled in. The
  * context may already carry an error; NULL when out of memory. */
 kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known);
 /* An unopened context with copies of the parameters; NULL when out of memory. */
@@ -202,14 +204,14 @@ void kn_context_keeps_nothing(kn_context *context, const char *reason);
 
 /* ---- selection (selection.c) --------------------------------------------------------------- */
 
-/* The index of the entry that `wanted` selects (NULL or "": the fastest); -1 with an error if none
- * matches. */
+/* The index of the entry that `wanted` selects (NULL or "": the fastest); -1 with an error if none matches.
+ */
 int kn_device_select(const kn_device_list *list, const char *wanted, const kn_context_params *params,
                      kn_error *error);
 
 /* ---- probes (probe.c) ------------------------------------------------------------------------ */
 
-/* One small kernel with one input and up to two outputs, the last of which is read back. */
+/* A small kernel with one input and up to two outputs, the last of which is read back. */
 typedef struct kn_probe {
     const char *name; /* in verdicts and messages */
     const char *file, *kernel;
@@ -225,16 +227,16 @@ typedef struct kn_probe {
 
 /* Whether the threads of this process may use tile registers (tiles.c). */
 bool kn_tiles_allowed(void);
-/* Takes the parameter matrix_unit of a context (matrix_unit.c). */
+/* Reads the parameter matrix_unit of a context (matrix_unit.c). */
 kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn_error *error);
 
 enum { KN_PROBE_ITEMS = 64 };
 /* Compiles the kernel and launches it with KN_PROBE_ITEMS work-items (probe_run.c). */
 kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *error);
-/* Fills in context->capabilities by running small kernels for what the driver claims. */
+/* Sets context->capabilities by running small kernels for features that the driver claims. */
 kn_status kn_context_probe(kn_context *context, kn_error *error);
-/* Sets the capabilities wide_vector and vector_width: `wide` and `width` are what the device says, which the
- * context's parameters may overrule. */
+/* Sets the capabilities wide_vector and vector_width: `wide` and `width` are the device's values, which the
+ * context's parameters may override. */
 static inline void kn_context_set_kind(kn_context *context, bool wide, int width) {
     kn_capabilities *capabilities = &context->capabilities;
     capabilities->wide_vector = context->kind ? context->kind == 1 : wide;
@@ -249,7 +251,7 @@ bool kn_context_measure(kn_context *context, double *gflops);
 
 /* ---- described devices (target.c) ------------------------------------------------------------ */
 
-/* Reads a target file in place of opening a device. Sets context->failure on failure. */
+/* Reads a target file instead of opening a device. Sets context->failure on failure. */
 void kn_context_describe(kn_context *context, const char *path);
 
 /* Sets context->short_header and driver_keeps by trial. Fails if the driver compiles nothing. */
@@ -269,7 +271,7 @@ struct kn_program {
     char *name; /* for messages */
     cl_program program;
     kn_program_state state;
-    kn_source *unsaved; /* the source it was compiled from, not in the disk cache yet */
+    kn_source *unsaved; /* the source it was compiled from, if not yet in the disk cache */
     bool kept;          /* to be stored in the disk cache */
     /* it does not compile with common/builtins.cl but does with the compiler's own header */
     bool full_header;
@@ -281,19 +283,19 @@ void kn_source_finish(kn_source *source);
  * common/builtins.cl, unless the prelude asks for a language. */
 kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, bool short_header,
                          kn_source *source, kn_error *error);
-/* The same for text that is not a file. */
+/* kn_source_file for text that is not a file. */
 kn_status kn_source_text(const kn_context *context, const char *name, const char *prelude, const char *text,
                          kn_source *source, kn_error *error);
 void kn_programs_release(kn_context *context);
 
 /* The built program from the disk cache, or NULL if there is none or it is invalid. *kept: it was compiled
- * before and the driver keeps it. */
+ * before and the driver caches it. */
 cl_program kn_program_cache_load(kn_context *context, const kn_source *source, bool *kept);
 /* The program's binary for the context's device, after `front` bytes for the caller to fill, and its length;
  * NULL if the driver returns none. A caller's OpenCL context may have more devices and the program a binary
  * for each; the others are not requested. */
 uint8_t *kn_program_binary(const kn_context *context, cl_program program, size_t front, size_t *bytes);
-/* Stores a built program, or a note that the driver keeps it; ignores failure. */
+/* Stores a built program, or a note that the driver caches it; ignores failure. */
 void kn_program_cache_store(kn_context *context, const kn_source *source, cl_program program);
 
 /* ---- products (product_library.c) ------------------------------------------------------------------ */
@@ -303,7 +305,7 @@ void kn_products_release(kn_context *context);
 
 /* ---- memory (memory.c) ------------------------------------------------------------------------- */
 
-/* A small piece of memory for absent arguments, allocated once; it is not counted. */
+/* A small buffer for absent arguments, allocated once; it is not counted. */
 kn_status kn_context_nothing(kn_context *context, cl_mem *memory, kn_error *error);
 
 struct kn_buffer {
@@ -320,7 +322,7 @@ struct kn_buffer {
 bool kn_timeline_open(kn_context *context);
 void kn_timeline_close(kn_context *context);
 /* Records enqueued work; retains the event. */
-/* work: all but its times; strings may be NULL and are copied. */
+/* work: everything except its times; strings may be NULL and are copied. */
 void kn_timeline_note(kn_context *context, const kn_timeline_entry *work, cl_event event);
 
 #endif

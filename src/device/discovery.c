@@ -1,4 +1,4 @@
-/* Lists every OpenCL platform and device, with the reason for each that cannot be used. */
+/* Lists every OpenCL platform and device, with a reason for each that cannot be used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,11 +61,11 @@ uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
         {CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(cl_uint), 0, 1 << 20,
          1024}, /* in bits; the largest type has 1024 */
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t), 1, 1 << 20, 1},
-        /* The minimum that the standard requires of a device, and four times that in total. */
+        /* The standard's minimum for a device, and four times that in total. */
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 128 << 20},
         {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 512 << 20},
         {CL_DEVICE_LOCAL_MEM_SIZE, sizeof(cl_ulong), 0, 1 << 30, 0},
-        /* The minimum of a full profile; that of an embedded one is 256. */
+        /* The full profile's minimum; the embedded profile's is 256. */
         {CL_DEVICE_MAX_PARAMETER_SIZE, sizeof(size_t), 1, 1 << 30, KN_ARGUMENT_BYTES},
         {CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config), 0, UINT32_MAX, 0},
     };
@@ -112,7 +112,7 @@ bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int ver
     return spoken;
 }
 
-/* Whether a list with spaces between its words has this one. */
+/* Whether a list, separated by spaces, contains a word. */
 static bool lists(const char *list, const char *extension) {
     const size_t length = strlen(extension);
     for (const char *word = list; (word = strstr(word, extension)) != NULL; word += length) {
@@ -123,13 +123,13 @@ static bool lists(const char *list, const char *extension) {
 }
 
 bool kn_device_claims(cl_device_id device, const char *extension) {
-    char list[16384] = ""; /* drivers' lists have a sixth of it */
+    char list[16384] = ""; /* six times as large as drivers' lists */
     return clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof list - 1, list, NULL) == CL_SUCCESS &&
            lists(list, extension);
 }
 
-/* What kernels rely on and an embedded profile may lack; "" if nothing. Denormals and images are not needed,
- * and limits are read as of any device. */
+/* Lists features that kernels rely on and an embedded profile may lack; "" if none. Denormals and images are
+ * not needed, and limits are read as for any device. */
 static void find_lacks(const kn_found_device *found, char *text, size_t bytes) {
     const uint64_t floats = kn_device_number(found->device, CL_DEVICE_SINGLE_FP_CONFIG);
     const struct {
@@ -147,7 +147,7 @@ static void find_lacks(const kn_found_device *found, char *text, size_t bytes) {
         if (!needs[i].has) snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", needs[i].what);
 }
 
-/* Writes why a device cannot be used; "" if it can. */
+/* Writes the reason why a device cannot be used; "" if it can. */
 static void find_problem(const kn_found_device *found, char *text, size_t bytes) {
     const kn_device_info *info = &found->info;
     char lacks[128] = "";
@@ -155,10 +155,10 @@ static void find_problem(const kn_found_device *found, char *text, size_t bytes)
     if (kn_opencl_version_number(found->platform_version) < LOWEST_VERSION ||
         kn_opencl_version_number(info->version) < LOWEST_VERSION ||
         kn_opencl_version_number(found->language) < LOWEST_VERSION)
-        snprintf(
-            text, bytes,
-            "below OpenCL 1.2 (platform: %.40s, device: %.40s, language: %.40s); a newer driver may help",
-            found->platform_version, info->version, found->language);
+        snprintf(text, bytes,
+                 "supports less than OpenCL 1.2 (platform: %.40s, device: %.40s, language: %.40s); a newer "
+                 "driver may help",
+                 found->platform_version, info->version, found->language);
     else if (!kn_device_number(found->device, CL_DEVICE_AVAILABLE))
         snprintf(text, bytes, "its driver reports it as unavailable; another program may be using it");
     else if (!kn_device_number(found->device, CL_DEVICE_COMPILER_AVAILABLE))
@@ -176,13 +176,13 @@ static void find_problem(const kn_found_device *found, char *text, size_t bytes)
     }
 }
 
-/* Of the extensions cl_khr_device_uuid and cl_khr_pci_bus_info; OpenCL's headers for 1.2 lack them. */
+/* Queries of cl_khr_device_uuid and cl_khr_pci_bus_info, which OpenCL's 1.2 headers lack. */
 enum { DEVICE_UUID = 0x106a, PCI_BUS_INFO = 0x410f };
 typedef struct pci_place {
     cl_uint domain, bus, device, function;
 } pci_place;
 
-/* The answer to an extension's question, where the extension is claimed. */
+/* Queries a property of an extension, if the extension is claimed. */
 static bool answers(cl_device_id device, const char *extension, cl_device_info question, void *answer,
                     size_t bytes) {
     size_t given = 0;
@@ -258,7 +258,7 @@ kn_found_device *kn_device_list_add(kn_device_list *list) {
     return found;
 }
 
-/* Why a platform may show no device: known driver behaviour, for advice only. */
+/* Advice on why a platform may show no device, from known driver behaviour. */
 static const char *empty_platform_advice(const char *platform) {
     if (strcmp(platform, "rusticl") == 0)
         return "; set the environment variable RUSTICL_ENABLE to a driver, such as llvmpipe, radeonsi or "
@@ -266,7 +266,7 @@ static const char *empty_platform_advice(const char *platform) {
     if (strcmp(platform, "Portable Computing Language") == 0)
         return "; PoCL shows none if it cannot write its cache: set the environment variable POCL_CACHE_DIR "
                "to a writable folder";
-    return "; nothing to do unless this driver should serve a device here (is the user in the groups video "
+    return "; ignore this unless the driver should support a device here (is the user in the groups video "
            "and render?)";
 }
 

@@ -5,11 +5,11 @@
 typedef struct kn_embedded_file {
     const char *name;           /* the path below cl/, such as "matmul/tiled.cl" */
     const unsigned char *bytes; /* followed by a zero byte, so that it is a C string */
-    unsigned long size;         /* without that zero */
+    unsigned long size;         /* without that zero byte */
     unsigned long long hash;    /* FNV-1a, 64 bits, of the bytes */
 } kn_embedded_file;
 
-/* Sorted by name. An entry with a NULL name follows the last. */
+/* Sorted by name. An entry with a NULL name marks the end. */
 extern const kn_embedded_file kn_embedded_files[];
 extern const unsigned long kn_embedded_file_count;
 

@@ -1,5 +1,5 @@
 /* GPUs that the operating system shows but OpenCL does not, each with the package of its driver. The tables
- * serve advice only: nothing is chosen by them. */
+ * are only used for advice, not for selection. */
 #if defined(__linux__)
 #include <dirent.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static bool read_line(const char *root, const char *folder, const char *name, co
     return found;
 }
 
-/* Whether OpenCL shows a GPU of this vendor (0: of any). */
+/* Whether OpenCL shows a GPU of this vendor (0: of any vendor). */
 static bool accounted(const kn_device_list *list, uint32_t vendor_id) {
     for (int i = 0; i < list->count; i++) {
         const kn_found_device *found = &list->entries[i];
@@ -53,10 +53,11 @@ static bool add_entry(kn_device_list *list, const char *vendor, const char *wher
     found->info.type = KN_DEVICE_GPU;
     snprintf(found->info.name, sizeof found->info.name, "%.40s GPU at %.60s", vendor, where);
     snprintf(found->info.vendor, sizeof found->info.vendor, "%s", vendor);
-    snprintf(found->info.problem, sizeof found->info.problem,
-             "this machine has it, but no OpenCL driver shows it; %s (the user may need the groups video and "
-             "render)",
-             advice);
+    snprintf(
+        found->info.problem, sizeof found->info.problem,
+        "this machine has it, but no OpenCL driver supports it; %s (the user may need the groups video and "
+        "render)",
+        advice);
     return true;
 }
 
@@ -65,7 +66,7 @@ static int by_name(const struct dirent **left, const struct dirent **right) {
     return strcmp((*left)->d_name, (*right)->d_name);
 }
 
-/* Calls visit for each name in root/folder, sorted, until it returns false; returns false then. */
+/* Calls visit for each name in root/folder, in sorted order, until it returns false; then returns false. */
 static bool each_name(kn_device_list *list, const char *root, const char *folder,
                       bool (*visit)(kn_device_list *, const char *root, const char *folder,
                                     const char *name)) {
@@ -92,7 +93,8 @@ static bool visit_pci(kn_device_list *list, const char *root, const char *folder
     for (size_t i = 0; i < KN_COUNT_OF(pci_advice); i++)
         if (pci_advice[i].vendor_id == vendor_id && !accounted(list, vendor_id))
             return add_entry(list, pci_advice[i].vendor, name, pci_advice[i].advice);
-    return true; /* other vendors (virtual GPUs, service processors) have no OpenCL driver to recommend */
+    return true; /* there is no OpenCL driver to recommend for other vendors (virtual GPUs, service
+                  * processors) */
 }
 
 static bool visit_card(kn_device_list *list, const char *root, const char *folder, const char *name) {

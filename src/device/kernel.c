@@ -33,7 +33,7 @@ kn_status kn_kernel_create(kn_context *context, kn_program *program, const char 
     if (result->work_group_items > most) result->work_group_items = most;
     result->reported_items = result->work_group_items;
     /* A kernel with a required work-group size was compiled for it, even if the driver reports a smaller
-     * limit: Mesa's rusticl reports that of a kernel without one. */
+     * limit: Mesa's rusticl reports the limit of a kernel without one. */
     size_t asked[3] = {0, 0, 0};
     if (code == CL_SUCCESS &&
         clGetKernelWorkGroupInfo(result->kernel, context->found.device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
@@ -43,7 +43,7 @@ kn_status kn_kernel_create(kn_context *context, kn_program *program, const char 
         result->work_group_items = asked[0] * asked[1] * asked[2];
     if (code != CL_SUCCESS) {
         kn_kernel_destroy(&result);
-        return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be created on %s", name,
+        return kn_fail_cl(error, code, "kernel \"%s\" of \"%s\" could not be created on %s", name,
                           program->name, context->found.info.name);
     }
     *kernel = result;
@@ -62,8 +62,8 @@ void kn_kernel_destroy(kn_kernel **kernel) {
 static kn_status argument_result(const kn_kernel *kernel, int argument, cl_int code, const char *what,
                                  kn_error *error) {
     if (code == CL_SUCCESS) return KN_OK;
-    return kn_fail_cl(error, code, "argument %d (%s) of the kernel \"%s\" of \"%s\" could not be set",
-                      argument, what, kernel->name, kernel->program->name);
+    return kn_fail_cl(error, code, "argument %d (%s) of kernel \"%s\" of \"%s\" could not be set", argument,
+                      what, kernel->name, kernel->program->name);
 }
 
 kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer, kn_error *error) {
@@ -73,7 +73,7 @@ kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffe
         if (status) return status;
     } else if (!memory) {
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "argument %d of the kernel \"%s\" begins at byte %llu of a memory object, which is "
+                       "argument %d of kernel \"%s\" begins at byte %llu of a memory object, which is "
                        "not a multiple of %u bytes; copy it first",
                        argument, kernel->name, (unsigned long long)buffer->base,
                        (unsigned)kernel->context->capabilities.alignment_bytes);
@@ -116,29 +116,30 @@ int kn_kernel_parameters(const kn_kernel *kernel) {
     return code == CL_SUCCESS ? (int)count : -1;
 }
 
-/* Fails where the sizes are not those of whole groups that the kernel allows. */
+/* Fails unless the sizes are whole groups that the kernel allows. */
 static kn_status check_launch(const kn_kernel *kernel, const kn_launch *launch, kn_error *error) {
     size_t items = 1;
     if (launch->dimensions < 1 || launch->dimensions > 3)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "the kernel \"%s\" was launched in %d dimensions",
-                       kernel->name, launch->dimensions);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "kernel \"%s\" was launched in %d dimensions; expected 1 to 3", kernel->name,
+                       launch->dimensions);
     for (int i = 0; i < launch->dimensions; i++) {
         if (launch->local[i] == 0 || launch->global[i] % launch->local[i] != 0)
             return kn_fail(
                 error, KN_ERROR_ARGUMENT,
-                "the kernel \"%s\" was launched with %zu work-items in work-groups of %zu (dimension %d): "
+                "kernel \"%s\" was launched with %zu work-items in work-groups of %zu (dimension %d): "
                 "the first must be a multiple of the second",
                 kernel->name, launch->global[i], launch->local[i], i);
         items *= launch->local[i];
     }
     if (items > kernel->work_group_items)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "the kernel \"%s\" was launched in work-groups of %zu; on %s it allows at most %zu",
+                       "kernel \"%s\" was launched in work-groups of %zu; on %s it allows at most %zu",
                        kernel->name, items, kernel->context->found.info.name, kernel->work_group_items);
     return KN_OK;
 }
 
-/* One launch of `part` of the work; NULL offset: from the first item. */
+/* Launches `part` of the work; NULL offset: from the first item. */
 static kn_status enqueue(kn_context *context, kn_kernel *kernel, const kn_launch *launch,
                          const size_t *offset, const size_t *global, double part, const char *label,
                          kn_error *error) {
@@ -147,8 +148,8 @@ static kn_status enqueue(kn_context *context, kn_kernel *kernel, const kn_launch
         clEnqueueNDRangeKernel(context->queues[KN_QUEUE_COMPUTE], kernel->kernel, (cl_uint)launch->dimensions,
                                offset, global, launch->local, 0, NULL, context->records ? &event : NULL);
     if (code != CL_SUCCESS)
-        return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be launched on %s",
-                          kernel->name, kernel->program->name, context->found.info.name);
+        return kn_fail_cl(error, code, "kernel \"%s\" of \"%s\" could not be launched on %s", kernel->name,
+                          kernel->program->name, context->found.info.name);
     if (event) {
         const kn_timeline_entry work = {.label = label,
                                         .kernel = kernel->name,
@@ -161,8 +162,8 @@ static kn_status enqueue(kn_context *context, kn_kernel *kernel, const kn_launch
     return KN_OK;
 }
 
-/* Cuts a launch along its dimensions: one after the other, each handed to the device at once, so that none
- * of them keeps it busy for long. */
+/* Splits a launch along its dimensions into launches that are submitted one after the other, so that none of
+ * them occupies the device for long. */
 static kn_status launch_cut(kn_context *context, kn_kernel *kernel, const kn_launch *launch,
                             const char *label, kn_error *error) {
     size_t each[3] = {1, 1, 1}, all[3] = {1, 1, 1}, at[3];

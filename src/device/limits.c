@@ -1,4 +1,4 @@
-/* Measures the device's peak: multiply-adds on registers, and reads of a long stretch of memory. */
+/* Measures the device's peak: multiply-adds in registers, and reads of a long stretch of memory. */
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static void end(probe *p) {
     kn_buffer_destroy(&p->memory);
 }
 
-/* GFLOP/s. Starts with few rounds, so that simulators finish too. */
+/* Arithmetic in GFLOP/s. Starts with few iterations, so that simulators finish, too. */
 static kn_status measure_math(probe *p, double *gflops, kn_error *error) {
     const float start = 1, factor = 0.999f, addend = 0.001f;
     size_t units = (size_t)p->context->capabilities.compute_units;
@@ -67,7 +67,7 @@ static kn_status measure_math(probe *p, double *gflops, kn_error *error) {
     return status;
 }
 
-/* The bytes to read: more than the caches hold, if the device has that much memory. */
+/* The number of bytes to read: more than the caches hold, if the device has that much memory. */
 static uint64_t bytes_to_read(const kn_context *context) {
     const kn_capabilities *known = &context->capabilities;
     const uint64_t cache = kn_device_number(context->found.device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
@@ -79,7 +79,7 @@ static uint64_t bytes_to_read(const kn_context *context) {
     return bytes;
 }
 
-/* GB/s of that. */
+/* Memory throughput in GB/s. */
 static kn_status measure_memory(probe *p, double *gbytes, kn_error *error) {
     const float zero = 0;
     const uint64_t bytes = bytes_to_read(p->context);
@@ -130,7 +130,7 @@ kn_status kn_context_measure_limits(kn_context *context, bool remeasure, kn_limi
         status = kn_program_get(context, &request, &p.program, &error);
         if (!status) status = measure_math(&p, &gflops, &error);
         if (!status) status = measure_memory(&p, &gbytes, &error);
-        /* Load on the machine only lowers the figures. */
+        /* Load on the machine can only lower the figures, so keep the highest. */
         if (gflops > found.gflops) kn_verdict_put(context, math_key, found.gflops = gflops);
         if (gbytes > found.gbytes) kn_verdict_put(context, memory_key, found.gbytes = gbytes);
         if (status)
@@ -149,7 +149,7 @@ void kn_context_slow_speed(kn_context *context, bool measure, double *flops, dou
         peak.gflops = remembered(context, "limit_gflops", 1, key);
         peak.gbytes = remembered(context, "limit_read", 1, key);
     }
-    /* Eight multiply-adds in a cycle of a unit; simulators tell a clock of 1 MHz. */
+    /* Assumes eight multiply-adds per cycle and unit; simulators report a clock of 1 MHz. */
     double units = context->capabilities.compute_units, clock = context->found.info.clock_mhz;
     if (!(peak.gflops > 0)) peak.gflops = 16 * units * (clock >= 100 ? clock : 500) * 1e-3;
     if (!(peak.gbytes > 0)) peak.gbytes = units > 20 ? 2 * units : 40;

@@ -1,6 +1,6 @@
-/* Matrix units: which one multiplies tiles of 16-bit numbers, of TF32, or of 8-bit integers, on this device.
- * A compiler tells whose instructions it knows; the unit is used after it has multiplied a tile right, with
- * the code of the product's kernel. */
+/* Matrix units: finds the unit that multiplies tiles of 16-bit floats, of TF32, or of 8-bit integers on this
+ * device. A compiler reports which instructions it supports; a unit is used once it has multiplied a tile
+ * correctly, with the code of the product's kernel. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static const struct {
     kn_dtype type;
     const char *name;
     int numbers;      /* KN_NUMBERS of cl/common/fragment.cl */
-    uint32_t bits[4]; /* of 0, 1, 2 and 3 */
+    uint32_t bits[4]; /* encodings of 0, 1, 2 and 3 */
     uint32_t sign;
 } types[KN_MATRIX_TYPES] = {
     [FLOAT16] = {KN_FLOAT16, "float16", 1, {0, 0x3c00, 0x4000, 0x4200}, 0x8000},
@@ -30,7 +30,7 @@ static const struct {
 enum { USUAL = 1 << FLOAT16 | 1 << BFLOAT16 | 1 << INT8 };
 static const struct {
     const char *name;
-    int types; /* a bit for each */
+    int types; /* one bit per type */
 } units[KN_MATRIX_UNIT_LAST + 1] = {
     [KN_MATRIX_UNIT_NONE] = {"none", USUAL},     [KN_MATRIX_UNIT_MMA] = {"mma", USUAL | 1 << TF32},
     [KN_MATRIX_UNIT_WMMA] = {"wmma", USUAL},     [KN_MATRIX_UNIT_WMMA12] = {"wmma12", USUAL},
@@ -42,7 +42,7 @@ static bool has_type(int unit, int type) {
     return units[unit].types >> type & 1;
 }
 
-/* Whether the context's kernels can use it, and this process, where it is the processor's. */
+/* Whether the context's kernels can use the unit, and this process, if it belongs to the CPU. */
 static bool is_usable(const kn_context *context, int unit) {
     if (unit == KN_MATRIX_UNIT_AMX) return context->capabilities.wide_vector && kn_tiles_allowed();
     return !context->capabilities.wide_vector;
@@ -67,8 +67,8 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
     if (unit > KN_MATRIX_UNIT_LAST)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
-            "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8, dpas16 or amx, or one "
-            "of these but none after 'emulated-'",
+            "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8, dpas16 or amx, or any "
+            "of these except none after 'emulated-'",
             word);
     context->matrix_emulated = emulates;
     set_unit(context, (kn_matrix_unit)unit);
@@ -80,7 +80,7 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
 
 /* ---- trying ------------------------------------------------------------------------------------------- */
 
-/* How numbers of a type are tried: of 8-bit integers which sides are signed, and all their numbers are. */
+/* How a type is tried: for 8-bit integers, which sides are signed, with all values in range. */
 typedef struct numbers_tried {
     int type;
     bool left_signed, right_signed;
@@ -91,7 +91,7 @@ static int of_byte(int number, bool is_signed) {
     return is_signed && byte > 127 ? byte - 256 : byte;
 }
 
-/* Integers of which every sum is exact. */
+/* Integers for which every sum is exact. */
 static int left_value(const numbers_tried *trial, int row, int k) {
     if (trial->type == INT8) return of_byte(row * 37 + k * 101 + row * k, trial->left_signed);
     return (row * 5 + k * 3 + row * k) % 7 - 3;
@@ -100,7 +100,7 @@ static int right_value(const numbers_tried *trial, int k, int column) {
     if (trial->type == INT8) return of_byte(k * 59 + column * 83 + column * k, trial->right_signed);
     return (k * 4 + column * 3 + column * k) % 5 - 2;
 }
-/* Number `at` of an array becomes an integer, which is small but for 8-bit integers. */
+/* Stores an integer as element `at` of an array; it is small except for 8-bit integers. */
 static void put(void *array, int at, int number, int type) {
     if (type == INT8) {
         ((uint8_t *)array)[at] = (uint8_t)number;
@@ -114,7 +114,7 @@ static void put(void *array, int at, int number, int type) {
         ((uint16_t *)array)[at] = (uint16_t)bits;
 }
 
-/* Whether the unit multiplies right; an error says why it could not be asked. */
+/* Whether the unit multiplies correctly; an error reports why it could not be tried. */
 static bool is_right(kn_context *context, kn_matrix_unit unit, const numbers_tried *trial, kn_error *error) {
     enum { NUMBERS = (ROWS + COLUMNS) * DEPTH };
     const int type = trial->type, depth = type == INT8 ? 2 * DEPTH : DEPTH;
@@ -153,7 +153,7 @@ static bool is_right(kn_context *context, kn_matrix_unit unit, const numbers_tri
     return true;
 }
 
-/* The same of a type; 8-bit integers in every mixture of signs that kernels use. */
+/* is_right for a type; for 8-bit integers, in every combination of signs that kernels use. */
 static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_error *error) {
     const numbers_tried all[] = {
         {type, true, true}, {type, false, true}, {type, true, false}, {type, false, false}};
@@ -163,8 +163,8 @@ static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_er
     return true;
 }
 
-/* A bit for each unit that the compiler claims to know. Of the two for sub-groups of Intel it is the one for
- * the smallest sub-groups that the device has. */
+/* One bit per unit that the compiler claims to support. Of the two units for Intel's sub-groups, it is the
+ * one for the smallest sub-groups of the device. */
 static uint32_t claims_of(kn_context *context, kn_error *error) {
     enum { SUB_GROUP_SIZES = 0x4108 };
     uint16_t input[2] = {0, 0};
@@ -191,7 +191,7 @@ static uint32_t claims_of(kn_context *context, kn_error *error) {
     return (claims & ~both) | kept;
 }
 
-/* *told: whether the answer is for good. */
+/* *told: whether the answer is final. */
 static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
     kn_error error = {.status = KN_OK};
     const uint32_t claims = claims_of(context, &error);
@@ -203,15 +203,14 @@ static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
         if (context->trust_claims || multiplies(context, (kn_matrix_unit)unit, type, &error))
             return (kn_matrix_unit)unit;
         *told = *told && error.status != KN_ERROR_MEMORY;
-        kn_log_write(&context->host, KN_LOG_WARNING,
-                     "%s claims the matrix unit %s; it is not used for %s: %s", context->found.info.name,
-                     units[unit].name, types[type].name, error.text);
+        kn_log_write(&context->host, KN_LOG_WARNING, "%s claims matrix unit %s, which is not used for %s: %s",
+                     context->found.info.name, units[unit].name, types[type].name, error.text);
         error = (kn_error){.status = KN_OK};
     }
     return KN_MATRIX_UNIT_NONE;
 }
 
-/* From the cache, or tried. */
+/* From the cache, or by trial. */
 static kn_matrix_unit find(kn_context *context, int type) {
     char key[128];
     double known = 0;
@@ -229,7 +228,8 @@ static kn_matrix_unit find(kn_context *context, int type) {
     return unit;
 }
 
-/* Asks the device; not a processor where it may not answer, so that later processes ask. */
+/* Determines the unit by asking the device, except for a CPU that may not answer yet, so that later processes
+ * ask again. */
 static kn_matrix_unit ask(kn_context *context, int type) {
     const bool tiles = is_usable(context, KN_MATRIX_UNIT_AMX);
     if (context->described)

@@ -23,7 +23,7 @@ static kn_buffer *buffer_new(kn_context *context, cl_mem root, uint64_t base, ui
     return buffer;
 }
 
-/* Reserves bytes of the device's memory: many drivers would fail only later, in a launch. */
+/* Reserves bytes of the device's memory, since many drivers would only fail later, in a launch. */
 static bool charge(kn_context *context, uint64_t bytes, uint64_t *taken) {
     kn_mutex_lock(context->mutex);
     kn_context_counts *counts = &context->counts;
@@ -46,9 +46,9 @@ static void discharge(kn_context *context, uint64_t bytes) {
     kn_mutex_unlock(context->mutex);
 }
 
-/* Places a processor's large blocks in large pages, which reduces TLB misses for distant rows. Mapping a
- * block reveals its address. It uses a separate queue, because the others may wait for work that the
- * program has yet to enqueue. */
+/* Places a CPU's large blocks in large pages, which reduces TLB misses for distant rows. Mapping a block
+ * reveals its address. It uses a separate queue, because the other queues may wait for work that the program
+ * has yet to enqueue. */
 static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64_t bytes) {
     if (context->found.info.type != KN_DEVICE_CPU || !context->capabilities.shares_memory ||
         bytes < LARGE_BYTES)
@@ -69,7 +69,7 @@ static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64
 
 /* A new block of device memory, or NULL with an error code. */
 static cl_mem block_new(const kn_context *context, uint64_t bytes, cl_int *code) {
-    /* If memory is shared, such a block is mapped without a copy. */
+    /* If memory is shared, such a block can be mapped without a copy. */
     cl_mem_flags flags =
         CL_MEM_READ_WRITE | (context->capabilities.shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
     cl_mem block = clCreateBuffer(context->context, flags, (size_t)bytes, NULL, code);
@@ -94,11 +94,12 @@ kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buff
     if (rounded > capabilities->largest_block_bytes) rounded = bytes ? bytes : 1;
     uint64_t taken = 0;
     if (!charge(context, rounded, &taken))
-        return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
-                       "out of memory on %s: requested a block of %llu bytes, %llu of %llu bytes are in use; "
-                       "a smaller batch needs less",
-                       context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
-                       (unsigned long long)capabilities->memory_bytes);
+        return kn_fail(
+            error, KN_ERROR_DEVICE_MEMORY,
+            "out of memory on %s: requested a block of %llu bytes, with %llu of %llu bytes in use; "
+            "a smaller batch needs less",
+            context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
+            (unsigned long long)capabilities->memory_bytes);
     kn_buffer *result = buffer_new(context, NULL, 0, bytes, error);
     if (!result) {
         discharge(context, rounded);
@@ -143,7 +144,7 @@ kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_
     if (bytes == 0) {
         result->view = result->root; /* nothing is read or written through it */
     } else {
-        /* Always of the root: OpenCL does not allow sub-buffers of sub-buffers. */
+        /* Always a sub-buffer of the root: OpenCL does not allow sub-buffers of sub-buffers. */
         cl_buffer_region region = {(size_t)result->base, (size_t)bytes};
         result->view =
             clCreateSubBuffer(result->root, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);

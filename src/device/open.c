@@ -1,10 +1,10 @@
-/* The life of a context: its parameters and cache folder, the opened device and its queues. */
+/* Opening and closing a context: its parameters and cache folder, the device and its queues. */
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device_private.h"
 
-/* Values begin at multiples of this even if the driver allows less: a cache line and the widest vector. */
+/* Minimum alignment of values, even if the driver allows less: a cache line and the widest vector. */
 enum { MIN_ALIGNMENT = 64 };
 
 static bool copy_folder(const kn_host *host, const char *from, char **to) {
@@ -54,14 +54,14 @@ static kn_status check_params(const kn_context_params *params, const kn_context_
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "vector_width is %d; expected 4, 8 or 16, or 0 for the device's", width);
     if (debug->item_registers < 0)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "item_registers is %d; expected a number above 0, or 0",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "item_registers is %d; expected 0 or more",
                        debug->item_registers);
     if ((int)debug->kernels < 0 || debug->kernels > KN_KERNELS_GPU)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "kernels is %d; expected KN_KERNELS_PROBED, KN_KERNELS_CPU or KN_KERNELS_GPU",
                        (int)debug->kernels);
     if (params->parts < 0 || params->part < 0 || params->part >= (params->parts ? params->parts : 1))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "part is %d of %d; expected a number from 0 to below parts",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "part is %d of %d parts; expected an index from 0",
                        params->part, params->parts);
     return KN_OK;
 }
@@ -83,7 +83,7 @@ static kn_status open_queues(kn_context *context, cl_command_queue queue, kn_err
     return KN_OK;
 }
 
-/* Queries the driver's limits; probing adds what must be tested. */
+/* Queries the driver's limits; probing adds properties that must be tested. */
 static void read_limits(kn_context *context) {
     kn_capabilities *capabilities = &context->capabilities;
     const kn_device_info *info = &context->found.info;
@@ -151,7 +151,7 @@ static void sweep_cache(const kn_context *context) {
     }
 }
 
-/* Creates the cache folder. Without one everything works but is recompiled each time, which is logged. */
+/* Creates the cache folder. Without a cache, kernels are recompiled each time, which is logged. */
 static void open_cache(kn_context *context, kn_context_params *known) {
     kn_error error = {0};
     if (!context->cache_folder) return;
@@ -202,7 +202,7 @@ void kn_context_destroy(kn_context **context) {
     kn_context *old = *context;
     kn_host host = old->host;
     destroy_joined(old);
-    /* A caller's queue may hold work that waits for the caller. */
+    /* A caller's queue may contain work that waits for the caller. */
     for (int i = 0; i < 2; i++)
         if (old->queues[i] && !old->borrowed) clFinish(old->queues[i]);
     if (old->mutex) kn_programs_release(old);

@@ -1,4 +1,4 @@
-/* For programs with their own OpenCL context, queue and buffers. */
+/* Support for programs with their own OpenCL context, queue and buffers. */
 #include "device/device_private.h"
 
 /* Whether `device` belongs to the OpenCL context. */
@@ -20,7 +20,7 @@ static kn_status check_given(const kn_host *host, cl_context context, cl_device_
                              cl_command_queue queue, kn_error *error) {
     if (!context || !device || !queue)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "an OpenCL context, a device and a queue are needed; one is NULL");
+                       "expected an OpenCL context, a device and a queue; one is NULL");
     cl_context queue_context = NULL;
     cl_device_id queue_device = NULL;
     cl_command_queue_properties properties = 0;
@@ -35,15 +35,15 @@ static kn_status check_given(const kn_host *host, cl_context context, cl_device_
                        "the given device does not belong to the given OpenCL context");
     if (queue_context != context || queue_device != device)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "the given queue belongs to another OpenCL context or device");
+                       "the given queue belongs to a different OpenCL context or device");
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "the given queue is out-of-order; Koine needs an in-order queue");
     return KN_OK;
 }
 
-/* Describes the device as discovery does; a sub-device, which discovery does not list, is described by
- * itself. */
+/* Describes the device as discovery does; a sub-device, which discovery does not list, is queried directly.
+ */
 static kn_status find_device(kn_context *context, cl_device_id device, kn_found_device *found) {
     kn_device_list *list = kn_device_list_create(&context->host.allocator, &context->host.log);
     if (!list) return kn_fail_memory(&context->failure, sizeof *found);
@@ -75,8 +75,8 @@ kn_context *kn_context_create_opencl(const kn_context_params *params, cl_context
     if (!context || context->failure.status) return context;
     if (known.target && known.target[0]) {
         kn_fail(&context->failure, KN_ERROR_ARGUMENT,
-                "the parameters have the target \"%.200s\", a described device, and an OpenCL context; "
-                "expected one",
+                "the parameters have both the target \"%.200s\", a described device, and an OpenCL context; "
+                "expected only one",
                 known.target);
         return context;
     }
@@ -112,7 +112,7 @@ kn_status kn_context_marker(kn_context *context, cl_event *event) {
         code = clEnqueueMarkerWithWaitList(context->queues[1], 0, NULL, &transfers);
         if (code == CL_SUCCESS) code = clFlush(context->queues[1]);
     }
-    /* A wait list would replace "all previous commands", so the transfers are added by a barrier. */
+    /* A wait list would replace "all previous commands", so a barrier adds the transfers. */
     if (code == CL_SUCCESS && transfers)
         code = clEnqueueBarrierWithWaitList(context->queues[0], 1, &transfers, NULL);
     if (code == CL_SUCCESS) code = clEnqueueMarkerWithWaitList(context->queues[0], 0, NULL, event);
@@ -125,7 +125,7 @@ kn_status kn_context_marker(kn_context *context, cl_event *event) {
     return status;
 }
 
-/* The object that kernels get for a slice at an aligned offset; NULL if there is none. */
+/* The memory object for a slice at an aligned offset, for use in kernels; NULL if there is none. */
 static cl_mem aligned_view(const kn_context *context, cl_mem memory, size_t offset, size_t bytes) {
     if (offset == 0 || bytes == 0) return memory;
     cl_mem parent = NULL;

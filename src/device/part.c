@@ -1,5 +1,5 @@
-/* A part of a device: some of its compute units, so that several workers share it without being in one
- * another's way. What plans and operators see is the whole device, so that they choose the same kernels. */
+/* Partial devices: some compute units of a device, so that several workers can share it without disturbing
+ * each other. Plans and operators see the whole device, so that they choose the same kernels. */
 #include <sched.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 
 enum { PARTS_MOST = 256, WAYS = 16 };
 
-/* For how long a closing context waits for the driver to let go of its queues. */
+/* How long a closing context waits for the driver to release its queues. */
 static const double REST_SECONDS = 0.1;
 
-/* Whether the driver divides the device in this way. */
+/* Whether the driver supports this kind of partition. */
 static bool divides(cl_device_id device, cl_device_partition_property way) {
     cl_device_partition_property ways[WAYS] = {0};
     size_t bytes = 0;
@@ -21,7 +21,7 @@ static bool divides(cl_device_id device, cl_device_partition_property way) {
     return false;
 }
 
-/* Divides the device into `parts`, equal but for one unit if the driver takes counts. */
+/* Divides the device into `parts`, equal up to one unit if the driver accepts counts. */
 static bool divide(cl_device_id device, int units, int parts, cl_device_id *made) {
     cl_device_partition_property words[PARTS_MOST + 3] = {0};
     cl_uint count = 0;
@@ -36,7 +36,7 @@ static bool divide(cl_device_id device, int units, int parts, cl_device_id *made
     } else {
         return false;
     }
-    /* Units that are left over may make one part more. */
+    /* Remaining units may form an additional part. */
     if (clCreateSubDevices(device, words, 0, NULL, &count) != CL_SUCCESS || count < (cl_uint)parts ||
         count > PARTS_MOST)
         return false;
@@ -63,10 +63,9 @@ static bool is_at_rest(cl_command_queue queue) {
     return code == CL_SUCCESS && holders == 1;
 }
 
-/* In PoCL 3.1 neither a context nor a queue retains the part of a device it is for, and a thread of the
- * driver uses the queue of a command for a moment after the command's end. The part must outlive that moment;
- * where it does not end, because an object that the program keeps holds the queue, the part is not released.
- */
+/* In PoCL 3.1, neither a context nor a queue retains its sub-device, and a driver thread uses the queue of a
+ * command for a moment after the command's end. The sub-device must outlive that moment; if an object of the
+ * program keeps the queue alive, the sub-device is not released. */
 void kn_context_return_part(kn_context *context) {
     const double start = kn_clock();
     if (!context->part_device) return;

@@ -1,11 +1,12 @@
-/* Probes: what the device can really do. A claimed feature is trusted after a tiny kernel that uses it has
- * compiled and computed correctly; the verdict is kept per device and driver under the kernel's hash. */
+/* Probes determine what the device can really do. A claimed feature is trusted after a tiny kernel that uses
+ * it has compiled and computed correctly; the verdict is stored per device and driver under the kernel's
+ * hash. */
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device_private.h"
 
-/* The extension's functions are declared in this language version only. */
+/* The extension's functions are only declared in this language version. */
 static const char dot_prelude[] = "// language: CL3.0\n";
 
 enum { ITEMS = KN_PROBE_ITEMS, MATRIX = 512, MATRIX_RUNS = 3 };
@@ -29,7 +30,7 @@ static bool try_double(kn_context *context, kn_error *error) {
     return true;
 }
 
-/* All pairs of bytes far from 0, near 0, and between, with either sign. */
+/* Pairs of bytes far from 0, near 0, and in between, of either sign. */
 static bool try_dot(kn_context *context, kn_error *error) {
     uint32_t input[2 * ITEMS];
     int32_t output[4 * ITEMS];
@@ -81,7 +82,7 @@ static bool try_loops(kn_context *context, kn_error *error) {
     return output[0] == value && output[1] == input[1];
 }
 
-/* Gets the kept verdict or a new one: *right, and in *problem why it is not right, if known
+/* Gets the stored verdict or a new one: *right, and in *problem why it is not right, if known
  * (KN_ERROR_MISMATCH: wrong results). Failure to run the probe gives no verdict: the next context tries
  * again; out of host memory is an error. */
 static kn_status decide(kn_context *context, const char *name, const char *file, const char *prelude,
@@ -118,19 +119,19 @@ static kn_status decide_feature(kn_context *context, const char *name, const cha
     if (!claimed || context->trust_claims) return KN_OK;
     kn_status status = decide(context, name, file, prelude, try_it, believed, &problem, error);
     if (!status && problem.status)
-        kn_log_write(&context->host, KN_LOG_WARNING, "%s claims %s; it is not used: %s",
+        kn_log_write(&context->host, KN_LOG_WARNING, "%s claims %s, which is not used: %s",
                      context->found.info.name, name, problem.text);
     return status;
 }
 
-/* A processor with vector units uses few work-items with explicit vector code, everything else uses many
- * threads. */
+/* A CPU with vector units uses few work-items with explicit vector code, all other devices use many threads.
+ */
 static void decide_kind(kn_context *context) {
     const uint64_t native = kn_device_number(context->found.device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     kn_capabilities *capabilities = &context->capabilities;
     const int width = native >= 16 ? 16 : native >= 8 ? 8 : native >= 4 ? 4 : 1;
     kn_context_set_kind(context, context->found.info.type == KN_DEVICE_CPU && width >= 4, width);
-    /* Instruction sets with 16 lanes have 32 vector registers, and so has 64-bit ARM. */
+    /* Instruction sets with 16 lanes have 32 vector registers, as does 64-bit ARM. */
 #if defined(__aarch64__)
     capabilities->vector_registers = 32;
 #else
@@ -138,7 +139,7 @@ static void decide_kind(kn_context *context) {
 #endif
 }
 
-/* On drivers that end long loops early, wide-vector kernels compute incorrectly but many-thread kernels do
+/* On drivers that end long loops early, wide-vector kernels compute incorrectly, but many-thread kernels do
  * not. */
 static kn_status doubt_kind(kn_context *context, kn_error *error) {
     kn_error problem = {0};
@@ -151,7 +152,7 @@ static kn_status doubt_kind(kn_context *context, kn_error *error) {
     kn_variant_refused(context, "wide",
                        problem.status && problem.status != KN_ERROR_MISMATCH
                            ? problem.text
-                           : "long loops go wrong there; many-thread kernels are used instead");
+                           : "long loops compute incorrectly; many-thread kernels are used instead");
     return KN_OK;
 }
 

@@ -11,7 +11,7 @@ const char *kn_product_library(void) {
 
 static kn_status fail_product(const kn_context *context, CLBlastStatusCode code,
                               const kn_product_request *request, kn_error *error) {
-    /* The library passes on OpenCL's codes and has its own below -1000. */
+    /* The library returns OpenCL's codes, and its own codes below -1000. */
     const char *advice = code > -1000 ? kn_cl_name((cl_int)code) : "see its list of status codes";
     kn_status status = code == CLBlastTempBufferAllocFailure || code == CLBlastInsufficientMemoryTemp
                            ? KN_ERROR_DEVICE_MEMORY
@@ -91,7 +91,7 @@ kn_status kn_product_run(kn_context *context, const kn_product_request *request,
         CLBlastStatusCode code = enqueue(context, request, batch, context->records ? &event : NULL);
         if (code != CLBlastSuccess) return fail_product(context, code, request, error);
         if (!event) continue;
-        /* The event is that of the library's last kernel. */
+        /* The event belongs to the library's last kernel. */
         const kn_timeline_entry work = {.label = label,
                                         .kernel = "clblast",
                                         .queue = KN_QUEUE_COMPUTE,
@@ -103,7 +103,7 @@ kn_status kn_product_run(kn_context *context, const kn_product_request *request,
     return KN_OK;
 }
 
-/* Other contexts that use the library merely recompile. */
+/* Other contexts that use the library only have to recompile. */
 void kn_products_release(kn_context *context) {
     if (context->used_products) CLBlastClearCache();
 }

@@ -1,5 +1,5 @@
 /* Programs: each source is compiled once per context or loaded from the disk cache. Compiled programs are
- * written to disk when the context is destroyed, so that this does not delay the first step. */
+ * written to disk when the context is destroyed, so that writing does not delay the first step. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -7,8 +7,7 @@
 #include "device/device_private.h"
 
 enum { MAX_COMPILE_THREADS = 16, MEASURE_FROM = 4 };
-/* Parallel compilation pays if it keeps this many processors busy; some drivers serialise it with one
- * lock. */
+/* Parallel compilation pays if it keeps this many processors busy; some drivers serialise it with a lock. */
 static const double worth_threads = 1.2, least_telling = 0.9;
 
 /* Copies the log's first line that contains "rror" (or the first line) and the line after it. */
@@ -58,12 +57,12 @@ static kn_status fail_build(kn_context *context, const char *name, cl_program pr
         log_lines(&context->host, name, log);
     }
     kn_release(&context->host, log);
-    return kn_fail(error, KN_ERROR_COMPILE, "the kernels of \"%s\" did not compile on %s (%s): %s", name,
+    return kn_fail(error, KN_ERROR_COMPILE, "kernels of \"%s\" did not compile on %s (%s): %s", name,
                    context->found.info.name, kn_cl_name(code), shown);
 }
 
-/* Without warnings where the compiler accepts that: PoCL prints "9 warnings generated." to the user's
- * terminal. */
+/* Compiles without warnings if the compiler accepts the option: PoCL prints "9 warnings generated." to the
+ * user's terminal. */
 static cl_int build_quietly(kn_context *context, cl_program program, const char *options) {
     char quiet[sizeof((kn_source *)NULL)->options + sizeof " -w"];
     snprintf(quiet, sizeof quiet, "%s -w", options);
@@ -92,7 +91,7 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     return KN_OK;
 }
 
-/* One callback at a time, whichever thread compiles. */
+/* Calls back one at a time, whichever thread compiles. */
 static void report(kn_context *context, const kn_progress *progress, const char *label, uint64_t done,
                    uint64_t total) {
     if (!progress->report) return;
@@ -140,7 +139,7 @@ static kn_status load_or_build(kn_context *context, const char *name, const kn_s
     return KN_OK;
 }
 
-/* Sets made->program, full_header and, if the disk cache should have it and does not, unsaved. */
+/* Sets made->program, full_header and, if the program belongs in the disk cache and is not there, unsaved. */
 static kn_status make(kn_context *context, const kn_program_request *from, kn_program *made,
                       kn_error *error) {
     kn_source source;
@@ -149,7 +148,7 @@ static kn_status make(kn_context *context, const kn_program_request *from, kn_pr
     if (status) return status;
     status = load_or_build(context, from->file, &source, made, &built, error);
     if (status == KN_ERROR_COMPILE && context->short_header && !from->source) {
-        /* A function may be missing from the short header. */
+        /* The short header may lack a function. */
         kn_source_finish(&source);
         status = read_source(context, from, false, &source, error);
         if (status) return status;
@@ -280,7 +279,7 @@ typedef struct batch {
     const kn_program_request *requests;
     kn_program **programs;
     size_t next, end, total, done;
-    size_t failed; /* the position of the first failure */
+    size_t failed; /* index of the first failure */
     kn_status status;
     kn_error *error; /* of the first failure */
     const kn_progress *progress;
@@ -315,7 +314,7 @@ static void run_threads(batch *job, size_t end, int threads) {
     int started = 0;
     while (started < threads - 1 && started < MAX_COMPILE_THREADS - 1) {
         helpers[started] = kn_thread_start(host, work_through, job);
-        if (!helpers[started]) break; /* fewer threads, same work */
+        if (!helpers[started]) break; /* fewer threads do the same work */
         started++;
     }
     work_through(job);
@@ -355,13 +354,13 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
     } else if (kn_verdict_get(context, key, &gain)) {
         run_threads(&job, count, gain >= worth_threads ? threads : 1);
     } else {
-        /* Measure it: compilers with one lock keep only one processor busy. */
+        /* Measures the speedup: compilers with one lock keep only one processor busy. */
         uint64_t built = built_so_far(context);
         double start = kn_clock();
         clock_t busy = clock();
         run_threads(&job, count, threads);
         double seconds = kn_clock() - start + 1e-9, work = (double)(clock() - busy) / CLOCKS_PER_SEC;
-        /* Below that the machine was busy otherwise and the measurement is void. */
+        /* Below that, the machine was otherwise busy and the measurement is void. */
         bool telling = work / seconds >= least_telling && built_so_far(context) - built >= MEASURE_FROM;
         if (!job.status && telling) kn_verdict_put(context, key, work / seconds);
     }

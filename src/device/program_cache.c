@@ -2,16 +2,16 @@
  *
  *     8 bytes    "koineprg"
  *     4 bytes    format version
- *     4 bytes    0; or 1: the driver keeps the program, and the payload is empty
+ *     4 bytes    0; or 1: the driver caches the program, and the payload is empty
  *     8 bytes    length of the key
  *     8 bytes    length of the payload
  *     8 bytes    FNV-1a of the key, then of the payload
  *     key        device, driver, options and the whole source
  *     payload    the driver's binary
  *
- * Numbers are little-endian. The file's name is the key's hash; the key inside decides. An invalid entry
- * counts as missing: the program is compiled and the entry silently replaced. Files are written under a
- * temporary name and renamed, so readers never see a partial file. */
+ * Numbers are little-endian. The file's name is the key's hash; only the key inside identifies the program.
+ * An invalid entry counts as missing: the program is compiled and the entry silently replaced. Files are
+ * written under a temporary name and renamed, so readers never see a partial file. */
 #include <string.h>
 
 #include "device/device_private.h"
@@ -32,7 +32,8 @@ static uint64_t get_number(const uint8_t *place, int bytes) {
     return value;
 }
 
-/* Everything that the binary depends on, and the path of its file. False without a cache folder or memory. */
+/* The key, everything that the binary depends on, and the path of its file. False without a cache folder or
+ * memory. */
 static bool entry_of(const kn_context *context, const kn_source *source, kn_text *key, kn_text *path) {
     kn_text_init(key, &context->host);
     kn_text_init(path, &context->host);
@@ -50,8 +51,8 @@ static uint64_t checksum(const void *key, size_t key_bytes, const void *payload,
     return kn_hash_bytes(kn_hash_bytes(KN_HASH_START, key, key_bytes), payload, payload_bytes);
 }
 
-/* The payload of an intact file with this key; NULL otherwise. It is empty if the driver keeps the
- * program. */
+/* The payload of an intact file with this key; NULL otherwise. It is empty if the driver caches the program.
+ */
 static const uint8_t *payload_of(const uint8_t *file, uint64_t count, const kn_text *key,
                                  size_t *payload_bytes) {
     if (count < HEADER_BYTES || memcmp(file, magic, sizeof magic) != 0) return NULL;

@@ -155,7 +155,7 @@ uint64_t kn_kernels_hash(const kn_context *context) {
             kn_text_format(&path, "%s/%s", context->kernel_folder, kn_embedded_files[i].name);
             uint8_t *bytes = NULL;
             uint64_t count = 0;
-            /* Unreadable files fail where they are needed. */
+            /* Unreadable files fail when they are needed. */
             if (!kn_text_failed(&path)) kn_file_read(host, path.data, file_limit, &bytes, &count, NULL);
             part = bytes ? kn_hash_bytes(KN_HASH_START, bytes, (size_t)count) : 0;
             kn_release(host, bytes);
@@ -166,7 +166,7 @@ uint64_t kn_kernels_hash(const kn_context *context) {
     return hash;
 }
 
-/* The language that the text's first line asks for, as 120, 200 or 300; 0 if none. */
+/* The language that the first line of the text requests, as 120, 200 or 300; 0 if none. */
 static int asked_language(const char *text) {
     static const char mark[] = "// language: CL";
     if (strncmp(text, mark, sizeof mark - 1) != 0) return 0;
@@ -175,8 +175,8 @@ static int asked_language(const char *text) {
     return (number[0] - '0') * 100 + (number[2] - '0') * 10;
 }
 
-/* Sets options and language; `first` is the text whose first line may ask for one, and `prelude` may define
- * KN_REGISTERS, of kernels whose work-items need many registers. */
+/* Sets options and language; `first` is the text whose first line may request a language, and `prelude` may
+ * define KN_REGISTERS, for kernels whose work-items need many registers. */
 static kn_status source_begin(const kn_context *context, const char *name, const char *first,
                               const char *prelude, kn_source *source, kn_error *error) {
     int language = asked_language(first);
@@ -212,7 +212,7 @@ kn_status kn_source_file(const kn_context *context, const char *file, const char
     reader state = {.context = context, .text = &source->text};
     kn_map_init(&state.taken, &context->host);
     if (short_header && asked_language(prelude) == 0) {
-        strcat(source->options, " -D_OPENCL_H_"); /* Clang's header counts as included */
+        strcat(source->options, " -D_OPENCL_H_"); /* Marks Clang's header as included */
         status = add_file(&state, "common/builtins.cl", error);
     }
     if (!status) {

@@ -1,7 +1,7 @@
 /* Transfers, and the order of work on the two queues.
  *
- * Both queues are in order. Work on one that must follow work on the other waits for its event; OpenCL
- * requires that the queue of such an event be flushed, which is done here. */
+ * Both queues are in order. Work on one queue that must follow work on the other waits for its event; OpenCL
+ * requires that the event's queue be flushed, which is done here. */
 #include <stdio.h>
 
 #include "device/device_private.h"
@@ -11,9 +11,9 @@ typedef struct submission {
     kn_context *context;
     kn_queue number;
     cl_command_queue queue;
-    cl_event wait; /* one event to wait for, or NULL */
+    cl_event wait; /* an event to wait for, or NULL */
     cl_event event;
-    bool records; /* an event is wanted */
+    bool records; /* an event is requested */
 } submission;
 
 static cl_uint waits(const submission *work) {
@@ -37,7 +37,7 @@ static submission submission_begin(kn_context *context, kn_queue number, kn_even
         if (other != work.queue) {
             if (other) clFlush(other);
             work.wait = event;
-        } /* an earlier event of the same queue is complete by then anyway */
+        } /* an earlier event of the same queue is then complete */
     }
     return work;
 }
@@ -59,7 +59,7 @@ static kn_status submission_end(submission *work, cl_int code, const char *label
     return KN_OK;
 }
 
-/* After a failure, commands may still be using memory that the caller is about to free. */
+/* After a failure, commands may still use memory that the caller is about to free. */
 static void finish_all(kn_context *context) {
     for (size_t i = 0; i < KN_COUNT_OF(context->queues); i++)
         clFinish(context->queues[i]);
@@ -73,7 +73,7 @@ static cl_int wait_for(kn_context *context, cl_event event) {
 
 static kn_status check_range(const kn_buffer *buffer, uint64_t offset, uint64_t bytes, const char *what,
                              kn_error *error) {
-    if (!buffer) return kn_fail(error, KN_ERROR_ARGUMENT, "%s without a buffer", what);
+    if (!buffer) return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the buffer is NULL", what);
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return KN_OK;
     return kn_fail(error, KN_ERROR_ARGUMENT, "%s of %llu bytes at %llu is outside a buffer of %llu bytes",
                    what, (unsigned long long)bytes, (unsigned long long)offset,

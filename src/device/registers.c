@@ -1,5 +1,6 @@
-/* How many registers a work-item may use, for products with many sums a work-item. OpenCL does not tell, but
- * drivers tell whether a kernel's variables fit: the product is compiled with more sums, then with fewer. */
+/* How many registers a work-item may use, for products with many accumulators per work-item. OpenCL does not
+ * report it, but drivers report whether a kernel's variables fit: the product is compiled with many
+ * accumulators, then with fewer. */
 #include <stdio.h>
 
 #include <koine/version.h>
@@ -8,9 +9,9 @@
 
 #define PRODUCT(columns) "#define KN_ITEM_M 8\n#define KN_ITEM_N " columns "\n#define KN_VECTOR 4\n"
 
-/* Ways to compile a product, from the one with most sums of a work-item: `registers` is what a tile must ask
- * for to get so many. An option of the compiler may give a work-item more registers than usual, to fewer of
- * them; a compiler that does not know the option refuses to compile. */
+/* Ways to compile a product, starting with the most accumulators per work-item: `registers` is what a tile
+ * must request to get them. A compiler option may give a work-item more registers than usual, to fewer
+ * work-items; compilers that do not know the option refuse to compile. */
 static const struct {
     int registers;
     const char *prelude, *option;
@@ -19,7 +20,7 @@ static const struct {
             {128, PRODUCT("4"), NULL}};
 enum { WAYS = KN_COUNT_OF(ways), FEWEST = 64, USUAL = 128 };
 
-/* Whether the product compiles in this way, its kernel can be created, and the driver tells whether all
+/* Whether the product compiles in this way, its kernel can be created, and the driver reports whether all
  * variables fit into registers; *fits: whether they do. */
 static bool ask(kn_context *context, int way, bool *fits) {
     kn_program_request request = {.file = "matmul/tiled.cl", .prelude = ways[way].prelude};
@@ -36,19 +37,19 @@ static bool ask(kn_context *context, int way, bool *fits) {
     return told;
 }
 
-/* What is kept of a way: its number, from 1 on; WAYS + 1: none fits. */
+/* Applies a stored result: the index of a way plus 1; WAYS + 1: none fits. */
 static int use(kn_context *context, int number) {
     context->register_option = number <= WAYS ? ways[number - 1].option : NULL;
     return number <= WAYS ? ways[number - 1].registers : FEWEST;
 }
 
-/* From the cache, or asked; where the driver does not tell, other contexts ask again. */
+/* From the cache, or determined now; if the driver does not report it, other contexts ask again. */
 static int find(kn_context *context) {
     char key[96];
     double known = 0;
     snprintf(key, sizeof key, "registers/%s/%016llx", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
-    /* 0: a process ended while it asked. A precompiling context does not ask, since the main process does. */
+    /* 0: a process ended while asking. A precompiling context does not ask, since the main process does. */
     if (kn_verdict_expect(context, key, 1, &known))
         return known >= 1 && known <= WAYS + 1 ? use(context, (int)known) : USUAL;
     kn_attempt attempt;
@@ -66,7 +67,7 @@ static int find(kn_context *context) {
 
 int kn_context_item_registers(kn_context *context) {
     int *registers = &context->capabilities.item_registers;
-    /* A processor keeps the variables of many work-items in its caches anyway. */
+    /* A CPU keeps the variables of many work-items in its caches anyway. */
     if (!*registers)
         *registers = context->described || context->found.info.type == KN_DEVICE_CPU ? USUAL : find(context);
     return *registers;

@@ -47,7 +47,7 @@ static bool matches(const kn_device_info *info, const char *wanted) {
     for (int type = KN_DEVICE_CPU; type <= KN_DEVICE_ACCELERATOR; type++)
         if (same_word(wanted, type_name((kn_device_type)type)))
             return (int)info->type == type && (info->index >= 0 || info->name[0]);
-    /* Includes the version, where PoCL reports its usual name. */
+    /* Includes the version, where PoCL reports the device's common name. */
     return contains(info->name, wanted) || contains(info->vendor, wanted) ||
            contains(info->platform, wanted) || contains(info->version, wanted);
 }
@@ -98,7 +98,7 @@ static double speed_of(const kn_device_list *list, int position, const kn_contex
     kn_verdicts_close(&known);
     if (deadly)
         kn_log_write(host, KN_LOG_WARNING,
-                     "%s counts as the slowest: a program ended, or was ended, while it was measured there",
+                     "%s counts as the slowest: a program ended, or was killed, while measuring it",
                      found->info.name);
     if (remembered || deadly) return speed;
     kn_context *context = kn_context_prepare(host, params);

@@ -1,6 +1,6 @@
-/* Host memory that a device with separate memory reads by itself: a block that the driver allocates for the
- * host and that stays mapped. From any other memory of the host, drivers copy into such memory first, and
- * often let the caller wait for it. */
+/* Host memory that a device with separate memory reads directly: a block that the driver allocates for the
+ * host and that stays mapped. From other host memory, drivers copy into such memory first, and often make the
+ * caller wait. */
 #include "device/device_private.h"
 
 struct kn_staging {
@@ -17,11 +17,12 @@ bool kn_staging_pays(const kn_context *context) {
 
 static void count(kn_context *context, uint64_t bytes) {
     kn_mutex_lock(context->mutex);
-    context->counts.staging_bytes += bytes; /* wraps around to take bytes away */
+    context->counts.staging_bytes += bytes; /* wraps around to subtract bytes */
     kn_mutex_unlock(context->mutex);
 }
 
-/* Maps the block by the transfer queue, which has no work of others: the compute queue would end first. */
+/* Maps the block on the transfer queue, which only has transfers: the compute queue would have to finish
+ * first. */
 static cl_int map(kn_staging *staging) {
     cl_int code;
     staging->block = clCreateBuffer(staging->context->context, CL_MEM_READ_ONLY | CL_MEM_ALLOC_HOST_PTR,
@@ -38,7 +39,7 @@ static cl_int map(kn_staging *staging) {
 kn_status kn_staging_create(kn_context *context, uint64_t bytes, kn_staging **staging, kn_error *error) {
     *staging = NULL;
     if (!bytes || bytes > context->capabilities.largest_block_bytes || bytes > SIZE_MAX)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%llu bytes of memory for uploads, expected 1 to %llu",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%llu bytes of memory for uploads; expected 1 to %llu",
                        (unsigned long long)bytes,
                        (unsigned long long)context->capabilities.largest_block_bytes);
     kn_staging *result = kn_allocate(&context->host, 1, sizeof *result);
@@ -47,8 +48,8 @@ kn_status kn_staging_create(kn_context *context, uint64_t bytes, kn_staging **st
     cl_int code = map(result);
     if (code != CL_SUCCESS) {
         kn_release(&context->host, result);
-        return kn_fail_cl(error, code, "no memory of %llu bytes for uploads to %s", (unsigned long long)bytes,
-                          context->found.info.name);
+        return kn_fail_cl(error, code, "could not allocate %llu bytes of memory for uploads to %s",
+                          (unsigned long long)bytes, context->found.info.name);
     }
     count(context, bytes);
     *staging = result;

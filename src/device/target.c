@@ -1,5 +1,5 @@
-/* A context for a device that is described by a text file (docs/targets.md) and need not be here: plans can
- * be made for it, and nothing else. */
+/* A context for a device that is described by a text file (docs/targets.md) and need not exist: it can only
+ * be planned for. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static const char first_line[] = "koine-target 1";
 
 typedef struct description {
     char name[128], register_option[128];
-    int64_t kind, language; /* by their lists of words */
+    int64_t kind, language; /* indices in their lists of words */
     int64_t compute_units, clock_mhz, work_group_items, vector_width, vector_registers, alignment,
         item_registers;
     int64_t local_bytes, memory_bytes, largest_block_bytes;
@@ -20,7 +20,7 @@ typedef struct description {
     bool matrix[KN_MATRIX_UNIT_LAST + 1]; /* by unit */
 } description;
 
-/* ---- what a file may say ------------------------------------------------------------------------- */
+/* ---- fields of a file ---------------------------------------------------------------------------------- */
 
 typedef enum field_kind {
     FIELD_TEXT,
@@ -35,7 +35,7 @@ typedef struct field {
     const char *key;
     field_kind kind;
     bool needed;
-    size_t offset;        /* in the description */
+    size_t offset;        /* offset in the description */
     int64_t least, most;  /* of counts and bytes */
     const char *expected; /* for messages */
 } field;
@@ -90,7 +90,7 @@ static bool read_text(const char *value, char name[128]) {
     return true;
 }
 
-/* An integer; of bytes, perhaps with a unit. */
+/* Reads an integer; for bytes, with an optional unit. */
 static bool read_count(const field *row, const char *value, int64_t *number) {
     static const char *const units[] = {"", "KiB", "MiB", "GiB"};
     const char *end;
@@ -114,7 +114,7 @@ static bool read_choice(const char *value, const char *const *words, int64_t *ch
     return false;
 }
 
-/* Sets a flag for each of the words of `value`, which are separated by blanks. */
+/* Sets a flag for each word of `value`, separated by spaces. */
 static bool read_capabilities(const char *value, char *base) {
     while (*value) {
         size_t length = strcspn(value, " \t"), i = 0;
@@ -157,7 +157,7 @@ static bool power_of_two(int64_t number) {
 typedef struct reading {
     const char *path;
     int line;          /* from 1 */
-    int given[FIELDS]; /* the line of each field; 0: none yet */
+    int given[FIELDS]; /* line of each field; 0: not given yet */
     description *target;
     kn_error *error;
 } reading;
@@ -172,7 +172,7 @@ static kn_status unknown_key(const reading *state, const char *key) {
                    near ? near : fields[0].key);
 }
 
-/* A line "key value" without blanks around it. */
+/* Reads a line "key value" without surrounding spaces. */
 static kn_status read_line(reading *state, char *line) {
     char *value = line + strcspn(line, " \t");
     if (*value) *value++ = '\0';
@@ -183,8 +183,8 @@ static kn_status read_line(reading *state, char *line) {
     if (i == FIELDS) return unknown_key(state, line);
     if (state->given[i])
         return kn_fail(state->error, KN_ERROR_FORMAT,
-                       "%s line %d: %s is given again; expected it once, and line "
-                       "%d has it",
+                       "%s line %d: %s is given again; expected it once, but line "
+                       "%d already has it",
                        state->path, state->line, line, state->given[i]);
     state->given[i] = state->line;
     bool right = read_value(&fields[i], value, state->target);
@@ -212,7 +212,7 @@ static kn_status read_lines(reading *state, char *text) {
         if (state->line == 1) {
             if (strcmp(line, first_line))
                 status = kn_fail(state->error, KN_ERROR_FORMAT,
-                                 "%s line 1: found '%.40s'; expected '%s', with which target files begin",
+                                 "%s line 1: found '%.40s'; expected '%s', the first line of target files",
                                  state->path, line, first_line);
         } else if (length) {
             status = read_line(state, line);
@@ -308,7 +308,7 @@ void kn_context_describe(kn_context *context, const char *path) {
 
 kn_status kn_fail_described(const kn_context *context, kn_error *error) {
     return kn_fail(error, KN_ERROR_CANCELLED,
-                   "%s is only described by a file, so that nothing runs on it; expected plans alone",
+                   "%s is only described by a file, so nothing can run on it; it can only be planned for",
                    context->found.info.name);
 }
 

@@ -1,4 +1,4 @@
-/* Tile registers of processors (AMX), which the operating system gives to a process that asks for them. */
+/* Tile registers of CPUs (AMX), which the operating system grants to processes that request them. */
 #if defined(__linux__) && defined(__x86_64__)
 #define _GNU_SOURCE
 #include <sys/syscall.h>

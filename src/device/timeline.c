@@ -24,7 +24,7 @@ bool kn_timeline_open(kn_context *context) {
     kn_timeline *timeline = &context->timeline;
     kn_map_init(&timeline->labels, &context->host);
     if (!context->records) return true;
-    /* A caller's queue may be without profiling; then nothing is recorded. */
+    /* A caller's queue may lack profiling; nothing is recorded then. */
     cl_event event = NULL;
     cl_int value = 0, code;
     cl_mem memory = clCreateBuffer(context->context, CL_MEM_READ_WRITE, 64, NULL, &code);
@@ -46,7 +46,8 @@ bool kn_timeline_open(kn_context *context) {
     context->records = works;
     if (!works)
         kn_log_write(&context->host, KN_LOG_WARNING,
-                     "the queue of %s does no profiling: the timeline stays empty", context->found.info.name);
+                     "the queue of %s has no profiling, so the timeline stays empty",
+                     context->found.info.name);
     return works;
 }
 
@@ -86,7 +87,7 @@ static void drain(kn_context *context) {
     timeline->pending_count = 0;
 }
 
-/* A copy of the text that lives as long as the timeline; NULL if out of memory. */
+/* A copy of the text that lives as long as the timeline; NULL when out of memory. */
 static const char *keep(kn_context *context, const char *text) {
     kn_map *labels = &context->timeline.labels;
     if (!text) text = "";

@@ -1,4 +1,4 @@
-/* Tuned choices: which kernel was measured to be the fastest, in a text file next to the device's verdicts.
+/* Tuned choices: the kernels that measured fastest, in a text file next to the device's verdicts.
  *
  *     koine tuned 1
  *     the device's identity
@@ -6,8 +6,7 @@
  *     key kernel failed
  *
  * The last kind is a kernel that must not be tried again, since it failed, was wrong or hung. The file may
- * come from anywhere: a line that is not one of these is ignored. What names mean is known to the verify
- * room. */
+ * come from anywhere, so all other lines are ignored. The verify module interprets the names. */
 #include <math.h>
 #include <string.h>
 
@@ -54,13 +53,14 @@ static void clear(kn_tunings *tunings) {
 static void warn(kn_tunings *tunings, const char *path) {
     if (!tunings->warned)
         kn_log_write(&tunings->host, KN_LOG_WARNING,
-                     "some entries of %s are damaged or name what does not exist, and are ignored", path);
+                     "some entries of %s are damaged or have unknown names, and are ignored", path);
     tunings->warned = true;
 }
 
 /* ---- the text ---------------------------------------------------------------------------------------- */
 
-/* Copies a word that ends at a space or the end of the line; false if it is empty, too long or not plain. */
+/* Copies a word that ends at a space or the end of the line; false if it is empty, too long or has special
+ * characters. */
 static bool take_word(const char **line, char *word, size_t room) {
     size_t length = strcspn(*line, " ");
     if (!length || length >= room) return false;
@@ -115,7 +115,7 @@ static kn_status write_entries(const kn_tunings *tunings, const char *path, kn_e
     return status;
 }
 
-/* Calls `take` for each entry of a file, and with NULL for each line that is none. */
+/* Calls `take` for each entry of a file, and with NULL for each invalid line. */
 static kn_status read_entries(const kn_tunings *tunings, const char *path,
                               void (*take)(void *user, const kn_tuned *entry), void *user, kn_error *error) {
     uint8_t *bytes = NULL;
@@ -130,8 +130,8 @@ static kn_status read_entries(const kn_tunings *tunings, const char *path,
             status = kn_fail(error, KN_ERROR_FORMAT, "%s: line 1 is not \"%s\"", path, first_line);
         else if (number == 1 && strcmp(line, tunings->identity) != 0)
             status = kn_fail(error, KN_ERROR_MISMATCH,
-                             "%s is of another device or driver: \"%s\"; this one is \"%s\"", path, line,
-                             tunings->identity);
+                             "%s belongs to a different device or driver: \"%s\"; this one is \"%s\"", path,
+                             line, tunings->identity);
         else if (number > 1)
             take(user, parse_line(line, &entry) ? &entry : NULL);
     }
@@ -154,7 +154,7 @@ static void take_own(void *user, const kn_tuned *entry) {
     if (entry) keep(own->tunings, entry);
 }
 
-/* What the file has replaces what is in memory, since other programs may have written. */
+/* The file replaces the entries in memory, since other programs may have written it. */
 static void read_own(kn_tunings *tunings) {
     reading own = {.tunings = tunings};
     if (!tunings->path || !kn_path_exists(tunings->path)) return;
@@ -169,7 +169,7 @@ static void write_own(kn_tunings *tunings) {
     kn_status status = kn_folder_make_for(&tunings->host, tunings->path, &error);
     if (status == KN_OK) status = write_entries(tunings, tunings->path, &error);
     if (status != KN_OK)
-        kn_log_write(&tunings->host, KN_LOG_WARNING, "tuned choices are not kept: %s", error.text);
+        kn_log_write(&tunings->host, KN_LOG_WARNING, "tuned choices cannot be stored: %s", error.text);
 }
 
 bool kn_tunings_open(kn_tunings *tunings, const kn_verdicts *verdicts) {
@@ -193,7 +193,7 @@ void kn_tunings_close(kn_tunings *tunings) {
     *tunings = (kn_tunings){.path = NULL};
 }
 
-/* ---- for other rooms ------------------------------------------------------------------------------ */
+/* ---- for other modules --------------------------------------------------------------------------------- */
 
 /* The entry of a name, or NULL. */
 static const kn_tuned *find(const kn_context *context, const char *name) {
@@ -240,7 +240,7 @@ void kn_tuned_put(kn_context *context, const kn_tuned *entry) {
     kn_mutex_unlock(context->mutex);
 }
 
-/* Removes one entry of a key from memory; false: there is none left. */
+/* Removes one entry of a key from memory; false if none is left. */
 static bool forget_one(kn_tunings *tunings, const char *key) {
     size_t position = 0;
     for (const kn_map_entry *found; (found = kn_map_next(&tunings->entries, &position)) != NULL;) {

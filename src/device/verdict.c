@@ -6,13 +6,12 @@
  *     key value
  *     died/key time
  *
- * Several programs may write concurrently: each reads the entries of the others before it replaces the
- * file.
+ * Several programs may write concurrently: each reads the entries of the others before it replaces the file.
  *
- * A driver may end or hang the process that tries something new. So a mark next to the file names the key
- * that is being tried, and a later process that finds the mark of one that has ended does without for a day,
- * and after another such end for thirty days: "died/key" is the time, in seconds since 1970, from which it
- * may be tried again. A process that the user ended counts too, since the driver may have hung. */
+ * A driver may end or hang the process that tries something new. Therefore a mark next to the file names the
+ * key that is being tried, and a later process that finds the mark of a process that has ended avoids the
+ * key for a day, and after a second end for thirty days: "died/key" is the time, in seconds since 1970, from
+ * which it may be tried again. A process that the user killed also counts, since the driver may have hung. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +70,7 @@ static void read_file(kn_verdicts *verdicts) {
 
 /* ---- attempts ----------------------------------------------------------------------------- */
 
-/* "died/key"; NULL: out of memory. The caller releases it. */
+/* The time from which a key may be tried again after a process died of it; false if none did. */
 static char *died_key(const kn_verdicts *verdicts, const char *key) {
     kn_text text;
     kn_text_init(&text, &verdicts->host);
@@ -88,8 +87,8 @@ static bool time_of_next(const kn_verdicts *verdicts, const char *key, double *n
     return known;
 }
 
-/* Seconds until nothing known under `key` may be tried again; 0: now. A wait longer than the longest is that
- * of a clock that was wrong. */
+/* Seconds until an unknown `key` may be tried again; 0: now. A wait beyond the maximum comes from a clock
+ * that was wrong. */
 static double pause_of(const kn_verdicts *verdicts, const char *key) {
     double value;
     if (!time_of_next(verdicts, key, &value)) return 0;
@@ -101,7 +100,7 @@ bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key) {
     return pause_of(verdicts, key) > 0;
 }
 
-/* The length of a key without the version or the hash that follow its name. */
+/* The length of a key without the version or hash after its name. */
 static int name_length(const char *key) {
     const char *hash = strrchr(key, '_');
     for (const char *slash = strchr(key, '/'); slash; slash = strchr(slash + 1, '/'))
@@ -114,10 +113,11 @@ void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device) {
     for (const kn_map_entry *entry; (entry = kn_map_next(&verdicts->values, &position)) != NULL;) {
         const char *key = (const char *)entry->key + strlen(died);
         if (strncmp(entry->key, died, strlen(died)) != 0 || !kn_verdicts_deadly(verdicts, key)) continue;
-        kn_log_write(&verdicts->host, KN_LOG_WARNING,
-                     "%s: %.*s is not used for another %d hours: a program ended, or was ended, while it was "
-                     "tried",
-                     device, name_length(key), key, (int)ceil(pause_of(verdicts, key) / 3600));
+        kn_log_write(
+            &verdicts->host, KN_LOG_WARNING,
+            "%s: %.*s is not used for another %d hours: a program ended, or was killed, while it was "
+            "tried",
+            device, name_length(key), key, (int)ceil(pause_of(verdicts, key) / 3600));
     }
 }
 
@@ -129,7 +129,7 @@ static void note_death(kn_verdicts *verdicts, const char *key) {
     kn_release(&verdicts->host, name);
 }
 
-/* What marks of this device begin with: the path of its file without ".txt", and a hyphen. */
+/* The beginning of this device's marks: the path of its file without ".txt", and a hyphen. */
 static char *mark_prefix(const kn_verdicts *verdicts) {
     kn_text text;
     kn_text_init(&text, &verdicts->host);
@@ -138,7 +138,7 @@ static char *mark_prefix(const kn_verdicts *verdicts) {
     return kn_text_take(&text);
 }
 
-/* Takes the marks of processes that have ended. */
+/* Reads and removes the marks of processes that have ended. */
 static void read_marks(kn_verdicts *verdicts) {
     char *prefix = verdicts->path ? mark_prefix(verdicts) : NULL, *key, **names;
     size_t count;
@@ -161,7 +161,7 @@ static void read_marks(kn_verdicts *verdicts) {
     kn_release(&verdicts->host, prefix);
 }
 
-/* Names the newest attempt; without one there is no file. */
+/* Writes a mark with the newest attempt; without attempts there is no file. */
 static void write_mark(kn_verdicts *verdicts) {
     if (!verdicts->newest) {
         kn_mark_close(&verdicts->mark);
@@ -192,7 +192,7 @@ void kn_verdicts_end(kn_verdicts *verdicts, kn_attempt *attempt) {
     write_mark(verdicts);
 }
 
-/* ---- life --------------------------------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------------------------------------- */
 
 bool kn_verdicts_open(kn_verdicts *verdicts, const kn_host *host, const char *cache_folder,
                       const char *identity) {
@@ -258,7 +258,7 @@ void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {
     if (!status && !kn_text_failed(&text))
         status = kn_file_write(&verdicts->host, verdicts->path, text.data, text.length, NULL);
     if (status)
-        kn_log_write(&verdicts->host, KN_LOG_DEBUG, "the verdicts on a device could not be written to %s",
+        kn_log_write(&verdicts->host, KN_LOG_DEBUG, "device measurements could not be written to %s",
                      verdicts->path);
     kn_text_finish(&text);
 }

@@ -1,4 +1,4 @@
-/* Archives by libarchive: tar, gzipped or not, and zip. */
+/* Reads archives with libarchive: tar, optionally gzipped, and zip. */
 #include "images/images.h"
 
 #include <archive.h>
@@ -45,7 +45,7 @@ static kn_status read_member(struct archive *archive, const kn_allocator *alloca
         if (got < 0) return refuse(archive, name, message, size);
         *count += (size_t)got;
         if (*count > max_bytes) {
-            snprintf(message, size, "%s: more than the maximum of %llu bytes", name,
+            snprintf(message, size, "%s: has more than %llu bytes, the maximum", name,
                      (unsigned long long)max_bytes);
             return KN_ERROR_UNSUPPORTED;
         }
@@ -82,7 +82,7 @@ kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint6
         snprintf(message, size, "out of memory for reading an archive");
         return KN_ERROR_MEMORY;
     }
-    /* Formats one by one: enabling all would let libarchive start programs for some. */
+    /* Enables formats one by one: libarchive would start programs for some. */
     archive_read_support_filter_gzip(archive);
     archive_read_support_format_tar(archive);
     archive_read_support_format_zip_seekable(archive);

@@ -1,4 +1,4 @@
-/* The door of the images room: the reader of each format. See kn_image_reader for the contract. */
+/* Public to other modules: the reader of each format. See kn_image_reader for the contract. */
 #ifndef KN_IMAGES_H
 #define KN_IMAGES_H
 
@@ -15,7 +15,7 @@ kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint6
 
 /* Records the number of channels in the file, if the caller's version of the struct has the field. */
 void kn_image_stored(kn_image *image, int channels);
-/* Checks an image's size and allocates its pixels, or writes the reason to `message`. */
+/* Checks an image's size and allocates its pixels, or writes the reason for a failure to `message`. */
 kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t height, uint64_t max_pixels,
                         kn_image *image, char *message, size_t size);
 

@@ -1,5 +1,5 @@
-/* JPEG by libjpeg. Errors return through setjmp; warnings, such as a truncated file, are errors as well: an
- * image that is half grey would silently spoil training. */
+/* Reads JPEG with libjpeg. Errors return through setjmp; warnings, such as a truncated file, are also errors:
+ * a half-grey image would silently degrade training. */
 #include "images/images.h"
 
 #include <setjmp.h>
@@ -39,12 +39,12 @@ static void on_output(j_common_ptr decoder) {
 static void on_progress(j_common_ptr decoder) {
     work *own = (work *)(void *)decoder->err;
     if (own->decoder.input_scan_number <= MAX_SCANS) return;
-    snprintf(own->text, sizeof own->text, "more than %d passes over its pixels", MAX_SCANS);
+    snprintf(own->text, sizeof own->text, "has more than %d passes over its pixels", MAX_SCANS);
     longjmp(own->back, 1);
 }
 
-/* Everything that may return through setjmp; *own and *image belong to the caller, so that their values are
- * defined afterwards. */
+/* Contains everything that may return through setjmp; *own and *image belong to the caller, so that their
+ * values are defined afterwards. */
 static kn_status decode(work *own, const kn_allocator *allocator, const void *bytes, size_t count,
                         uint64_t max_pixels, kn_image *image, char *message, size_t size) {
     struct jpeg_decompress_struct *decoder = &own->decoder;

@@ -1,4 +1,4 @@
-/* PNG by libpng; transparency is composed on white. */
+/* Reads PNG with libpng; transparent images are composed on white. */
 #include "images/images.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include <png.h>
 
-/* Converts RGB to grey as JPEG does, in place: libpng's conversion differs. */
+/* Converts RGB to grey like JPEG does, in place: libpng's conversion differs. */
 static void make_grey(kn_image *image) {
     for (int64_t i = 0; i < image->width * image->height; i++) {
         const uint8_t *colour = image->pixels + 3 * i;

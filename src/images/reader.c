@@ -31,10 +31,11 @@ kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t 
 #if !defined(KN_HAVE_JPEG) || !defined(KN_HAVE_PNG) || !defined(KN_HAVE_ARCHIVE)
 static kn_status missing(const char *format, const char *library, const char *package, char *message,
                          size_t size) {
-    snprintf(message, size,
-             "%s, which this build of Koine cannot read: install the headers of %s (%s on Debian and Ubuntu) "
-             "and rebuild",
-             format, library, package);
+    snprintf(
+        message, size,
+        "is %s, which this build of Koine cannot read: install the headers of %s (%s on Debian and Ubuntu) "
+        "and rebuild",
+        format, library, package);
     return KN_ERROR_UNSUPPORTED;
 }
 #endif
@@ -59,7 +60,7 @@ static kn_status read_image(void *user, const kn_allocator *allocator, const voi
 #else
         return missing("a PNG file", "libpng", "libpng-dev", message, size);
 #endif
-    snprintf(message, size, "neither JPEG nor PNG by its first bytes");
+    snprintf(message, size, "is neither JPEG nor PNG, judging by its first bytes");
     return KN_ERROR_FORMAT;
 }
 
@@ -74,7 +75,7 @@ static kn_status read_archive(void *user, const kn_allocator *allocator, const c
 #ifdef KN_HAVE_ARCHIVE
     return kn_read_archive(allocator, path, max_bytes, visitor, message, size);
 #else
-    return missing("not a folder, perhaps an archive", "libarchive", "libarchive-dev", message, size);
+    return missing("is not a folder, perhaps an archive", "libarchive", "libarchive-dev", message, size);
 #endif
 }
 

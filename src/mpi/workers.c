@@ -1,6 +1,6 @@
-/* Processes of MPI with several workers each, as one communicator: messages within a process go by memory,
- * those between processes by MPI, where the tag says which worker of one process sends to which one of the
- * other. */
+/* MPI processes with several workers each, as one communicator: messages within a process go through memory,
+ * and messages between processes through MPI, where the tag encodes the sending and receiving worker of the
+ * two processes. */
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,27 +9,26 @@
 
 #include "world.h"
 
-/* The greatest tag of MPI, if it allows more. A test makes it small, so that several communicators are
- * needed. */
+/* The largest MPI tag to use. A test makes it small, so that several communicators are needed. */
 #ifndef KN_MPI_TAGS
 #define KN_MPI_TAGS INT_MAX
 #endif
 
 typedef struct worker {
-    kn_mpi_world world; /* its communicator is that of the process */
+    kn_mpi_world world; /* its communicator is the process's */
     kn_mpi_workers *all;
     kn_communicator within, outer;
-    int number; /* within the process */
+    int number; /* index in the process */
 } worker;
 
-/* `first` and `most` tell where the workers of each process are: process p has the workers first[p] to
- * first[p + 1] - 1, at most `most`. */
+/* `first` and `most` map workers to processes: process p has the workers first[p] to first[p + 1] - 1, at
+ * most `most`. */
 struct kn_mpi_workers {
     kn_mpi_world world;
     worker *own;     /* (count) */
     int *first;      /* (processes + 1) */
-    MPI_Comm *ranks; /* (communicators): the pairs of workers of two processes are dealt to them, */
-    int pairs;       /* so many to each, since MPI's tags end somewhere */
+    MPI_Comm *ranks; /* (communicators): pairs of workers of two processes are distributed over them, */
+    int pairs;       /* this many pairs per communicator, since MPI's tags are limited */
     int communicators;
     int count, process, processes, most;
     pthread_mutex_t lock;
@@ -60,7 +59,7 @@ static kn_mpi_route route_of(const worker *own, const kn_mpi_message *m, int pro
                           .tag = pair % all->pairs * KN_COMMUNICATOR_TAGS + m->tag};
 }
 
-/* A message to, or from, a worker of this process. */
+/* Begins a message to or from a worker of the same process. */
 static kn_status begin_within(worker *own, const kn_mpi_message *wanted, char *data, void **request) {
     const kn_communicator *within = &own->within;
     const int other = wanted->other - own->all->first[own->all->process];
@@ -108,7 +107,7 @@ static kn_status begin(worker *own, const kn_mpi_message *wanted, char *data, vo
 
 static kn_status workers_send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
     const kn_mpi_message wanted = {.other = rank, .tag = tag, .bytes = bytes};
-    return begin(user, &wanted, (char *)(uintptr_t)data, request); /* which is only read */
+    return begin(user, &wanted, (char *)(uintptr_t)data, request); /* only read */
 }
 
 static kn_status workers_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
@@ -128,7 +127,7 @@ static kn_status workers_wait(void *user, void **request) {
 }
 
 static void workers_abort(void *user, const char *reason) {
-    (void)reason; /* MPI_Abort takes none */
+    (void)reason; /* unused: MPI_Abort takes no reason */
     MPI_Abort(((worker *)user)->all->world.ranks, 1);
 }
 
@@ -137,19 +136,19 @@ static const char *workers_error(void *user) {
     return own->world.error[0] ? own->world.error : own->within.error(own->within.user);
 }
 
-/* ---- their life -------------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------------------ */
 
-/* Whether the threads of this process may call MPI, and whether only one at a time. */
+/* Determines whether the threads of this process may call MPI, and whether only one at a time. */
 static kn_status find_level(kn_mpi_workers *all) {
     int level = MPI_THREAD_SINGLE;
     const int code = MPI_Query_thread(&level);
-    if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "MPI's level of threads", code);
+    if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "the thread level of MPI", code);
     if (level >= MPI_THREAD_MULTIPLE || all->count == 1) return KN_OK;
     if (level < MPI_THREAD_SERIALIZED) {
         snprintf(
             all->world.error, sizeof all->world.error,
-            "this MPI allows calls of its first thread only (%s), and the %d workers of this process are "
-            "threads: start a process for each, or take an MPI with MPI_THREAD_MULTIPLE",
+            "this MPI only allows calls from its first thread (%s), but the %d workers of this process are "
+            "threads: start one process per worker, or use an MPI with MPI_THREAD_MULTIPLE",
             level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE", all->count);
         return KN_ERROR_UNSUPPORTED;
     }
@@ -158,7 +157,7 @@ static kn_status find_level(kn_mpi_workers *all) {
     return all->locks ? KN_OK : KN_ERROR_MEMORY;
 }
 
-/* How many workers each process has. */
+/* Gathers the number of workers per process. */
 static kn_status find_workers(kn_mpi_workers *all) {
     kn_mpi_world *world = &all->world;
     kn_status status = kn_mpi_find_ranks(world, &all->process, &all->processes);
@@ -166,7 +165,7 @@ static kn_status find_workers(kn_mpi_workers *all) {
     all->first = calloc((size_t)all->processes + 1, sizeof *all->first);
     if (!all->first) return KN_ERROR_MEMORY;
     const int code = MPI_Allgather(&all->count, 1, MPI_INT, all->first + 1, 1, MPI_INT, world->ranks);
-    if (code != MPI_SUCCESS) return kn_mpi_failed(world, "the numbers of workers", code);
+    if (code != MPI_SUCCESS) return kn_mpi_failed(world, "the numbers of workers per process", code);
     int64_t ranks = 0;
     for (int p = 1; p <= all->processes; p++) {
         if (all->first[p] > all->most) all->most = all->first[p];
@@ -175,20 +174,20 @@ static kn_status find_workers(kn_mpi_workers *all) {
     }
     if (ranks <= INT_MAX && all->most <= KN_MPI_MAX_WORKERS) return KN_OK;
     snprintf(world->error, sizeof world->error,
-             "%lld workers, up to %d in a process; expected at most %d there", (long long)ranks, all->most,
-             KN_MPI_MAX_WORKERS);
+             "%lld workers, up to %d per process; expected at most %d per process", (long long)ranks,
+             all->most, KN_MPI_MAX_WORKERS);
     return KN_ERROR_ARGUMENT;
 }
 
-/* Communicators whose tags are enough for all pairs. */
+/* Creates communicators with enough tags for all pairs. */
 static kn_status find_tags(kn_mpi_workers *all) {
-    int found = 0, *greatest = NULL, last = 32767; /* the least that MPI promises */
+    int found = 0, *greatest = NULL, last = 32767; /* the minimum that MPI guarantees */
     int code = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &greatest, &found);
-    if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "MPI's greatest tag", code);
+    if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "the largest MPI tag", code);
     if (found && greatest) last = *greatest < KN_MPI_TAGS ? *greatest : KN_MPI_TAGS;
     all->pairs = (int)(((int64_t)last + 1) / KN_COMMUNICATOR_TAGS);
     if (all->pairs < 1) {
-        snprintf(all->world.error, sizeof all->world.error, "MPI's greatest tag is %d; expected at least %d",
+        snprintf(all->world.error, sizeof all->world.error, "the largest MPI tag is %d; expected at least %d",
                  last, KN_COMMUNICATOR_TAGS - 1);
         return KN_ERROR_UNSUPPORTED;
     }
@@ -197,7 +196,7 @@ static kn_status find_tags(kn_mpi_workers *all) {
     if (!all->ranks) return KN_ERROR_MEMORY;
     for (; all->communicators < needed; all->communicators++) {
         code = kn_mpi_duplicate(all->world.ranks, &all->ranks[all->communicators]);
-        if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "a communicator of MPI", code);
+        if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "an MPI communicator", code);
     }
     return KN_OK;
 }
@@ -234,7 +233,7 @@ static void free_workers(kn_mpi_workers *all) {
     free(all);
 }
 
-/* Whether they are the ranks of one group of this process. */
+/* Whether these are the ranks of one group of this process. */
 static bool are_group(const kn_communicator *const *within, int count) {
     bool good = within && count > 0;
     for (int i = 0; good && i < count; i++)
@@ -249,7 +248,7 @@ kn_status kn_mpi_workers_create(const kn_communicator *const *within, int count,
     if (message && size) message[0] = '\0';
     if (workers) *workers = NULL;
     if (!workers || !are_group(within, count)) {
-        if (message) snprintf(message, size, "the communicators of all workers of this process are expected");
+        if (message) snprintf(message, size, "expected the communicators of all workers of this process");
         return KN_ERROR_ARGUMENT;
     }
     kn_mpi_workers *all = calloc(1, sizeof *all);

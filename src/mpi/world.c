@@ -1,4 +1,4 @@
-/* The processes of MPI as a communicator, and messages among them. */
+/* MPI processes as a communicator, and messages between them. */
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "world.h"
 
-/* MPI counts with an int, so larger messages go in pieces. A test makes them small. */
+/* MPI counts with an int, so larger messages are split. A test makes the pieces small. */
 #ifndef KN_MPI_PIECE
 #define KN_MPI_PIECE ((size_t)1 << 30)
 #endif
@@ -17,11 +17,10 @@ static size_t bytes_of(const kn_mpi_message *m, size_t piece) {
     return rest < KN_MPI_PIECE ? rest : KN_MPI_PIECE;
 }
 
-/* The text of a code of MPI. */
+/* The text of an MPI code. */
 static const char *text_of(int code, char text[MPI_MAX_ERROR_STRING]) {
     int length = 0;
-    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
-        strcpy(text, "a failure that MPI does not know");
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) strcpy(text, "an unknown MPI error");
     return text;
 }
 
@@ -45,7 +44,7 @@ static kn_status fail_by_code(kn_mpi_world *own, const kn_mpi_message *m, int co
 
 /* ---- messages ---------------------------------------------------------------------------------------- */
 
-/* Where threads of this process may call MPI one at a time only. */
+/* Locks MPI if threads of this process may only call it one at a time. */
 static void enter(kn_mpi_world *own) {
     if (own->one_at_a_time) pthread_mutex_lock(own->one_at_a_time);
 }
@@ -67,7 +66,7 @@ static int wait_for(kn_mpi_world *own, MPI_Request *request, MPI_Status *state) 
     }
 }
 
-/* After a failure, what is left of a message: receives end here, sends in MPI's own time. */
+/* Cleans up a message after a failure: receives end here, sends whenever MPI finishes them. */
 static void give_up(kn_mpi_world *own, kn_mpi_message *m) {
     for (size_t i = 0; i < m->pieces; i++) {
         if (m->requests[i] == MPI_REQUEST_NULL) continue;
@@ -119,7 +118,7 @@ static kn_status wait_for_piece(kn_mpi_world *own, kn_mpi_message *m, size_t pie
     int code = wait_for(own, &m->requests[piece], &state), bytes = 0;
     if (code == MPI_SUCCESS && m->received) code = MPI_Get_count(&state, MPI_BYTE, &bytes);
     if (code != MPI_SUCCESS) return fail_by_code(own, m, code);
-    return m->received && (size_t)bytes != bytes_of(m, piece) ? fail(own, m, "fewer bytes came") : KN_OK;
+    return m->received && (size_t)bytes != bytes_of(m, piece) ? fail(own, m, "fewer bytes arrived") : KN_OK;
 }
 
 kn_status kn_mpi_end(kn_mpi_world *own, kn_mpi_message *waited) {
@@ -131,7 +130,7 @@ kn_status kn_mpi_end(kn_mpi_world *own, kn_mpi_message *waited) {
     return status;
 }
 
-/* ---- a worker in each process ------------------------------------------------------------------------ */
+/* ---- one worker per process ---------------------------------------------------------------------------- */
 
 static kn_status begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *data, void **request) {
     if (!request) return KN_ERROR_ARGUMENT;
@@ -169,14 +168,14 @@ static kn_status mpi_sum(void *user, float *data, size_t count) {
         const int code = MPI_Allreduce(MPI_IN_PLACE, data + done, (int)now, MPI_FLOAT, MPI_SUM, own->ranks);
         if (code == MPI_SUCCESS) continue;
         char what[64];
-        snprintf(what, sizeof what, "the sum of %zu numbers", count);
+        snprintf(what, sizeof what, "adding %zu numbers", count);
         return kn_mpi_failed(own, what, code);
     }
     return KN_OK;
 }
 
 static void mpi_abort(void *user, const char *reason) {
-    (void)reason; /* MPI_Abort takes none */
+    (void)reason; /* unused: MPI_Abort takes no reason */
     MPI_Abort(((kn_mpi_world *)user)->ranks, 1);
 }
 
@@ -184,24 +183,25 @@ static const char *mpi_error(void *user) {
     return ((kn_mpi_world *)user)->error;
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------- */
+/* ---- starting and ending ------------------------------------------------------------------------------- */
 
 kn_status kn_mpi_start(kn_mpi_world *own) {
     int is = 0, level = 0;
     if (MPI_Finalized(&is) != MPI_SUCCESS || is) {
-        snprintf(own->error, sizeof own->error, "MPI has ended in this process and cannot begin again");
+        snprintf(own->error, sizeof own->error,
+                 "MPI has been finalized in this process and cannot be initialized again");
         return KN_ERROR_UNSUPPORTED;
     }
     if (MPI_Initialized(&is) == MPI_SUCCESS && is) return KN_OK;
     const int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     own->began = code == MPI_SUCCESS;
     if (own->began) {
-        /* Some MPIs raise failures of waits there. */
+        /* Some MPIs raise failures of waits on MPI_COMM_WORLD. */
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         return KN_OK;
     }
-    snprintf(own->error, sizeof own->error, "MPI_Init_thread failed with the code %d", code);
+    snprintf(own->error, sizeof own->error, "MPI_Init_thread failed with code %d", code);
     return KN_ERROR_COMMUNICATION;
 }
 
@@ -217,7 +217,7 @@ kn_status kn_mpi_find_ranks(kn_mpi_world *own, int *rank, int *ranks) {
     return code == MPI_SUCCESS ? KN_OK : kn_mpi_failed(own, "MPI's ranks", code);
 }
 
-/* Copies the fields that the caller's version of a communicator has, the allocator excepted. */
+/* Copies the fields that the caller's version of a communicator has, except the allocator. */
 static void give(kn_communicator *communicator, const kn_communicator *made) {
     const size_t size = communicator->size;
     memcpy(communicator, made,
@@ -228,7 +228,7 @@ static void give(kn_communicator *communicator, const kn_communicator *made) {
 kn_status kn_mpi_create(kn_communicator *communicator, char *message, size_t size) {
     if (message && size) message[0] = '\0';
     if (!communicator || communicator->size < offsetof(kn_communicator, sum)) {
-        if (message) snprintf(message, size, "a communicator with its size set is expected");
+        if (message) snprintf(message, size, "expected a communicator whose size is set");
         return KN_ERROR_ARGUMENT;
     }
     kn_communicator made = {.send = mpi_send,

@@ -1,4 +1,4 @@
-/* Messages among processes of MPI, for the files of this room. */
+/* Messages between MPI processes. Private to the mpi module. */
 #ifndef KN_MPI_WORLD_H
 #define KN_MPI_WORLD_H
 
@@ -8,42 +8,42 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* What a communicator's `user` is. */
+/* The `user` of a communicator. */
 typedef struct kn_mpi_world {
     MPI_Comm ranks;
-    bool began;                     /* this has begun MPI, and ends it */
-    pthread_mutex_t *one_at_a_time; /* held in calls of MPI; NULL: threads may call it at the same time */
+    bool began;                     /* this object has initialized MPI, and finalizes it */
+    pthread_mutex_t *one_at_a_time; /* held in MPI calls; NULL: threads may call it at the same time */
     char error[512];                /* the first failure */
 } kn_mpi_world;
 
-/* A message under way. */
+/* A message in progress. */
 typedef struct kn_mpi_message {
     bool received;
-    int other, tag; /* as the caller counts them */
+    int other, tag; /* rank and tag as the caller counts them */
     size_t bytes, pieces;
-    void *inner;            /* without pieces: the request of a message within the process */
+    void *inner;            /* if there are no pieces: the request of a message within the process */
     MPI_Request requests[]; /* (pieces) */
 } kn_mpi_message;
 
-/* Where it goes to, or comes from. */
+/* The MPI communicator, rank and tag of a message. */
 typedef struct kn_mpi_route {
     MPI_Comm ranks;
     int process, tag;
 } kn_mpi_route;
 
-/* Begins MPI unless that was done. Writes the reason of a failure to own->error. */
+/* Initializes MPI unless that was done. Writes the reason for a failure to own->error. */
 kn_status kn_mpi_start(kn_mpi_world *own);
-/* Begins what is wanted. *made is NULL on failure, whose reason is in own->error. */
+/* Begins a message. *made is NULL on failure, and the reason is in own->error. */
 kn_status kn_mpi_begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *data, const kn_mpi_route *route,
                        kn_mpi_message **made);
-/* Waits for it and frees it, also after a failure. */
+/* Waits for a message and frees it, also after a failure. */
 kn_status kn_mpi_end(kn_mpi_world *own, kn_mpi_message *waited);
-/* Writes what failed, and MPI's words for the code, to own->error. */
+/* Writes what failed, and MPI's text for the code, to own->error. */
 kn_status kn_mpi_failed(kn_mpi_world *own, const char *what, int code);
-/* The same ranks with separate messages; failures return codes instead of ending the process. Returns MPI's
- * code. */
+/* Duplicates a communicator, with separate messages; failures return codes instead of ending the process.
+ * Returns MPI's code. */
 int kn_mpi_duplicate(MPI_Comm ranks, MPI_Comm *made);
-/* Sets own->ranks to all processes, and finds out which of how many this is. */
+/* Sets own->ranks to all processes, and determines this process's rank and the number of ranks. */
 kn_status kn_mpi_find_ranks(kn_mpi_world *own, int *rank, int *ranks);
 
 #endif

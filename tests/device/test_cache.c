@@ -297,7 +297,7 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
     char paths[2][512];
     kn_context *context = cached_context(file, &lines);
     assert_non_null(
-        strstr(lines.all, "compiled kernels are not kept between runs: cannot create the folder"));
+        strstr(lines.all, "compiled kernels are not cached between runs: cannot create the folder"));
     assert_non_null(strstr(lines.all, file));
     kn_context_destroy(&context);
     context = cached_context(folder, &lines);
@@ -328,7 +328,7 @@ static void full_disks_are_reported(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, earlier);
     assert_int_equal(lines.loud, 1);
-    assert_non_null(strstr(lines.all, "compiled kernels are not kept between runs: cannot write"));
+    assert_non_null(strstr(lines.all, "compiled kernels are not cached between runs: cannot write"));
     assert_int_equal(entries(folder, paths, 2), 0);
     test_folder_remove(folder);
 }

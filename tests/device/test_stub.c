@@ -54,7 +54,7 @@ static void unusable_devices_are_explained(void **state) {
         const char *problem;
     } expected[] = {
         {"Stub Empty", "", -1, 0, -1, "shows no device"},
-        {"Stub Old", "Stub Modern", 0, 1, 0, "below OpenCL 1.2 (platform: OpenCL 1.1"},
+        {"Stub Old", "Stub Modern", 0, 1, 0, "supports less than OpenCL 1.2 (platform: OpenCL 1.1"},
         {"Stub Main", "Stub Antique", 1, 2, 0, "below OpenCL 1.2"},
         {"Stub Main", "Stub Mute", 2, 2, 1, "no compiler"},
         {"Stub Main", "Stub Away", 3, 2, 2, "reports it as unavailable"},
@@ -127,9 +127,10 @@ static void claims_are_accepted_after_a_probe(void **state) {
         const char *name;
         bool right;
         const char *message;
-    } cases[] = {{"Stub Liar", false, "Stub Liar claims double; it is not used: a probe kernel gave wrong"},
-                 {"Stub Honest", true, ""},
-                 {"Stub Broken", false, "unknown type name 'double'"}};
+    } cases[] = {
+        {"Stub Liar", false, "Stub Liar claims double, which is not used: a probe kernel gave wrong"},
+        {"Stub Honest", true, ""},
+        {"Stub Broken", false, "unknown type name 'double'"}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_context *context = open_stub(cases[i].name, NULL);
         const kn_capabilities *capabilities = kn_context_capabilities(context);
@@ -247,9 +248,9 @@ static void matrix_units_are_tried(void **state) {
         kn_matrix_unit unit;
     } devices[] = {
         {"Stub Honest", "", KN_MATRIX_UNIT_MMA},
-        {"Stub Liar", "claims the matrix unit mma; it is not used for float16: a probe kernel gave wrong",
+        {"Stub Liar", "claims the matrix unit mma, which is not used for float16: a probe kernel gave wrong",
          KN_MATRIX_UNIT_NONE},
-        {"Stub Broken", "claims the matrix unit mma; it is not used for float16: ", KN_MATRIX_UNIT_NONE},
+        {"Stub Broken", "claims the matrix unit mma, which is not used for float16: ", KN_MATRIX_UNIT_NONE},
         {"Stub Twice", "", KN_MATRIX_UNIT_NONE}};
     for (size_t i = 0; i < KN_COUNT_OF(devices); i++) {
         char *folder = test_folder_make();

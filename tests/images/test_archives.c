@@ -139,7 +139,7 @@ static void archives_are_read(void **state) {
         assert_int_equal(read.taken, 1);
         read = (seen){.answer = KN_OK};
         assert_int_equal(read_archive(path, 100000, &read, message), KN_ERROR_UNSUPPORTED);
-        assert_non_null(strstr(message, "pets/cat/2.png: more than the maximum of 100000 bytes"));
+        assert_non_null(strstr(message, "pets/cat/2.png: has more than 100000 bytes"));
         assert_int_equal(live, 0);
         check_cut(*state, path, 0.4);
         check_cut(*state, path, 0.1);

@@ -51,7 +51,7 @@ def workers_counted(ranks, level):
 
 def workers_refused():
     done = start(2, WORKERS, "funneled")
-    return [] if done.returncode != 0 and "start a process for each" in done.stdout else done.stdout.splitlines()[:20]
+    return [] if done.returncode != 0 and "start one process per worker" in done.stdout else done.stdout.splitlines()[:20]
 
 
 def all_end(program):

@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "collect")) collect();
     if (!strcmp(what, "exchange")) exchange();
     if (!strcmp(what, "more")) mismatch(100, 40, ":");
-    if (!strcmp(what, "fewer")) mismatch(40, 100, "fewer bytes came");
+    if (!strcmp(what, "fewer")) mismatch(40, 100, "fewer bytes arrived");
     if (!strcmp(what, "missing")) no_such_rank();
     if (!strcmp(what, "end")) end_all();
     if (c.rank == 0) printf("%d ranks\n", c.ranks);

@@ -594,7 +594,7 @@ def a_cache_that_cannot_be_written(folder):
     for more, environment, told in ((["--kernel-cache", "file/x"], {}, "file/x"),
                                     ([], {"XDG_CACHE_HOME": file, "POCL_CACHE_DIR": folder}, f"{file}/koine")):
         found = koine("train", *problem(folder), "--steps", "1", "--overwrite", *more, folder=folder, environment=environment)
-        found.needs(0, err=f'koine: warning: compiled kernels are not kept between runs: cannot create the folder "{told}"')
+        found.needs(0, err=f'koine: warning: compiled kernels are not cached between runs: cannot create the folder "{told}"')
         expect(found.err.count("not kept") == 1, f"found {found}")
         expect(("--kernel-cache DIR" in found.err) == (not more), f"found {found}")
 

@@ -113,7 +113,7 @@ def exported(folder, kernels, path, entries):
     tuned(folder, kernels, "--import", "other.tuned").needs(
         0, out="0 entries taken, 8 refused: 1 of other kernels or another version, 2 of unknown operators or kernels, 5 damaged lines")
     write(folder, "other.tuned", "\n".join([entries[0], "another device"] + entries[2:]))
-    tuned(folder, kernels, "--import", "other.tuned").needs(1, out="", err="is of another device or driver")
+    tuned(folder, kernels, "--import", "other.tuned").needs(1, out="", err="belongs to a different device or driver")
     write(folder, "other.tuned", "nothing")
     tuned(folder, kernels, "--import", "other.tuned").needs(1, out="", err='line 1 is not "koine tuned 1"')
     expect(sorted(kept(folder)[1]) == sorted(entries), "a refused file changed something")
@@ -131,7 +131,7 @@ def damaged(folder, kernels, path, entries):
              "something else": "\x00\x01\xff" * 1000, "nothing": ""}
     for what, text in texts.items():
         write(folder, path, text)
-        found = other(folder, kernels, *PLAN).needs(0, out="matmul/tiled.cl:kn_matmul", err="are damaged or name what does not exist")
+        found = other(folder, kernels, *PLAN).needs(0, out="matmul/tiled.cl:kn_matmul", err="are damaged or have unknown names")
         expect(found.err.count("warning") == 1 and "tuned:" not in found.out, f"{what}: {found}")
     write(folder, path, "\n".join(entries[:2] + ["nonsense", choice, "more nonsense"]))
     other(folder, kernels, *PLAN).needs(0, out="tuned: tiled:8x8x16/8x8", err="are damaged")
