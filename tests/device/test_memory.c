@@ -58,7 +58,7 @@ static void limits_are_kept_and_named(void **state) {
     assert_int_equal(kn_buffer_create(context, 512, &buffer, &error), KN_OK);
     assert_int_equal(kn_buffer_create(context, 1000, &second, &error), KN_ERROR_DEVICE_MEMORY);
     assert_null(second);
-    assert_non_null(strstr(error.text, "1000 bytes, 512 of 1024"));
+    assert_non_null(strstr(error.text, "1000 bytes, with 512 of 1024"));
     kn_buffer_destroy(&buffer);
     assert_int_equal(kn_buffer_create(context, 1000, &second, &error), KN_OK);
     kn_buffer_destroy(&second);

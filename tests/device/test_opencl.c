@@ -150,7 +150,7 @@ static void foreign_objects_are_refused(void **state) {
     refuse(NULL, own.device, own.queue, "NULL");
     refuse(own.context, NULL, own.queue, "NULL");
     refuse(own.context, own.device, NULL, "NULL");
-    refuse(own.context, own.device, other.queue, "another OpenCL context");
+    refuse(own.context, own.device, other.queue, "different OpenCL context");
     cl_int made;
     cl_command_queue unordered =
         clCreateCommandQueue(own.context, own.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &made);

@@ -55,7 +55,7 @@ static void unusable_devices_are_explained(void **state) {
     } expected[] = {
         {"Stub Empty", "", -1, 0, -1, "shows no device"},
         {"Stub Old", "Stub Modern", 0, 1, 0, "supports less than OpenCL 1.2 (platform: OpenCL 1.1"},
-        {"Stub Main", "Stub Antique", 1, 2, 0, "below OpenCL 1.2"},
+        {"Stub Main", "Stub Antique", 1, 2, 0, "less than OpenCL 1.2"},
         {"Stub Main", "Stub Mute", 2, 2, 1, "no compiler"},
         {"Stub Main", "Stub Away", 3, 2, 2, "reports it as unavailable"},
         {"Stub Main", "Stub Liar", 5, 2, 4, ""},
@@ -103,8 +103,8 @@ static void a_device_that_compiles_nothing_is_refused(void **state) {
 }
 
 static void unusable_devices_are_refused_with_their_reason(void **state) {
-    static const char *const cases[][2] = {{"0", "below OpenCL 1.2"},
-                                           {"antique", "below OpenCL 1.2"},
+    static const char *const cases[][2] = {{"0", "less than OpenCL 1.2"},
+                                           {"antique", "less than OpenCL 1.2"},
                                            {"2:1", "no compiler"},
                                            {"Stub Away", "reports it as unavailable"},
                                            {"empty", "no device"},
