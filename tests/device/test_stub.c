@@ -94,7 +94,7 @@ static void a_device_that_compiles_nothing_is_refused(void **state) {
         assert_int_equal(kn_context_status(context), KN_ERROR_COMPILE);
         const char *error = kn_context_error(context);
         if (!strstr(error, names[i]) ||
-            !strstr(error, "not compile even the simplest kernel: install a newer one") ||
+            !strstr(error, "not compile even the simplest kernel: install a newer driver") ||
             !strstr(error, "unknown type name") || !strstr(error, "intel-opencl-rt") != (i > 0))
             fail_msg("%s", error);
         assert_string_equal(messages, ""); /* no warnings about single features */
@@ -248,9 +248,9 @@ static void matrix_units_are_tried(void **state) {
         kn_matrix_unit unit;
     } devices[] = {
         {"Stub Honest", "", KN_MATRIX_UNIT_MMA},
-        {"Stub Liar", "claims the matrix unit mma, which is not used for float16: a probe kernel gave wrong",
+        {"Stub Liar", "claims matrix unit mma, which is not used for float16: a probe kernel gave wrong",
          KN_MATRIX_UNIT_NONE},
-        {"Stub Broken", "claims the matrix unit mma, which is not used for float16: ", KN_MATRIX_UNIT_NONE},
+        {"Stub Broken", "claims matrix unit mma, which is not used for float16: ", KN_MATRIX_UNIT_NONE},
         {"Stub Twice", "", KN_MATRIX_UNIT_NONE}};
     for (size_t i = 0; i < KN_COUNT_OF(devices); i++) {
         char *folder = test_folder_make();
