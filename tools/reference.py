@@ -13,7 +13,7 @@ import sys
 
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 # For the compiler only: all directives but definitions, and the include guards.
-PLUMBING = re.compile(r'^(?:#ifdef __cplusplus\n.*?#endif|#(?!define)\w+[^\n]*|#define (?:KOINE_\w+_H|KN_API|CL_\w+)[^\n]*)\n', re.S | re.M)
+PLUMBING = re.compile(r'^(?:#ifdef __cplusplus\n.*?#endif|#(?!define)\w+[^\n]*|#define (?:KOINE_\w+_H|KN_API\b|CL_\w+)[^\n]*)\n', re.S | re.M)
 STYLE = """body { max-width: 62em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif; color: #222; }
 pre { background: #f4f4f4; padding: .6em .8em; overflow-x: auto; font-size: 14px; line-height: 1.4; margin: 0 0 .4em; }
 h2 { border-bottom: 2px solid #1769b3; margin-top: 2.5em; } h3 { margin-top: 2em; }

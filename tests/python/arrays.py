@@ -80,7 +80,7 @@ def dlpack_is_read_in_place():
     expect_equal(spy.feeds[:1], [place(x)])
     expect((made == 2 * x).all() and (np.from_dlpack(made) == made).all(), "results give their memory by it, too")
     expect((session.run(x=Exported(x[:, ::-1])) == 2 * x[:, ::-1]).all(), "with steps it is copied")
-    with raises(koine.ArgumentError, "Exported", "DLPack's type 2", "copy it"):
+    with raises(koine.ArgumentError, "Exported", "DLPack type 2", "copy it"):
         session.run(x=Exported(x, 2))
 
 
@@ -166,7 +166,7 @@ def types_are_converted_where_the_meaning_stays():
     expect_equal(numbers.run(n=[1, 2, 3]).tolist(), [1.0, 2.0, 3.0])
     with raises(koine.DtypeError, "'n' is float64, expected int32"):
         numbers.run(n=[1.5])
-    with raises(koine.DtypeError, "has numbers that int32 has not"):
+    with raises(koine.DtypeError, "has numbers outside of int32"):
         numbers.run(n=[2**40])
     with raises(koine.DtypeError, "'x'"):
         session.run(x=np.array([["a", "b", "c"]]))

@@ -20,16 +20,16 @@ RANDOM = np.random.default_rng(3)
 def sources_are_listed_and_opened():
     usage = [usage for usage, about in koine.data_sources() if about]
     expect(any(word.startswith("csv:") for word in usage) and len(usage) > 8)
-    digits = koine.data("digits", max_samples=300)
+    digits = koine.load_dataset("digits", max_samples=300)
     expect_equal((len(digits), digits.classes, digits.class_names[:2], len(digits.test)), (300, 10, ["0", "1"], 300))
     expect_equal(digits.read("y", [3, 1]).tolist(), [digits[3]["y"], digits[1]["y"]])
     expect("300" in digits._repr_html_() and "digits" in repr(digits))
     with raises(koine.NotFoundError, "there is no field 'z'"):
         digits.read("z")
     with raises(koine.KoineError, "digit"):
-        len(koine.data("digitss"))
-    with raises(TypeError, "'max_sample'; is 'max_samples' meant?"):
-        koine.data("digits", max_sample=3)
+        len(koine.load_dataset("digitss"))
+    with raises(TypeError, "'max_sample'; did you mean 'max_samples'?"):
+        koine.load_dataset("digits", max_sample=3)
     with raises(IndexError):
         digits[300]
 
@@ -63,44 +63,44 @@ def datasets_are_split_and_measured():
 @case
 def loaders_give_batches():
     x, y = np.arange(50, dtype=np.float32).reshape(50, 1), np.arange(50) % 2
-    loader = koine.Dataset.from_arrays(x=x, y=y).loader(batch=8, no_shuffle=True)
+    loader = koine.Dataset.from_arrays(x=x, y=y).loader(batch_size=8, no_shuffle=True)
     batches = list(loader)
     expect_equal((len(loader), len(batches), batches[-1].count), (7, 7, 2))
     expect_equal(batches[1].feeds["x"][:, 0].tolist(), list(range(8, 16)))
     expect_equal(batches[1].samples.tolist(), list(range(8, 16)))
     loader.seek(1, 6)
     expect_equal([batch.count for batch in loader], [2])
-    flipped = koine.data("digits", max_samples=64).loader(batch=64, augment="flip,crop=2")
+    flipped = koine.load_dataset("digits", max_samples=64).loader(batch_size=64, augment="flip,crop=2")
     expect_equal(next(iter(flipped)).feeds["x"].shape, (64, 1, 28, 28))
-    expect(koine.dataset.keeps_bytes("flip,crop=2") and not koine.dataset.keeps_bytes("noise=0.1"))
-    mixed = next(iter(koine.data("digits", max_samples=64).loader(batch=64, augment="mix-up=0.2")))
+    expect(koine.debug.keeps_bytes("flip,crop=2") and not koine.debug.keeps_bytes("noise=0.1"))
+    mixed = next(iter(koine.load_dataset("digits", max_samples=64).loader(batch_size=64, augment="mix-up=0.2")))
     expect_equal(sorted(mixed.feeds), ["x", "y", "y.other", "y.share"])
-    as_bytes = next(iter(koine.data("digits", max_samples=64).loader(batch=64, bytes=True)))
+    as_bytes = next(iter(koine.load_dataset("digits", max_samples=64).loader(batch_size=64, bytes=True)))
     expect_equal((as_bytes.feeds["x"].dtype, as_bytes.scales["x"] > 0), (np.dtype("uint8"), True))
     with raises(koine.ArgumentError, "flipp"):
-        koine.data("digits").loader(augment="flipp")
+        koine.load_dataset("digits").loader(augment="flipp")
 
 
 @case
 def text_is_encoded():
     open("a.txt", "w").write("abcabc" * 100)
-    data = koine.data("text:a.txt?length=8")
+    data = koine.load_dataset("text:a.txt?length=8")
     expect_equal(data.vocabulary, "abc")
-    expect_equal(koine.encode(data.vocabulary, "cab").tolist(), [2, 0, 1])
+    expect_equal(koine.io.encode(data.vocabulary, "cab").tolist(), [2, 0, 1])
 
 
 @case
 def arrays_go_to_files_and_back():
     for kind in ("float32", "float64", "int64", "uint8", "bool", "float16"):
         array = (RANDOM.random((3, 4)) * 2).astype(kind)
-        koine.save_npy("a.npy", array)
-        expect((koine.load_npy("a.npy") == array).all() and (np.load("a.npy") == array).all(), kind)
-        koine.save_safetensors("a.safetensors", a=array, b=np.asfortranarray(array))
-        expect(all((found == array).all() and found.dtype == array.dtype for found in koine.load_safetensors("a.safetensors").values()), kind)
-        koine.save_onnx_tensor("a.pb", array, "a")
-        name, found = koine.load_onnx_tensor("a.pb")
+        koine.io.save_npy("a.npy", array)
+        expect((koine.io.load_npy("a.npy") == array).all() and (np.load("a.npy") == array).all(), kind)
+        koine.io.save_safetensors("a.safetensors", a=array, b=np.asfortranarray(array))
+        expect(all((found == array).all() and found.dtype == array.dtype for found in koine.io.load_safetensors("a.safetensors").values()), kind)
+        koine.io.save_onnx_tensor("a.pb", array, "a")
+        name, found = koine.io.load_onnx_tensor("a.pb")
         expect(name == "a" and (found == array).all(), kind)
-    for load in (koine.load_npy, koine.load_safetensors, koine.load_onnx_tensor):
+    for load in (koine.io.load_npy, koine.io.load_safetensors, koine.io.load_onnx_tensor):
         with raises(koine.KoineError, "nothing.here"):
             load("nothing.here")
         with raises(OSError):
@@ -110,13 +110,13 @@ def arrays_go_to_files_and_back():
 @case
 def onnx_files_tell_their_inputs():
     koine.Model("koine 1\ninput x 3\nlogits = linear 2\n").to_onnx("a.onnx")
-    inputs, outputs = koine.onnx_signature("a.onnx")
+    inputs, outputs = koine.io.onnx_signature("a.onnx")
     expect_equal((list(inputs.values()), list(outputs)), (["float32"], ["logits"]))
 
 
 @case
 def events_are_written():
-    with koine.Events("runs") as events:
+    with koine.io.Events("runs") as events:
         events.scalar("loss", 1, 0.5)
         events.histogram("weights", 1, RANDOM.random(100))
         events.image("image", 1, np.zeros((4, 5, 3), np.uint8))
@@ -133,7 +133,7 @@ def states_without_a_device_hold_weights():
 @case
 def kernels_are_tuned():
     context = koine.Context("cpu", cache_folder="tuned")
-    tuner = koine.Tuner(context)
+    tuner = koine.debug.Tuner(context)
     graph = koine.Graph()
     session = koine.Session(graph.input("x", "batch,32").linear(16), context, switches="tuning=noted")
     session.run(x=np.zeros((4, 32)))
@@ -143,7 +143,7 @@ def kernels_are_tuned():
         tuner.run(0, seconds=1e-9)
     expect_equal(tuner.entries(), [])
     tuner.export("choices.txt")
-    expect_equal(tuner.load("choices.txt").taken, 0)
+    expect_equal(tuner.load("choices.txt").imported, 0)
 
 
 run()

@@ -15,7 +15,7 @@ ROOT, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:]
 HEADERS = ROOT / "include"
 
 import koine  # noqa: E402
-from koine import _declarations, _library, ops  # noqa: E402
+from koine import _declarations, _library, ops, types  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tools/python"))
 import declare  # noqa: E402
@@ -39,7 +39,8 @@ def functions():
 
 @case
 def the_generated_modules_are_those_of_the_headers():
-    for module, text in ((_declarations, declare.write_declarations(HEADERS, koine.__version__)), (ops, declare.write_operators(HEADERS, koine.__version__))):
+    for module, write in ((_declarations, declare.write_declarations), (ops, declare.write_operators), (types, declare.write_types)):
+        text = write(HEADERS, koine.__version__)
         found = pathlib.Path(module.__file__).read_text()
         expect(found == text, f"{module.__file__} differs from what the headers give: build it again")
 
@@ -62,7 +63,7 @@ def every_function_is_declared_and_in_the_library():
         if name.startswith("kn_mpi_") and not _library.mpi():
             continue  # where no MPI is
         library = (_library.images() if name.startswith("kn_images_") else
-                   _library.mpi() if name.startswith("kn_mpi_") else koine._lib)
+                   _library.mpi() if name.startswith("kn_mpi_") else _library.lib)
         expect(library is not None and callable(getattr(library, name)), name)
 
 
@@ -114,6 +115,7 @@ def operators_have_signatures_and_hints():
         expect(signature.return_annotation != inspect.Signature.empty and all(
             parameter.annotation != inspect.Parameter.empty for parameter in signature.parameters.values()), name)
         expect("C: kn_" in getattr(ops, name).__doc__, name)
+        expect("of operators.h." not in getattr(ops, name).__doc__, f"{name} has no description: add one to tools/python/described.py")
     expect_equal(str(inspect.signature(koine.Value.linear)).split(",")[1], " units: 'int'")
 
 

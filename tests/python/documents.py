@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the package, those of docs/python.md, and the cells of the notebook do what they say.
+"""The examples in the docstrings of the package, those of docs/python.md and docs/coming-from.md, and the cells of the notebook do what they say.
 
 usage: documents.py HOUSE_FOLDER SOURCE_ROOT
 """
@@ -53,16 +53,19 @@ for found in pkgutil.iter_modules(koine.__path__):
 cases.append(("examples of koine", checked(module("koine"))))
 
 
-def page(lines):
-    """The lines of docs/python.md, from the first to the last."""
-    text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
-    test = doctest.DocTestParser().get_doctest(text, {}, "docs/python.md", "docs/python.md", 0)
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(test, out=lines.append)
-    return runner.failures == 0 and runner.tries > 20
+def page(name, least):
+    """Runs the lines of a page, from the first to the last, which are at least so many."""
+    def examples(lines):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        test = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        runner.run(test, out=lines.append)
+        return runner.failures == 0 and runner.tries >= least
+    return examples
 
 
-cases.append(("docs/python.md", checked(page)))
+for name, least in (("docs/python.md", 20), ("docs/coming-from.md", 7)):
+    cases.append((name, checked(page(name, least))))
 
 
 def notebook(lines):

@@ -68,7 +68,7 @@ def wrong_input_is_refused():
 def parameters_are_read_and_set():
     estimator = Classifier(epochs=3)
     expect_equal(estimator.get_params()["epochs"], 3)
-    expect_equal(estimator.set_params(epochs=4, batch=8).get_params()["batch"], 8)
+    expect_equal(estimator.set_params(epochs=4, batch_size=8).get_params()["batch_size"], 8)
     with raises(ValueError, "epoch"):
         estimator.set_params(epoch=4)
 
@@ -110,15 +110,15 @@ def the_loss_of_weighted_samples_is_that_of_the_reference():
             rows = -logs[np.arange(32), y] * np.asarray(more.get("class_weights", np.ones(4)))[y]
         else:
             rows = {"mse": (z - y) ** 2, "l1": abs(z - y), "binary-cross-entropy": np.log1p(np.exp(z)) - z * y}[loss].mean(1)
-        found = model.fit(x, y, sample_weight=w, loss=loss, steps=1, batch=32, **more).losses[0]
+        found = model.fit(x, y, sample_weight=w, loss=loss, steps=1, batch_size=32, **more).losses[0]
         expect(abs(found - (rows * w).sum() / w.sum()) < 1e-5, f"{loss}: {found}, {(rows * w).sum() / w.sum()}")
     graph = koine.Graph()
     graph.input("x", "batch,5").linear(4, name="one").softmax().output("shares")
     model = koine.Model(graph)
     rows, y = -np.log(model.predict(x).astype(np.float64)), random.integers(0, 4, 32)
-    found = model.fit(x, y, sample_weight=w, steps=1, batch=32).losses[0]
+    found = model.fit(x, y, sample_weight=w, steps=1, batch_size=32).losses[0]
     expect(abs(found - (rows[np.arange(32), y] * w).sum() / w.sum()) < 1e-5)
-    for call, part in ((lambda: koine.Model(graph).fit(x, x[:, :4], sample_weight=w, loss="huber", steps=1), "takes no weights"),
+    for call, part in ((lambda: koine.Model(graph).fit(x, x[:, :4], sample_weight=w, loss="huber", steps=1), "does not support sample weights"),
                        (lambda: model.fit(x, y, sample_weight=w[:5], steps=1), "sample_weight has the shape"),
                        (lambda: model.fit(lambda: [(x, y)], sample_weight=w, steps=1), "needs all samples"),
                        (lambda: model.fit(koine.Dataset.from_arrays(x=x, y=y), sample_weight=w, steps=1), "needs arrays")):

@@ -188,7 +188,7 @@ def threads_may_share_a_model():
         try:
             for turn in range(15):
                 count = 1 + (7 * number + 3 * turn) % 40
-                found = model.predict(x[:count], batch=1 + (number + turn) % 9)
+                found = model.predict(x[:count], batch_size=1 + (number + turn) % 9)
                 if not np.allclose(found, wanted[:count], atol=1e-5):
                     wrong.append((number, turn))
         except Exception as error:
@@ -217,7 +217,7 @@ def a_model_predicts_while_another_thread_trains_it():
         thread.start()
     try:
         for data in ((x, y), lambda: iter([(x, y)] * 3)):
-            model.fit(data, epochs=3, batch=16, on_epoch=lambda epoch: model.evaluate(x, y) and None)
+            model.fit(data, epochs=3, batch_size=16, on_epoch=lambda epoch: model.evaluate(x, y) and None)
     finally:
         working[0] = False
     for thread in threads:
@@ -286,7 +286,7 @@ os.environ["KOINE_LIBRARY"] = "/nowhere/libkoine.so"
 os.environ["LD_LIBRARY_PATH"] = ""
 try:
     import koine
-    print(koine.library_path)
+    print(koine.debug.library_path)
 except ImportError as error:
     print("KOINE_LIBRARY" in str(error), "/nowhere/libkoine.so" in str(error))
 """)
@@ -299,7 +299,7 @@ def a_library_of_another_version_is_refused():
     major, minor, patch = _declarations.API_VERSION
     _library.check_version(10000 * major + 100 * minor + patch + 1)
     for number in (10000 * (major + 1), 100 * (minor - 1), *([100 * (minor + 1)] if major == 0 else [])):
-        with raises(ImportError, "install the package that belongs to the library"):
+        with raises(ImportError, "install the package of the library's version"):
             _library.check_version(number)
 
 

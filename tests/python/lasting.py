@@ -67,7 +67,7 @@ def failed():
 def dataset():
     made = koine.Dataset.from_arrays(x=np.zeros((64, 100), np.float32), y=np.arange(64))
     first, second = made.split(0.5)
-    loader = first.loader(batch=8)
+    loader = first.loader(batch_size=8)
     loader.next()
     first.read("x")
 

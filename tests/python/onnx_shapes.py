@@ -96,7 +96,7 @@ def sizes_in_a_row():
     for shape in ((1, 1, 8, 4), (5, 1, 4, 12), (2, 1, 16, 16), (1, 1, 8, 4), (9, 1, 8, 8), (3, 1, 8, 12), (1, 1, 4, 4)):
         x = random(*shape)
         np.testing.assert_array_equal(model.predict({"images:0": x}), scales(x))
-        np.testing.assert_array_equal(model.predict(x, batch=2), scales(x))
+        np.testing.assert_array_equal(model.predict(x, batch_size=2), scales(x))
     expect(len(model._shapes.kept) <= 4, f"{len(model._shapes.kept)} graphs are kept")
     with raises(koine.ShapeError, "Add"):
         model.predict(random(1, 1, 6, 6))
@@ -169,8 +169,8 @@ def copies():
             np.testing.assert_allclose(made.predict(x), model.predict(x), rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(made.predict(x[:, :, :4]), model.predict(x[:, :, :4]), rtol=1e-5, atol=1e-6)
         if step == 1:
-            model.fit(x, y, epochs=1, batch=4, progress=False)
-    copy.deepcopy(model).fit(x, y, epochs=1, batch=4, progress=False)
+            model.fit(x, y, epochs=1, batch_size=4, progress=False)
+    copy.deepcopy(model).fit(x, y, epochs=1, batch_size=4, progress=False)
 
 
 @case
@@ -206,7 +206,7 @@ def trained():
     x = random(40, 1, 8, 8)
     model.predict(x[:, :, :4])  # its graph is there when the weights change
     y = (x.mean((1, 2, 3)) > 0.5).astype(np.int32)
-    history = model.fit(x, y, epochs=3, batch=16, progress=False)
+    history = model.fit(x, y, epochs=3, batch_size=16, progress=False)
     expect(len(history.losses) == 9, "three batches of each epoch, the last of which is smaller")
     expect(model.evaluate(x, y).samples == 40, "evaluate")
     weight = model.states["head.weight"]

@@ -254,9 +254,9 @@ class Program:
         if model is None:
             return
         x, y = self.samples()
-        what = self.random.choice(["fit", "fit", "predict", "predict", "evaluate", "save", "load", "to_onnx", "plan", "summary", "probabilities", "classify"])
+        what = self.random.choice(["fit", "fit", "predict", "predict", "evaluate", "save", "load", "to_onnx", "plan", "summary", "predict_proba", "predict_classes"])
         if what == "fit":
-            more = {self.random.choice(["learning_rate", "optimizer", "validation", "batch", "seed", "callbacks", "checkpoints", "precision", "nothing"]): self.anything()} if self.chance(0.4) else {}
+            more = {self.random.choice(["learning_rate", "optimizer", "validation_split", "validation_data", "batch_size", "seed", "callbacks", "checkpoints", "precision", "nothing"]): self.anything()} if self.chance(0.4) else {}
             self.call(model.fit, x if self.chance(0.1) else (x, y), steps=2, **more)
         elif what in ("save", "load", "to_onnx"):
             self.call(getattr(model, what), self.path())
@@ -270,7 +270,7 @@ class Program:
         if self.chance(0.5):
             self.keep(self.call(koine.Dataset.from_arrays, **{name: self.array((4, 3)) if self.chance(0.7) else self.anything() for name in self.random.sample(["x", "y", "z", "weights"], 2)}))
         else:
-            self.keep(self.call(koine.data, self.random.choice(["digits:test", "csv:" + self.path_text(), "images:" + str(self.folder), "nothing", "text:" + self.path_text(), "", "digits:nothing"])))
+            self.keep(self.call(koine.load_dataset, self.random.choice(["digits:test", "csv:" + self.path_text(), "images:" + str(self.folder), "nothing", "text:" + self.path_text(), "", "digits:nothing"])))
 
     def path_text(self):
         return str(self.path())
@@ -297,8 +297,8 @@ class Program:
                 path.unlink(missing_ok=True)  # a model may have mapped the old file, which must not be cut short
                 path.write_bytes(self.random.randbytes(self.random.choice([0, 1, 9, 200])))
             return
-        function = self.random.choice([koine.load_npy, koine.save_npy, koine.load_safetensors, koine.save_safetensors, koine.safetensors_metadata, koine.onnx_signature,
-                                       koine.load_onnx_tensor, koine.save_onnx_tensor, koine.encode, koine.zoo, koine.optimizers, koine.devices])
+        function = self.random.choice([koine.io.load_npy, koine.io.save_npy, koine.io.load_safetensors, koine.io.save_safetensors, koine.io.safetensors_metadata, koine.io.onnx_signature,
+                                       koine.io.load_onnx_tensor, koine.io.save_onnx_tensor, koine.io.encode, koine.list_models, koine.optimizers, koine.devices])
         plain, keywords = self.arguments(function)
         self.call(function, *plain, **keywords)
 

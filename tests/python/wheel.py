@@ -25,11 +25,11 @@ ENVIRONMENT.update(HOME=str(FOLDER), XDG_CACHE_HOME=str(FOLDER / "cache"), PATH=
 FIVE_LINES = """
 import koine
 model = koine.Model("lenet")
-history = model.fit("digits", steps=300, batch=32, optimizer="adamw")
-x, y = koine.data("digits").test.arrays()
+history = model.fit("digits", steps=300, batch_size=32, optimizer="adamw")
+x, y = koine.load_dataset("digits").test.arrays()
 found = model.evaluate((x[:2000], y[:2000]))
 model.save("a.safetensors"); model.to_onnx("a.onnx")
-print(found.accuracy, koine.library_path)
+print(found.accuracy, koine.debug.library_path)
 """
 
 

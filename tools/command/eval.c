@@ -264,12 +264,12 @@ static int judge(eval_run *run) {
 }
 
 static int run(int count, char **arguments) {
-    eval_run run = {.batch = 256};
+    eval_run run = {.batch = 64};
     const char *loss = NULL, *bad = NULL;
     const option options[] = {HEADING("data"),
                               {"data", OPTION_TEXT, "DATA",
                                "the data to evaluate on; the test part if the source has one", &run.data},
-                              {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
+                              {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
                               BAD_SAMPLE_OPTION(bad),
                               CACHE_OPTION(run.setup.cache),
                               HEADING("model"),

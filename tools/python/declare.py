@@ -1,12 +1,16 @@
 """Makes the generated modules of the Python package from the public headers: declarations for cffi, and operators.
 
 usage: declare.py INCLUDE_FOLDER VERSION WHAT FILE
-VERSION: of the release; WHAT: declarations, for koine/_declarations.py; operators, for koine/ops.py
+VERSION: of the release; WHAT: declarations, for koine/_declarations.py; operators, for koine/ops.py; types, for koine/types.py
 
 The headers are read by tools/reference.py. koine/_declarations.py has the C declarations as text and tables of what cffi does
 not tell: which function sets the defaults of a struct, the texts of types and status codes, what fields mean.
 koine/ops.py has a function for each function of operators.h; those that begin with a value are methods of koine.Value, too.
+koine/types.py has a TypedDict for the plain fields of each params struct, which methods take as keywords, a dataclass for each
+struct of results, and the words of each enum.
 """
+import json
+import os
 import pathlib
 import pprint
 import re
@@ -14,8 +18,9 @@ import sys
 import textwrap
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent)]
 from reference import COMMENT, Header, cleaned  # noqa: E402
+from described import ARGUMENTS, DESCRIBED, OPERATORS  # noqa: E402
 
 NOTICE = "# Generated from include/koine by tools/python/declare.py.\n"
 # Types of opencl.h, by which a program hands over its own objects: pointers here.
@@ -43,7 +48,7 @@ def lists(folder):
 
 def plain(code, rows):
     """A declaration for cffi: without comments, directives and X-macros."""
-    code = re.sub(r"^\s*#.*$", "", COMMENT.sub(" ", code), flags=re.M).replace("KN_API ", "").replace("KN_NODISCARD ", "")
+    code = re.sub(r"^\s*#(?:.*\\\n)*.*$", "", COMMENT.sub(" ", code), flags=re.M).replace("KN_API ", "").replace("KN_NODISCARD ", "")
     code = re.sub(r"\b(KN_\w+_LIST)\(\w+\)", lambda match: ", ".join(f"{row[0]} = {row[1]}" for row in rows[match.group(1)]), code)
     return re.sub(r"\s+", " ", code).strip()
 
@@ -109,13 +114,22 @@ def fields(code):
     return found
 
 
+def about_fields(struct, code):
+    """What the fields of a struct mean: {field: text}."""
+    found, better = fields(code), DESCRIBED.get(struct, {})
+    unknown = [field for field in better if field not in found]
+    if unknown:
+        raise SystemExit(f"tools/python/described.py describes {', '.join(unknown)} of {struct}, which the headers do not have")
+    return {**found, **better}
+
+
 def write_declarations(folder, release):
     text, inits, about = [OPENCL], {}, {}
     for _, declaration, code, _ in declarations(folder):
         if re.match(r"(?:typedef|struct|enum)\b", code):
             name = re.match(r"typedef (?:struct|enum) (\w+)\s*\{", code)
             if name and code.startswith("typedef struct"):
-                about[name.group(1)] = fields(declaration.code)
+                about[name.group(1)] = about_fields(name.group(1), declaration.code)
         init = re.match(r"void (kn_\w+_init)\((kn_\w+) \*", code)
         if init:
             inits[init.group(2)] = init.group(1)
@@ -170,9 +184,9 @@ def argument_hint(kind, name, array):
 
 
 def struct_fields(code):
-    """(type, name, whether it is an array) of each field but the size."""
+    """(type, name, whether it is an array) of each field but the size and functions."""
     body = code[code.index("{") + 1:code.rindex("}")]
-    for field in filter(None, (part.strip() for part in body.split(";"))):
+    for field in filter(None, (part.strip() for part in body.split(";") if "(" not in part)):
         match = re.match(r"(.*?)(\*?\*?\w+(?:\[\w+\])?(?:, *\*?\*?\w+(?:\[\w+\])?)*)$", field)
         for name in match.group(2).split(","):
             name = name.strip()
@@ -259,12 +273,15 @@ class Operator:
 
     def doc(self):
         about = " ".join(self.about.split()) if not re.search(r"^ {4}|^  \S", self.about, re.M) else self.about
+        about = about or OPERATORS.get(self.name, f"{self.c_name} of operators.h.")
         text = textwrap.fill(about, 110, subsequent_indent="    ") if "\n" not in about else textwrap.indent(about, "    ").strip()
-        told = [f"{name}: {what}" for name, what in self.field_texts if what]
-        if told:
-            text += "\n\n" + "\n".join(textwrap.fill(line, 110, subsequent_indent="        ", initial_indent="    ")
-                                       for line in told)
-        return (text or f"{self.c_name} of operators.h.") + f"\n\n    C: {self.c_name}"
+        fields = dict(self.field_texts)
+        told = [(name, (fields.get(name) or ARGUMENTS.get(name, "")).replace("NULL", "None")) for name in
+                [name for name, _, _ in self.places] + [name for _, name, _ in self.words]]
+        lines = [textwrap.fill(f"{name}: {what}", 110, initial_indent="        ", subsequent_indent="            ") for name, what in told if what]
+        if lines:
+            text += "\n\n    Args:\n" + "\n".join(lines)
+        return text.replace("NULL", "None") + f"\n\n    C: {self.c_name}"
 
 
 def operators(folder):
@@ -305,6 +322,9 @@ if typing.TYPE_CHECKING:
 
 def write_operators(folder, _release):
     found = operators(folder)
+    gone = set(OPERATORS) - {operator.name for operator in found}
+    if gone:
+        raise SystemExit(f"tools/python/described.py describes {', '.join(sorted(gone))}, which operators.h does not have")
     parts = [NOTICE + OPERATORS_HEAD, *(operator.source() + "\n\n" for operator in found)]
     for owner in ("Operators", "GraphOperators"):
         parts.append(f'class {owner}:\n    """The operators as methods."""\n' +
@@ -318,9 +338,122 @@ def write_operators(folder, _release):
     return "\n".join(parts)
 
 
+# ---- keywords and results --------------------------------------------------------------------------------------------
+
+# Fields with names of their own in Python, where the C name would be short for a keyword or means something else there.
+PYTHON_NAMES = {"kn_loader_params": {"batch": "batch_size", "balanced": "oversample", "workers": "threads"},
+                "kn_trainer_params": {"average": "ema"}}
+# Fields that are parameters of their own, with hints and defaults that the header does not have.
+NAMED = {"kn_context_params": ("device", "cache_folder"), "kn_loader_params": ("batch_size",),
+         "kn_trainer_params": ("optimizer", "learning_rate", "schedule", "milestones", "shard_counts"), "kn_fit_params": ("loss", "accuracy"),
+         "kn_verify_params": ("operators",), "kn_kernel_params": ("name", "source", "inputs", "results", "launch"),
+         "kn_pointwise_params": ("name", "value")}
+# Structs that are neither keywords nor results.
+OTHERS = ("kn_batch", "kn_dataset_field", "kn_tensor_info", "kn_feed", "kn_fetch", "kn_logger", "kn_initializer", "kn_augmentation", "kn_graph_params", "kn_model_setting",
+          "kn_model_pair")
+KEYWORDS = ("kn_context_debug", "kn_parameter_group", "kn_verify_case")  # besides those that end in _params
+TYPES_HEAD = '''"""The types of keywords and results.
+
+Settings are TypedDicts: the keywords that a function takes besides its named parameters, such as `momentum` of koine.Trainer.
+Results are dataclasses, such as FitEpoch, which `History.epochs` has. Names are the words of settings, such as "cosine".
+
+Made from the C headers in include/koine.
+"""
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, Literal, Optional, Sequence, Tuple, TypedDict
+
+from ._show import Result
+
+'''
+RESULT_HINTS = {"bool": "bool", "double": "float", "float": "float", "const char *": "Optional[str]", "char": "Optional[str]"}
+SETTING_HINTS = {"bool": "bool", "double": "float", "float": "float", "const char *": "str", "const uint64_t *": "Sequence[int]",
+                 "const int *": "Sequence[int]"}
+
+
+def type_name(struct):
+    """"kn_trainer_params" -> "TrainerSettings", "kn_fit_epoch" -> "FitEpoch"."""
+    stem = re.sub("_params$", "", struct)[len("kn_"):]
+    return "".join(part.capitalize() for part in stem.split("_")) + ("Settings" if struct.endswith("_params") else "")
+
+
+def is_settings(struct):
+    return struct.endswith("_params") or struct in KEYWORDS
+
+
+def enum_words(name, code, rows):
+    """The words of an enum, as koine._library.words has them."""
+    for key, listed in rows.items():
+        if key == f"{name.upper()}_LIST" and name != "kn_status":
+            return [row[2] for row in listed]
+    names = re.findall(r"\b(KN_\w+)", code[code.index("{"):])
+    start = os.path.commonprefix(names) if len(names) > 1 else "KN_"
+    start = start[:start.rindex("_") + 1]
+    return list(dict.fromkeys(word[len(start):].lower().replace("_", "-") for word in names))
+
+
+def plain_hint(kind, array, hints, enums, structs):
+    """The hint of a field with a value that Python has a type for; None: a pointer to something else."""
+    if kind in hints:
+        hint = hints[kind]
+    elif re.fullmatch(r"u?int(\d+_t)?|size_t", kind):
+        hint = "int"
+    elif kind in enums:
+        hint = f"{type_name(kind)}Name"
+    elif kind in structs:
+        hint = type_name(kind)
+    else:
+        return None
+    if array and kind != "char":
+        hint = f"Sequence[{hint}]" if hints is SETTING_HINTS else f"Tuple[{hint}, ...]"
+    return hint
+
+
+def attribute(name, hint, about):
+    """A field, with what the header says as its docstring."""
+    lines = [f"    {name}: {hint}"]
+    if about:
+        about = textwrap.fill(about.replace("\\", "\\\\").replace("NULL", "None"), 110, subsequent_indent="    ")
+        lines += [f'    """{about}{" " if about.endswith(chr(34)) else ""}"""']
+    return "\n".join(lines)
+
+
+def write_types(folder, _release):
+    rows, enums, structs = lists(folder), {}, {}
+    for header, declaration, code, _ in declarations(folder):
+        found = re.match(r"typedef (struct|enum) (kn_\w+)\s*\{", code)
+        if found and found.group(1) == "enum":
+            enums[found.group(2)] = enum_words(found.group(2), code, rows)
+        elif found and header != "operators.h" and found.group(2) not in OTHERS:
+            structs[found.group(2)] = (list(struct_fields(code)), about_fields(found.group(2), declaration.code))
+    parts = [NOTICE + TYPES_HEAD]
+    parts += [f"{type_name(name)}Name = Literal[{', '.join(json.dumps(word) for word in words)}]" for name, words in enums.items()]
+    settings, results = {}, {}
+    for name, (members, about) in structs.items():
+        if is_settings(name):
+            python = PYTHON_NAMES.get(name, {})
+            hinted = [(python.get(field, field), plain_hint(kind, array, SETTING_HINTS, enums, {}), about.get(field, ""))
+                      for kind, field, array in members if not field.endswith("_count")]
+            settings[type_name(name)] = name
+            body = "\n".join(attribute(field, hint, text) for field, hint, text in hinted if hint and field not in NAMED.get(name, ()))
+            parts.append(f'\n\nclass {type_name(name)}(TypedDict, total=False):\n    """Keywords of {name}."""\n{body}')
+        else:
+            hinted = [(field, plain_hint(kind, array, RESULT_HINTS, enums, results.values()), about.get(field, ""))
+                      for kind, field, array in members if field not in ("size", "user")]
+            if hinted and all(hint for _, hint, _ in hinted):
+                results[type_name(name)] = name
+                body = "\n".join(attribute(field, hint, text) for field, hint, text in hinted)
+                parts.append(f'\n\n@dataclasses.dataclass\nclass {type_name(name)}(Result):\n    """{name}."""\n{body}')
+    parts.append("\n\nSETTINGS: Dict[str, str] = " + pprint.pformat(settings, width=120, sort_dicts=False))
+    parts.append("RESULTS: Dict[str, type] = {" + ",\n    ".join(f'"{name}": {python}' for python, name in results.items()) + "}")
+    parts.append(f"PYTHON_NAMES: Dict[str, Dict[str, str]] = {PYTHON_NAMES!r}\n")
+    return "\n".join(parts)
+
+
 def main():
     folder, release, what, target = sys.argv[1:]
-    text = {"declarations": write_declarations, "operators": write_operators}[what](pathlib.Path(folder), release)
+    text = {"declarations": write_declarations, "operators": write_operators, "types": write_types}[what](pathlib.Path(folder), release)
     pathlib.Path(target).write_text(text, encoding="utf-8")
 
 

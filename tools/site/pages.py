@@ -58,9 +58,9 @@ def python_page():
     """Modules that `koine/__init__.py` imports from, with what they export."""
     folder = ROOT / "tools/python/koine"
     names = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
-    parts = ["# The Python package", "`import koine` has the names of these modules. Operators are functions of `koine.ops` and "
-             "methods of `Value`; `help(koine.ops.conv)` shows the contract from the header."]
-    for name in ["model"] + [name for name in names if name != "model"]:
+    parts = ["# The Python package", "`import koine` has the names of these modules, except those of `io`, `debug`, `optim`, `types`, "
+             "`ops` and `sklearn`, which are modules for programs too. Operators are functions of `koine.ops` and methods of `Value`."]
+    for name in ["model"] + [name for name in names if name != "model"] + ["types", "ops"]:
         parts.append(f"::: koine.{name}")
     parts.append("::: koine.torch")
     return "\n\n".join(parts) + "\n"

@@ -2,32 +2,28 @@
 
 >>> import koine
 >>> model = koine.Model("mlp")
->>> history = model.fit("digits", steps=20, batch=32)
+>>> history = model.fit("digits", steps=20, batch_size=32)
 >>> len(history.losses)
 20
 
-Model is what most programs need: a name, a file or a Graph, with fit, predict, evaluate, save and to_onnx. Below it are
-Graph, Session and Trainer, and all else that the C library has; docs/python.md describes them.
+Model is what most programs need: a name, a file or a Graph, with fit, predict, evaluate, save and to_onnx. Graph, Session and
+Trainer are the layers below it. Modules: koine.optim (optimizers), koine.ops (operators), koine.types (keywords and results),
+koine.io (files), koine.sklearn (estimators), koine.torch (PyTorch models), koine.debug (tests and bug reports).
 """
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import _declarations, ops  # noqa: F401
-from ._library import lib as _lib
-from ._library import path as library_path  # noqa: F401
-from ._library import Record, text as _text
+from . import _declarations, debug, io, ops, optim, types
+from .callbacks import Callback, StopTraining
 from .communicator import Communicator, Group, MPIGroup
-from .device import (Buffer, Context, Device, Tuner, cache_folder, default_context, devices, set_default_context,  # noqa: F401
-                     verify_cases)
-from .dataset import Dataset, Loader, augmentation, data, data_sources, encode, keeps_bytes  # noqa: F401
-from .errors import (ArgumentError, CancelledError, ClosedError, CommunicationError, CompileError, DeviceError, DeviceMemoryError, DtypeError,  # noqa: F401
-                     FileError, ForkError, FormatError, HostMemoryError, InternalError, KoineError, MismatchError, NoDeviceError,
-                     NotFiniteError, NotFoundError, ShapeError, UnsupportedError)
-from .files import (Checkpoints, Events, load_npy, load_onnx_tensor, load_safetensors, onnx_signature, safetensors_metadata,  # noqa: F401
-                    save_npy, save_onnx_tensor, save_safetensors)
+from .dataset import Batch, Dataset, Field, Loader, data_sources, load_dataset
+from .device import (Buffer, Context, Device, cache_folder, default_context, devices, set_default_context, set_default_device)
+from .errors import (ArgumentError, CancelledError, ClosedError, CommunicationError, CompileError, DeviceError, DeviceMemoryError,
+                     DtypeError, FileError, ForkError, FormatError, HostMemoryError, InternalError, KoineError, MismatchError,
+                     NoDeviceError, NotFiniteError, NotFoundError, ShapeError, UnsupportedError)
 from .graph import Graph, Operator, Value
 from .history import History
-from .model import Model, grammar, zoo
+from .model import Evaluation, Model, grammar, list_models
 from .session import Plan, Session, States
 from .train import Trainer, optimizers
 
@@ -35,25 +31,21 @@ __version__ = _declarations.VERSION
 
 
 def __getattr__(name: str) -> _Any:
-    """koine.torch, imported when it is first used: it needs PyTorch."""
-    if name == "torch":
-        return _importlib.import_module(".torch", __name__)
+    """koine.torch and koine.sklearn, imported when they are first used: koine.torch needs PyTorch."""
+    if name in ("sklearn", "torch"):
+        return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'koine' has no attribute '{name}'")
 
 
-
-def library_version() -> str:
-    """The version of the loaded library's interface."""
-    return _text(_lib.kn_version_text()) or ""
+def __dir__() -> _Any:
+    return [*__all__, "__version__", "sklearn", "torch"]
 
 
 __all__ = [
-    "ArgumentError", "Buffer", "CancelledError", "Checkpoints", "ClosedError", "CommunicationError", "Communicator", "CompileError", "Context", "Dataset",
-    "Device", "DeviceError", "DeviceMemoryError", "DtypeError", "Events", "FileError", "ForkError", "FormatError",
-    "Graph", "Group", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MPIGroup", "MismatchError", "Model",
-    "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Record", "Session", "ShapeError",
-    "States", "Trainer", "Tuner", "UnsupportedError", "Value", "cache_folder", "data", "data_sources",
-    "default_context", "devices", "encode", "grammar", "library_path", "library_version", "load_npy",
-    "load_onnx_tensor", "load_safetensors", "onnx_signature", "ops", "optimizers", "safetensors_metadata", "save_npy",
-    "save_onnx_tensor", "save_safetensors", "set_default_context", "verify_cases", "zoo",
+    "ArgumentError", "Batch", "Buffer", "Callback", "CancelledError", "ClosedError", "CommunicationError", "Communicator",
+    "CompileError", "Context", "Dataset", "Device", "DeviceError", "DeviceMemoryError", "DtypeError", "Evaluation", "Field", "FileError",
+    "ForkError", "FormatError", "Graph", "Group", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MPIGroup",
+    "MismatchError", "Model", "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Session", "ShapeError", "States",
+    "StopTraining", "Trainer", "UnsupportedError", "Value", "cache_folder", "data_sources", "debug", "default_context", "devices",
+    "grammar", "io", "list_models", "load_dataset", "ops", "optim", "optimizers", "set_default_context", "set_default_device", "types",
 ]

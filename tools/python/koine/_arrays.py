@@ -53,8 +53,8 @@ def as_array(value: Any) -> np.ndarray:
     if hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic) and hasattr(np, "from_dlpack"):
         kind = value.__dlpack_device__()[0]
         if kind != _DLPACK_CPU:
-            raise error_of(2, f"a {type(value).__name__} is in the memory of a device, of DLPack's type {int(kind)}: expected memory of the "
-                           "processor; copy it there first")
+            raise error_of(2, f"a {type(value).__name__} is in device memory (DLPack type {int(kind)}); copy it to "
+                           "CPU memory first")
         return np.from_dlpack(value)
     return np.asarray(value)
 
@@ -81,11 +81,11 @@ def converted(array: np.ndarray, number: int, name: str) -> np.ndarray:
     if array.dtype == kind:
         return array
     if kind.name not in _NATIVE and array.dtype.kind == "f":
-        raise error_of(_DTYPE, f"'{name}' is {word_of('kn_dtype', number)}, which numpy has not: give its bits as {kind}, or "
+        raise error_of(_DTYPE, f"'{name}' is {word_of('kn_dtype', number)}, a type that NumPy lacks: give its bits as {kind}, or "
                        "install ml_dtypes")
     if kind.kind in "iu" and array.dtype.kind in "iub":
         if array.dtype.kind != "b" and not _fits(array, kind):
-            raise error_of(_DTYPE, f"'{name}' has numbers that {kind} has not: found {array.min()} to {array.max()}")
+            raise error_of(_DTYPE, f"'{name}' has numbers outside of {kind}: found {array.min()} to {array.max()}")
         return array.astype(kind)
     if (kind.kind == "f" or kind.name in _SMALL.values()) and array.dtype.kind in "fiub":
         return array.astype(kind)
@@ -119,7 +119,7 @@ def info_of(array_shape: Sequence[int], number: int) -> Any:
     """A kn_tensor_info."""
     info = ffi.new("kn_tensor_info *")
     if len(array_shape) > lib.KN_MAX_RANK:
-        raise error_of(_SHAPE, f"an array of {len(array_shape)} dimensions; at most {lib.KN_MAX_RANK} are possible")
+        raise error_of(_SHAPE, f"an array has {len(array_shape)} dimensions; expected at most {lib.KN_MAX_RANK}")
     info.dtype, info.rank = number, len(array_shape)
     for position, size in enumerate(array_shape):
         info.shape[position] = size
@@ -182,9 +182,9 @@ def fetches_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[An
 def _check_in_place(out: Any, name: str) -> None:
     """Raises where a result cannot be written to `out`."""
     if not isinstance(out, np.ndarray):
-        raise error_of(_DTYPE, f"out of '{name}' is {type(out).__name__}, expected an array of numpy")
+        raise error_of(_DTYPE, f"out of '{name}' is {type(out).__name__}, expected a NumPy array")
     if not out.flags.c_contiguous or not out.flags.writeable:
-        raise error_of(2, f"out of '{name}' is read-only or not row-major: results are written in place")
+        raise error_of(2, f"out of '{name}' is read-only or not row-major; expected an array that can be written in place")
 
 
 def target_of(out: Any, info: Any, name: str) -> np.ndarray:

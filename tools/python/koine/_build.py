@@ -24,7 +24,7 @@ def graph_of(arguments: Dict[str, Any], words: Dict[str, Any]) -> Any:
                 return item.graph
             if isinstance(item, Graph):
                 return item
-    raise TypeError("an operator needs at least one koine.Value among its arguments: numbers and arrays alone have no graph")
+    raise TypeError("an operator needs at least one koine.Value among its arguments; numbers and arrays have no graph")
 
 
 def lifted(graph: Any, value: Any) -> Any:

@@ -7,9 +7,9 @@ import numpy as np
 
 from ._handle import Handle
 from ._library import NULL, ffi, lib
-from .dataset import encode
 from .errors import error_of
 from .graph import Graph, Value
+from .io import encode
 from .session import Session
 
 _BEFORE = "\x1e"  # each token, where tokens may have several characters
@@ -83,7 +83,7 @@ class _Writer:
 def generate(model: Any, prompt: str, length: int, temperature: float, top_k: Optional[int], top_p: Optional[float], seed: int) -> str:
     vocabulary = model._about.get("data.vocabulary", model.metadata("data.vocabulary"))
     if vocabulary is None:
-        raise error_of(2, "the model has no vocabulary: it must have been trained on text, such as text:FILE")
+        raise error_of(2, "the model has no vocabulary: train it on text first, such as text:FILE")
     if vocabulary:
         signs: Any = _tokens(vocabulary)
         tokens = [int(number) for number in encode(vocabulary, prompt)]

@@ -43,7 +43,7 @@ def use_devices() -> None:
     """Before devices are asked for: OpenCL's drivers do not work in a forked child of a process that has used them."""
     global _devices_used
     if _devices_used and _generation:
-        raise ForkError("this process was forked from one that had used OpenCL, whose drivers do not survive that: start "
+        raise ForkError("this process was forked from a process that uses OpenCL, which drivers do not support: start "
                         "processes with multiprocessing's method 'spawn'")
     _devices_used = True
 
@@ -159,8 +159,8 @@ class Handle:
     def _pointer(self) -> Any:
         core = self._core
         if core.generation != _generation:
-            raise ForkError(f"this {type(self).__name__} belongs to the process that this one was forked from: open it here "
-                            "anew, in a process started by 'spawn'")
+            raise ForkError(f"this {type(self).__name__} belongs to the parent of this forked process: open it again, "
+                            "in a process that is started with 'spawn'")
         if core.unwanted or core.pointer is None:
             raise ClosedError(f"this {type(self).__name__} is closed")
         return core.pointer

@@ -7,13 +7,13 @@ import os
 import pathlib
 import re
 import sys
-import types
 from typing import Any, Dict, Iterator, List, Optional
 
 from cffi import FFI
 import koine_start
 
 from . import _declarations
+from .types import PYTHON_NAMES, RESULTS
 
 ffi = FFI()
 ffi.cdef(_declarations.CDEF)
@@ -59,12 +59,12 @@ def _load(stem: str, wanted: Optional[str], flags: int = 0) -> Any:
 
 
 def check_version(number: int) -> None:
-    """Refuses a library that lacks what the declarations have, and until 1.0 one of another minor version."""
+    """Refuses a library that lacks what the declarations have, and until 1.0 a library of another minor version."""
     major, minor, _ = _declarations.API_VERSION
     library = (number // 10000, number // 100 % 100)
     if library[0] != major or library[1] < minor or (major == 0 and library[1] != minor):
         raise ImportError(f"libkoine has version {library[0]}.{library[1]} of its interface, and this package "
-                          f"was made for {major}.{minor}: install the package that belongs to the library")
+                          f"was made for {major}.{minor}: install the package of the library's version")
 
 
 koine_start.find_drivers()
@@ -101,9 +101,9 @@ _kept_words: Dict[str, Dict[str, int]] = {}
 def encoded(value: Any) -> bytes:
     """A text for the library."""
     if not isinstance(value, str):
-        raise TypeError(f"expected a text, found {type(value).__name__} {value!r}"[:200])
+        raise TypeError(f"expected a str, found {type(value).__name__} {value!r}"[:200])
     if "\0" in value:
-        raise ValueError(f"the text {value!r} has a NUL, where it would end")
+        raise ValueError(f"the text {value!r} contains a NUL character")
     return value.encode()
 
 
@@ -149,7 +149,7 @@ def words(enum: str) -> Dict[str, int]:
 def unknown(what: str, given: object, known: Any) -> str:
     """The message for a name that is none of those known."""
     near = difflib.get_close_matches(str(given), [str(name) for name in known], 1)
-    return f"there is no {what} {given!r}" + (f"; is {near[0]!r} meant?" if near else f": expected one of {', '.join(known)}")
+    return f"there is no {what} {given!r}" + (f"; did you mean {near[0]!r}?" if near else f": expected one of {', '.join(known)}")
 
 
 def number_of(enum: str, word: Any) -> int:
@@ -178,19 +178,10 @@ def split_name(name: str) -> List[str]:
 # ---- structs ---------------------------------------------------------------------------------------------------------
 
 
-class Record(types.SimpleNamespace):
-    """Fields that the library returned, as attributes."""
-
-    def __getitem__(self, name: str) -> Any:
-        return self.__dict__[name]
-
-    def _repr_html_(self) -> str:
-        from ._show import table
-        return table((name, value) for name, value in self.__dict__.items())
-
-
 def fields_of(struct: str) -> Dict[str, Any]:
-    return dict(ffi.typeof(struct).fields)
+    """The fields of a struct, by their names in Python."""
+    names = PYTHON_NAMES.get(struct, {})
+    return {names.get(name, name): field for name, field in ffi.typeof(struct).fields}
 
 
 def _put_array(target: Any, value: Any, item: str, name: str) -> None:
@@ -229,6 +220,7 @@ def make(name: str, keep: Optional[List[Any]] = None, /, **given: Any) -> Any:
     struct = ffi.new(f"{name} *")
     init = _declarations.INITS.get(name)
     known = fields_of(name)
+    in_c = {python: field for field, python in PYTHON_NAMES.get(name, {}).items()}
     if init:
         getattr(lib, init)(struct)
     elif "size" in known:
@@ -238,12 +230,12 @@ def make(name: str, keep: Optional[List[Any]] = None, /, **given: Any) -> Any:
         if field not in known or field == "size":
             raise TypeError(unknown("argument", field, [word for word in known if word != "size"]))
         if value is not None:
-            put(struct, field, value, keep)
+            put(struct, in_c.get(field, field), value, keep)
     return struct
 
 
-def read(struct: Any) -> Record:
-    """A struct of the library as a Record: texts as str, enums as their words, arrays as tuples."""
+def read(struct: Any, into: Any = None) -> Any:
+    """A struct of the library as the dataclass of koine.types: texts as str, enums as their words, arrays as tuples."""
     kind = ffi.typeof(struct)
     kind = kind.item if kind.kind == "pointer" else kind
     record = {}
@@ -262,30 +254,12 @@ def read(struct: Any) -> Record:
         elif field.type.kind == "pointer" and field.type.item.cname == "char":
             value = text(value)
         record[name] = value
-    return Record(**record)
+    return (into or RESULTS[kind.cname])(**record)
 
 
-def records_of(struct: str, at: Any) -> List[Record]:
+def records_of(struct: str, at: Any) -> List[Any]:
     """What at(0, made), at(1, made), … write into a struct, up to the first that returns an error."""
-    found: List[Record] = []
+    found: List[Any] = []
     while not at(len(found), made := make(struct)):
         found.append(read(made))
     return found
-
-
-def about_fields(struct: str, without: tuple = ()) -> str:
-    """What the fields of a struct mean, for the docstring of a function that takes them as keywords."""
-    lines = []
-    for name, what in _declarations.ABOUT[struct].items():
-        if name not in ("size", "allocator", "user") + without and not name.endswith("_count"):
-            lines.append(f"    {name}: {what}" if what else f"    {name}")
-    return "\n".join(lines)
-
-
-def with_fields(struct: str, *without: str) -> Any:
-    """A decorator that appends the fields of a struct to the docstring."""
-    def decorate(thing: Any) -> Any:
-        thing.__doc__ = f"{(thing.__doc__ or '').rstrip()}\n\n    Keywords of {struct}, with what the header says:\n\n" + \
-            about_fields(struct, without)
-        return thing
-    return decorate

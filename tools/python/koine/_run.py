@@ -4,19 +4,21 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._library import Record, lib
+from ._library import lib
 from ._log import logger
 from ._samples import batches_of, by_name, check_labels, fed, is_samples
 from .dataset import Dataset, augmentation
+from .callbacks import Callback, StopTraining
 from .errors import NotFiniteError, error_of
-from .files import Checkpoints
+from .io import Checkpoints
 from .history import History
 from .session import Session, States
 from .train import Trainer
+from .types import FitEpoch, FitStep, Score
 
 if TYPE_CHECKING:
     from .model import Model
@@ -27,13 +29,12 @@ Path = Union[str, "os.PathLike[str]"]
 class Run:
     """One call of fit()."""
 
-    def __init__(self, model: Model, given: Any, batch: int, validation: Any) -> None:
-        self.model, self.given, self.batch, self.validation = model, given, batch, validation
+    def __init__(self, model: Model, given: Any, batch_size: int, validation: Any) -> None:
+        self.model, self.given, self.batch_size, self.validation = model, given, batch_size, validation
         self.words: Dict[str, Any] = {}
         self.loader: Dict[str, Any] = {}
         self.options: Dict[str, Any] = {}
-        self.on_step: Any = None
-        self.on_epoch: Any = None
+        self.callbacks: Sequence[Any] = ()
         self.sample_weight: Any = None
         self.validate_samples: Optional[int] = None
         self.bar: Any = None
@@ -46,25 +47,24 @@ class Run:
 
     def open(self, loss: Optional[str], augment: Optional[str], class_weights: Any) -> None:
         model = self.model
-        self._check_validation()
         self.augment = augmentation(None if augment == "none" else augment or model.augmentation)
         mixed = self.augment.mix_up != 0 or self.augment.cut_mix != 0
         weights = None if class_weights is None or isinstance(class_weights, str) else np.ascontiguousarray(class_weights, np.float32)
         if isinstance(class_weights, str) and class_weights != "balanced":
             raise ValueError(f"class_weights is {class_weights!r}; expected 'balanced' or an array")
-        model._take_shapes(self.given, self.batch)
+        model._take_shapes(self.given, self.batch_size)
         model._need_loss(loss, weights, mixed, exactly=True)
         if is_samples(self.given):
             self._open_samples()
             if isinstance(class_weights, str) and self.train is not None:
                 model._need_loss(loss, self._balanced(), mixed, exactly=True)
         elif self.sample_weight is not None:
-            raise ValueError("sample_weight needs all samples: give arrays")
+            raise ValueError("sample_weight needs all samples at once: give arrays")
         elif isinstance(class_weights, str):
-            raise ValueError("class_weights='balanced' needs to see all samples: give an array")
-        elif isinstance(self.validation, (int, float)) and self.validation:
-            raise ValueError("a fraction for validation needs all samples: give validation data, as (x, y) or batches")
-        if self.judged is None and self.validation is not None and not isinstance(self.validation, (int, float)):
+            raise ValueError("class_weights='balanced' needs all samples at once: give an array of weights")
+        elif isinstance(self.validation, float) and self.validation:
+            raise ValueError("validation_split needs all samples at once: give validation_data, as (x, y) or batches")
+        if self.judged is None and self.validation is not None and not isinstance(self.validation, float):
             self.judged = model._dataset(self.validation, training=False) if is_samples(self.validation) else self.validation
             if isinstance(self.judged, Dataset) and isinstance(self.validation, (str, Dataset)) and self.judged.spec is not None:
                 self.judged = self.judged.test or self.judged
@@ -72,21 +72,13 @@ class Run:
                 self.judged = model._dataset(self._collected(self.judged), training=False)
         limit = self.validate_samples
         if limit is not None and self.judged is None:
-            raise ValueError("validate_samples needs validation data: set some aside with validation=0.1")
+            raise ValueError("validate_samples needs validation data: give validation_split=0.1 or validation_data")
         if limit is not None and not isinstance(self.judged, Dataset):
             raise ValueError("validate_samples needs all validation samples: give arrays, or fewer batches")
         if limit is not None and limit < len(self.judged):
             self.judged = self.judged.split(limit / len(self.judged), self.loader["seed"])[1]
         if self.words["patience"] and self.judged is None:
-            raise ValueError("patience needs validation data: set some aside with validation=0.1")
-
-    def _check_validation(self) -> None:
-        given = self.validation
-        if given is False:
-            self.validation = 0.0
-        elif given is True or not (given is None or isinstance(given, (int, float)) or is_samples(given) or callable(given) or
-                                   isinstance(given, Iterable)):
-            raise TypeError(f"validation is {given!r}; expected a fraction such as 0.1, or data")
+            raise ValueError("patience needs validation data: give validation_split=0.1 or validation_data")
 
     def _open_samples(self) -> None:
         model = self.model
@@ -95,15 +87,13 @@ class Run:
             raise error_of(2, "the data has no samples")
         model._keep_about(whole)
         self.train = whole
-        if isinstance(self.validation, (int, float)) and not isinstance(self.validation, bool):
-            if not 0 <= self.validation < 1:
-                raise ValueError(f"validation is {self.validation}; expected a fraction from 0 to below 1, or data")
+        if isinstance(self.validation, float):
             if self.validation > 0:
                 self.train, self.judged = whole.split(float(self.validation), self.loader["seed"])
         elif self.validation is None:
             self.judged = whole.test
-        if self.batch > max(len(self.train), 64):
-            logger.warning("the batch of %d samples is larger than the data, which has %d: each step takes all of them", self.batch, len(self.train))
+        if self.batch_size > max(len(self.train), 64):
+            logger.warning("the batch of %d samples is larger than the data, which has %d: each step takes all samples", self.batch_size, len(self.train))
 
     def _collected(self, batches: Any) -> Dict[str, np.ndarray]:
         """All samples of an iterable over batches."""
@@ -129,7 +119,7 @@ class Run:
         if self.train is None:
             return len(self.given) if hasattr(self.given, "__len__") else 0
         count = len(self.train)
-        return count // self.batch if self.loader["drop_last"] else -(-count // self.batch)
+        return count // self.batch_size if self.loader["drop_last"] else -(-count // self.batch_size)
 
     def end(self) -> int:
         """The last step, unless something stops training earlier; 0: unknown."""
@@ -138,7 +128,7 @@ class Run:
 
     def start(self, rule: Dict[str, Any], init: Optional[Path], checkpoints: Optional[Path], resume: bool) -> None:
         model, loss = self.model, self.model._made.loss
-        self.averages = bool(rule.get("average"))
+        self.averages = bool(rule.get("ema"))
         # Samples that are mixed have two classes, and no accuracy.
         self.accuracy = loss.accuracy if loss.accuracy is not None and not (self.augment.mix_up or self.augment.cut_mix) else None
         before = model._states
@@ -146,7 +136,7 @@ class Run:
         value = loss.value
         if self.sample_weight is not None:
             if self.augment.mix_up or self.augment.cut_mix:
-                raise ValueError("samples that are mixed have no weights: leave out sample_weight, or mixup and cutmix")
+                raise ValueError("sample_weight cannot be combined with mix-up and cut-mix")
             value = model._weighted_loss(self._samples.read(model.inputs[0].name, np.arange(min(8, len(self._samples)))))
         self.trainer = Trainer(value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
                                **model._arithmetic(), **rule)
@@ -169,7 +159,7 @@ class Run:
             if lib.kn_model_has_weights(model._pointer):
                 model._made.load(None, self.states)
         if init is not None and not model._made.load(init, self.states, incomplete=True):
-            raise error_of(12, f"nothing in '{init}' has the name and the shape of a parameter of '{model.name}'")
+            raise error_of(12, f"no array in '{init}' has the name and the shape of a parameter of '{model.name}'")
 
     def _go_on_from(self, path: str) -> None:
         self.model._made.load(path, self.states, training=True)
@@ -193,8 +183,13 @@ class Run:
             model._states, model._trainer, model._sessions = self.states, self.trainer, {}
             if self.judge is not None:
                 model._sessions["judged"] = self.judge
+        for callback in self.callbacks:
+            if isinstance(callback, Callback):
+                callback.model = model
         try:
-            if self.train is None:
+            if not self._call("on_begin"):
+                pass
+            elif self.train is None:
                 self._loop()
             else:
                 self._fit()
@@ -211,6 +206,7 @@ class Run:
         finally:
             self.bar.close()
         self._end()
+        self._call("on_end", self.history)
         return self.history
 
     def _end(self) -> None:
@@ -218,13 +214,23 @@ class Run:
         if self.averages:
             self.trainer.use_averages(True)
 
-    def step_done(self, step: Record) -> bool:
+    def _call(self, name: str, *arguments: Any) -> bool:
+        """Calls a method of each callback; whether training continues."""
+        going = True
+        for callback in self.callbacks:
+            try:
+                going = getattr(callback, name, lambda *_: None)(*arguments) is not False and going
+            except StopTraining:
+                going = False
+        return going
+
+    def step_done(self, step: FitStep) -> bool:
         self.history.losses.append(step.loss)
         self.history.rates.append(step.learning_rate)
         self.bar.step(step)
-        return self.on_step is None or self.on_step(step) is not False
+        return self._call("on_step", step)
 
-    def epoch_done(self, epoch: Record) -> bool:
+    def epoch_done(self, epoch: FitEpoch) -> bool:
         self.history.epochs.append(epoch)
         self.bar.epoch(epoch)
         if self.checkpoints is not None:
@@ -232,9 +238,9 @@ class Run:
             self.checkpoints.save(self.model, step, {**pairs, "checkpoint.step": str(step)})
             if epoch.best:
                 self.checkpoints.save(self.model, step, pairs, best=True)
-        return self.on_epoch is None or self.on_epoch(epoch) is not False
+        return self._call("on_epoch", epoch)
 
-    def _to_best(self) -> bool:
+    def _restore_best(self) -> bool:
         path = self.checkpoints.best if self.checkpoints is not None else None
         if path is None:
             return False
@@ -245,33 +251,33 @@ class Run:
         parts = self.model._made.loss
         given = isinstance(self.judged, Dataset)
         result = self.trainer.fit(
-            self._samples, batch=self.batch, augment=self.augment, loader=self.loader, validation=self.judged if given else None,
-            judge=self.judge if given else None, loss=parts.eval_loss.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
+            self._samples, batch_size=self.batch_size, augment=self.augment, loader=self.loader, validation_data=self.judged if given else None,
+            eval_session=self.judge if given else None, loss=parts.eval_loss.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
             train_accuracy=self.accuracy.name if self.accuracy is not None else None, use_averages=self.averages, on_step=self.step_done,
             on_epoch=self.epoch_done, on_validation=self.bar.validation if self.bar.bar is not None else None, save_progress=self.checkpoints is not None or None,
-            to_best=self._to_best if self.checkpoints is not None else None,
+            restore_best=self._restore_best if self.checkpoints is not None else None,
             **{name: number for name, number in self.words.items() if number})
-        self.history.result, self.history.end = result, {"callback": "stopped"}.get(result.stop_reason, result.stop_reason)
+        self.history.result, self.history.stop_reason = result, result.stop_reason
 
     # ---- batches of an iterable ----
 
     def _loop(self) -> None:
         """The same loop where batches come out of an iterable."""
         begun, epochs, best, waited = time.monotonic(), self.words["epochs"], None, 0
-        self.history.end = "done"
+        self.history.stop_reason = "done"
         epoch = 0
         while not epochs or epoch < epochs:
             epoch += 1
             mean, going = self._epoch(epoch, begun)
             if mean.samples == 0 and epoch > 1:
                 raise ValueError(f"the data gave no batches in epoch {epoch}: a generator can be run through once; give a function that "
-                                 "returns one for each epoch")
+                                 "returns a new generator for each epoch")
             if mean.samples == 0:
                 raise ValueError("the data gave no batches")
             score = self._judge()
             if score.samples:
                 self.trainer.judged(score.loss)
-            record = Record(epoch=epoch, loss=mean.loss, accuracy=mean.accuracy, validation=score, seconds=time.monotonic() - begun,
+            record = FitEpoch(epoch=epoch, loss=mean.loss, accuracy=mean.accuracy, validation=score, seconds=time.monotonic() - begun,
                             best=bool(score.samples and (best is None or score.loss < best[0])))
             if record.best:
                 waited = 0
@@ -279,40 +285,40 @@ class Run:
             else:
                 waited += 1
             if not self.epoch_done(record):
-                self.history.end = "stopped"
+                self.history.stop_reason = "callback"
                 return
             if not going:
                 break
             if self.words["patience"] and waited >= self.words["patience"]:
-                self.history.end = "patience"
+                self.history.stop_reason = "patience"
                 break
         if self.words["patience"] and best is not None:
             for name, array in best[1].items():
                 self.states[name] = array
             self.trainer.steps = best[2]
 
-    def _judge(self) -> Record:
-        nothing = Record(loss=math.nan, accuracy=math.nan, samples=0, seconds=0.0)
+    def _judge(self) -> Score:
+        nothing = Score(loss=math.nan, accuracy=math.nan, samples=0, seconds=0.0)
         if self.judged is None:
             return nothing
         model = self.model
         if self.averages:
             self.trainer.use_averages(True)
         try:
-            return model._evaluate_dataset(self.judged, self.batch) if isinstance(self.judged, Dataset) else model._evaluate_batches(self.judged)
+            return model._evaluate_dataset(self.judged, self.batch_size) if isinstance(self.judged, Dataset) else model._evaluate_batches(self.judged)
         finally:
             if self.averages:
                 self.trainer.use_averages(False)
 
-    def _epoch(self, epoch: int, begun: float) -> Tuple[Record, bool]:
+    def _epoch(self, epoch: int, begun: float) -> Tuple[Score, bool]:
         """One pass over the batches; and whether training goes on after it."""
         model, parts, began = self.model, self.model._made.loss, time.monotonic()
         total, right, samples, batches = 0.0, 0.0, 0, self._batches()
         accuracy = np.zeros((), np.float32)
         out = {self.accuracy.name: accuracy} if self.accuracy is not None else None
 
-        def mean() -> Record:
-            return Record(loss=total / samples if samples else math.nan, samples=samples,
+        def mean() -> Score:
+            return Score(seconds=time.monotonic() - began, loss=total / samples if samples else math.nan, samples=samples,
                           accuracy=right / samples if samples and out else math.nan)
         for number, given in enumerate(batches_of(self.given), 1):
             arrays = fed(by_name(given, model.inputs, parts.target), model.inputs)
@@ -326,11 +332,11 @@ class Run:
                 raise NotFiniteError(f"the loss of step {self.trainer.steps} is {loss}: a lower learning_rate or clip_norm=1 often helps")
             total, right, samples = total + loss * count, right + float(accuracy) * count, samples + count
             now = time.monotonic()
-            step = Record(step=self.trainer.steps, epoch=epoch, batch=number, batches=batches, samples=count, loss=loss, learning_rate=rate,
+            step = FitStep(step=self.trainer.steps, epoch=epoch, batch=number, batches=batches, samples=count, loss=loss, learning_rate=rate,
                           seconds=now - begun, samples_per_s=samples / max(1e-9, now - began),
                           accuracy=float(accuracy) if out else math.nan)
             if not self.step_done(step):
-                self.history.end = "stopped"
+                self.history.stop_reason = "callback"
                 return mean(), False
             if self.trainer.steps >= (self.words["steps"] or math.inf) or step.seconds >= (self.words["seconds"] or math.inf):
                 return mean(), False

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._arrays import as_array, info_of, type_number
 from ._log import logger
-from .dataset import Dataset, data
+from .dataset import Dataset, load_dataset
 from .errors import error_of
 from .graph import Value
 
@@ -40,7 +40,7 @@ def weights_of_samples(given: Any, count: int) -> np.ndarray:
     if weights.shape != (count,):
         raise error_of(3, f"sample_weight has the shape {weights.shape}; expected ({count},)")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise error_of(2, "sample_weight has negative numbers or NaN, or is 0 everywhere: expected numbers of at least 0")
+        raise error_of(2, "sample_weight has negative numbers or NaN, or only zeros; expected numbers of at least 0")
     return (weights / weights.mean()).astype(np.float32)
 
 
@@ -62,8 +62,8 @@ class Finite:
             if rows.any():
                 self.warned = True
                 found = array[rows][0]
-                logger.warning("'%s' of sample %d has %s: results that depend on it are of no use. Other samples may have "
-                               "such numbers, too",
+                logger.warning("'%s' of sample %d has %s, which makes results that depend on it meaningless. More samples "
+                               "may have such numbers",
                                name, first + int(np.argmax(rows)), "NaN" if np.isnan(found).any() else "infinite numbers")
 
 
@@ -74,6 +74,23 @@ def is_samples(data: Any) -> bool:
     if isinstance(data, (tuple, list)):
         return len(data) > 0 and (_is_array(data[0]) or isinstance(data[0], (Mapping, list, tuple)) and len(data) == 2)
     return is_torch_dataset(data)
+
+
+def validation_of(split: Optional[float], given: Any) -> Any:
+    """The validation data, or the fraction of the samples as a float; None: neither was given."""
+    if given is not None:
+        if split is not None:
+            raise TypeError("validation_split and validation_data are both given")
+        if not (is_samples(given) or callable(given) or isinstance(given, Iterable)):
+            raise TypeError(f"validation_data is {given!r}; expected data, as (x, y) or batches")
+        return given
+    if split is None:
+        return None
+    if isinstance(split, (bool, np.bool_)) or not isinstance(split, numbers.Real):
+        raise TypeError(f"validation_split is {split!r}; expected a fraction such as 0.1")
+    if not 0 <= split < 1:
+        raise ValueError(f"validation_split is {split}; expected a fraction from 0 to below 1")
+    return float(split)
 
 
 def is_torch_dataset(data: Any) -> bool:
@@ -100,7 +117,7 @@ def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict
     parts = isinstance(data, (tuple, list)) and (target is not None or (isinstance(data, tuple) and len(names) == 1))
     if parts:
         if len(data) not in (1, 2):
-            raise error_of(2, f"data has {len(data)} parts: expected (x, y)")
+            raise error_of(2, f"data has {len(data)} parts; expected (x, y)")
         data, y = data[0], (data[1] if len(data) == 2 else None)
     if isinstance(data, Mapping):
         found = {name: as_array(array) for name, array in data.items()}
@@ -116,14 +133,14 @@ def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict
     wanted = {value.name: value for value in [*inputs, *([target] if target is not None else [])]}
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise error_of(2, f"the model needs {', '.join(repr(name) for name in missing)}, which the data has not")
+        raise error_of(2, f"the model needs {', '.join(repr(name) for name in missing)}, but the data does not have them")
     return {name: shaped(found[name], value) for name, value in wanted.items()}
 
 
 def sample_shapes(given: Any, inputs: Sequence[Value]) -> Dict[str, Tuple[int, ...]]:
     """The shape of a sample for each input that data has one for. A generator is left as it is: it can be run through once."""
     if isinstance(given, (str, os.PathLike)):
-        given = data(given)
+        given = load_dataset(given)
     if isinstance(given, Dataset):
         return {value.name: tuple(given.fields[value.field].shape) for value in inputs if value.field in given.fields}
     if is_torch_dataset(given):
@@ -144,7 +161,7 @@ def check_labels(labels: np.ndarray, answers: Optional[int]) -> None:
     """A label without an output would make the loss NaN."""
     if answers is not None and labels.size and labels.dtype.kind in "iu" and (labels.max() >= answers or labels.min() < 0):
         raise error_of(2, f"'y' has labels from {labels.min()} to {labels.max()}, and the model has {answers} outputs: expected 0 to "
-                       f"{answers - 1}. Models of the zoo take another number of classes: koine.Model('NAME', classes=N)")
+                       f"{answers - 1}. To change the number of classes: koine.Model('NAME', classes=N)")
 
 
 def of_torch(data: Any) -> Tuple[np.ndarray, np.ndarray]:
@@ -161,7 +178,7 @@ def of_arrays(arrays: Mapping[str, np.ndarray], inputs: Sequence[Value], target:
     for name in integers:
         if given[name].dtype.kind not in "iub":
             raise error_of(4, f"'{name}' is {given[name].dtype}, expected integers" +
-                           (": the loss reads classes; for numbers choose another, such as loss='mse'" if name == target.name else ""))
+                           (": the loss reads classes; for numbers use another loss, such as loss='mse'" if name == target.name else ""))
     if labels:
         check_labels(given[target.name], answers)
     if given[target.name].dtype.kind in "iu" and not labels:
@@ -194,7 +211,7 @@ def slices(arrays: Mapping[str, np.ndarray], batch: int) -> Iterator[Tuple[slice
     """The arrays, a batch at a time."""
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
-        raise error_of(3, "inputs need the same number of samples: found " + ", ".join(f"{count} in '{name}'" for name, count in sizes.items()))
+        raise error_of(3, "inputs have different numbers of samples: " + ", ".join(f"{count} in '{name}'" for name, count in sizes.items()))
     for first in range(0, max(sizes.values()), batch):
         place = slice(first, first + batch)
         yield place, {name: array[place] for name, array in arrays.items()}

@@ -41,3 +41,10 @@ def polyline(series: Sequence[Sequence[float]], names: Sequence[str], width: int
                      f'<text x="{width - 10}" y="{16 + 16 * position}" text-anchor="end" fill="{colour}" font-size="12">'
                      f"{html.escape(name)}</text>")
     return f'<svg width="{width}" height="{height}" role="img">{"".join(parts)}</svg>'
+
+
+class Result:
+    """The base of the dataclasses in koine.types: a table of its fields in notebooks."""
+
+    def _repr_html_(self) -> str:
+        return table(vars(self).items())

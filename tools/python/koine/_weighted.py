@@ -7,7 +7,6 @@ from typing import Any, Optional
 import numpy as np
 
 from . import ops
-from ._library import Record
 from .errors import error_of
 from .graph import Graph, Value
 
@@ -22,7 +21,7 @@ def _rows_of_classes(graph: Graph, output: Value, target: Value, weights: Option
     return rows if weights is None else rows * (wanted * graph.constant(weights)).sum(-1)
 
 
-def weighted_loss(model: Any, parts: Record, name: str, weights: Optional[np.ndarray], shares: bool) -> Value:
+def weighted_loss(model: Any, parts: Any, name: str, weights: Optional[np.ndarray], shares: bool) -> Value:
     """The mean over the batch of each sample's loss times its weight, which is fed by NAME."""
     graph, output, target = model.graph, model.outputs[0], parts.target
     if target.dtype == "int32":
@@ -35,6 +34,6 @@ def weighted_loss(model: Any, parts: Record, name: str, weights: Optional[np.nda
         if rows is not None and output.rank > 1:
             rows = rows.mean(list(range(1, output.rank)))
     if rows is None:
-        raise error_of(5, f"the loss {name} of the model '{model.name}' takes no weights of samples: expected cross-entropy of one class for each "
+        raise error_of(5, f"the loss {name} of the model '{model.name}' does not support sample weights; expected cross-entropy of one class for each "
                        "sample, without settings, or mse, l1 or binary-cross-entropy")
-    return (rows * graph.input(NAME, ("batch",))).mean().named("loss.weighted")
+    return (rows * graph.input(NAME, ("batch",))).mean().rename("loss.weighted")

@@ -1,4 +1,4 @@
-"""Communicators: how several workers exchange numbers.
+"""Communicators, by which several workers exchange arrays.
 
 >>> import koine, numpy as np
 >>> from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +19,18 @@ from .errors import error_of
 
 
 class Communicator(Handle):
-    """One rank's end of a group. Every rank calls the same methods in the same order, with arrays of the same shape. A
-    call that raises leaves the other ranks waiting, until abort() ends the group."""
+    """One rank's end of a group of workers.
+
+    Every rank calls the same methods in the same order, with arrays of the same shape. If a call raises, the other ranks wait until
+    abort() ends the group.
+    """
 
     def __init__(self, pointer: Any, *parents: Handle) -> None:
         self._open(pointer, None, *parents)
 
     @classmethod
     def mpi(cls) -> "Communicator":
-        """That of the processes that mpirun has started; each must open it, and close it after the last message."""
+        """Returns the communicator of the processes that mpirun started. Each process opens it, and closes it after its last call."""
         library = mpi()
         if library is None:
             raise error_of(5, "libkoine-mpi is not installed: build Koine with -Dmpi=enabled")
@@ -41,10 +44,12 @@ class Communicator(Handle):
 
     @property
     def rank(self) -> int:
+        """The number of this worker, from 0."""
         return int(self._pointer.rank)
 
     @property
     def ranks(self) -> int:
+        """The number of workers."""
         return int(self._pointer.ranks)
 
     def _message(self) -> str:
@@ -52,13 +57,13 @@ class Communicator(Handle):
         return (text(pointer.error(pointer.user)) or "") if pointer.error else ""
 
     def all_reduce(self, x: Any) -> np.ndarray:
-        """The sums of all ranks' arrays, float32: added as a binary tree over the ranks, to the same bits each time."""
+        """Returns the sum of all ranks' arrays, as float32: added as a binary tree over the ranks, with the same bits each time."""
         sums = ready(x, number_of("kn_dtype", "float32"), "x").copy()
         self._call(lib.kn_all_reduce, ffi.cast("float *", address(sums)), sums.size)
         return sums
 
     def reduce_scatter(self, x: Any) -> np.ndarray:
-        """The same, of which each rank gets its part: x[rank] of an array whose first dimension is the rank."""
+        """Returns this rank's part of the sum of all ranks' arrays: x[rank], where the first dimension of x is the rank."""
         x = ready(x, number_of("kn_dtype", "float32"), "x")
         if x.ndim < 1 or x.shape[0] != self.ranks:
             raise error_of(3, f"'x' has the shape {x.shape}, expected {self.ranks} parts, one for each rank")
@@ -67,7 +72,7 @@ class Communicator(Handle):
         return sums
 
     def all_gather(self, x: Any) -> np.ndarray:
-        """The arrays of all ranks, one after the other in a new first dimension."""
+        """Returns the arrays of all ranks, in a new first dimension."""
         x = as_array(x)
         x = ready(x, type_number(x.dtype), "x")
         all_of_them = np.empty((self.ranks, *x.shape), x.dtype)
@@ -75,24 +80,28 @@ class Communicator(Handle):
         return all_of_them
 
     def broadcast(self, x: Any, source: int = 0) -> np.ndarray:
-        """The array of the rank `source`; the others give one of the same shape and type."""
+        """Returns the array of the rank `source`; the other ranks give an array of the same shape and type."""
         x = as_array(x)
         copy = ready(x, type_number(x.dtype), "x").copy()
         self._call(lib.kn_broadcast_from, source, address(copy), copy.nbytes)
         return copy
 
     def barrier(self) -> None:
-        """Returns when all ranks have called it."""
+        """Waits until all ranks have called it."""
         self._call(lib.kn_barrier)
 
     def abort(self, reason: str) -> None:
-        """Ends the group: calls of all ranks raise CancelledError with this reason. From any thread."""
+        """Ends the group, from any thread: calls of all ranks raise CancelledError with this reason."""
         pointer = self._pointer
         pointer.abort(pointer.user, encoded(reason))
 
 
 class Group(Handle):
-    """Threads of this process as workers: group[rank] is the Communicator of one."""
+    """Threads of this process as workers: group[rank] is the Communicator of a thread.
+
+    Args:
+        ranks: The number of workers.
+    """
 
     def __init__(self, ranks: int) -> None:
         made = ffi.new("kn_group **")
@@ -113,8 +122,13 @@ class Group(Handle):
 
 
 class MPIGroup(Handle):
-    """Workers of several processes that mpirun has started, with the threads of `group` here: workers[i] is the
-    Communicator of the thread i, and its rank is that among all of them. Each process must open and close it."""
+    """Threads of several processes that mpirun started, as workers: workers[i] is the Communicator of thread i of this process.
+
+    Each process opens it and closes it. A communicator's rank counts the workers of all processes.
+
+    Args:
+        group: The threads of this process.
+    """
 
     def __init__(self, group: Group) -> None:
         library = mpi()

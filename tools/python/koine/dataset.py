@@ -1,39 +1,54 @@
 """Datasets: samples with fields, by convention "x" and "y", and loaders that deliver them in batches.
 
 >>> import koine
->>> digits = koine.data("digits")
+>>> digits = koine.load_dataset("digits")
 >>> digits.fields["x"].shape, digits.classes, len(digits) > 1000
 ((1, 28, 28), 10, True)
 """
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _show
 from ._arrays import address, as_array, info_of, numpy_type, shape_of, type_number
 from ._handle import Handle
-from ._library import NULL, encoded, ffi, images, lib, make, pointer_of, read, Record, text, unknown, with_fields, word_of
+from ._library import NULL, encoded, ffi, images, lib, make, pointer_of, read, text, unknown, word_of
 from ._log import log_into
+from ._settings import with_settings
 from .errors import error_of
+from .types import DatasetSettings, DtypeName, LoaderSettings, TableTarget
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _FLOAT32, _INT32, _UINT8 = type_number("float32"), type_number("int32"), type_number("uint8")
 
 
 def data_sources() -> List[Tuple[str, str]]:
-    """What data() opens: the syntax of each source, and its description."""
+    """Returns the sources that load_dataset() opens: the syntax of each, and its description."""
     return [(text(lib.kn_data_source_usage_at(i)) or "", text(lib.kn_data_source_about_at(i)) or "")
             for i in range(lib.kn_data_source_count())]
 
 
-def data(spec: Union[str, "os.PathLike[str]"], **options: Any) -> "Dataset":
-    """The dataset that a spec names, as the command's --data: "digits", "images:FOLDER", "csv:FILE?target=COLUMN", …
+def load_dataset(spec: Union[str, "os.PathLike[str]"], **settings: Unpack[DatasetSettings]) -> "Dataset":
+    """Returns the dataset that a spec names, as for `koine train --data`: "digits", "images:FOLDER", "csv:FILE?target=COLUMN", …
 
-    It is opened when it is first used; Model opens it with the shape that the model expects. Options are those of Dataset.
+    A dataset is opened when it is first used; Model opens it with the shape that the model expects.
+
+    Args:
+        spec: The source; data_sources() lists them.
+        **settings: Those of Dataset.
+
+    Example:
+        >>> import koine
+        >>> koine.load_dataset("digits").classes
+        10
     """
-    return Dataset(os.fspath(spec), **options)
+    return Dataset(os.fspath(spec), **settings)
 
 
 def _is_missing(spec: str) -> bool:
@@ -48,18 +63,59 @@ def _is_missing(spec: str) -> bool:
     return not all(map(os.path.exists, path.split(",") if kind == "npy" else [path]))
 
 
-class Dataset(Handle):
-    """Samples. Dataset(spec) opens a source, Dataset.from_arrays arrays in memory; several threads may use one.
+@dataclasses.dataclass
+class Field:
+    """A field of a dataset.
 
-    Options of a source are the keywords of kn_dataset_params.
+    Attributes:
+        dtype: The element type that the model reads.
+        shape: The shape of one sample.
+        scale: What stored bytes are multiplied by; 0: the field is not stored as bytes.
+    """
+
+    dtype: DtypeName
+    shape: Tuple[int, ...]
+    scale: float
+
+
+@dataclasses.dataclass
+class Batch:
+    """A batch of samples.
+
+    Attributes:
+        count: The number of samples, including those that other workers get.
+        epoch: The epoch, starting at 0.
+        index: The position of the batch in the epoch.
+        samples: The positions of the samples in the dataset.
+        feeds: Arrays by field; their first dimension is the sample.
+        scales: What each array must be multiplied by; 0: nothing.
+    """
+
+    count: int
+    epoch: int
+    index: int
+    samples: np.ndarray
+    feeds: Dict[str, np.ndarray]
+    scales: Dict[str, float]
+
+
+@with_settings(DatasetSettings)
+class Dataset(Handle):
+    """Samples with fields, by convention "x" and "y". Several threads may use a dataset.
+
+    Dataset(spec) and load_dataset(spec) open a source; Dataset.from_arrays makes a dataset of arrays.
+
+    Args:
+        spec: The source, as for `koine train --data`: "digits", "images:FOLDER", …
     """
 
     _error = "kn_dataset_error"
 
-    def __init__(self, spec: str, **options: Any) -> None:
+    def __init__(self, spec: str, **settings: Unpack[DatasetSettings]) -> None:
+        options: Any = settings
         make("kn_dataset_params", [], **{name: value for name, value in options.items() if name != "wanted"})  # refuses others
         self.spec: Optional[str] = spec
-        self.options = options
+        self.options = dict(options)
         if _is_missing(spec):
             self._open_source()  # fails
 
@@ -96,20 +152,23 @@ class Dataset(Handle):
         return made
 
     def adapted(self, **options: Any) -> "Dataset":
-        """The same source with more options; arrays are as they are."""
+        """Returns the same source with more settings; a dataset of arrays is returned as it is."""
         return Dataset(self.spec, **{**options, **self.options}) if self.spec is not None else self
 
     @classmethod
     def from_arrays(cls, *, classes: Optional[int] = None, integers: Sequence[str] = (), scales: Optional[Mapping[str, float]] = None,
                     **arrays: Any) -> "Dataset":
-        """A dataset in the memory of arrays whose first dimension is the sample: from_arrays(x=images, y=labels).
+        """Makes a dataset of arrays whose first dimension is the sample: from_arrays(x=images, y=labels). The memory is shared.
 
-        The model reads float32, and int32 from the fields in `integers` and from "y" with one integer of 0 or more for each
-        sample, which are classes. Numbers of 8 bits without sign become 0 to 1, as in files, unless `scales` says otherwise.
+        Args:
+            classes: The number of classes of "y"; None: the largest label plus 1.
+            integers: Fields that are read as int32. "y" is, too, if it has one integer of at least 0 for each sample.
+            scales: Multiples for fields; None: 1/255 for bytes, as in files.
+            **arrays: The arrays by field.
         """
         samples = {len(as_array(array)) if as_array(array).ndim else -1 for array in arrays.values()}
         if len(samples) != 1 or -1 in samples:
-            raise error_of(3, "arrays of samples need the same first dimension: " +
+            raise error_of(3, "arrays have different numbers of samples: " +
                            ", ".join(f"'{name}' has the shape {as_array(array).shape}" for name, array in arrays.items()))
         rows = ffi.new("kn_dataset_array[]", max(1, len(arrays)))
         keep: List[Any] = []
@@ -151,14 +210,13 @@ class Dataset(Handle):
         return [text(lib.kn_dataset_class_name(self._pointer, i)) or str(i) for i in range(self.classes)]
 
     @property
-    def fields(self) -> Dict[str, Record]:
+    def fields(self) -> Dict[str, Field]:
         """The fields by name: dtype, shape and scale of one sample."""
         found = {}
         field = make("kn_dataset_field")
         for position in range(lib.kn_dataset_field_count(self._pointer)):
             lib.kn_dataset_field_at(self._pointer, position, field)
-            found[text(field.name) or ""] = Record(dtype=word_of("kn_dtype", int(field.info.dtype)), shape=shape_of(field.info),
-                                                   scale=field.scale)
+            found[text(field.name) or ""] = Field(word_of("kn_dtype", int(field.info.dtype)), shape_of(field.info), field.scale)  # type: ignore[arg-type]
         return found
 
     def _position(self, field: str) -> int:
@@ -168,7 +226,15 @@ class Dataset(Handle):
         return int(index[0])
 
     def read(self, field: str = "x", indices: Optional[Any] = None) -> np.ndarray:
-        """The samples at some indices, or all, as the model reads them."""
+        """Returns samples of a field, as the model reads them.
+
+        Args:
+            field: The name of the field.
+            indices: The positions of the samples; None: all.
+
+        Returns:
+            An array (samples, …).
+        """
         position, about = self._position(field), self.fields[field]
         chosen = None if indices is None else np.ascontiguousarray(indices, np.uint64).reshape(-1)
         count = len(self) if chosen is None else chosen.size
@@ -187,7 +253,7 @@ class Dataset(Handle):
         return {name: self.read(name, [index % len(self)])[0] for name in self.fields}
 
     def arrays(self) -> Tuple[np.ndarray, ...]:
-        """All samples: (x, y) of most sources."""
+        """Returns all samples of each field: (x, y) for most sources."""
         return tuple(self.read(name) for name in self.fields)
 
     @property
@@ -196,20 +262,25 @@ class Dataset(Handle):
         return Dataset._made(lib.kn_dataset_test(self._pointer), self) if lib.kn_dataset_has_test(self._pointer) else None
 
     def split(self, fraction: float, seed: int = 1) -> Tuple["Dataset", "Dataset"]:
-        """Two datasets: the rest, and about this fraction, drawn at random and stratified by class."""
+        """Splits the dataset in two at random, stratified by class.
+
+        Args:
+            fraction: The fraction of the samples in the second dataset.
+            seed: Seed of the random numbers.
+        """
         parts = ffi.new("kn_dataset *[2]")
         lib.kn_dataset_split(self._pointer, fraction, seed, parts, parts + 1)
         first = Dataset._made(parts[0], self)
         return first, Dataset._made(parts[1], self)
 
     def variance(self, field: str = "y") -> float:
-        """The mean squared distance of a field's elements from their mean."""
+        """Returns the mean squared distance of a field's elements from their mean."""
         found = ffi.new("double *")
         self._call(lib.kn_dataset_variance, self._position(field), found)
         return float(found[0])
 
     def statistics(self, field: str = "x") -> Tuple[np.ndarray, np.ndarray]:
-        """Means and standard deviations of each channel."""
+        """Returns the means and the standard deviations of a field, two arrays (channels)."""
         channels = (self.fields[field].shape or (1,))[0]
         both = np.empty((2, channels), np.float32)
         numbers = ffi.cast("float *", address(both))
@@ -217,34 +288,35 @@ class Dataset(Handle):
         return both[0], both[1]
 
     def class_weights(self) -> np.ndarray:
-        """Weights that give all classes the same total weight."""
+        """Returns the weights (classes) that give all classes the same total weight."""
         weights = np.empty(self.classes, np.float32)
         self._call(lib.kn_dataset_class_weights, ffi.cast("float *", address(weights)), self.classes)
         return weights
 
     @property
     def vocabulary(self) -> Optional[str]:
-        """Of text: its tokens."""
+        """The tokens of a text source."""
         return text(lib.kn_dataset_vocabulary(self._pointer))
 
     @property
     def columns(self) -> Optional[str]:
-        """Of a table: what its columns hold, as JSON."""
+        """What the columns of a table hold, as JSON."""
         return text(lib.kn_dataset_columns(self._pointer))
 
     @property
-    def target(self) -> Optional[Record]:
-        """Of a table: name, mean and deviation of the column that is predicted."""
+    def target(self) -> Optional[TableTarget]:
+        """Name, mean and deviation of the column of a table that is predicted."""
         target = make("kn_table_target")
         return read(target) if lib.kn_dataset_target(self._pointer, target) else None
 
     @property
     def rate(self) -> int:
-        """Of sounds: samples per second."""
+        """The samples per second of sounds."""
         return int(lib.kn_dataset_sample_rate(self._pointer))
 
     @property
     def about(self) -> str:
+        """A description of the source."""
         return text(lib.kn_dataset_about(self._pointer)) or ""
 
     @property
@@ -255,16 +327,16 @@ class Dataset(Handle):
 
     @property
     def explainable(self) -> float:
-        """The fraction of the variance of "y" that a perfect model could explain; NaN if unknown."""
+        """The largest r2 that a model can reach on "y", which has noise; NaN if unknown."""
         return float(lib.kn_dataset_max_r2(self._pointer))
 
     def sample_name(self, index: int) -> Optional[str]:
-        """The file of a sample, for images and sounds without "y"."""
+        """Returns the file of a sample, for images and sounds without "y"."""
         return text(lib.kn_dataset_sample_name(self._pointer, index))
 
-    def loader(self, batch: int = 64, **more: Any) -> "Loader":
-        """Batches of the samples, epoch after epoch."""
-        return Loader(self, batch=batch, **more)
+    def loader(self, batch_size: int = 64, *, augment: Optional[str] = None, **settings: Unpack[LoaderSettings]) -> "Loader":
+        """Returns an iterator over batches of the samples; its arguments are those of Loader."""
+        return Loader(self, batch_size, augment=augment, **settings)
 
     def __repr__(self) -> str:
         if "_core" not in self.__dict__:
@@ -279,9 +351,6 @@ class Dataset(Handle):
                            ("field", "type", "shape of a sample")) + f"<p>{len(self):,} samples</p>"
 
 
-Dataset.__doc__ = with_fields("kn_dataset_params", "log", "images", "archives", "wanted")(Dataset).__doc__
-
-
 def augmentation(words: Union[str, None, Any]) -> Any:
     """A kn_augmentation of a text such as "flip,crop=4"; None: nothing."""
     made = make("kn_augmentation")
@@ -293,17 +362,6 @@ def augmentation(words: Union[str, None, Any]) -> Any:
     return made
 
 
-def encode(vocabulary: str, words: str) -> np.ndarray:
-    """The tokens of a text, with a vocabulary as Dataset.vocabulary has it."""
-    source = encoded(words)
-    numbers = np.empty(len(source) + 1, np.int32)
-    count, used = ffi.new("size_t *"), ffi.new("size_t *")
-    code = lib.kn_text_encode(NULL, encoded(vocabulary), source, ffi.cast("int32_t *", address(numbers)), count, used)
-    if code:
-        raise error_of(code, f"the vocabulary has no token for {source[used[0]:].decode(errors='replace')[:1]!r}")
-    return numbers[:count[0]].copy()
-
-
 def loader_params(keep: List[Any], augment: Any = None, **given: Any) -> Any:
     params = make("kn_loader_params", keep, **given)
     if augment is not None:
@@ -313,29 +371,36 @@ def loader_params(keep: List[Any], augment: Any = None, **given: Any) -> Any:
     return params
 
 
+@with_settings(LoaderSettings)
 class Loader(Handle):
-    """Iterates over batches of an epoch; each is a Record with count, epoch, index, samples, and `feeds`: arrays by field.
+    """Iterates over the batches of one epoch after the other.
 
-    >>> import koine
-    >>> loader = koine.data("digits").loader(batch=32)
-    >>> next(iter(loader)).feeds["x"].shape
-    (32, 1, 28, 28)
+    Args:
+        dataset: The samples.
+        batch_size: Samples per batch.
+        augment: Random changes of the samples, such as "flip,crop=4".
+
+    Example:
+        >>> import koine
+        >>> loader = koine.load_dataset("digits").loader(batch_size=32)
+        >>> next(iter(loader)).feeds["x"].shape
+        (32, 1, 28, 28)
     """
 
     _error = "kn_loader_error"
 
-    def __init__(self, dataset: Dataset, *, augment: Optional[str] = None, **more: Any) -> None:
+    def __init__(self, dataset: Dataset, batch_size: int = 64, *, augment: Optional[str] = None, **settings: Unpack[LoaderSettings]) -> None:
         keep: List[Any] = []
         self.dataset = dataset
-        self._open_checked(lib.kn_loader_create(pointer_of(dataset, "Dataset"), loader_params(keep, augment, **more)), lib.kn_loader_destroy,
-                           lib.kn_loader_status, dataset)
+        params = loader_params(keep, augment, batch_size=batch_size, **settings)
+        self._open_checked(lib.kn_loader_create(pointer_of(dataset, "Dataset"), params), lib.kn_loader_destroy, lib.kn_loader_status, dataset)
         self._fields = dataset.fields
 
     def __len__(self) -> int:
         return int(lib.kn_loader_batches(self._pointer))
 
-    def next(self) -> Optional[Record]:
-        """The next batch; None once at the end of an epoch."""
+    def next(self) -> Optional[Batch]:
+        """Returns the next batch; None once at the end of an epoch."""
         batch = make("kn_batch")
         with self._lock:
             self._call(lib.kn_loader_next, batch)
@@ -352,9 +417,9 @@ class Loader(Handle):
                 array = np.frombuffer(ffi.buffer(feed.data, feed.bytes), numpy_type(kind)) if feed.bytes else np.empty(0, numpy_type(kind))
                 feeds[name] = array.reshape(batch.count, *shape).copy()
             samples = np.array([batch.samples[i] for i in range(batch.count)], np.uint64)
-        return Record(count=int(batch.count), epoch=int(batch.epoch), index=int(batch.index), samples=samples, feeds=feeds, scales=scales)
+        return Batch(count=int(batch.count), epoch=int(batch.epoch), index=int(batch.index), samples=samples, feeds=feeds, scales=scales)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Batch]:
         while True:
             batch = self.next()
             if batch is None:
@@ -362,18 +427,10 @@ class Loader(Handle):
             yield batch
 
     def seek(self, epoch: int, batch: int = 0) -> None:
-        """Goes on from another position."""
+        """Continues from another position."""
         self._call(lib.kn_loader_seek, epoch, batch)
 
     @property
     def waited(self) -> float:
-        """Seconds that were waited for batches."""
+        """The seconds in which next() waited for a batch."""
         return float(lib.kn_loader_wait_seconds(self._pointer))
-
-
-Loader.__init__.__doc__ = with_fields("kn_loader_params", "augmentation")(Loader.__init__).__doc__
-
-
-def keeps_bytes(augment: Any) -> bool:
-    """Whether an augmentation only moves elements, so that bytes can be fed."""
-    return bool(lib.kn_augmentation_keeps_bytes(augmentation(augment) if isinstance(augment, str) else augment or NULL))

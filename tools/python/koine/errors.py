@@ -1,4 +1,4 @@
-"""Exceptions: one for each status code of the library, with its code and text.
+"""Exceptions: a class for each status code of the library.
 
 >>> import koine
 >>> try:
@@ -15,9 +15,12 @@ from . import _declarations
 
 
 class KoineError(Exception):
-    """What the library refused or could not do.
+    """The base class of Koine's exceptions.
 
-    code: the number of the status; name: its name in C, such as "KN_ERROR_SHAPE"; text: the library's message.
+    Attributes:
+        code: The number of the status.
+        name: The name of the status in C, such as "KN_ERROR_SHAPE".
+        text: The library's message.
     """
 
     code: int = 0
@@ -29,15 +32,15 @@ class KoineError(Exception):
 
 
 class ClosedError(KoineError, ValueError):
-    """Something was used after it had been closed."""
+    """An object was used after close()."""
 
 
 class ForkError(KoineError, RuntimeError):
-    """Something was used in a forked process that its parent had opened."""
+    """An object was used in a forked process that its parent process had opened."""
 
 
-# Each is an exception of Python that says nearly the same, too, so that code which knows nothing of Koine catches it. A test
-# compares them with the list of the header.
+# Each class also derives from the built-in exception with the nearest meaning, so that code without knowledge of Koine catches it.
+# A test compares the classes with the list in the header.
 
 
 class HostMemoryError(KoineError, MemoryError):

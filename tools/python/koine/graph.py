@@ -1,4 +1,4 @@
-"""Graphs: what to compute, built without a device.
+"""Graphs of values, built without a device.
 
 >>> import koine
 >>> graph = koine.Graph()
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -21,8 +21,13 @@ from ._arrays import address, as_array, numpy_type, shape_text, type_number, val
 from ._build import initializer as _initializer
 from ._build import lifted
 from ._handle import Handle
-from ._library import NULL, encoded, ffi, lib, make, names_of, split_name, text, with_fields, word_of
+from ._library import NULL, encoded, ffi, lib, make, names_of, split_name, text, word_of
+from ._settings import with_settings
 from .errors import error_of
+from .types import KernelSettings, PointwiseSettings, VerifyCase
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Shape = Union[str, int, Sequence[Union[int, str]]]
 Axes = Union[str, int, Sequence[int]]
@@ -31,9 +36,10 @@ InitializerLike = Union[str, float, Tuple[str, float]]
 
 
 class Value(ops.Operators):
-    """A value of a graph. Operators are methods (koine.ops lists them); + - * / ** @, comparisons and [ ] work, too.
+    """A value of a graph: an input, a parameter or the result of an operator.
 
-    == and != compare Python objects: use equal() and not_equal() for elements.
+    Operators are methods; koine.ops lists them. + - * / ** @, comparisons and [ ] work as for arrays, but == and != compare Python
+    objects: use equal() and not_equal() for elements.
     """
 
     __slots__ = ("graph", "_own")
@@ -49,24 +55,26 @@ class Value(ops.Operators):
 
     @property
     def name(self) -> str:
+        """The name of the value in its graph."""
         return text(lib.kn_value_name(self._pointer)) or ""
 
-    def named(self, name: str) -> "Value":
-        """Names the value, so that results are called so; returns it."""
+    def rename(self, name: str) -> "Value":
+        """Names the value, as results, parameters and plans show it; returns the value."""
         return self.graph._made(lib.kn_name(self._pointer, encoded(name)))
 
     @property
     def dtype(self) -> str:
+        """The element type, such as "float32"."""
         return word_of("kn_dtype", int(lib.kn_value_dtype(self._pointer)))
 
     @property
     def field(self) -> str:
-        """The field of a data set that feeds an input: its name, or "x" for the only input of an ONNX file."""
+        """The field of a dataset that feeds an input: its name, or "x" for the only input of an ONNX file."""
         return text(lib.kn_value_field(self._pointer)) or ""
 
     @property
     def shape(self) -> Tuple[Union[int, str], ...]:
-        """The dimensions: numbers, and symbols or expressions of them as texts."""
+        """The dimensions: numbers, or texts for open sizes, such as ("batch", 10)."""
         return tuple(int(word) if word.isdigit() else word for word in self._shape_words)
 
     @property
@@ -75,10 +83,11 @@ class Value(ops.Operators):
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return int(lib.kn_value_rank(self._pointer))
 
     def result(self, index: int) -> "Value":
-        """Result `index` of the operator that made this value, for operators with several."""
+        """Returns another result of the operator that made this value, by its position."""
         return self.graph._made(lib.kn_result(self._pointer, index))
 
     def output(self, name: Optional[str] = None) -> "Value":
@@ -86,20 +95,27 @@ class Value(ops.Operators):
         return self.graph._made(lib.kn_output(self._pointer, encoded(name) if name else NULL))
 
     def pin(self, device: Optional[str]) -> "Value":
-        """Computes it on a device that was joined to the context (Context.join)."""
+        """Computes the value on a device that was added by Context.join; None: on the context's own. Returns the value."""
         return self.graph._made(lib.kn_pin(self._pointer, encoded(device) if device is not None else NULL))
 
-    def next(self, value: "ValueLike") -> "Value":
-        """Gives a statistic its value for the next run, in training; all of this run reads the old one."""
+    def set_next(self, value: "ValueLike") -> "Value":
+        """Sets the value that a statistic has in the next run, after a training run; the current run reads the old value.
+
+        Args:
+            value: The new value, of the statistic's shape.
+
+        Returns:
+            The statistic.
+        """
         return self.graph._made(lib.kn_statistic_set_next(self._pointer, lifted(self.graph, value)))
 
     def freeze(self) -> "Value":
-        """Makes a parameter untrained."""
+        """Excludes a parameter from training; returns the parameter."""
         lib.kn_freeze(self._pointer)
         return self
 
-    def store(self, dtype: DTypeLike) -> "Value":
-        """Lets inference sessions keep a float32 parameter as "float16" or "bfloat16"."""
+    def set_storage_dtype(self, dtype: DTypeLike) -> "Value":
+        """Sets the type in which inference sessions store a float32 parameter: "float16" or "bfloat16"; returns the parameter."""
         lib.kn_store_as(self._pointer, type_number(dtype))
         return self
 
@@ -164,10 +180,10 @@ class Value(ops.Operators):
         return self.greater_equal(other)
 
     def __bool__(self) -> bool:
-        raise TypeError("a koine.Value has no truth before it is computed: choose elements with where()")
+        raise TypeError("a koine.Value has no truth value: use where() to choose elements")
 
     def __iter__(self) -> Any:
-        raise TypeError("a koine.Value cannot be iterated over: split() gives its parts")
+        raise TypeError("a koine.Value cannot be iterated over: use split()")
 
     def __getitem__(self, where: Any) -> "Value":
         """Slices without steps, numbers and ...: x[:, 0], x[..., 2:5]."""
@@ -176,12 +192,12 @@ class Value(ops.Operators):
             at = places.index(Ellipsis)
             places = places[:at] + (slice(None),) * (self.rank - len(places) + 1) + places[at + 1:]
         if len(places) > self.rank:
-            raise error_of(3, f"{len(places)} places for the {self.rank} axes of '{self.name}'")
+            raise error_of(3, f"'{self.name}' has {self.rank} axes, but {len(places)} were indexed")
         value, gone = self, []
         for axis, place in enumerate(places):
             if isinstance(place, slice):
                 if place.step not in (None, 1):
-                    raise error_of(5, "slices of a koine.Value have no steps")
+                    raise error_of(5, "slices of a koine.Value cannot have steps")
                 if place.start is not None or place.stop is not None:
                     value = ops.slice(value, axis, place.start or 0, place.stop)
             else:
@@ -197,9 +213,15 @@ ValueLike = Union[Value, float, np.ndarray]
 
 
 class Graph(Handle, ops.GraphOperators):
-    """A graph: inputs, parameters, and operators on them. It is open to one thread at a time.
+    """A graph of inputs, parameters and operators. It belongs to one thread at a time.
 
-    An error while building is raised at once. The graph keeps it, and cannot be computed any more: build another one.
+    An error while building is raised at once. The graph keeps its first error and cannot be computed any more: build a new graph.
+
+    Example:
+        >>> import koine
+        >>> graph = koine.Graph()
+        >>> graph.input("x", "batch,8").linear(4).relu().output("y")
+        <koine.Value 'y' float32 (batch,4)>
     """
 
     _error = "kn_graph_error"
@@ -244,21 +266,46 @@ class Graph(Handle, ops.GraphOperators):
         return Value(self, pointer)
 
     def input(self, name: str, shape: Shape, dtype: DTypeLike = "float32") -> Value:
-        """A value that is fed at each run. The shape is "batch,1,28,28" or ("batch", 1, 28, 28); a word is a symbol."""
+        """Adds an input, which is fed in each run.
+
+        Args:
+            name: Its name.
+            shape: "batch,1,28,28" or ("batch", 1, 28, 28); words are open sizes.
+            dtype: Its element type.
+        """
         return self._made(lib.kn_input(self._pointer, encoded(name), type_number(dtype), encoded(shape_text(shape))))
 
     def parameter(self, name: str, shape: Shape, dtype: DTypeLike = "float32", init: Optional[InitializerLike] = None) -> Value:
-        """A trained value; init is a number, a kind such as "kaiming-normal", or a kind with its number: ("normal", 0.02)."""
+        """Adds a parameter, which is trained.
+
+        Args:
+            name: Its name.
+            shape: Its shape, such as (8, 4).
+            dtype: Its element type.
+            init: The initial elements: a number, a kind such as "kaiming-normal", or a kind and its number, such as ("normal", 0.02).
+        """
         return self._made(lib.kn_parameter(self._pointer, encoded(name), type_number(dtype), encoded(shape_text(shape)),
                                            NULL if init is None else _initializer(init)))
 
     def statistic(self, name: str, shape: Shape, dtype: DTypeLike = "float32", init: Optional[InitializerLike] = None) -> Value:
-        """A value that stays from run to run and is not trained: a counter, a running mean. Value.next changes it."""
+        """Adds a value that is kept from run to run and is not trained, such as a running mean. Value.set_next changes it.
+
+        Args:
+            name: Its name.
+            shape: Its shape.
+            dtype: Its element type.
+            init: The initial elements, as for parameter().
+        """
         return self._made(lib.kn_statistic(self._pointer, encoded(name), type_number(dtype), encoded(shape_text(shape)),
                                            NULL if init is None else _initializer(init)))
 
     def constant(self, value: Any, dtype: Optional[DTypeLike] = None) -> Value:
-        """A constant with the elements of an array. Without a type, float64 becomes float32."""
+        """Adds a constant.
+
+        Args:
+            value: An array, or what converts to one.
+            dtype: Its element type; None: the array's, or float32 for float64.
+        """
         array = as_array(value)
         if dtype is None and array.dtype == np.float64:
             dtype = "float32"
@@ -267,11 +314,17 @@ class Graph(Handle, ops.GraphOperators):
         return self._made(lib.kn_constant(self._pointer, number, shape_text(array.shape).encode(), address(array), array.nbytes))
 
     def number(self, number: float) -> Value:
-        """A float32 scalar."""
+        """Adds a float32 scalar."""
         return self._made(lib.kn_scalar(self._pointer, number))
 
     def apply(self, operator: Union[str, "Operator"], *inputs: ValueLike, **attributes: Any) -> Value:
-        """Adds any operator of the table by name, or a custom one, with attributes as keywords."""
+        """Adds an operator by name, or a custom operator.
+
+        Args:
+            operator: The name of an operator, or a koine.Operator.
+            *inputs: Its inputs.
+            **attributes: Its attributes.
+        """
         values = ffi.new("kn_value *[]", [lifted(self, value) for value in inputs])
         words = " ".join(f"{name}={str(value).lower() if isinstance(value, bool) else shape_text(value)}"
                          for name, value in attributes.items()).encode()
@@ -281,7 +334,7 @@ class Graph(Handle, ops.GraphOperators):
 
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Names given inside begin with "name."."""
+        """A context manager: names of parameters and values that are added inside begin with "name."."""
         lib.kn_scope_begin(self._pointer, encoded(name))
         try:
             yield
@@ -290,7 +343,7 @@ class Graph(Handle, ops.GraphOperators):
 
     @contextlib.contextmanager
     def pinned(self, device: str) -> Iterator[None]:
-        """What is built inside is computed on a device that was joined to the context."""
+        """A context manager: values that are added inside are computed on a device that was added by Context.join."""
         lib.kn_pin_begin(self._pointer, encoded(device))
         try:
             yield
@@ -298,16 +351,16 @@ class Graph(Handle, ops.GraphOperators):
             lib.kn_pin_end(self._pointer)
 
     def pin(self, pattern: str, device: Optional[str]) -> int:
-        """Pins the nodes whose names match; returns their number."""
+        """Computes the values whose names match a pattern on a device that was added by Context.join; returns their number."""
         return int(lib.kn_graph_pin(self._pointer, encoded(pattern), encoded(device) if device is not None else NULL))
 
     @property
     def pins(self) -> List[str]:
-        """The devices that nodes are pinned to."""
+        """The names of the devices that values are pinned to."""
         return names_of(lambda position: lib.kn_graph_pinned_at(self._pointer, position))
 
     def find(self, name: str) -> Optional[Value]:
-        """The value with a name, or None."""
+        """Returns the value with a name, or None."""
         pointer = lib.kn_graph_find(self._pointer, encoded(name))
         return Value(self, pointer) if pointer else None
 
@@ -316,14 +369,17 @@ class Graph(Handle, ops.GraphOperators):
 
     @property
     def inputs(self) -> List[Value]:
+        """The inputs."""
         return self._all(lib.kn_graph_input_count, lib.kn_graph_input_at)
 
     @property
     def outputs(self) -> List[Value]:
+        """The values that were marked by Value.output()."""
         return self._all(lib.kn_graph_output_count, lib.kn_graph_output_at)
 
     @property
     def parameters(self) -> List[Value]:
+        """The parameters."""
         return self._all(lib.kn_graph_parameter_count, lib.kn_graph_parameter_at)
 
     def __repr__(self) -> str:
@@ -360,13 +416,14 @@ def _compute_reference(compute: Callable[..., None], call: Any) -> None:
 
 
 class Operator(Handle):
-    """A custom operator: an expression for each element, or a kernel in OpenCL C. Graph.apply uses it.
+    """A custom operator: an expression for each element, or a kernel in OpenCL C. Graph.apply adds it to a graph.
 
-    >>> import koine
-    >>> bump = koine.Operator.pointwise("bump", "exp(-x / width)", ["-g * r / width"], attributes="width=0.5")
-    >>> graph = koine.Graph()
-    >>> graph.apply(bump, graph.input("x", "batch,3"), width=0.2).shape
-    ('batch', 3)
+    Example:
+        >>> import koine
+        >>> bump = koine.Operator.pointwise("bump", "exp(-x / width)", ["-g * r / width"], attributes="width=0.5")
+        >>> graph = koine.Graph()
+        >>> graph.apply(bump, graph.input("x", "batch,3"), width=0.2).shape
+        ('batch', 3)
     """
 
     _error = "kn_operator_error"
@@ -377,11 +434,20 @@ class Operator(Handle):
         return self
 
     @classmethod
-    @with_fields("kn_pointwise_params", "gradients")
-    def pointwise(cls, name: str, value: str, gradients: Sequence[Optional[str]] = (), **more: Any) -> "Operator":
-        """An expression of x, y and z; gradients are those with respect to each."""
+    @with_settings(PointwiseSettings)
+    def pointwise(cls, name: str, value: str, gradients: Sequence[Optional[str]] = (), **settings: Unpack[PointwiseSettings]) -> "Operator":
+        """Makes an operator of an expression for each element.
+
+        Args:
+            name: The name of the operator.
+            value: The expression, of x, y and z, in OpenCL C.
+            gradients: Expressions for the gradients with respect to x, y and z; None: no gradient.
+
+        Returns:
+            The operator, for Graph.apply().
+        """
         keep: List[Any] = []
-        params = make("kn_pointwise_params", keep, name=name, value=value, **more)
+        params = make("kn_pointwise_params", keep, name=name, value=value, **settings)
         for position, gradient in enumerate(gradients):
             if gradient is not None:
                 keep.append(ffi.new("char[]", encoded(gradient)))
@@ -389,18 +455,28 @@ class Operator(Handle):
         return cls.__new__(cls)._finish(lib.kn_operator_create_pointwise(params), keep)
 
     @classmethod
-    @with_fields("kn_kernel_params", "gradient", "gradient_operator", "reference", "release")
+    @with_settings(KernelSettings)
     def kernel(cls, name: str, source: str, inputs: str, results: str, launch: str, *, gradient: Any = None,
-               reference: Optional[Callable[..., None]] = None, **more: Any) -> "Operator":
-        """A kernel in OpenCL C, with patterns of the shapes that it reads and writes.
+               reference: Optional[Callable[..., None]] = None, **settings: Unpack[KernelSettings]) -> "Operator":
+        """Makes an operator of a kernel in OpenCL C.
 
-        gradient: another operator; or a function of (inputs, results, gradients), lists of Values, that returns a Value or None for
-        each input. reference: a function of (inputs, results, attributes), arrays of float64, that computes the results in place, for
-        verify() and for constants.
+        Args:
+            name: The name of the operator.
+            source: The kernel in OpenCL C.
+            inputs: Patterns of the shapes that it reads, separated by semicolons.
+            results: Patterns of the shapes that it writes.
+            launch: The number of work-items along each axis.
+            gradient: Another operator; or a function of (inputs, results, gradients), lists of Values, that returns a Value or None
+                for each input.
+            reference: A function of (inputs, results, attributes), arrays of float64, that computes the results in place, for
+                verify() and for constants.
+
+        Returns:
+            The operator, for Graph.apply().
         """
         keep: List[Any] = []
         params = make("kn_kernel_params", keep, name=name, source=source, inputs=inputs, results=results, launch=launch,
-                      gradient_operator=gradient if isinstance(gradient, Operator) else None, **more)
+                      gradient_operator=gradient if isinstance(gradient, Operator) else None, **settings)
         if gradient is not None and not isinstance(gradient, Operator):
             keep.append(ffi.callback("void(void *, kn_custom_gradient *)", lambda _user, call: _build_gradient(gradient, call)))
             params.gradient = keep[-1]
@@ -411,9 +487,16 @@ class Operator(Handle):
         _kept.append(keep)  # graphs, sessions and trainers use the callbacks when the operator is closed
         return made
 
-    def verify(self, context: Any, *cases: Dict[str, Any]) -> Tuple[int, int]:
-        """Checks results and gradients on a device; a case is {"inputs": "3,7", …} as kn_verify_case. Returns how many passed
-        and failed."""
+    def verify(self, context: Any, *cases: VerifyCase) -> Tuple[int, int]:
+        """Checks results and gradients on a device.
+
+        Args:
+            context: The device.
+            *cases: Shapes and attributes to check: {"inputs": "3,7", …}, as koine.types.VerifyCase.
+
+        Returns:
+            The number of cases that passed, and of those that failed.
+        """
         keep: List[Any] = []
         rows = ffi.new("kn_verify_case[]", max(1, len(cases)))
         for position, case in enumerate(cases):

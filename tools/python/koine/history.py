@@ -1,4 +1,4 @@
-"""What a training run reported, and its progress on the screen."""
+"""The course of a training run, and its progress on the screen."""
 from __future__ import annotations
 
 import math
@@ -6,26 +6,31 @@ import sys
 from typing import Any, Dict, List, Optional
 
 from . import _show
-from ._library import Record
+from .types import FitEpoch, FitResult, FitStep
 
 
 class History:
-    """The course of a training run.
+    """The course of a training run, which Model.fit returns.
 
-    losses: the loss of each step, before its update. epochs: a Record for each, with loss, accuracy and validation.
-    history: the same as lists, by the names that Keras uses. end: "done", "patience" or "stopped"; result: all that the
-    library says about the end.
+    Attributes:
+        losses: The loss of each step, before its update.
+        rates: The learning rate of each step.
+        epochs: A koine.types.FitEpoch for each epoch, with its loss, accuracy and validation.
+        stop_reason: Why training ended: "done" (epochs, steps or seconds), "patience", "callback", or "interrupted" (by Ctrl-C or
+            an exception).
+        result: More numbers about the end, a koine.types.FitResult; None for data that comes in batches.
     """
 
     def __init__(self) -> None:
         self.losses: List[float] = []
         self.rates: List[float] = []
-        self.epochs: List[Record] = []
-        self.result: Optional[Record] = None
-        self.end = "stopped"
+        self.epochs: List[FitEpoch] = []
+        self.result: Optional[FitResult] = None
+        self.stop_reason = "interrupted"
 
     @property
     def history(self) -> Dict[str, List[float]]:
+        """The numbers of the epochs as lists, by Keras' names: loss, accuracy, val_loss and val_accuracy."""
         columns: Dict[str, List[float]] = {"loss": [], "accuracy": [], "val_loss": [], "val_accuracy": []}
         for epoch in self.epochs:
             judged = epoch.validation
@@ -41,7 +46,7 @@ class History:
             words += describe(last)
         elif self.losses:
             words.append(f"loss {self.losses[-1]:.4f}")
-        return f"<koine.History: {', '.join(words)}; {self.end}>"
+        return f"<koine.History: {', '.join(words)}; {self.stop_reason}>"
 
     def _repr_html_(self) -> str:
         columns = self.history
@@ -49,7 +54,7 @@ class History:
         return _show.polyline([self.losses], ["loss of each step"]) + _show.table(rows, ("epoch", *columns))
 
 
-def describe(epoch: Record) -> List[str]:
+def describe(epoch: FitEpoch) -> List[str]:
     """An epoch in words."""
     words = [f"loss {epoch.loss:.4f}"]
     if epoch.accuracy == epoch.accuracy:
@@ -74,7 +79,7 @@ class Progress:
                 return
             self.bar = tqdm(total=total or None, unit="step", desc="compiling")
 
-    def step(self, step: Record) -> None:
+    def step(self, step: FitStep) -> None:
         if self.bar is not None:
             if step.step and self.bar.n == 0:
                 self.bar.set_description(None, refresh=False)
@@ -86,7 +91,7 @@ class Progress:
             self.bar.set_postfix_str(f"validating {done:,} of {count:,}", refresh=False)
             self.bar.update(0)
 
-    def epoch(self, epoch: Record) -> None:
+    def epoch(self, epoch: FitEpoch) -> None:
         line = f"epoch {epoch.epoch}: {', '.join(describe(epoch))}"
         if self.bar is not None:
             self.bar.write(line, file=sys.stderr)

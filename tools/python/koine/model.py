@@ -1,7 +1,7 @@
-"""Models: a network by name, from a text, a file or a graph, with fit, predict, evaluate, save and to_onnx.
+"""Models: fit, predict, evaluate, save and to_onnx of a network by name, from a text, a file or a graph.
 
 >>> import koine
->>> digits = koine.data("digits", max_samples=2000)
+>>> digits = koine.load_dataset("digits", max_samples=2000)
 >>> model = koine.Model("mlp")
 >>> history = model.fit(digits, epochs=3)
 >>> model.evaluate(digits).accuracy > 0.5
@@ -10,12 +10,13 @@ True
 >>> model.predict(images).shape
 (2000, 10)
 >>> model.save("digits.safetensors")
->>> bool((koine.Model("digits.safetensors").classify(images) == model.classify(images)).all())
+>>> bool((koine.Model("digits.safetensors").predict_classes(images) == model.predict_classes(images)).all())
 True
 """
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import math
 import os
@@ -23,7 +24,7 @@ import re
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 
@@ -31,19 +32,26 @@ from . import _show, _weighted
 from ._bound import Shapes, given_rows, in_rows
 from ._arrays import address, as_array, info_of, numpy_type, ready, type_number
 from ._handle import Handle
-from ._library import NULL, encoded, ffi, lib, make, names_of, read, Record, text, unknown, word_of
+from ._library import NULL, encoded, ffi, lib, make, names_of, read, text, word_of
 from ._log import log_into
 from ._run import Run
+from ._settings import names_in, only, with_settings
 from ._samples import (Finite, are_shares, batches_of, by_name, check_numbers, fed, is_samples, is_torch_dataset, of_arrays, of_torch,
-                       sample_shapes, shaped, slices, wanted_of, weights_of_samples)
-from .dataset import Dataset, data
-from .device import Context, default_context
+                       sample_shapes, shaped, slices, wanted_of, validation_of, weights_of_samples)
+from .callbacks import Callback
+from .dataset import Dataset, Field, load_dataset
+from .device import Context, context_on
 from .errors import KoineError, ShapeError, UnsupportedError, error_of
-from .files import safetensors_metadata
+from .io import safetensors_metadata
 from .graph import Graph, Value
 from .history import History, Progress
+from .optim import Optimizer
 from .session import Plan, Session, States
-from .train import RULE, Trainer, evaluate as _evaluate
+from .train import CHOSEN, Trainer, TrainingSettings, evaluate as _evaluate
+from .types import FitEpoch, FitStep, ModelWeight, OptimizerName, ParameterGroup, PrecisionName, ScheduleName, Score, SessionSettings, TrainerSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Path = Union[str, "os.PathLike[str]"]
 _ONNX = ".onnx"
@@ -70,22 +78,60 @@ def pairs_of(pairs: Mapping[str, str]) -> Tuple[Any, int, List[Any]]:
     return rows, len(pairs), [rows, *keep]
 
 
-def zoo() -> Dict[str, str]:
-    """The named models, with the text of each.
+def list_models() -> Dict[str, str]:
+    """Returns the models that have names, with the text of each.
 
-    >>> import koine
-    >>> "lenet" in koine.zoo()
-    True
+    Example:
+        >>> import koine
+        >>> "lenet" in koine.list_models()
+        True
     """
     return {text(lib.kn_zoo_name_at(i)) or "": text(lib.kn_zoo_text_at(i)) or "" for i in range(lib.kn_zoo_count())}
 
 
 def grammar() -> str:
-    """The reference of text models, in Markdown."""
+    """Returns the reference of the language that models are described in, as Markdown."""
     length = lib.kn_model_grammar(NULL, 0)
     room = ffi.new("char[]", length + 1)
     lib.kn_model_grammar(room, length + 1)
     return text(room) or ""
+
+
+@dataclasses.dataclass
+class Evaluation(Score):
+    """What Model.evaluate returns.
+
+    Attributes:
+        loss: The mean loss over the samples.
+        accuracy: The fraction of correct predictions; NaN where the loss has none.
+        samples: The number of samples.
+        seconds: The time that it took.
+        r2: With a mean squared error, 1 minus the fraction of the variance that is not explained; otherwise NaN.
+    """
+
+    r2: float = math.nan
+
+
+@dataclasses.dataclass
+class _Loss:
+    """The values of a kn_model_loss."""
+
+    target: Value
+    value: Value
+    accuracy: Optional[Value]
+    eval_loss: Value
+    duplicate_activation: Optional[Value]
+    ignored: Optional[int]
+
+
+class _Functions:
+    """The callbacks on_step= and on_epoch= of fit()."""
+
+    def __init__(self, on_step: Any, on_epoch: Any) -> None:
+        if on_step is not None:
+            self.on_step = on_step
+        if on_epoch is not None:
+            self.on_epoch = on_epoch
 
 
 class _Opened(Handle):
@@ -121,7 +167,7 @@ class _Opened(Handle):
         with graph._lock:
             if graph._core.destroy is None:
                 if not graph._core.parents:
-                    raise error_of(2, "this graph is lent to a callback: a model needs a separate koine.Graph")
+                    raise error_of(2, "the graph of a callback cannot be a model: make a koine.Graph")
                 graph = Graph._copied(graph._core.parents[-1].pointer)
             pointer = ffi.new("kn_graph **", graph._pointer)
             self._open_checked(lib.kn_model_create_from_graph(pointer, params), lib.kn_model_destroy, lib.kn_model_status,
@@ -165,7 +211,7 @@ class _Opened(Handle):
         return [text(lib.kn_model_input_name_at(self._pointer, i)) or "" for i in range(lib.kn_model_input_count(self._pointer))]
 
     @property
-    def weights(self) -> List[Record]:
+    def weights(self) -> List[ModelWeight]:
         found = []
         for position in range(lib.kn_model_weight_count(self._pointer)):
             weight = make("kn_model_weight")
@@ -202,35 +248,46 @@ class _Opened(Handle):
             self._call(lib.kn_model_add_weighted_loss, word, numbers, count, made)
         else:
             self._call(lib.kn_model_add_loss, word, made)
-        self.loss = Record(**{part: Value(self.graph, getattr(made, part)) if getattr(made, part) else None
-                              for part in ("target", "value", "accuracy", "eval_loss", "duplicate_activation")},
-                           ignored=int(made.ignore_index) if made.has_ignore_index else None)
+        parts: Any = {part: Value(self.graph, getattr(made, part)) if getattr(made, part) else None
+                      for part in ("target", "value", "accuracy", "eval_loss", "duplicate_activation")}
+        self.loss = _Loss(**parts, ignored=int(made.ignore_index) if made.has_ignore_index else None)
         self.loss_given = (name, weights, mixed)
         self.loss_key = (name, None if weights is None else weights.tobytes(), mixed)
 
 
 class Model:
-    """A model with its weights on a device.
+    """A model with its weights on a device: train, evaluate, predict, save.
 
-    source: a name of koine.zoo(), "gpt?layers=2"; the text of a model, or the path of one; a file that save() or the command
-    wrote; an ONNX file; a Caffe net; or a koine.Graph with outputs, which the model owns from then on; a second model of one
-    graph gets a copy of it. Numbers in lines
-    `set NAME N` of its text, and sizes that an ONNX file leaves open, are keywords: koine.Model("lenet", classes=4).
+    Args:
+        source: A name of koine.list_models(), such as "lenet" or "gpt?layers=2"; the text of a model, or its path; a file that
+            save() or the command wrote; an ONNX file; a Caffe net; or a koine.Graph with outputs, which the model owns from then on.
+        device: An index, a type such as "gpu", or a part of a device's name, as for Context; None: the default device.
+        context: An opened device, in place of `device`.
+        seed: Seed of the untrained weights, and of the order of samples and dropout in fit().
+        fast_math: Use algorithms with a slightly larger error where they are faster; False: the same bits on all devices.
+        precision: How results between layers are stored: "float32", "float16" or "bfloat16"; "tf32" stores float32 and rounds what
+            matrix units multiply.
+        frozen_statistics: Batch norms keep their running statistics in training.
+        pin: Layers for devices that were joined to the context, by patterns of their names: {"stage2*": "other"}.
+        given: Arrays for inputs of an ONNX file, by their names in the file; what determines shapes becomes constant.
+        **settings: Numbers in lines `set NAME N` of the model's text, such as classes=4, and sizes that an ONNX file leaves open.
 
-    seed: of the weights, before training. math: "fast", or "exact" for the same bits on all devices. precision: how results
-    between layers are stored: "float32", "float16" or "bfloat16"; "tf32" stores float32 and has matrix units round what they
-    multiply. frozen_statistics: batch norms keep their running statistics in training. pin: {"stage2*": "other"}, layers for
-    devices that were joined to the context. given: arrays for inputs of an ONNX
-    file, by their names in it, whose shapes they get; what determines shapes becomes constant.
+    Example:
+        >>> import koine
+        >>> koine.Model("lenet", classes=4)
+        <koine.Model lenet: x (batch,1,28,28) to logits (batch,4), 1,199,108 parameters>
     """
 
-    def __init__(self, source: Union[Path, Graph], *, context: Optional[Context] = None, seed: int = 1, math: str = "fast",
-                 precision: str = "float32", frozen_statistics: bool = False, pin: Optional[Mapping[str, str]] = None,
-                 given: Optional[Mapping[str, Any]] = None, **settings: int) -> None:
-        if math not in ("fast", "exact"):
-            raise ValueError(f"math is {math!r}; expected 'fast' or 'exact'")
+    def __init__(self, source: Union[Path, Graph], *, device: Union[str, int, None] = None, context: Optional[Context] = None,
+                 seed: int = 1, fast_math: bool = True, precision: PrecisionName = "float32", frozen_statistics: bool = False,
+                 pin: Optional[Mapping[str, str]] = None, given: Optional[Mapping[str, Any]] = None, **settings: int) -> None:
+        if not isinstance(fast_math, bool):
+            raise TypeError(f"fast_math is {fast_math!r}; expected True or False")
+        if device is not None and context is not None:
+            raise TypeError("device and context are both given: a context has its device")
         self.source = source if isinstance(source, Graph) else os.fspath(source)
-        self.context, self.seed, self.precision, self.math = context or default_context(), seed, precision, math
+        self.context = context or context_on(device)
+        self.seed, self.precision, self.fast_math = seed, precision, fast_math
         self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
         self._asked, self._given = set(settings), dict(given or {})
         self.history: Optional[History] = None
@@ -312,7 +369,7 @@ class Model:
     @_alone
     def _state(self, source: Any) -> Dict[str, Any]:
         """What a copy is made of: the model itself, its weights, and all that training needs to go on."""
-        state = {name: getattr(self, name) for name in ("seed", "precision", "math", "context", "history", "_settings", "_pins", "_asked",
+        state = {name: getattr(self, name) for name in ("seed", "precision", "fast_math", "context", "history", "_settings", "_pins", "_asked",
                                                         "_frozen_statistics", "_given", "_taken")}
         known = self._states is not None or (self._made.bound and lib.kn_model_has_weights(self._pointer))
         return {**state, "_about": {**self._about, **self._pairs()}, "name": self.name, "source": source, "loss": self._made.loss_given,
@@ -330,7 +387,7 @@ class Model:
             path = os.path.join(folder, f"model{ending}")
             self.save(path)
             if ending != _ONNX and safetensors_metadata(path, "koine.graph") is None:
-                raise TypeError("the graph of this model has operators that no file can hold, such as custom ones: it cannot be pickled; "
+                raise TypeError("the graph of this model has operators that cannot be written to a file, such as custom ones, so that it cannot be pickled; "
                                 "copy.deepcopy() copies it")
             with open(path, "rb") as file:
                 return ending, file.read()
@@ -381,11 +438,12 @@ class Model:
 
     @property
     def name(self) -> str:
+        """The name of the model."""
         return text(lib.kn_model_name(self._pointer)) or ""
 
     @property
     def text(self) -> str:
-        """The model's text; "" for models of ONNX and of graphs."""
+        """The model's text; "" for ONNX files and graphs."""
         return text(lib.kn_model_text(self._pointer)) or ""
 
     @property
@@ -395,34 +453,37 @@ class Model:
 
     @property
     def loss_name(self) -> str:
-        """The loss that it is trained with where none is given."""
+        """The loss that fit() uses unless another is given."""
         return text(lib.kn_model_loss_name(self._pointer)) or ""
 
     @property
     def augmentation(self) -> str:
-        """The augmentation that its text asks for."""
+        """The augmentation in the model's text."""
         return text(lib.kn_model_augmentation(self._pointer)) or ""
 
     @property
     def graph(self) -> Graph:
+        """The graph, which also has the loss after fit() or evaluate()."""
         return self._made.graph
 
     @property
     def inputs(self) -> List[Value]:
+        """The inputs of the graph."""
         return self._made.inputs
 
     @property
     def outputs(self) -> List[Value]:
-        """[] for an ONNX file whose graph is not built yet: it needs the shapes of inputs, which predict() and fit() see."""
+        """The outputs of the graph; [] for an ONNX file whose graph is built when predict() or fit() see the shapes of inputs."""
         return self._made.outputs
 
     @property
     def input_names(self) -> List[str]:
-        """As in the file, which may differ from the names of the values."""
+        """The names of the inputs in the file, which may differ from the names of the values."""
         return self._made.input_names
 
     @property
     def output_names(self) -> List[str]:
+        """The names of the outputs in the file."""
         return [text(lib.kn_model_output_name_at(self._pointer, i)) or "" for i in range(lib.kn_model_output_count(self._pointer))]
 
     @property
@@ -436,26 +497,26 @@ class Model:
 
     @property
     def open_sizes(self) -> List[str]:
-        """Sizes other than the batch that an ONNX file leaves open."""
+        """The names of sizes, other than the batch, that an ONNX file leaves open."""
         return names_of(lambda position: lib.kn_model_open_size_at(self._pointer, position, NULL))
 
     @property
     def parameters(self) -> int:
-        """The number of trained and frozen parameters."""
+        """The number of elements of all parameters, trainable and frozen."""
         return int(lib.kn_model_parameter_elements(self._pointer))
 
     @property
     def flops(self) -> float:
-        """Floating-point operations for one sample."""
+        """The floating-point operations of inference for one sample."""
         return float(lib.kn_model_flops(self._pointer))
 
     @property
-    def weights(self) -> List[Record]:
-        """The weights: name, type, shape, whether they are trained, and why not."""
+    def weights(self) -> List[ModelWeight]:
+        """The weights: name, type, shape, whether each is trainable, and why not."""
         return self._made.weights
 
     def metadata(self, key: str) -> Optional[str]:
-        """What the file that the model was opened from says for a key."""
+        """Returns the metadata for a key in the file that the model was opened from, or None."""
         return text(lib.kn_model_metadata(self._pointer, encoded(key)))
 
     @property
@@ -465,7 +526,12 @@ class Model:
 
     @_alone
     def pin(self, pattern: str, device: Optional[str]) -> None:
-        """Computes layers whose names match on a device that was joined to the context."""
+        """Computes layers on a device that was added by Context.join.
+
+        Args:
+            pattern: A pattern of their names: * matches any characters.
+            device: The name of the device; None: the context's own.
+        """
         if self._made.bound:
             self._pin(self._made, pattern, device)
         if device is not None:
@@ -498,13 +564,21 @@ class Model:
 
     @_alone
     def load(self, path: Path, *, incomplete: bool = False) -> int:
-        """Loads weights from a safetensors file; incomplete: those that match. Returns their number."""
+        """Loads weights from a safetensors file.
+
+        Args:
+            path: The file.
+            incomplete: Load the weights whose names and shapes match; False: a missing weight is an error.
+
+        Returns:
+            The number of weights that were loaded.
+        """
         return self._made.load(path, self.states, incomplete=incomplete)
 
     # ---- sessions ----
 
     def _arithmetic(self) -> Dict[str, Any]:
-        return {"fast_math": self.math == "fast", "precision": self.precision}
+        return {"fast_math": self.fast_math, "precision": self.precision}
 
     def _session(self, what: str) -> Session:
         if what not in self._sessions:
@@ -533,24 +607,35 @@ class Model:
             session.compile(arrays)
 
     @_alone
-    def plan(self, batch: int = 64, *, training: bool = False, **more: Any) -> Plan:
-        """What is computed for a batch, before it runs: kernels, work and memory. training: of a training step, with the
-        keywords of Trainer."""
+    @with_settings(TrainerSettings, SessionSettings, without=("fast_math", "precision"), chosen=CHOSEN)
+    def plan(self, batch_size: int = 64, *, training: bool = True, optimizer: Union[OptimizerName, Optimizer] = "adam",
+             **settings: Unpack[TrainingSettings]) -> Plan:
+        """Returns what a step computes for a batch: kernels, work and memory. Nothing runs.
+
+        Args:
+            batch_size: Samples per batch.
+            training: Plan a training step; False: plan inference.
+            optimizer: The optimizer of the training step.
+
+        Returns:
+            The plan, which print() shows as `koine plan` does.
+        """
         if not training:
-            arrays = self._zeros(batch, self.inputs)
+            arrays = self._zeros(batch_size, self.inputs)
             if arrays is None:
-                raise error_of(3, f"the model leaves sizes open: give them as keywords of koine.Model: {', '.join(self.open_sizes)}")
+                raise error_of(3, f"the model has open sizes; set them as keywords of koine.Model: {', '.join(self.open_sizes)}")
             session = self._session("outputs")
             session.compile(arrays)
             return session.plan()
         loss = self._need_loss(None)
-        trainer = Trainer(loss.value, self.context, **{**self._arithmetic(), **more})
-        trainer.compile(batch, self._zeros(batch, [*self.inputs, loss.target]))
+        words: Any = {**self._arithmetic(), **settings}
+        trainer = Trainer(loss.value, self.context, optimizer=optimizer, **words)
+        trainer.compile(batch_size, self._zeros(batch_size, [*self.inputs, loss.target]))
         return trainer.plan()
 
     # ---- data ----
 
-    def _need_loss(self, name: Optional[str], weights: Optional[np.ndarray] = None, mixed: bool = False, exactly: bool = False) -> Record:
+    def _need_loss(self, name: Optional[str], weights: Optional[np.ndarray] = None, mixed: bool = False, exactly: bool = False) -> _Loss:
         """The values of a loss. Without a name it is the one before; `exactly`: without its class weights and mixing."""
         made = self._made
         name = made.loss_key[0] if name is None and made.loss is not None else name
@@ -589,12 +674,12 @@ class Model:
         def known(key: str) -> Optional[str]:
             return self._about.get(key) or self.metadata(key)
         rate = known("data.rate")
-        return {"vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "rate": int(rate) if rate else None}
+        return {"vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "sample_rate": int(rate) if rate else None}
 
     def _dataset(self, given: Any, *, training: bool, sample_weight: Any = None, **options: Any) -> Dataset:
         """The samples that fit() and evaluate() were given, as the model reads them."""
         if isinstance(given, (str, os.PathLike)):
-            given = data(given)
+            given = load_dataset(given)
         if isinstance(given, Dataset) and sample_weight is not None:
             raise error_of(2, "sample_weight needs arrays: give (x, y)")
         if isinstance(given, Dataset):
@@ -626,7 +711,7 @@ class Model:
         fields, target = made.fields, self._made.loss.target
         sample = tuple(word for word in target._shape_words[1:])
 
-        def fits(field: Record) -> bool:
+        def fits(field: Field) -> bool:
             return field.dtype == target.dtype and tuple(map(str, field.shape)) == sample
         if target.dtype == "float32" and "x" in fields and "y" in fields and fits(fields["x"]) and not fits(fields["y"]):
             return made.adapted(target_is_input=True)
@@ -708,14 +793,14 @@ class Model:
         for value in [*self.inputs, self._made.loss.target]:
             field, wanted = fields.get(value.field), value._shape_words
             if field is None:
-                raise error_of(12, f"the model '{self.name}' reads '{value.field}', and the data '{spec}' has {', '.join(fields)} only")
+                raise error_of(12, f"the model '{self.name}' reads '{value.field}', but the data '{spec}' has only {', '.join(fields)}")
             same = len(field.shape) == len(wanted) - 1 and all(str(size) == word or not word.isdigit() for size, word in zip(field.shape, wanted[1:]))
             if not same or field.dtype != value.dtype:
                 found = ",".join(["batch", *map(str, field.shape)])
                 raise error_of(4 if same else 3, f"the data '{spec}' does not match the model '{self.name}': '{value.name}' is {field.dtype} "
                                f"({found}) in the data, and the model expects {value.dtype} ({','.join(wanted)})")
         if self._made.loss.target.dtype == "int32" and self._answers is not None and made.classes > self._answers:
-            raise error_of(2, f"the data '{spec}' has {made.classes} classes, and the model has {self._answers} outputs" +
+            raise error_of(2, f"the data '{spec}' has {made.classes} classes, but the model has {self._answers} outputs" +
                            (f": koine.Model({self.source!r}, classes={made.classes})" if "classes" in self.settings else ""))
         return made
 
@@ -730,52 +815,93 @@ class Model:
 
     # ---- training ----
 
-    def fit(self, data: Any, y: Any = None, *, epochs: Optional[int] = None, steps: Optional[int] = None, seconds: Optional[float] = None,
-            batch: int = 64, validation: Any = None, validate_samples: Optional[int] = None, optimizer: str = "adam", learning_rate: Optional[float] = None,
-            schedule: Optional[str] = None, loss: Optional[str] = None, patience: int = 0, augment: Optional[str] = None,
-            class_weights: Any = None, sample_weight: Any = None, oversample: bool = False, shuffle: bool = True, drop_last: bool = False,
-            in_sequence: bool = False, workers: int = 0, seed: Optional[int] = None, init: Optional[Path] = None,
-            checkpoints: Optional[Path] = None, resume: bool = False, on_step: Optional[Callable[[Record], Any]] = None,
-            on_epoch: Optional[Callable[[Record], Any]] = None, progress: Optional[bool] = None, skip_bad: bool = False,
-            cache: int = 0, **rule: Any) -> History:
-        """Trains the model, from the weights that it has, and returns the History.
+    @with_settings(TrainerSettings, chosen=CHOSEN)
+    def fit(self, data: Any, y: Any = None, *, epochs: Optional[int] = None, steps: Optional[int] = None,
+            seconds: Optional[float] = None, batch_size: int = 64, validation_split: Optional[float] = None, validation_data: Any = None,
+            validate_samples: Optional[int] = None, optimizer: Union[OptimizerName, Optimizer] = "adam",
+            learning_rate: Optional[float] = None, schedule: Optional[ScheduleName] = None, loss: Optional[str] = None,
+            patience: int = 0, augment: Optional[str] = None, class_weights: Any = None, sample_weight: Any = None,
+            oversample: bool = False, shuffle: bool = True, drop_last: bool = False, in_sequence: bool = False, threads: int = 0,
+            seed: Optional[int] = None, init: Optional[Path] = None, checkpoints: Optional[Path] = None, resume: bool = False,
+            callbacks: Sequence[Any] = (), on_step: Optional[Callable[[FitStep], Any]] = None,
+            on_epoch: Optional[Callable[[FitEpoch], Any]] = None, progress: Optional[bool] = None, skip_bad: bool = False,
+            cache_bytes: int = 0, groups: Sequence[ParameterGroup] = (), milestones: Sequence[int] = (),
+            **settings: Unpack[TrainerSettings]) -> History:
+        """Trains the model, beginning with the weights that it has.
 
-        data: "digits", "images:FOLDER" and so on, a Dataset, arrays (x, y), or x and y, a dataset of PyTorch; or what gives batches (x, y):
-        a DataLoader, a generator, or a function that returns one for each epoch.
-        validation: a fraction of the samples, or data; without it the test part that the data may have; 0: none.
-        validate_samples: validates with at most so many of them, drawn evenly from all classes.
-        Without epochs, steps or seconds there are 10 epochs. Where the end is known, the schedule is "cosine"; for ONNX files,
-        and elsewhere, "constant". Defaults are those of `koine train`.
-        loss: "cross-entropy", "mse", "huber" …; without it the one before, and at first the model's own. class_weights: "balanced" or an array. sample_weight: a
-        number for each sample of arrays, which its loss is multiplied by. augment: "flip,crop=4";
-        "none" ignores the model's text. patience: stops after so many epochs without a lower validation loss, and returns to the best.
-        init: a file to start from the matching weights of. checkpoints: a folder for the newest and the best states; resume=True
-        goes on from the newest one in it, if there is one.
-        on_step and on_epoch are called with Records; returning False stops. progress: a bar of tqdm; None shows it on terminals.
-        Other keywords are those of koine.Trainer: momentum, weight_decay, warmup_steps, clip_norm, accumulate, average, groups …
+        Ctrl-C stops after the step, keeps the weights and what `model.history` has so far, and raises KeyboardInterrupt. The defaults
+        are those of `koine train`.
 
-        Ctrl-C stops after the step, keeps the weights and what `model.history` has so far, and raises KeyboardInterrupt.
+        Args:
+            data: A source such as "digits" or "images:FOLDER"; a Dataset; arrays, as (x, y) or as two arguments; {name: array}; a
+                PyTorch dataset; or batches (x, y): a DataLoader, a generator, or a function that returns one for each epoch.
+            y: The targets, if `data` is the array x: class indices, or numbers.
+            epochs: Passes over the data; 10 without steps and seconds.
+            steps: Stop after this many steps.
+            seconds: Stop after this time.
+            batch_size: Samples per step.
+            validation_split: The fraction of the samples to set aside for validation; None: the test part of the data, if it has
+                one; 0: no validation.
+            validation_data: Samples or batches for validation, in any form that `data` may have.
+            validate_samples: Validate with at most this many samples, drawn evenly from all classes.
+            optimizer: A name of koine.optimizers(), or an optimizer of koine.optim with its settings.
+            learning_rate: The rate that the schedule starts from; None: the optimizer's default.
+            schedule: The learning rate over the updates; None: "cosine" if the number of steps is known, otherwise, and for ONNX
+                files, "constant".
+            loss: "cross-entropy", "mse", "huber" …; None: the loss of the last fit(), at first the model's own.
+            patience: Stop after this many epochs without a lower validation loss, and return to the best weights; 0: never.
+            augment: Random changes of the samples, such as "flip,crop=4"; "none" ignores those of the model's text.
+            class_weights: "balanced", or an array with a weight for each class.
+            sample_weight: An array with a weight for each sample, which multiplies its loss.
+            oversample: Draw all classes equally often.
+            shuffle: Draw the samples in a new order in each epoch.
+            drop_last: Leave out the last batch of an epoch if it is incomplete.
+            in_sequence: Batches continue one another, for layers that keep their state.
+            threads: Threads that prepare batches, at most 16; 0: as many as are useful.
+            seed: Seed of the order of samples, dropout and, for an untrained model, the weights; None: the model's.
+            init: A file to start from: weights with matching names and shapes are loaded.
+            checkpoints: A folder for the newest and the best states.
+            resume: Continue from the newest checkpoint in that folder, if there is one.
+            callbacks: Objects with methods on_step(step) and on_epoch(epoch), such as koine.Callback. Training stops if one returns
+                False or raises koine.StopTraining.
+            on_step: A function of a koine.types.FitStep, called after each step; a callback, too.
+            on_epoch: A function of a koine.types.FitEpoch, called after each epoch; a callback, too.
+            progress: Show a bar of tqdm, or a line per epoch without it; None: on terminals and in notebooks.
+            skip_bad: Leave out files that cannot be decoded.
+            cache_bytes: Bytes of decoded images and sounds to keep in memory; 0: all.
+            groups: Settings for some parameters, by patterns of their names: [{"pattern": "*.bias", "weight_decay": 0}, …].
+            milestones: For the schedule "multi-step": the updates after which the rate falls.
+
+        Returns:
+            The losses of steps and epochs.
+
+        Example:
+            >>> import koine, numpy as np
+            >>> x = np.random.default_rng(1).normal(size=(256, 28, 28))
+            >>> history = koine.Model("mlp").fit(x, x.mean((1, 2)) > 0, epochs=2, optimizer=koine.optim.AdamW(learning_rate=1e-3))
+            >>> len(history.losses), history.stop_reason
+            (8, 'done')
         """
-        own = [name for name in Model.fit.__kwdefaults__ or {}]
-        for name in rule:
-            if name not in RULE:
-                raise TypeError(unknown("argument", name, [*own, *RULE]))
-        limits = {"epochs": epochs, "steps": steps, "seconds": seconds}
-        check_numbers(whole=("epochs", "steps", "batch", "validate_samples"), batch=batch, validate_samples=validate_samples, **limits)
+        only(names_in(TrainerSettings), settings, [name for name in Model.fit.__kwdefaults__ or {}])
+        limits: Any = {"epochs": epochs, "steps": steps, "seconds": seconds}
+        check_numbers(whole=("epochs", "steps", "batch_size", "validate_samples"), batch_size=batch_size, validate_samples=validate_samples,
+                      **limits)
         if patience < 0:
             raise ValueError(f"patience is {patience}; expected a number of epochs, or 0 to train to the end")
         if not any(limits.values()):
             epochs = 10
-        run = Run(self, data if y is None else (data, y), batch, validation)
+        run = Run(self, data if y is None else (data, y), batch_size, validation_of(validation_split, validation_data))
         run.words = {"epochs": epochs or 0, "steps": steps or 0, "seconds": seconds or 0, "patience": patience}
-        run.loader = {"no_shuffle": not shuffle, "drop_last": drop_last or in_sequence, "in_sequence": in_sequence, "balanced": oversample,
-                      "workers": workers, "seed": self.seed if seed is None else seed}
-        run.options = {"skip_bad": skip_bad or None, "cache": cache or None}
-        run.on_step, run.on_epoch, run.sample_weight, run.validate_samples = on_step, on_epoch, sample_weight, validate_samples
+        run.loader = {"no_shuffle": not shuffle, "drop_last": drop_last or in_sequence, "in_sequence": in_sequence, "oversample": oversample,
+                      "threads": threads, "seed": self.seed if seed is None else seed}
+        run.options = {"skip_bad": skip_bad or None, "cache_bytes": cache_bytes or None}
+        run.callbacks = [*callbacks, *([_Functions(on_step, on_epoch)] if on_step or on_epoch else [])]
+        run.sample_weight, run.validate_samples = sample_weight, validate_samples
+        rule = {"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule, "groups": groups, "milestones": milestones,
+                **settings}
         self._pointer  # raises in a forked child
         with self._guard:
-            self._open_run(run, loss, augment, class_weights, {"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule,
-                                                               **rule}, init, checkpoints, resume)
+            self._open_run(run, loss, augment, class_weights, rule, init, checkpoints, resume)
             run.bar = Progress(progress, run.end())
             if run.train is not None:
                 return run.go()
@@ -796,32 +922,42 @@ class Model:
         run.start({"total_steps": (end + accumulate - 1) // accumulate, **rule}, init, checkpoints, resume)
 
     @_alone
-    def evaluate(self, data: Any, y: Any = None, *, batch: int = 64, loss: Optional[str] = None) -> Record:
-        """Mean loss and accuracy over all samples: of the test part of a source that has one, otherwise of the whole.
+    def evaluate(self, data: Any, y: Any = None, *, batch_size: int = 64, loss: Optional[str] = None) -> Evaluation:
+        """Returns the mean loss and the accuracy over samples.
 
-        With a mean squared error there is r2, too: 1 minus the fraction of the variance that is not explained.
+        Args:
+            data: The samples, in any form that fit() takes; of a source with a test part, that part.
+            y: The targets, if `data` is the array x.
+            batch_size: Samples per run. Results differ by rounding only.
+            loss: "cross-entropy", "mse" …; None: the loss of the last fit(), at first the model's own.
+
+        Example:
+            >>> import koine
+            >>> koine.Model("mlp").evaluate("digits").samples
+            10000
         """
-        check_numbers(whole=("batch",), batch=batch)
+        check_numbers(whole=("batch_size",), batch_size=batch_size)
         data = data if y is None else (data, y)
-        self._take_shapes(data, batch)
+        self._take_shapes(data, batch_size)
         self._need_loss(loss)
         if not is_samples(data):
             return self._evaluate_batches(data)
         dataset = self._dataset(data, training=False)
         if isinstance(data, (str, os.PathLike)) or (isinstance(data, Dataset) and data.spec is not None):
             dataset = dataset.test or dataset
-        return self._evaluate_dataset(dataset, batch)
+        return self._evaluate_dataset(dataset, batch_size)
 
-    def _evaluate_dataset(self, dataset: Dataset, batch: int) -> Record:
+    def _evaluate_dataset(self, dataset: Dataset, batch_size: int) -> Evaluation:
         parts = self._made.loss
         self.states
-        score = _evaluate(self._session("judged"), dataset, parts.eval_loss.name, parts.accuracy.name if parts.accuracy is not None else None, batch)
+        accuracy = parts.accuracy.name if parts.accuracy is not None else None
+        score = Evaluation(**vars(_evaluate(self._session("judged"), dataset, parts.eval_loss.name, accuracy, batch_size)))
         if (self._made.loss_key[0] or self.loss_name) == "mse":
             variance = dataset.variance(parts.target.name)
             score.r2 = 1 - score.loss / variance if variance > 0 else math.nan
         return score
 
-    def _evaluate_batches(self, batches: Any) -> Record:
+    def _evaluate_batches(self, batches: Any) -> Evaluation:
         begun, losses, accuracies, counts, samples = time.monotonic(), [], [], [], 0
         parts = self._made.loss
         self.states
@@ -835,22 +971,34 @@ class Model:
                 losses.append(float(found[0]))
                 accuracies.append(float(found[1]) if len(found) > 1 else math.nan)
                 counts.append(counted)
-        return Record(loss=float(np.average(losses, weights=counts)) if counts else math.nan,
-                      accuracy=float(np.average(accuracies, weights=counts)) if counts else math.nan, samples=samples,
-                      seconds=time.monotonic() - begun)
+        return Evaluation(loss=float(np.average(losses, weights=counts)) if counts else math.nan,
+                          accuracy=float(np.average(accuracies, weights=counts)) if counts else math.nan, samples=samples,
+                          seconds=time.monotonic() - begun)
 
     # ---- inference ----
 
     @_alone
-    def predict(self, x: Any, *, batch: int = 64) -> Any:
-        """The outputs for samples: an array, or a dict of arrays where the model has several outputs.
+    def predict(self, x: Any, *, batch_size: int = 64) -> Any:
+        """Computes the outputs for samples.
 
-        x: an array, a dict or tuple of arrays where the model has several inputs, a Dataset, or a spec such as
-        "images:FOLDER". Of a classifier these are mostly logits: classify() has the classes, probabilities() what they say.
+        A classifier's outputs are mostly logits: predict_proba() returns probabilities, predict_classes() classes.
+
+        Args:
+            x: An array (samples, …); a dict or tuple of arrays where the model has several inputs; a Dataset; or a source such as
+                "images:FOLDER".
+            batch_size: Samples per run. Results differ by rounding only.
+
+        Returns:
+            An array (samples, …), or a dict of arrays by name where the model has several outputs.
+
+        Example:
+            >>> import koine, numpy as np
+            >>> koine.Model("mlp").predict(np.zeros((5, 1, 28, 28))).shape
+            (5, 10)
         """
-        check_numbers(whole=("batch",), batch=batch)
+        check_numbers(whole=("batch_size",), batch_size=batch_size)
         if isinstance(x, (str, os.PathLike)):
-            x = data(x, inputs_only=True)
+            x = load_dataset(x, inputs_only=True)
         if isinstance(x, Dataset):
             value = self.inputs[0]
             x = x.adapted(expected=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
@@ -859,7 +1007,7 @@ class Model:
         if isinstance(x, Mapping):
             names = dict(zip(self._file.input_names, (value.name for value in inputs)))
             x = {names.get(name, name): array for name, array in x.items()}
-        results = self._results(by_name(x, inputs, None), batch)
+        results = self._results(by_name(x, inputs, None), batch_size)
         return results[0] if len(results) == 1 else dict(zip(self._shapes.names, results))
 
     def _results(self, arrays: Dict[str, np.ndarray], batch: int) -> List[np.ndarray]:
@@ -897,39 +1045,76 @@ class Model:
             results.append(np.empty((total, *shape[1:]), numpy_type(type_number(dtype))))
         return results
 
-    def probabilities(self, x: Any, *, batch: int = 64) -> np.ndarray:
-        """Of a classifier, the probability of each class: the softmax of the first output, unless that is one."""
-        found = self.predict(x, batch=batch)
+    def predict_proba(self, x: Any, *, batch_size: int = 64) -> np.ndarray:
+        """Computes the probability of each class, with a classifier.
+
+        Args:
+            x: Samples, as for predict().
+            batch_size: Samples per run.
+
+        Returns:
+            An array (samples, classes): the softmax of the first output, or that output if it is probabilities already.
+        """
+        found = self.predict(x, batch_size=batch_size)
         logits = np.asarray(next(iter(found.values())) if isinstance(found, dict) else found, np.float32)
         if are_shares(logits):
             return logits
         powers = np.exp(logits - logits.max(-1, keepdims=True)) if logits.size else logits
         return powers / powers.sum(-1, keepdims=True) if logits.size else powers
 
-    def classify(self, x: Any, *, batch: int = 64) -> np.ndarray:
-        """The class of each sample, by number; class_names has their names."""
-        return np.argmax(self.probabilities(x, batch=batch), -1)
+    def predict_classes(self, x: Any, *, batch_size: int = 64) -> np.ndarray:
+        """Computes the most likely class of each sample, with a classifier.
+
+        Args:
+            x: Samples, as for predict().
+            batch_size: Samples per run.
+
+        Returns:
+            An array (samples) of class indices; class_names has their names.
+        """
+        return np.argmax(self.predict_proba(x, batch_size=batch_size), -1)
 
     @_alone
-    def generate(self, prompt: str = "", *, length: int = 200, temperature: float = 1.0, top_k: Optional[int] = None,
+    def generate(self, prompt: str = "", *, length: int = 300, temperature: float = 0.8, top_k: Optional[int] = None,
                  top_p: Optional[float] = None, seed: int = 1) -> str:
-        """Writes on from a prompt, with a model that was trained on text. temperature 0 takes the likeliest token."""
+        """Continues a text, with a model that was trained on text.
+
+        Args:
+            prompt: How the text begins; "": with a random token.
+            length: The number of tokens to generate.
+            temperature: Below 1, likely tokens become more likely; 0: always the most likely token.
+            top_k: Draw from this many of the most likely tokens only.
+            top_p: Draw from the most likely tokens that have this probability together.
+            seed: Seed of the random numbers.
+
+        Returns:
+            The new text, without the prompt.
+        """
         from ._generate import generate
         return generate(self, prompt, length, temperature, top_k, top_p, seed)
 
     # ---- files ----
 
     def save(self, path: Path, *, training: bool = True, weights: str = "float32", metadata: Optional[Mapping[str, str]] = None) -> None:
-        """Writes a safetensors file, which koine.Model and the command open; a path that ends in .onnx gives an ONNX file.
+        """Writes the model to a safetensors file, which koine.Model and the command open.
 
-        training: also moments and counters, with which `koine train --resume` goes on. weights: "float16" or "bfloat16" halve the file.
+        Args:
+            path: The file; if it ends in .onnx, an ONNX file is written.
+            training: Also write optimizer moments and counters, with which `koine train --resume` continues.
+            weights: The type of the weights in the file: "float32", "float16" or "bfloat16".
+            metadata: More metadata.
         """
         path = os.fspath(path)
         self._write(lib.kn_model_save_onnx if path.endswith(_ONNX) else lib.kn_model_save, path, metadata, training=training,
                     weights=type_number(weights))
 
     def to_onnx(self, path: Path, *, metadata: Optional[Mapping[str, str]] = None) -> None:
-        """Writes an ONNX file."""
+        """Writes the model to an ONNX file.
+
+        Args:
+            path: The file.
+            metadata: More metadata.
+        """
         self._write(lib.kn_model_save_onnx, os.fspath(path), metadata)
 
     def _pairs(self) -> Dict[str, str]:
@@ -944,15 +1129,15 @@ class Model:
         if not made.bound:  # what was computed last knows the states
             made = self._shapes.last or made
             if states is not None and not set(states) <= set(made.state_names):
-                raise error_of(2, "the weights belong to graphs of several shapes or values, of which one is saved at a time: bind the model "
-                               "with given=, and save that")
+                raise error_of(2, "the weights belong to graphs for several input shapes, of which only one can be saved: open the "
+                               "model with given= and save it")
         elif states is None:
             states = self.states
         made._call(function, os.fsencode(path), NULL if states is None else states._pointer, params)
         del keep
 
     def close(self) -> None:
-        """Frees the device's memory."""
+        """Releases the device's memory. The model cannot be used any more."""
         for session in self._sessions.values():
             session.close()
         self._shapes.clear()
@@ -964,7 +1149,7 @@ class Model:
         self._file.close()
 
     def summary(self) -> str:
-        """Its layers' weights as a table of text."""
+        """Returns a table of the weights, as text."""
         rows = [(weight.name, f"({weight.shape})", f"{weight.elements:,}", "" if weight.trained else weight.reason) for weight in self.weights]
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
         lines = [f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {count:>{widths[2]}}  {why}".rstrip() for name, shape, count, why in rows]

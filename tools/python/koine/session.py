@@ -10,36 +10,47 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _show
 from ._arrays import address, check_shape, empty_for, feeds_of, fetches_of, info_of, ready, shape_of, target_of, type_number
 from ._handle import Handle
-from ._library import NULL, encoded, ffi, lib, make, pointer_of, read, Record, records_of, text, unknown, with_fields, word_of
+from ._library import NULL, encoded, ffi, lib, make, pointer_of, read, records_of, text, unknown, word_of
+from ._settings import with_settings
 from .device import Buffer, Context, default_context, progress_into
 from .errors import error_of
 from .graph import Graph, Value
+from .types import PlanInfo, PlanPass, PlanStep, SessionSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _NOT_FOUND = 12
 
 
 class States(Handle, Mapping[str, np.ndarray]):
-    """Parameters, running statistics and moments by name, as arrays: states["conv1.weight"] copies one from the device,
-    states["conv1.weight"] = array sets it. A session adds what it needs when it is compiled or first run."""
+    """Parameters, running statistics and optimizer moments by name, on a device.
+
+    states["conv1.weight"] copies an array from the device, states["conv1.weight"] = array sets it. A session adds the states that
+    it needs when it is compiled or first run, initialized from the seed and their names.
+
+    Args:
+        context: The device; without it, default_context().
+        seed: Seed of the initial values.
+    """
 
     _error = "kn_states_error"
     _places: Dict[str, int] = {}  # of each name, as it was last seen
 
     def __init__(self, context: Optional[Context] = None, seed: int = 1) -> None:
-        """States on a device; what a session adds is initialised from the seed and its name."""
         context = context or default_context()
         self._open(lib.kn_states_create(pointer_of(context, "Context"), seed), lib.kn_states_destroy, context)
 
     @classmethod
     def on_host(cls) -> "States":
-        """States without a device, to load files into and to save from."""
+        """Returns states without a device, to load files into and to save from."""
         made = cls.__new__(cls)
         made._open(lib.kn_states_create_host(NULL), lib.kn_states_destroy)
         return made
@@ -56,7 +67,7 @@ class States(Handle, Mapping[str, np.ndarray]):
     def _find(self, name: str) -> Any:
         """Element type and shape of a state, or None. Where it was found it is looked for first: there may be thousands."""
         info = ffi.new("kn_tensor_info *")
-        place = self._places.get(name, -1)
+        place = self._places.get(name, 0)
         if text(lib.kn_states_at(self._pointer, place, info)) == name:
             return info
         self._places = {found: position for position, found in enumerate(self)}
@@ -72,6 +83,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         return int(lib.kn_states_count(self._pointer))
 
     def shape(self, name: str) -> Tuple[int, ...]:
+        """Returns the shape of a state."""
         return shape_of(self._info(name))
 
     def _info(self, name: str) -> Any:
@@ -86,7 +98,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         return array
 
     def copy_to(self, name: str, array: np.ndarray) -> None:
-        """Copies a state into an array of its type and shape, which is contiguous."""
+        """Copies a state into a contiguous array of its type and shape."""
         info = self._info(name)
         target_of(array, info, name)
         self._call(lib.kn_states_get, encoded(name), address(array), array.nbytes)
@@ -96,7 +108,11 @@ class States(Handle, Mapping[str, np.ndarray]):
         self._call(lib.kn_states_set, encoded(name), info_of(array.shape, number), address(array), array.nbytes)
 
     def refresh(self, name: str, value: Any) -> bool:
-        """Sets a state from memory that may have changed since the last call; returns whether it has. If not, nothing is copied."""
+        """Sets a state from memory that may have changed since the last call; copies nothing if it has not.
+
+        Returns:
+            Whether the memory has changed.
+        """
         array, number = self._ready(name, value)
         changed = ffi.new("bool *")
         self._call(lib.kn_states_refresh, encoded(name), info_of(array.shape, number), address(array), array.nbytes, changed)
@@ -116,7 +132,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         return array, number
 
     def contents(self) -> Dict[str, Tuple[str, np.ndarray]]:
-        """Element types and arrays of all states by name, on the host: what copies and pickled models have."""
+        """Returns the element types and arrays of all states by name."""
         return {name: (word_of("kn_dtype", info.dtype), self[name]) for name, info in self._infos().items()}
 
     def fill(self, contents: Mapping[str, Tuple[str, np.ndarray]]) -> None:
@@ -134,9 +150,16 @@ class States(Handle, Mapping[str, np.ndarray]):
 
 
 class Plan:
-    """What a session or trainer does in a run: str() is the text of `koine plan`; info, steps and passes are its parts."""
+    """What a session or a trainer computes in a run.
 
-    def __init__(self, info: Record, text: str, steps: List[Record], passes: List[Record]) -> None:
+    Attributes:
+        info: Memory and work, as a koine.types.PlanInfo.
+        text: The text of `koine plan`, which str() returns.
+        steps: The steps, each a koine.types.PlanStep.
+        passes: The passes of the planner, each a koine.types.PlanPass.
+    """
+
+    def __init__(self, info: PlanInfo, text: str, steps: List[PlanStep], passes: List[PlanPass]) -> None:
         self.info, self.text, self.steps, self.passes = info, text, steps, passes
 
     def __str__(self) -> str:
@@ -180,21 +203,22 @@ class Runs(Handle):
             array = ready(given[name], number, name)
             for symbol, size in check_shape(array.shape, wanted, name).items():
                 if symbols.setdefault(symbol, size) != size:
-                    raise error_of(3, f"'{name}' has {size} for '{symbol}', and an input before it {symbols[symbol]}")
+                    raise error_of(3, f"'{name}' has {size} for '{symbol}', but an earlier input has {symbols[symbol]}")
             arrays.append(array)
         return feeds_of(names, arrays, keep), len(names), symbols
 
     def plan(self) -> Plan:
-        """The plan of the last run or compilation."""
+        """Returns the plan of the last run or compilation."""
         info = make("kn_plan_info")
         self._call(self._function("plan"), info)
-        steps, passes = (records_of(f"kn_{name}", lambda position, made: self._function(name)(self._pointer, position, made))
-                         for name in ("plan_step", "plan_pass"))
+        steps, passes = (records_of(f"kn_{name[:-3]}", lambda position, made: self._function(name)(self._pointer, position, made))
+                         for name in ("plan_step_at", "plan_pass_at"))
         for step in steps:
             step.inputs = step.inputs[:step.input_count]
         return Plan(read(info), self.plan_text(), steps, passes)
 
     def plan_text(self) -> str:
+        """Returns the plan as text."""
         pointer = self._function("plan_text")(self._pointer)
         if not pointer:
             raise error_of(1, self._message())
@@ -204,7 +228,7 @@ class Runs(Handle):
             self._function("free_text")(self._pointer, pointer)
 
     def write_programs(self, folder: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes the programs of the plan as OpenCL C, and its launches, into a folder."""
+        """Writes the programs of the plan, as OpenCL C, and its launches to a folder."""
         self._call(self._function("write_programs"), os.fsencode(folder))
 
     def wait(self) -> None:
@@ -212,13 +236,29 @@ class Runs(Handle):
         self._call(self._function("wait"))
 
 
+@with_settings(SessionSettings)
 class Session(Runs):
-    """Computes values of a graph: one, a list, or a dict of them, which is what run() returns arrays for."""
+    """Computes values of a graph on a device.
+
+    Args:
+        values: A value, a list, or a dict of values; run() returns an array, a list or a dict of arrays.
+        context: The device; without it, default_context().
+        states: The parameters, shared with other sessions; without it, new ones.
+        progress: A function of (label, done, total), which is called while kernels are compiled.
+
+    Example:
+        >>> import koine, numpy as np
+        >>> x = koine.Graph().input("x", "batch,3")
+        >>> koine.Session(x * 2 + 1).run(x=np.ones((2, 3)))
+        array([[3., 3., 3.],
+               [3., 3., 3.]], dtype=float32)
+    """
 
     _error, _kind = "kn_session_error", "kn_session"
 
     def __init__(self, values: Union[Value, Sequence[Value], Mapping[str, Value]], context: Optional[Context] = None, *,
-                 states: Optional[States] = None, progress: Any = None, **more: Any) -> None:
+                 states: Optional[States] = None, progress: Optional[Callable[[str, int, int], None]] = None,
+                 **settings: Unpack[SessionSettings]) -> None:
         context = context or default_context()
         if isinstance(values, Mapping):
             self._keys: Any = list(values)
@@ -234,7 +274,7 @@ class Session(Runs):
         self._bound: Dict[str, int] = {}
         self.context = context
         keep: List[Any] = []
-        params = make("kn_session_params", keep, states=states, **more)
+        params = make("kn_session_params", keep, states=states, **settings)
         progress_into(params.progress, progress, keep)
         self.states = states if states is not None else States(context, params.seed)
         params.states = pointer_of(self.states, "States")
@@ -245,7 +285,7 @@ class Session(Runs):
         self._names = [value.name for value in listed]
 
     def bind(self, **symbols: int) -> None:
-        """Gives numbers to symbols that the shapes of what is fed do not determine."""
+        """Sets sizes with names, such as batch=8, that the shapes of the inputs do not determine."""
         for symbol, number in symbols.items():
             self._call(lib.kn_session_bind, encoded(symbol), number)
             self._bound[symbol] = number
@@ -259,7 +299,12 @@ class Session(Runs):
                 self._bound[symbol] = number
 
     def compile(self, feeds: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
-        """Compiles for arrays of these shapes, without running."""
+        """Compiles for inputs of these shapes, without running.
+
+        Args:
+            feeds: Arrays by the names of the inputs.
+            **more: More arrays, whose names are keywords.
+        """
         keep: List[Any] = []
         with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
@@ -267,9 +312,17 @@ class Session(Runs):
             self._call(lib.kn_session_compile, made, count)
 
     def run(self, feeds: Optional[Mapping[str, Any]] = None, *, out: Any = None, **more: Any) -> Any:
-        """Runs once, on a dict of arrays or with inputs as keywords. Results are new arrays, or are written to `out`: an
-        array, a list or a dict of arrays, as the values were given; False in a list: this one is not brought. If none is, the
-        call returns once the work is enqueued."""
+        """Computes the values once.
+
+        Args:
+            feeds: Arrays by the names of the inputs.
+            out: Arrays to write the results to: an array, a list or a dict, as the values were given; False in place of an array: the
+                result is not copied from the device. If no result is, the call returns when the work is queued.
+            **more: More arrays, whose names are keywords.
+
+        Returns:
+            An array, a list or a dict of arrays, as the values were given.
+        """
         keep: List[Any] = []
         with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
@@ -284,7 +337,12 @@ class Session(Runs):
     __call__ = run
 
     def start(self, feeds: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
-        """Runs without results, for what changes states; returns once the work is enqueued."""
+        """Runs without results, to change states; returns when the work is queued.
+
+        Args:
+            feeds: Arrays by the names of the inputs.
+            **more: More arrays, whose names are keywords.
+        """
         keep: List[Any] = []
         with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
@@ -304,20 +362,17 @@ class Session(Runs):
         return info
 
     def info(self, name: str) -> Tuple[str, Tuple[int, ...]]:
-        """Element type and shape of a result, as of the last run."""
+        """Returns the element type and the shape of a result, as of the last run."""
         info = self._info_of(name)
         return word_of("kn_dtype", info.dtype), shape_of(info)
 
     def feed_buffer(self, name: str, buffer: Buffer) -> None:
-        """Feeds a buffer of the program's OpenCL context in the next run."""
+        """Feeds an input from a buffer of the program's OpenCL context in the next run."""
         self._call(lib.kn_session_feed_buffer, encoded(name), pointer_of(buffer, "Buffer"))
 
     def fetch_buffer(self, name: str, buffer: Buffer) -> None:
-        """Writes a result into such a buffer in the next run."""
+        """Writes a result to a buffer of the program's OpenCL context in the next run."""
         self._call(lib.kn_session_fetch_buffer, encoded(name), pointer_of(buffer, "Buffer"))
 
     def __repr__(self) -> str:
         return "<koine.Session, closed>" if self.closed else f"<koine.Session of {', '.join(self._names)}>"
-
-
-Session.__init__.__doc__ = with_fields("kn_session_params", "states", "progress")(Session.__init__).__doc__

@@ -5,8 +5,6 @@
 >>> x = np.random.default_rng(1).uniform(-1, 1, (300, 2))
 >>> kind = np.where(x[:, 0] > x[:, 1], "above", "below")
 >>> estimator = Classifier(epochs=30, learning_rate=0.01).fit(x, kind)
->>> estimator.score(x, kind) > 0.9
-True
 >>> estimator.predict([[0.9, -0.9], [-0.9, 0.9]]).tolist()
 ['above', 'below']
 """
@@ -20,7 +18,9 @@ import numpy as np
 
 from ._table import Unfitted, check_labels, check_table, check_targets, check_weights, ordered
 from .graph import Graph
-from .model import Model, zoo
+from .model import Model, list_models
+from .optim import Optimizer
+from .types import OptimizerName
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -53,17 +53,12 @@ except ImportError:
             spread = np.average(np.square(y - np.average(y, axis=0, weights=sample_weight)), axis=0, weights=sample_weight)
             return float(np.mean(1 - left / spread))
 
+__all__ = ["Classifier", "Regressor"]
 Source = Union[str, Callable[[int, int], Graph]]
 
 
 class _Network(BaseEstimator):
-    """model: a name of koine.zoo(), the text of a model, or a function that makes a koine.Graph, with one output, for a number of
-    features and of outputs. standardize: features, and the target of a Regressor, get mean 0 and deviation 1. random_state: an
-    integer, or a numpy.random.RandomState, in place of seed. options: more keywords of Model.fit.
-
-    fit() is the same for samples in any order, unless `options` has shuffle=False. sample_weight: integers count samples as
-    often as they say; others multiply the loss of each sample.
-    """
+    """The base class of the estimators."""
 
     model: Source
     n_features_in_: int
@@ -97,16 +92,17 @@ class _Network(BaseEstimator):
         """An untrained model."""
         self._measure(X)
         source = self.model(X.shape[1], outputs) if callable(self.model) else self.model or self._source(X.shape[1], outputs)
-        words = {"context": self.context, "seed": self._seed()}  # type: ignore[attr-defined]
+        words = {"device": self.device, "context": self.context, "seed": self._seed()}  # type: ignore[attr-defined]
         self.model_ = Model(source, **words)
         if self.model_.settings.get("classes", outputs) != outputs:
             self.model_ = Model(source, classes=outputs, **words)
 
     def _train(self, X: np.ndarray, y: np.ndarray, weights: Optional[np.ndarray], loss: str, **more: Any) -> None:
-        words = {"epochs": self.epochs, "batch": self.batch, "optimizer": self.optimizer,  # type: ignore[attr-defined]
-                 "learning_rate": self.learning_rate, "validation": self.validation or None,  # type: ignore[attr-defined]
+        words = {"epochs": self.epochs, "batch_size": self.batch_size, "optimizer": self.optimizer,  # type: ignore[attr-defined]
+                 "learning_rate": self.learning_rate, "validation_split": self.validation_split or None,  # type: ignore[attr-defined]
                  "patience": self.patience, "loss": loss, "progress": False, **(self.options or {}), **more}  # type: ignore[attr-defined]
-        words["batch"] = min(words["batch"], max(len(X), 64)) if isinstance(words["batch"], int) else words["batch"]
+        if isinstance(words["batch_size"], int):
+            words["batch_size"] = min(words["batch_size"], max(len(X), 64))
         self.history_ = self.model_.fit(self._scaled(X), y, sample_weight=weights, **words)
 
     def _chosen(self, X: np.ndarray, y: np.ndarray, sample_weight: Any, order: bool) -> Tuple[np.ndarray, np.ndarray, Optional[np.ndarray]]:
@@ -136,20 +132,50 @@ class _Network(BaseEstimator):
 
 
 class Classifier(ClassifierMixin, _Network):
-    __doc__ = f"""A classifier: classes_ are the labels, model_ the koine.Model, history_ the course of its training.
+    """A classifier for tables, images, or any samples that `model` takes.
 
-    A y with several columns of 0 and 1 has several labels for each sample; predict_proba() is then that of each label.
-    class_weight: {{label: weight}}, or "balanced". partial_fit() trains for one epoch; it needs all classes at the first call.
+    fit() gives the same model for samples in any order, unless `options` has shuffle=False. A y with several columns of 0 and 1 has
+    several labels for each sample; predict_proba() then returns the probability of each label. partial_fit() trains for one epoch
+    and needs all classes at the first call. A sample_weight of integers counts samples that often; other weights multiply the loss of
+    each sample.
 
-    {_Network.__doc__}
+    Args:
+        model: A name of koine.list_models(), the text of a model, or a function that makes a koine.Graph with one output, for a number
+            of features and of outputs; "": a network for tables with two hidden layers.
+        epochs: Passes over the data.
+        batch_size: Samples per step.
+        optimizer: A name of koine.optimizers(), or an optimizer of koine.optim with its settings.
+        learning_rate: The rate that the schedule starts from; None: the optimizer's default.
+        validation_split: The fraction of the samples to set aside for validation.
+        patience: Stop after this many epochs without a lower validation loss; 0: never.
+        standardize: Scale features to mean 0 and deviation 1.
+        class_weight: A dict {label: weight}, or "balanced".
+        seed: Seed of the weights and of the order of samples.
+        random_state: An integer or a NumPy generator, in place of `seed`.
+        device: An index, a type such as "gpu", or a part of a device's name; None: the default device.
+        context: An opened koine.Context, in place of `device`.
+        options: More keywords of koine.Model.fit, such as {"schedule": "constant"}.
+
+    Attributes:
+        classes_: The labels.
+        model_: The koine.Model.
+        history_: The koine.History of its training.
+
+    Example:
+        >>> import numpy as np
+        >>> from koine.sklearn import Classifier
+        >>> x = np.random.default_rng(1).uniform(-1, 1, (300, 2))
+        >>> Classifier(epochs=30, learning_rate=0.01).fit(x, x[:, 0] > x[:, 1]).score(x, x[:, 0] > x[:, 1]) > 0.9
+        True
     """
 
-    def __init__(self, model: Source = "", *, epochs: int = 20, batch: int = 32, optimizer: str = "adam", learning_rate: Optional[float] = None,
-                 validation: float = 0.0, patience: int = 0, standardize: bool = True, class_weight: Any = None, seed: int = 1,
-                 random_state: Any = None, context: Any = None, options: Optional[Dict[str, Any]] = None) -> None:
-        self._keep(model=model, epochs=epochs, batch=batch, optimizer=optimizer, learning_rate=learning_rate, validation=validation,
-                   patience=patience, standardize=standardize, class_weight=class_weight, seed=seed, random_state=random_state,
-                   context=context, options=options)
+    def __init__(self, model: Source = "", *, epochs: int = 20, batch_size: int = 32, optimizer: Union[OptimizerName, Optimizer] = "adam",
+                 learning_rate: Optional[float] = None, validation_split: float = 0.0, patience: int = 0,
+                 standardize: bool = True, class_weight: Any = None, seed: int = 1, random_state: Any = None, device: Any = None,
+                 context: Any = None, options: Optional[Dict[str, Any]] = None) -> None:
+        self._keep(model=model, epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate=learning_rate,
+                   validation_split=validation_split, patience=patience, standardize=standardize, class_weight=class_weight, seed=seed, random_state=random_state,
+                   device=device, context=context, options=options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -160,18 +186,39 @@ class Classifier(ClassifierMixin, _Network):
         return "table-classes"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Classifier":
+        """Trains a new model.
+
+        Args:
+            X: Features (samples, features), or samples of any shape that `model` takes.
+            y: Labels (samples); or 0 and 1 (samples, labels) for several labels of each sample.
+            sample_weight: Weights (samples).
+
+        Returns:
+            The estimator.
+        """
         self._forget()
         X, y = check_labels(self, X, y)
         X, y, weights = self._chosen(X, y, sample_weight, True)
         self._several = y.ndim == 2
         self.classes_ = np.arange(y.shape[1]) if self._several else np.unique(y)
         if len(self.classes_) < 2 and not self._several:
-            raise ValueError("Classifier needs at least 2 classes; the data has one class only")
+            raise ValueError("Classifier needs at least 2 classes; the data has only one class")
         self._make(X, len(self.classes_))
         self._learn(X, y, weights)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "Classifier":
+        """Trains for one epoch, continuing from the last call.
+
+        Args:
+            X: Features, as for fit().
+            y: Labels, as for fit().
+            classes: All labels; needed at the first call.
+            sample_weight: Weights (samples).
+
+        Returns:
+            The estimator.
+        """
         first = not hasattr(self, "model_")
         X, y = check_labels(self, X, y, first)
         if first:
@@ -180,13 +227,13 @@ class Classifier(ClassifierMixin, _Network):
                 raise ValueError("classes must be passed on the first call to partial_fit.")
             self.classes_ = np.arange(y.shape[1]) if self._several else np.unique(classes)
             if len(self.classes_) < 2 and not self._several:
-                raise ValueError("Classifier needs at least 2 classes; there is one class only")
+                raise ValueError("Classifier needs at least 2 classes; there is only one class")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}")
         X, y, weights = self._chosen(X, y, sample_weight, False)
         if first:
             self._make(X, len(self.classes_))
-        self._learn(X, y, weights, epochs=1, schedule="constant", validation=None, patience=0)
+        self._learn(X, y, weights, epochs=1, schedule="constant", validation_split=None, patience=0)
         return self
 
     def _learn(self, X: np.ndarray, y: np.ndarray, weights: Optional[np.ndarray], **more: Any) -> None:
@@ -217,30 +264,61 @@ class Classifier(ClassifierMixin, _Network):
         return made
 
     def predict_proba(self, X: Any) -> np.ndarray:
+        """Returns the probability of each class (samples, classes), in the order of classes_."""
         inputs = self._fitted(X)
         if self._several:
             logits = self.model_.predict(inputs).astype(np.float64)
             return 0.5 + 0.5 * np.tanh(0.5 * logits)
-        return self.model_.probabilities(inputs)[:, :len(self.classes_)]
+        return self.model_.predict_proba(inputs)[:, :len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
+        """Returns the most likely label of each sample (samples); or 0 and 1 (samples, labels) for several labels."""
         shares = self.predict_proba(X)
         return (shares > 0.5).astype(np.int64) if self._several else self.classes_[np.argmax(shares, -1)]
 
 
 class Regressor(RegressorMixin, _Network):
-    __doc__ = f"""A regressor, of one number for each sample or several: model_ is the koine.Model, history_ the course of its training.
+    """A regressor, of one number for each sample or several.
 
-    partial_fit() trains for one epoch; features and targets stay standardized as those of the first call.
+    fit() gives the same model for samples in any order, unless `options` has shuffle=False. partial_fit() trains for one epoch;
+    features and targets stay standardized as those of the first call. A sample_weight of integers counts samples that often; other
+    weights multiply the loss of each sample.
 
-    {_Network.__doc__}
+    Args:
+        model: A name of koine.list_models(), the text of a model, or a function that makes a koine.Graph with one output, for a number
+            of features and of outputs; "": a network for tables with two hidden layers.
+        epochs: Passes over the data.
+        batch_size: Samples per step.
+        optimizer: A name of koine.optimizers(), or an optimizer of koine.optim with its settings.
+        learning_rate: The rate that the schedule starts from; None: the optimizer's default.
+        validation_split: The fraction of the samples to set aside for validation.
+        patience: Stop after this many epochs without a lower validation loss; 0: never.
+        standardize: Scale features and targets to mean 0 and deviation 1.
+        seed: Seed of the weights and of the order of samples.
+        random_state: An integer or a NumPy generator, in place of `seed`.
+        device: An index, a type such as "gpu", or a part of a device's name; None: the default device.
+        context: An opened koine.Context, in place of `device`.
+        options: More keywords of koine.Model.fit, such as {"schedule": "constant"}.
+
+    Attributes:
+        model_: The koine.Model.
+        history_: The koine.History of its training.
+
+    Example:
+        >>> import numpy as np
+        >>> from koine.sklearn import Regressor
+        >>> x = np.random.default_rng(1).uniform(-1, 1, (300, 2))
+        >>> Regressor(epochs=30, learning_rate=0.01).fit(x, x[:, 0] - x[:, 1]).score(x, x[:, 0] - x[:, 1]) > 0.9
+        True
     """
 
-    def __init__(self, model: Source = "", *, epochs: int = 20, batch: int = 32, optimizer: str = "adam", learning_rate: Optional[float] = None,
-                 validation: float = 0.0, patience: int = 0, standardize: bool = True, seed: int = 1, random_state: Any = None,
-                 context: Any = None, options: Optional[Dict[str, Any]] = None) -> None:
-        self._keep(model=model, epochs=epochs, batch=batch, optimizer=optimizer, learning_rate=learning_rate, validation=validation,
-                   patience=patience, standardize=standardize, seed=seed, random_state=random_state, context=context, options=options)
+    def __init__(self, model: Source = "", *, epochs: int = 20, batch_size: int = 32, optimizer: Union[OptimizerName, Optimizer] = "adam",
+                 learning_rate: Optional[float] = None, validation_split: float = 0.0, patience: int = 0,
+                 standardize: bool = True, seed: int = 1, random_state: Any = None, device: Any = None, context: Any = None,
+                 options: Optional[Dict[str, Any]] = None) -> None:
+        self._keep(model=model, epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate=learning_rate,
+                   validation_split=validation_split, patience=patience, standardize=standardize, seed=seed, random_state=random_state, device=device,
+                   context=context, options=options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -248,9 +326,19 @@ class Regressor(RegressorMixin, _Network):
         return tags
 
     def _source(self, features: int, outputs: int) -> Any:
-        return "table" if outputs == 1 else re.sub(r"linear 1$", f"linear {outputs}", zoo()["table"], flags=re.M)
+        return "table" if outputs == 1 else re.sub(r"linear 1$", f"linear {outputs}", list_models()["table"], flags=re.M)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Regressor":
+        """Trains a new model.
+
+        Args:
+            X: Features (samples, features), or samples of any shape that `model` takes.
+            y: Targets (samples) or (samples, targets).
+            sample_weight: Weights (samples).
+
+        Returns:
+            The estimator.
+        """
         self._forget()
         X, y = check_targets(self, X, y)
         X, y, weights = self._chosen(X, y, sample_weight, True)
@@ -259,12 +347,22 @@ class Regressor(RegressorMixin, _Network):
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Regressor":
+        """Trains for one epoch, continuing from the last call.
+
+        Args:
+            X: Features, as for fit().
+            y: Targets, as for fit().
+            sample_weight: Weights (samples).
+
+        Returns:
+            The estimator.
+        """
         first = not hasattr(self, "model_")
         X, y = check_targets(self, X, y, first)
         X, y, weights = self._chosen(X, y, sample_weight, False)
         if first:
             self._begin(X, y)
-        self._learn(X, y, weights, epochs=1, schedule="constant", validation=None, patience=0)
+        self._learn(X, y, weights, epochs=1, schedule="constant", validation_split=None, patience=0)
         return self
 
     def _begin(self, X: np.ndarray, y: np.ndarray) -> None:
@@ -279,10 +377,11 @@ class Regressor(RegressorMixin, _Network):
     def _learn(self, X: np.ndarray, y: np.ndarray, weights: Optional[np.ndarray], **more: Any) -> None:
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != len(self.target_mean_):
-            raise ValueError(f"y has {columns.shape[1]} columns, and had {len(self.target_mean_)} at the first call")
+            raise ValueError(f"y has {columns.shape[1]} columns; expected {len(self.target_mean_)}, as at the first call")
         self._train(X, ((columns - self.target_mean_) / self.target_scale_).astype(np.float32), weights, "mse", **more)
 
     def predict(self, X: Any) -> np.ndarray:
+        """Returns the predicted targets, (samples) or (samples, targets) as y was."""
         inputs = self._fitted(X)
         found = self.model_.predict(inputs) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self._flat else found

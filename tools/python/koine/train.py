@@ -11,100 +11,136 @@ True
 """
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ._arrays import fetches_of
 from ._handle import busy, close_late
-from ._library import NULL, encoded, ffi, fields_of, lib, make, number_of, pointer_of, put, read, Record, text, unknown, with_fields
+from ._library import NULL, encoded, ffi, lib, make, number_of, pointer_of, put, read, text, unknown
 from ._samples import check_numbers
+from ._settings import names_in, only, with_settings
+from .callbacks import StopTraining
 from .communicator import Communicator
 from .dataset import Dataset, loader_params
 from .device import Context, default_context, progress_into
 from .errors import error_of
 from .graph import Value
+from .optim import Optimizer
 from .session import Runs, Session, States, inputs_of
+from .types import (PYTHON_NAMES, FitEpoch, FitResult, FitSettings, FitStep, LoaderSettings, OptimizerName, ParameterGroup, ScheduleName,
+                    Score, SessionSettings, TrainerSettings)
 
-FIT_ENDS = ("done", "patience", "stopped", "failed")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def optimizers() -> List[str]:
-    """The optimizers' names."""
+    """Returns the names of the optimizers, such as "adamw"; koine.optim has a class for each."""
     return [text(lib.kn_optimizer_name(i)) or "" for i in range(lib.kn_optimizer_count())]
 
 
-def _groups(groups: Sequence[Mapping[str, Any]], keep: List[Any]) -> Any:
+def _groups(groups: Sequence[ParameterGroup], keep: List[Any]) -> Any:
     rows = ffi.new("kn_parameter_group[]", max(1, len(groups)))
     for position, group in enumerate(groups):
         row = ffi.addressof(rows, position)
         row.size, row.rate_factor, row.weight_decay = ffi.sizeof("kn_parameter_group"), 1, -1
         for name, value in group.items():
-            if name not in fields_of("kn_parameter_group"):
-                raise TypeError(unknown("setting of a group", name, ["pattern", "rate_factor", "weight_decay", "frozen"]))
+            if name not in names_in(ParameterGroup):
+                raise TypeError(unknown("setting of a group", name, names_in(ParameterGroup)))
             put(row, name, value, keep)
     keep.append(rows)
     return rows
 
 
-def trainer_params(keep: List[Any], optimizer: str = "adam", groups: Sequence[Mapping[str, Any]] = (), milestones: Sequence[int] = (),
-                   **given: Any) -> Any:
-    """kn_trainer_params with the usual values of an optimizer, and those that are given."""
-    params = make("kn_trainer_params")
+def trainer_params(keep: List[Any], optimizer: Union[str, Optimizer] = "adam", groups: Sequence[ParameterGroup] = (),
+                   milestones: Sequence[int] = (), **given: Any) -> Any:
+    """kn_trainer_params with the default settings of an optimizer, and those that are given."""
+    if isinstance(optimizer, Optimizer):
+        twice = [name for name in optimizer.settings if given.get(name) is not None]
+        if twice:
+            raise TypeError(f"{twice[0]} is given twice: by optimizer={optimizer!r} and as {twice[0]}={given[twice[0]]!r}")
+        given, optimizer = {**given, **optimizer.settings}, optimizer.name
+    elif not isinstance(optimizer, (str, int)):
+        raise TypeError(f"optimizer is {optimizer!r}; expected a name such as 'adam', or an optimizer of koine.optim such as koine.optim.Adam()")
+    known = ["learning_rate", "schedule", *names_in(TrainerSettings)]
     number = number_of("kn_optimizer", optimizer)
-    lib.kn_trainer_params_choose(params, number)
+    made = make("kn_trainer_params")
+    lib.kn_trainer_params_choose(made, number)
+    in_c = {python: field for field, python in PYTHON_NAMES["kn_trainer_params"].items()}
+    only(known, given)
     for name, value in given.items():
-        if name not in RULE:
-            raise TypeError(unknown("argument", name, RULE))
         if value is None:
             continue
-        if name in _OF_OPTIMIZERS and not lib.kn_optimizer_reads(number, encoded(name)):
+        if name in OF_OPTIMIZERS and not lib.kn_optimizer_reads(number, encoded(name)):
             owners = [word for i, word in enumerate(optimizers()) if lib.kn_optimizer_reads(i, encoded(name))]
             raise error_of(2, f"{name} applies to {', '.join(owners)}, but the optimizer is {optimizer}")
-        put(params, name, value, keep)
+        put(made, in_c.get(name, name), value, keep)
     if groups:
-        params.groups, params.group_count = _groups(groups, keep), len(groups)
+        made.groups, made.group_count = _groups(groups, keep), len(groups)
     if milestones:
-        put(params, "milestones", list(milestones), keep)
-        params.milestone_count = len(milestones)
-    return params
+        put(made, "milestones", list(milestones), keep)
+        made.milestone_count = len(milestones)
+    return made
 
 
-# The keywords of trainers.
-RULE = [name for name in fields_of("kn_trainer_params") if name not in (
-    "size", "session", "extra", "extra_count", "group_count", "milestone_count", "communicator", "shard_counts")]
-_OF_OPTIMIZERS = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay", "accumulator")
+# Settings that only some optimizers read.
+OF_OPTIMIZERS = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay", "accumulator")
+# Settings whose defaults depend on the optimizer.
+CHOSEN = (*OF_OPTIMIZERS, "weight_decay")
 
 
+class TrainingSettings(TrainerSettings, SessionSettings, total=False):
+    """Keywords of koine.Trainer: those of training, and those of the session that computes its steps."""
+
+
+@with_settings(TrainerSettings, SessionSettings, chosen=CHOSEN)
 class Trainer(Runs):
-    """Trains all unfrozen parameters that a loss, a scalar, depends on. It belongs to one thread at a time.
+    """Trains all unfrozen parameters that a loss depends on. It belongs to one thread at a time.
 
-    optimizer: a name of optimizers(), whose usual values other keywords override. extra: values to compute in each step
-    besides the loss. groups: settings for some parameters, [{"pattern": "*.bias", "weight_decay": 0}, …]. communicator: of
-    this worker among several; shards and deal: how batches are cut, and how many each worker computes;
-    sync_batch_norm: batch norms over all workers, with a shard for each. sync_every: so many steps that each worker makes
-    alone, a multiple of accumulate, before all go on from the same parameters, by outer_rate and outer_momentum.
-    offload_optimizer: what the optimizer keeps waits in host memory between updates.
+    Args:
+        loss: The value to minimize, a scalar.
+        context: The device; without it, default_context().
+        optimizer: A name of optimizers(), or an optimizer of koine.optim with its settings.
+        learning_rate: The rate that the schedule starts from; None: the optimizer's default.
+        schedule: The learning rate over the updates. "cosine", "one-cycle" and "polynomial" need total_steps.
+        extra: Values to compute in each step besides the loss, such as an accuracy.
+        states: The parameters, shared with sessions; without it, new ones.
+        groups: Settings for some parameters, by patterns of their names: [{"pattern": "*.bias", "weight_decay": 0}, …].
+        milestones: Of the schedule "multi-step": the updates after which the rate falls.
+        communicator: This worker's end of a group of workers that train one model.
+        shard_counts: How many shards of a batch each worker computes; without it, equally many if possible.
+        progress: A function of (label, done, total), which is called while kernels are compiled.
+
+    Example:
+        >>> import koine
+        >>> x = koine.Graph().input("x", "batch,2")
+        >>> trainer = koine.Trainer((x.linear(1) ** 2).mean(), optimizer=koine.optim.SGD(learning_rate=0.1), clip_norm=1.0)
+        >>> trainer.learning_rate
+        0.1
     """
 
     _error, _kind = "kn_trainer_error", "kn_trainer"
 
-    def __init__(self, loss: Value, context: Optional[Context] = None, *, optimizer: str = "adam", extra: Sequence[Value] = (),
-                 states: Optional[States] = None, groups: Sequence[Mapping[str, Any]] = (), milestones: Sequence[int] = (),
-                 communicator: Optional[Communicator] = None, deal: Sequence[int] = (), progress: Any = None, **more: Any) -> None:
+    def __init__(self, loss: Value, context: Optional[Context] = None, *, optimizer: Union[OptimizerName, Optimizer] = "adam",
+                 learning_rate: Optional[float] = None, schedule: ScheduleName = "constant", extra: Sequence[Value] = (),
+                 states: Optional[States] = None, groups: Sequence[ParameterGroup] = (), milestones: Sequence[int] = (),
+                 communicator: Optional[Communicator] = None, shard_counts: Sequence[int] = (),
+                 progress: Optional[Callable[[str, int, int], None]] = None, **settings: Unpack[TrainingSettings]) -> None:
         context = context or default_context()
         keep: List[Any] = []
-        of_session = {name: more.pop(name) for name in list(more) if name in fields_of("kn_session_params")}
+        given: Any = dict(settings)
+        of_session = {name: given.pop(name) for name in settings if name in names_in(SessionSettings)}
         session = make("kn_session_params", keep, states=states, **of_session)
         progress_into(session.progress, progress, keep)
         self.states = states if states is not None else States(context, session.seed)
         session.states = pointer_of(self.states, "States")
-        params = trainer_params(keep, optimizer, groups, milestones, **more)
+        params = trainer_params(keep, optimizer, groups, milestones, learning_rate=learning_rate, schedule=schedule, **given)
         params.session = session
         if communicator is not None:
             params.communicator = pointer_of(communicator, "Communicator")
-        if deal:
-            put(params, "shard_counts", list(deal), keep)
+        if shard_counts:
+            put(params, "shard_counts", list(shard_counts), keep)
         values = ffi.new("kn_value *[]", [pointer_of(value, "Value") for value in extra] or 1)
         params.extra, params.extra_count = values, len(extra)
         pointer_of(loss, "Value")
@@ -124,8 +160,18 @@ class Trainer(Runs):
 
     def step(self, feeds: Optional[Mapping[str, Any]] = None, *, count: Optional[int] = None, wait: bool = True,
              out: Optional[Mapping[str, np.ndarray]] = None, **more: Any) -> Optional[float]:
-        """One step on arrays by name, or as keywords; returns the loss before the update. wait=False returns None once the
-        work is enqueued. out: arrays for extra values, by name."""
+        """Trains for one step.
+
+        Args:
+            feeds: Arrays by the names of the inputs.
+            count: The number of samples; None: the first dimension of the arrays.
+            wait: Wait for the loss; False: return when the work is queued.
+            out: Arrays for the trainer's extra values, by name.
+            **more: More arrays, whose names are keywords.
+
+        Returns:
+            The loss before the update; None without wait.
+        """
         keep: List[Any] = []
         loss = ffi.new("double *") if wait else NULL
         with self._lock:
@@ -139,7 +185,14 @@ class Trainer(Runs):
 
     def evaluate(self, values: Mapping[str, Tuple[Value, np.ndarray]], feeds: Optional[Mapping[str, Any]] = None, *,
                  count: Optional[int] = None, **more: Any) -> None:
-        """Computes values in inference mode into arrays: {name: (value, array)}."""
+        """Computes values in inference mode.
+
+        Args:
+            values: Values and the arrays for their results: {name: (value, array)}.
+            feeds: Arrays by the names of the inputs.
+            count: The number of samples; None: the first dimension of the arrays.
+            **more: More arrays, whose names are keywords.
+        """
         keep: List[Any] = []
         if not isinstance(values, Mapping):
             raise TypeError(f"expected values and arrays by name, {{name: (value, array)}}, found {type(values).__name__}")
@@ -150,13 +203,18 @@ class Trainer(Runs):
             self._call(lib.kn_trainer_evaluate, number, made, feed_count, pointers, fetches, len(values))
 
     def part(self, count: int) -> slice:
-        """The samples of a batch of `count` that this worker computes, and feeds to step()."""
+        """Returns the samples of a batch of `count` that this worker computes, and feeds to step()."""
         first, own = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         self._call(lib.kn_trainer_local_samples, count, first, own)
         return slice(int(first[0]), int(first[0] + own[0]))
 
     def compile(self, count: Optional[int] = None, feeds: Optional[Mapping[str, Any]] = None) -> None:
-        """Compiles the step for batches of `count`; feeds give other open sizes, and the count where it is left out."""
+        """Compiles the step without running it.
+
+        Args:
+            count: The number of samples.
+            feeds: Arrays whose shapes give other open sizes, and the count if that is None.
+        """
         if feeds is None:
             self._call(lib.kn_trainer_compile, 1 if count is None else count)
         else:
@@ -166,7 +224,7 @@ class Trainer(Runs):
 
     @property
     def steps(self) -> int:
-        """Steps done; set it after the states of another run were loaded."""
+        """The number of steps done. Set it after loading the states of an earlier run."""
         return int(lib.kn_trainer_steps(self._pointer))
 
     @steps.setter
@@ -175,7 +233,7 @@ class Trainer(Runs):
 
     @property
     def learning_rate(self) -> float:
-        """Of the next step."""
+        """The learning rate of the next step. Setting it changes the rate that the schedule starts from."""
         return float(lib.kn_trainer_learning_rate(self._pointer))
 
     @learning_rate.setter
@@ -183,7 +241,12 @@ class Trainer(Runs):
         self.set_rate(rate)
 
     def set_rate(self, rate: float, group: int = -1) -> None:
-        """Changes the learning rate that the schedule starts from, or the rate_factor of a group, without compiling again."""
+        """Changes the learning rate that the schedule starts from, without compiling again.
+
+        Args:
+            rate: The new rate.
+            group: The position of a group, whose rate_factor is changed instead; -1: none.
+        """
         self._call(lib.kn_trainer_set_learning_rate, group, rate)
 
     def judged(self, loss: float) -> None:
@@ -191,27 +254,37 @@ class Trainer(Runs):
         self._call(lib.kn_trainer_report_validation, loss)
 
     def set_memory(self, memory_bytes: int) -> None:
-        """Changes how much memory of the device steps that are compiled from now on may need; 0: all of it."""
+        """Changes how much device memory steps may need that are compiled from now on; 0: all of it."""
         with self._lock:
             lib.kn_trainer_set_memory_bytes(self._pointer, memory_bytes)
 
     def collect(self) -> None:
-        """All workers call it before states are saved or evaluated; Trainer.fit does so for its callbacks. With
-        shard_optimizer the first gets the states of which each has a part as a whole, until its next step. With sync_every
-        it ends the round."""
+        """Collects the states from all workers, before they are saved or evaluated. All workers call it; Trainer.fit does for callbacks.
+
+        With shard_optimizer the first worker gets the whole states, until its next step. With sync_every the round ends.
+        """
         self._call(lib.kn_trainer_collect)
 
     @property
     def steps_alone(self) -> int:
-        """With sync_every: the steps made alone since the last round; 0: all workers have the same parameters."""
+        """With sync_every: the steps of this worker since the last exchange; 0: all workers have the same parameters."""
         return int(lib.kn_trainer_local_steps(self._pointer))
 
     def use_averages(self, use: bool) -> None:
-        """Exchanges the weights for their moving averages, or back."""
+        """Exchanges the weights for their moving averages (True), or back (False)."""
         self._call(lib.kn_trainer_use_averages, use)
 
     def find_not_finite(self, feeds: Optional[Mapping[str, Any]] = None, count: Optional[int] = None, **more: Any) -> Optional[str]:
-        """A sentence that names the first operator of a step with a non-finite result; None if all are finite."""
+        """Finds the first operator of a step whose result is not finite.
+
+        Args:
+            feeds: Arrays by the names of the inputs.
+            count: The number of samples; None: the first dimension of the arrays.
+            **more: More arrays, whose names are keywords.
+
+        Returns:
+            A sentence that names the operator; None if all results are finite.
+        """
         keep: List[Any] = []
         room = ffi.new("char[]", 1024)
         with self._lock:
@@ -221,23 +294,44 @@ class Trainer(Runs):
                 raise error_of(code, self._message())
         return text(room) if code == 0 else None
 
-    def fit(self, dataset: Dataset, *, batch: int = 64, augment: Any = None, loader: Optional[Mapping[str, Any]] = None,
-            validation: Optional[Dataset] = None, judge: Optional[Session] = None, loss: Optional[str] = None,
-            accuracy: Optional[str] = None, on_step: Optional[Callable[[Record], Any]] = None,
-            on_epoch: Optional[Callable[[Record], Any]] = None,
-            on_validation: Optional[Callable[[int, int], Any]] = None, wait_for: Optional[Callable[[int], bool]] = None,
-            to_best: Optional[Callable[[], bool]] = None, **more: Any) -> Record:
-        """The training loop on a dataset, with at least one limit: epochs, steps or seconds. Callbacks get Records; one that returns False, or raises, stops it after the step,
-        with the states kept; what was raised is raised again. So does Ctrl-C. on_validation is called with the number of validated
-        samples and that of all."""
+    @with_settings(FitSettings)
+    def fit(self, dataset: Dataset, *, batch_size: int = 64, augment: Any = None, loader: Optional[LoaderSettings] = None,
+            validation_data: Optional[Dataset] = None, eval_session: Optional[Session] = None, loss: Optional[str] = None,
+            accuracy: Optional[str] = None, on_step: Optional[Callable[[FitStep], Any]] = None,
+            on_epoch: Optional[Callable[[FitEpoch], Any]] = None,
+            on_validation: Optional[Callable[[int, int], Any]] = None, needs_states: Optional[Callable[[int], bool]] = None,
+            restore_best: Optional[Callable[[], bool]] = None, **settings: Unpack[FitSettings]) -> FitResult:
+        """Runs the training loop on a dataset, with at least one limit: epochs, steps or seconds.
+
+        A callback that returns False or raises koine.StopTraining stops training after the step and keeps the states; other
+        exceptions are raised again. Ctrl-C does the same.
+
+        Args:
+            dataset: The samples, whose fields are fed by name.
+            batch_size: Samples per step.
+            augment: Random changes of the samples, such as "flip,crop=4".
+            loader: More settings of the loader.
+            validation_data: Samples to evaluate after each epoch.
+            eval_session: An inference session on the trainer's states, which evaluates them.
+            loss: The name of the loss in that session.
+            accuracy: The name of the accuracy in that session.
+            on_step: A function of a FitStep, called after each step.
+            on_epoch: A function of a FitEpoch, called after each epoch.
+            on_validation: A function of the number of samples that were validated, and of the number of all.
+            needs_states: A function of a step's number: whether on_step needs the states of exactly that step.
+            restore_best: A function that restores the best states, which an earlier run saved.
+
+        Returns:
+            Why training ended, and the last numbers.
+        """
         keep: List[Any] = []
         trouble: List[BaseException] = []
-        limits = {name: more.get(name) for name in ("epochs", "steps", "seconds")}
-        check_numbers(whole=("epochs", "steps", "batch"), batch=batch, **limits)
-        if not (any(limits.values()) or more.get("patience") or on_step or on_epoch):
+        limits: Any = {name: settings.get(name) for name in ("epochs", "steps", "seconds")}
+        check_numbers(whole=("epochs", "steps", "batch_size"), batch_size=batch_size, **limits)
+        if not (any(limits.values()) or settings.get("patience") or on_step or on_epoch):
             raise ValueError("nothing would end the training: give epochs, steps or seconds")
-        params = make("kn_fit_params", keep, validation=validation, eval_session=judge, loss=loss, accuracy=accuracy, **more)
-        batches = loader_params(keep, augment, **{"batch": batch, **(loader or {})})
+        params = make("kn_fit_params", keep, validation=validation_data, eval_session=eval_session, loss=loss, accuracy=accuracy, **settings)
+        batches = loader_params(keep, augment, **{"batch_size": batch_size, **(loader or {})})
         params.loader = batches
 
         def callback(kind: str, function: Callable[..., Any], error: Optional[bool] = False) -> Any:
@@ -245,16 +339,19 @@ class Trainer(Runs):
             keep.append(made)
             return made
 
-        def goes_on(report: Optional[Callable[[Record], Any]], pointer: Any) -> bool:
-            return not trouble and (report is None or report(read(pointer)) is not False)
+        def goes_on(report: Optional[Callable[[Any], Any]], pointer: Any) -> bool:
+            try:
+                return not trouble and (report is None or report(read(pointer)) is not False)
+            except StopTraining:
+                return False
         params.on_step = callback("bool(void *, kn_fit_step *)", lambda _user, step: goes_on(on_step, step))
         params.on_epoch = callback("bool(void *, kn_fit_epoch *)", lambda _user, epoch: goes_on(on_epoch, epoch))
         if on_validation is not None:
             params.on_validation = callback("void(void *, uint64_t, uint64_t)", lambda _user, done, all: on_validation(done, all) and None, None)
-        if wait_for is not None:
-            params.needs_states = callback("bool(void *, uint64_t)", lambda _user, step: bool(wait_for(step)))
-        if to_best is not None:
-            params.restore_best = callback("bool(void *)", lambda _user: bool(to_best()))
+        if needs_states is not None:
+            params.needs_states = callback("bool(void *, uint64_t)", lambda _user, step: bool(needs_states(step)))
+        if restore_best is not None:
+            params.restore_best = callback("bool(void *)", lambda _user: bool(restore_best()))
         result = make("kn_fit_result")
         result.validation.size = ffi.sizeof("kn_score")
         with self._lock, busy(self._core.lock):
@@ -270,16 +367,11 @@ class Trainer(Runs):
         return "<koine.Trainer, closed>" if self.closed else f"<koine.Trainer after {self.steps} steps>"
 
 
-Trainer.__init__.__doc__ = with_fields("kn_trainer_params", "optimizer", "groups", "milestones", "session", "extra", "communicator", "shard_counts")(Trainer.__init__).__doc__
-Trainer.fit.__doc__ = with_fields("kn_fit_params", "loader", "validation", "eval_session", "loss", "accuracy", "on_step", "on_epoch",
-                                  "on_validation", "needs_states", "restore_best")(Trainer.fit).__doc__
-
-
-def evaluate(session: Session, dataset: Dataset, loss: str, accuracy: Optional[str] = None, batch: int = 64) -> Record:
+def evaluate(session: Session, dataset: Dataset, loss: str, accuracy: Optional[str] = None, batch_size: int = 64) -> Score:
     """Mean loss and accuracy of a session, which computes values of these names, over all samples."""
     score = make("kn_score")
     with session._lock:
-        code = lib.kn_evaluate(pointer_of(session, "Session"), pointer_of(dataset, "Dataset"), batch, encoded(loss), encoded(accuracy) if accuracy else NULL, score)
+        code = lib.kn_evaluate(pointer_of(session, "Session"), pointer_of(dataset, "Dataset"), batch_size, encoded(loss), encoded(accuracy) if accuracy else NULL, score)
         if code:
             raise error_of(code, session._message() or text(lib.kn_dataset_error(dataset._pointer)))
     return read(score)

@@ -1,48 +1,80 @@
-"""Models of PyTorch, trained by Koine.
+"""PyTorch models, trained by Koine.
 
-step = koine.torch.train_step(model, torch.nn.CrossEntropyLoss(), torch.optim.AdamW(model.parameters()))
-for x, y in loader:
-    loss = step(x, y)
+    step = koine.torch.train_step(model, torch.nn.CrossEntropyLoss(), torch.optim.AdamW(model.parameters()))
+    for x, y in loader:
+        loss = step(x, y)
 
-PyTorch is needed for this module alone, which is imported when it is first used.
+Only this module needs PyTorch; it is imported when it is first used.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 try:
     import torch as _torch
 except ImportError as _error:
-    raise ImportError("koine.torch trains models of PyTorch, which is not here: pip install torch") from _error
+    raise ImportError("koine.torch needs PyTorch, which is not installed: pip install torch") from _error
 
-from ..device import Context
+from ..device import Context, context_on
+from ..types import PrecisionName, RecomputeName
 from .loss import Loss
 from .step import TrainStep
 
 __all__ = ["Loss", "TrainStep", "backend", "train_step"]
 
 
-def backend(module: Any, given: Any, **more: Any) -> Any:
-    """The backend of torch.compile: torch.compile(model, backend="koine"), or backend=koine.torch.backend.
+def backend(module: Any, given: Any, **options: Any) -> Any:
+    """The backend for torch.compile: torch.compile(model, backend="koine"), or backend=koine.torch.backend.
 
-    options={…}: context; fallback=False makes an error of what Koine cannot compute; precision, memory_bytes, recompute, fast_math,
-    switches and progress are those of koine.Session.
+    Args:
+        module: The graph that PyTorch has traced.
+        given: Its example inputs.
+        **options: The options of torch.compile. `fallback`: False makes an error of what Koine cannot compute. `context`: the device.
+            `precision`, `memory_bytes`, `recompute`, `fast_math`, `switches` and `progress` are those of koine.Session.
+
+    Returns:
+        The compiled function.
     """
     from .compile import backend as compiled
-    return compiled(module, given, **more)
+    return compiled(module, given, **options)
 
 
 def train_step(model: _torch.nn.Module, loss: Optional[Callable[..., Any]], optimizer: _torch.optim.Optimizer, *,
-               context: Optional[Context] = None, seed: int = 1, **more: Any) -> TrainStep:
-    """A function step(x, y) that computes a whole training step in Koine: forward, loss, backward, update.
+               device: Union[str, int, None] = None, context: Optional[Context] = None, seed: int = 1, accumulate: int = 1,
+               clip_norm: float = 0.0, clip_value: float = 0.0, skip_not_finite: bool = False, precision: PrecisionName = "float32",
+               memory_bytes: int = 0, recompute: RecomputeName = "needed", fast_math: bool = True, switches: Optional[str] = None,
+               progress: Optional[Callable[[str, int, int], None]] = None) -> TrainStep:
+    """Makes a function step(x, y) that computes a whole training step in Koine: forward, loss, backward, update.
 
-    loss: a function of (output, target), such as torch.nn.CrossEntropyLoss(); a function of the output alone; or None, if the model
-    returns its loss. optimizer: its rates are read at each step, so that schedulers work. Parameters, buffers and moments stay on the
-    device; PyTorch gets each back when it reads or writes it, and step.sync() brings all back. The number of a loss is read when it is
-    asked for, by float(), item(), or in a text.
+    Parameters, buffers and moments stay on the device; PyTorch gets each back when it reads or writes it, and step.sync() copies all
+    back. The number of a loss is read when it is needed: by float(), item(), or in a text.
 
-    seed: of dropout. accumulate: the number of steps whose mean gradient makes an update. Other keywords: clip_norm, clip_value,
-    skip_not_finite, precision, memory_bytes, recompute, fast_math, switches and progress, as those of koine.Trainer; fast_math is on,
-    as in koine.Model, and fast_math=False turns it off.
+    Args:
+        model: The model.
+        loss: A function of (output, target), such as torch.nn.CrossEntropyLoss(); a function of the output only; or None, if the
+            model returns its loss.
+        optimizer: The optimizer. Its rates are read before each step, so that schedulers work.
+        device: An index, a type such as "gpu", or a part of a device's name; None: the default device.
+        context: An opened koine.Context, in place of `device`.
+        seed: Seed of dropout.
+        accumulate: The number of steps whose mean gradient makes one update.
+        clip_norm: Scale the gradients so that their joint norm is at most this; 0: off.
+        clip_value: Clip each element of a gradient to ±clip_value; 0: off.
+        skip_not_finite: Skip updates whose gradients are not finite.
+        precision: How results between layers are stored: "float32", "float16" or "bfloat16"; or "tf32".
+        memory_bytes: The device memory that a step may need; 0: the device's.
+        recompute: Whether activations are computed again to save memory: "needed", "always" or "never".
+        fast_math: Use algorithms with a slightly larger error where they are faster.
+        switches: Words for tests and tuning, as for koine.Session.
+        progress: A function of (label, done, total), which is called while kernels are compiled.
+
+    Returns:
+        The step; step(x, y) returns the loss before the update.
     """
-    return TrainStep(model, loss, optimizer, context, seed, more)
+    if device is not None and context is not None:
+        raise TypeError("device and context are both given: a context has its device")
+    more = {"accumulate": accumulate, "clip_norm": clip_norm, "clip_value": clip_value, "skip_not_finite": skip_not_finite,
+            "precision": precision, "memory_bytes": memory_bytes, "recompute": recompute, "fast_math": fast_math, "switches": switches,
+            "progress": progress}
+    given = {name: value for name, value in more.items() if value is not None}
+    return TrainStep(model, loss, optimizer, context or context_on(device), seed, given)

@@ -290,7 +290,7 @@ class Part(torch.nn.Module):
                 result = self._kept.saved.add(result.shape, result.strides, result.dtype)
                 # A node, which the plan removes again: what no node computes, such as a constant, would not be written.
                 values[-1] = build.graph.apply("cast", value, dtype=value.dtype)
-                build.statistic(result.name, node.meta["val"]).next(values[-1])
+                build.statistic(result.name, node.meta["val"]).set_next(values[-1])
             self._results.append((places[value.name], result))
         self._owners = [next((result for place, result in self._results if place == position and isinstance(result, Result)), None)
                         for position in range(len(values))]

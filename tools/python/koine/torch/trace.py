@@ -544,5 +544,5 @@ class Build(Nodes):
                     tensor = slot.tensor
                     statistic = self.graph.statistic(slot.name, list(tensor.shape), koine_type(tensor.dtype, target))
                     self.slots[slot.name] = slot
-                statistic.next(next_value)
+                statistic.set_next(next_value)
                 self.extra.append(next_value)

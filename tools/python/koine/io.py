@@ -1,8 +1,8 @@
-"""Files: arrays in .npy and safetensors, what an ONNX file declares, event files for TensorBoard, checkpoints.
+"""Files and texts: arrays in .npy, safetensors and ONNX files, event files for TensorBoard, checkpoints, tokens.
 
 >>> import koine, numpy as np
->>> koine.save_safetensors("two.safetensors", a=np.ones(3), b=np.arange(4))
->>> {name: array.shape for name, array in koine.load_safetensors("two.safetensors").items()}
+>>> koine.io.save_safetensors("two.safetensors", a=np.ones(3), b=np.arange(4))
+>>> {name: array.shape for name, array in koine.io.load_safetensors("two.safetensors").items()}
 {'a': (3,), 'b': (4,)}
 """
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ._log import log_into
 from .errors import error_of
 
 Path = Union[str, "os.PathLike[str]"]
+__all__ = ["Checkpoints", "Events", "encode", "load_npy", "load_onnx_tensor", "load_safetensors", "onnx_signature", "safetensors_metadata",
+           "save_npy", "save_onnx_tensor", "save_safetensors"]
 
 
 def _written(function: Any, *arguments: Any) -> None:
@@ -53,7 +55,7 @@ def _npy(kind: str, path: Path) -> np.ndarray:
 
 
 def load_npy(path: Path) -> np.ndarray:
-    """The array of a .npy file."""
+    """Returns the array in a .npy file."""
     return _npy("kn_npy_file", path)
 
 
@@ -64,20 +66,20 @@ def save_npy(path: Path, array: Any) -> None:
 
 
 def load_onnx_tensor(path: Path) -> Tuple[str, np.ndarray]:
-    """Name and array of a tensor in a separate file (.pb), as in ONNX's test data."""
+    """Returns the name and the array of a tensor in a file of its own (.pb), as in ONNX's test data."""
     with _File("kn_onnx_tensor_file", path) as file:
         name = text(lib.kn_onnx_tensor_file_name(file._pointer)) or ""
     return name, _npy("kn_onnx_tensor_file", path)
 
 
 def save_onnx_tensor(path: Path, array: Any, name: Optional[str] = None) -> None:
-    """Writes such a file, the whole file or nothing."""
+    """Writes an ONNX tensor to a file of its own (.pb), the whole file or nothing."""
     array, info = _given(array, "the array")
     _written(lib.kn_onnx_tensor_file_save, os.fsencode(path), encoded(name) if name else NULL, info, address(array))
 
 
 def load_safetensors(path: Path) -> Dict[str, np.ndarray]:
-    """The arrays of a safetensors file, by name."""
+    """Returns the arrays in a safetensors file, by name."""
     with _File("kn_safetensors_file", path) as file:
         found = {}
         info = ffi.new("kn_tensor_info *")
@@ -90,13 +92,19 @@ def load_safetensors(path: Path) -> Dict[str, np.ndarray]:
 
 
 def safetensors_metadata(path: Path, key: str) -> Optional[str]:
-    """The metadata of a safetensors file for a key, or None."""
+    """Returns the metadata of a safetensors file for a key, or None."""
     with _File("kn_safetensors_file", path) as file:
         return text(lib.kn_safetensors_file_metadata(file._pointer, encoded(key)))
 
 
 def save_safetensors(path: Path, arrays: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
-    """Writes arrays by name to a safetensors file, the whole file or nothing."""
+    """Writes arrays to a safetensors file, the whole file or nothing.
+
+    Args:
+        path: The file.
+        arrays: Arrays by name.
+        **more: More arrays, whose names are keywords.
+    """
     given = {**(arrays or {}), **more}
     rows = ffi.new("kn_named_tensor[]", max(1, len(given)))
     keep: List[Any] = []
@@ -108,21 +116,45 @@ def save_safetensors(path: Path, arrays: Optional[Mapping[str, Any]] = None, **m
 
 
 def onnx_signature(path: Path) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """Inputs and outputs that an ONNX file declares, with their element types, whether or not Koine has its operators."""
+    """Returns the inputs and the outputs that an ONNX file declares, whether or not Koine supports its operators.
+
+    Returns:
+        Two dicts of element types by name: of the inputs, and of the outputs.
+    """
     with _File("kn_onnx_file", path) as file:
         sides = []
         for side in ("input", "output"):
             kind = ffi.new("const char *[1]")
             found = {}
             for position in range(getattr(lib, f"kn_onnx_file_{side}_count")(file._pointer)):
-                name = text(getattr(lib, f"kn_onnx_file_{side}")(file._pointer, position, kind))
+                name = text(getattr(lib, f"kn_onnx_file_{side}_at")(file._pointer, position, kind))
                 found[name or ""] = text(kind[0]) or ""
             sides.append(found)
         return sides[0], sides[1]
 
 
+def encode(vocabulary: str, words: str) -> np.ndarray:
+    """Returns the tokens of a text as an array of int32.
+
+    Args:
+        vocabulary: The tokens, as Dataset.vocabulary has them.
+        words: The text.
+    """
+    source = encoded(words)
+    numbers = np.empty(len(source) + 1, np.int32)
+    count, used = ffi.new("size_t *"), ffi.new("size_t *")
+    code = lib.kn_text_encode(NULL, encoded(vocabulary), source, ffi.cast("int32_t *", address(numbers)), count, used)
+    if code:
+        raise error_of(code, f"the vocabulary has no token for {source[used[0]:].decode(errors='replace')[:1]!r}")
+    return numbers[:count[0]].copy()
+
+
 class Events(Handle):
-    """Event files for TensorBoard: scalars, histograms and images over the steps of a training run."""
+    """An event file for TensorBoard: scalars, histograms and images over the steps of a training run.
+
+    Args:
+        folder: The folder that TensorBoard reads; a new file is made in it.
+    """
 
     _error = "kn_events_error"
 
@@ -131,25 +163,32 @@ class Events(Handle):
 
     @property
     def path(self) -> str:
+        """The path of the event file."""
         return text(lib.kn_events_path(self._pointer)) or ""
 
     def scalar(self, tag: str, step: int, value: float) -> None:
+        """Adds a number."""
         self._call(lib.kn_events_scalar, encoded(tag), step, value)
 
     def histogram(self, tag: str, step: int, numbers: Any) -> None:
-        """The distribution of an array's numbers."""
+        """Adds the distribution of an array's numbers."""
         array = ready(numbers, type_number("float32"), tag)
         self._call(lib.kn_events_histogram, encoded(tag), step, ffi.cast("float *", address(array)), array.size)
 
     def image(self, tag: str, step: int, pixels: Any) -> None:
-        """An image of bytes: (height,width) or (height,width,channels), with 1 or 3 channels."""
+        """Adds an image of bytes: (height,width) or (height,width,channels), with 1 or 3 channels."""
         array = ready(pixels, type_number("uint8"), tag)
         height, width, channels = array.shape if array.ndim == 3 else (*array.shape, 1)
         self._call(lib.kn_events_image, encoded(tag), step, width, height, channels, ffi.cast("uint8_t *", address(array)))
 
 
 class Checkpoints(Handle):
-    """A folder of training states, from which an interrupted training run goes on: Model.fit takes it as `checkpoints`."""
+    """A folder of training states, from which an interrupted training run continues. Model.fit(checkpoints=…) makes one.
+
+    Args:
+        folder: The folder, which is created if it is missing.
+        keep: How many of the newest checkpoints to keep, besides the best; 0: all; None: 3.
+    """
 
     _error = "kn_checkpoints_error"
 
@@ -173,7 +212,14 @@ class Checkpoints(Handle):
         return text(lib.kn_checkpoints_best(self._pointer))
 
     def save(self, model: Any, step: int, pairs: Optional[Mapping[str, str]] = None, *, best: bool = False) -> None:
-        """Writes the states of a model after `step` steps; best: as the best ones."""
+        """Writes the states of a model.
+
+        Args:
+            model: The model.
+            step: The number of steps that it was trained for.
+            pairs: Metadata for the file.
+            best: Write them as the best states, not as the newest.
+        """
         from .model import pairs_of
         rows, count, keep = pairs_of(pairs or {})
         where = (model._pointer, model.states._pointer)
