@@ -10,8 +10,8 @@
 
 #include "support.h"
 
-/* From here on a crash ends the program, not the case alone: cmocka would longjmp out of a thread of the
- * driver and continue while that thread's locks are held. device_open calls it too. */
+/* From here on, a crash ends the program, not only the case: cmocka would longjmp out of a driver thread and
+ * continue while that thread's locks are held. device_open also calls it. */
 void let_crashes_end_the_program(void);
 /* Parameters that name the device and the cache folder. */
 kn_context_params device_params(void);
@@ -28,8 +28,8 @@ kn_status states_read_hash(kn_states *states, uint64_t *hash);
 /* The same; fails the test where a state cannot be read, or there is none. */
 uint64_t states_hash(kn_states *states);
 
-/* The outcome of kn_verify, collected by its report: the number of right cases, and the others, a line each.
- */
+/* The result of kn_verify, collected by its report: the number of correct cases, and a line for each other
+ * case. */
 typedef struct verify_outcome {
     int right;
     char failures[8000];

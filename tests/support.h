@@ -29,8 +29,8 @@ typedef enum test_amount {
 
 test_amount test_cases_wanted(void);
 
-/* What one run of a long test takes of its cases: those whose number leaves the rest `part` when divided by
- * `parts`. {0, 0}: no part was asked for, and few cases run instead of all. */
+/* Selects the cases of one run of a long test: those whose index modulo `parts` is `part`. {0, 0}: no part
+ * was requested, and few cases run instead of all. */
 typedef struct test_part {
     int part, parts;
 } test_part;

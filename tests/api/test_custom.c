@@ -45,7 +45,7 @@ static void count_down(void *user) {
     --*(int *)user;
 }
 
-/* With `sign` "-" its gradient is wrong; alive (may be NULL) counts what has not been released. */
+/* With `sign` "-" its gradient is wrong; alive (may be NULL) counts unreleased operators. */
 static kn_operator *windows(const char *sign, int *alive) {
     char source[sizeof window_source + 32];
     snprintf(source, sizeof source, "#define SIGN %s\n%s", sign, window_source);
@@ -70,7 +70,7 @@ static kn_operator *windows(const char *sign, int *alive) {
     params.release = alive ? count_down : NULL;
     if (alive) ++*alive;
     made = kn_operator_create_kernel(&params);
-    kn_operator_destroy(&gradient); /* the other operator keeps it */
+    kn_operator_destroy(&gradient); /* the other operator keeps it alive */
     assert_null(gradient);
     assert_string_equal(kn_operator_error(made), "");
     return made;
@@ -352,7 +352,7 @@ static void expressions_are_fused(void **state) {
     kn_session_destroy(&session);
 }
 
-/* Nodes keep their operator alive; other sizes do not recompile it. */
+/* Nodes keep their operator alive; different sizes do not recompile it. */
 static void operators_live_as_long_as_needed(void **state) {
     int alive = 0;
     kn_operator *custom = windows("", &alive);

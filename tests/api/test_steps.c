@@ -24,8 +24,8 @@ static const char text[] = "koine 1\n"
                            "gelu_tanh\n"
                            "logits = linear 7 bias=no\n";
 
-/* The same for a layer whose state a training continues from one step to the next: outside training it starts
- * with zeros. */
+/* Likewise for a layer whose state training carries from step to step: outside training it starts with zeros.
+ */
 static const char recurrent_text[] = "koine 1\n"
                                      "model walk\n"
                                      "input x 9 int32\n"
@@ -135,7 +135,7 @@ static void recurrent_steps_are_the_whole(void **state) {
     kn_context_destroy(&context);
 }
 
-/* A model that reads other positions in another way has no steps. */
+/* A model that reads other positions in a different way has no steps. */
 static void others_are_refused(void **state) {
     (void)state;
     static const char *const lines[] = {

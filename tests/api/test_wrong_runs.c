@@ -235,7 +235,7 @@ static void wrong_states(void **state) {
     assert_int_equal(kn_states_get(states, "linear1.weight", weight, sizeof weight), KN_OK);
     assert_string_equal(kn_states_error(states), "");
     session_works(made);
-    /* States of another context. */
+    /* States of a different context. */
     kn_context *second = device_open(NULL);
     kn_states *foreign = kn_states_create(second, 1);
     kn_session_params params;

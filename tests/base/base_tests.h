@@ -1,4 +1,4 @@
-/* The test groups of the base room, and their helpers. */
+/* The test groups of the base module, and their helpers. */
 #ifndef KN_BASE_TESTS_H
 #define KN_BASE_TESTS_H
 
@@ -20,7 +20,7 @@ int test_threads(void);
 int test_files(void);
 int test_file_writer(void);
 
-/* A host whose memory runs out (support.h). */
+/* A host that runs out of memory (support.h). */
 kn_host failing_host(failing *state);
 
 /* Pseudo-random numbers, the same in each run. */

@@ -1,4 +1,4 @@
-/* The tests of the base room. */
+/* The tests of the base module. */
 #include "base_tests.h"
 
 #include <fcntl.h>

@@ -62,7 +62,7 @@ static void check_content(place *here, const void *expected, size_t count) {
     kn_release(&host, bytes);
 }
 
-/* The old file is unchanged, and no other file is left. */
+/* The old file is unchanged, and no other file remains. */
 static void check_old(place *here) {
     check_content(here, "old", 3);
     assert_int_equal(count_entries(here->folder), 1);

@@ -252,7 +252,7 @@ static void the_end_of_a_double_is_found(void **state) {
 }
 
 static void doubles_are_rounded_correctly(void **state) {
-    check_read("9007199254740993", 9007199254740992.0, ""); /* a tie goes to the even one */
+    check_read("9007199254740993", 9007199254740992.0, ""); /* a tie rounds to even */
     check_read("9007199254740995", 9007199254740996.0, "");
     check_read("9007199254740993.00000000000000000000000000000001", 9007199254740994.0, "");
     check_read("2.2250738585072011e-308", 0x0.fffffffffffffp-1022, "");
@@ -280,7 +280,7 @@ static void long_numbers_are_rounded_correctly(void **state) {
     kn_host host = kn_host_defaults();
     kn_text text;
     kn_text_init(&text, &host);
-    /* A tie that is decided by a digit far after the ones that are kept. */
+    /* A tie that is decided by a digit far beyond the digits that are kept. */
     for (size_t zeros = 700; zeros < 5000; zeros += zeros < 900 ? 1 : 500) {
         kn_text_clear(&text);
         kn_text_add(&text, "9007199254740993.");
@@ -343,7 +343,7 @@ static void doubles_read_as_strtod_does(void **state) {
     }
 }
 
-/* Returns whether the text was read; then the bits must be those of strtod. */
+/* Returns whether the text was read; if so, the bits must be those of strtod. */
 static bool read_short(const char *text) {
     double value = 7, expected = strtod(text, NULL);
     if (!kn_parse_short(text, strlen(text), '.', &value)) {

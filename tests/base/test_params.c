@@ -53,7 +53,7 @@ static void unknown_fields_must_be_zero(void **state) {
     assert_memory_equal(&own, &defaults, sizeof own);
 
     kn_error_clear(&error);
-    own.size = (size_t)-1; /* was never set: nothing behind it is read */
+    own.size = (size_t)-1; /* only the size */
     sized unset = own;
     own = defaults;
     assert_int_equal(KN_PARAMS_TAKE(sized, &own, &unset, &error), KN_ERROR_ARGUMENT);

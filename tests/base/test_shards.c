@@ -18,7 +18,7 @@ static void merge(sum *left, const sum *right) {
     strcpy(left->text, text);
 }
 
-/* Adds up the shards of a rank on its stack; what remains goes to `list`. Returns how many. */
+/* Adds up the shards of a rank on its stack; appends the remaining sums to `list`. Returns their number. */
 static int add_own(const kn_shards *shards, sum *list) {
     sum stack[KN_MAX_SUBTREES];
     int height = 0;
@@ -65,7 +65,7 @@ static void add_all(int count, int ranks, const int *deal, char *text) {
     strcpy(text, stack[0].text);
 }
 
-/* Tries each way to deal what is left of `count` shards to the ranks from `rank` on. */
+/* Tries each way to assign the remaining shards, `left` of `count`, to the ranks from `rank` on. */
 static void try_deals(int count, int rank, int left, int *deal, const char *wanted) {
     char text[SUM_BYTES];
     if (!left) {

@@ -1,5 +1,5 @@
-/* Floating-point numbers of 8 and 4 bits: every code against another formula, and every place where
- * rounding goes the other way. */
+/* Floating-point numbers of 8 and 4 bits: every code against an independent formula, and every point at which
+ * rounding changes direction. */
 #include "base_tests.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include <koine/tensor.h>
 
-/* The formats as their papers tell them. */
+/* The formats as described in their papers. */
 typedef struct paper {
     kn_dtype dtype;
     int codes, exponents, fractions, bias; /* of exponents and fractions: how many there are */
@@ -15,7 +15,7 @@ typedef struct paper {
     int infinity;                          /* code of the positive one, or -1 */
     int nans[7];                           /* of both signs, -1 at the end */
     int from_nan, from_negative_nan;       /* codes that NaN becomes */
-    int beyond;                            /* the code of what is too large, without saturation */
+    int beyond;                            /* the code of numbers that are too large, without saturation */
 } paper;
 static const paper papers[] = {
     {KN_FLOAT8E4M3FN, 256, 16, 8, 7, 0x1p-9, 448, -1, {0x7f, 0xff, -1}, 0x7f, 0xff, 0x7f},
@@ -82,7 +82,7 @@ static void expect(const paper *on, float number, bool saturates, int code) {
     if (found != code) fail_msg("type %d: %.9g is %#x, expected %#x", on->dtype, (double)number, found, code);
 }
 
-/* A number and its opposite, the code being that of the positive one. */
+/* Checks a number and its negative; `code` is for the positive number. */
 static void expect_both(const paper *on, float number, bool saturates, int code) {
     const bool unsigned_zero = on->nans[0] == on->codes / 2;
     expect(on, number, saturates, code);

@@ -10,7 +10,7 @@
 typedef struct wrapped {
     int fail_fsync_file, fail_fsync_folder; /* the errno to fail with */
     int fail_read, fail_write;
-    bool tedious;       /* read and write at most 3 bytes, and are interrupted every other time */
+    bool tedious;       /* reads and writes transfer at most 3 bytes, and every other one is interrupted */
     bool write_nothing; /* write returns 0 */
     int fail_thread, fail_mutex, fail_condition;
     void (*on_fsync)(bool folder); /* called before each fsync */

@@ -1,4 +1,4 @@
-/* The test groups of the data room, and their helpers. */
+/* The test groups of the data module, and their helpers. */
 #ifndef KN_DATA_TESTS_H
 #define KN_DATA_TESTS_H
 

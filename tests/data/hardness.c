@@ -1,5 +1,5 @@
 /* The difficulty of the generated data: softmax regression, which is linear in the inputs, must stay below a
- * bound on the test part and still learn something. For sounds its inputs are spectrograms. */
+ * bound on the test part but still learn something. For sounds, its inputs are spectrograms. */
 #include "data_tests.h"
 
 #include <math.h>

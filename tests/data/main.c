@@ -1,4 +1,4 @@
-/* The tests of the data room. */
+/* The tests of the data module. */
 #include "data_tests.h"
 
 #include <pthread.h>

@@ -309,7 +309,7 @@ static void augmentation_depends_on_seed_and_epoch(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-/* Of 60 samples class 0 has 2, class 1 none, class 2 has 10, class 3 all others. */
+/* Of 60 samples, class 0 has 2, class 1 none, class 2 has 10, and class 3 the remaining 48. */
 static void classes_are_equally_frequent(void **state) {
     (void)state;
     sample_arrays arrays = arrays_make(60, 4);

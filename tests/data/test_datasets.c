@@ -117,7 +117,7 @@ static void types_are_converted(void **state) {
             assert_true(x[1] == (float)(cases[i].second * (scaled ? scale : 1)));
             kn_dataset_destroy(&dataset);
         }
-        /* As int32: integers in range are read, other numbers refused. */
+        /* As int32: integers in range are read, other numbers are refused. */
         kn_dataset_array field = {"x", {cases[i].type, 0, {0}}, cases[i].data, cases[i].bytes, KN_INT32, 0};
         kn_dataset *dataset = kn_dataset_create_from_arrays(2, &field, 1, 0, NULL);
         bool real = cases[i].first == 1.5;

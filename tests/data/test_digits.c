@@ -6,7 +6,7 @@
 
 #include "data/digits_private.h"
 
-/* FNV-1a over all images, then over all labels. They must never change: see the README of the room. */
+/* FNV-1a over all images, then over all labels. They must never change: see the README of the module. */
 #define TRAIN_IMAGES 0x9bd0a830630b5eaeull
 #define TRAIN_LABELS 0x79c0fb3169b12f4full
 #define TEST_IMAGES 0x174d1a181d86fd9full

@@ -153,7 +153,7 @@ static void sizes_are_chosen(void **state) {
     } cases[] = {
         {"", {0}, 3, 5, 7}, /* the size of the first image */
         {"?grey", {0}, 1, 5, 7},
-        {"", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 6, 8}, /* what the model reads */
+        {"", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 6, 8}, /* the size that the model reads */
         {"?size=9&colour", {KN_FLOAT32, 3, {1, 6, 8}}, 3, 9, 9},
         {"?size=3x2", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 2, 3},
         {"", {KN_FLOAT32, 1, {6}}, 3, 5, 7},
@@ -286,7 +286,7 @@ static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
-        params.cache_bytes = 60; /* room for one of two */
+        params.cache_bytes = 60; /* memory for one of two */
         params.classes = "b\na";
         kn_dataset *dataset = open_folder(*state, "?size=4", &params);
         kn_status status = kn_dataset_status(dataset);
@@ -319,7 +319,7 @@ static void add_some(const char *folder) {
     }
 }
 
-/* Samples of 16 bytes with room for three: the first three are kept, and a broken one takes a place too. */
+/* Samples of 16 bytes with memory for three: the first three are kept, and a broken sample also counts. */
 static void uncached_samples_are_decoded_again(void **state) {
     atomic_int read = 0;
     char spec[600];
@@ -346,7 +346,7 @@ static void uncached_samples_are_decoded_again(void **state) {
     }
 }
 
-/* The test part uses the room that the training part leaves. */
+/* The test part uses the memory that the training part leaves. */
 static void parts_share_the_cache(void **state) {
     atomic_int read = 0;
     char spec[600];
@@ -370,7 +370,7 @@ static void parts_share_the_cache(void **state) {
     kn_dataset_destroy(&test);
 }
 
-/* The same batches as with room for all samples, with several threads; a deleted file is reported. */
+/* The same batches as with memory for all samples, with several threads; a deleted file is reported. */
 static void loaders_decode_uncached_samples(void **state) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char path[600];

@@ -59,7 +59,7 @@ static void check_contents(const kn_batch *batch) {
     }
 }
 
-/* Reads one epoch; `order` gets the indices of its samples. Returns their number. */
+/* Reads one epoch; stores the indices of its samples in `order`. Returns their number. */
 static uint64_t walk(kn_loader *loader, uint64_t epoch, uint64_t *order) {
     uint64_t count = 0, batches = 0;
     for (;;) {
@@ -316,7 +316,8 @@ static void bytes_are_delivered_as_stored(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-/* Computing needs numbers; what is only moved or cut out stays bytes, which become the same numbers. */
+/* Computing needs numbers; fields that are only moved or cropped stay bytes, which become the same numbers.
+ */
 static void changed_samples_are_numbers(void **state) {
     (void)state;
     static const char *const words[] = {"flip",           "flip,crop=2,shift=3,cutout=2",
@@ -373,7 +374,7 @@ static void larger_images_are_bytes_too(void **state) {
     }
 }
 
-/* The first sample that is not finite is reported by its place in the source, once for all of its loaders. */
+/* The first non-finite sample is reported by its position in the source, once for all its loaders. */
 static void samples_that_are_not_finite_are_reported(void **state) {
     (void)state;
     const float broken[] = {NAN, -INFINITY};

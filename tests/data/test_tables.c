@@ -76,8 +76,8 @@ static void columns_become_numbers(void **state) {
     kn_dataset_destroy(&table);
 }
 
-/* Another table is read with the columns of the first: its own statistics do not matter, and unknown values
- * are missing. */
+/* Another table is read with the columns of the first: its own statistics are ignored, and unknown values
+ * count as missing. */
 static void columns_apply_to_other_tables(void **state) {
     kn_dataset *first = open_table(NULL, *state, weather, "?target=speed&without=note");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -141,7 +141,7 @@ static void targets_are_classes_or_numbers(void **state) {
     }
 }
 
-/* A text column whose values are all different is ignored as a key; one with many values keeps the most
+/* A text column whose values are all different is ignored as a key; a column with many values keeps the most
  * frequent. */
 static void keys_and_rare_values(void **state) {
     char text[6000] = "key,kind,y\n";

@@ -1,4 +1,4 @@
-/* Helpers of the tests of the device room. */
+/* Helpers of the tests of the device module. */
 #ifndef KN_DEVICE_TESTS_H
 #define KN_DEVICE_TESTS_H
 

@@ -1,4 +1,4 @@
-/* The tests of the device room, on the device under test. */
+/* The tests of the device module, on the device under test. */
 #include "device_tests.h"
 
 #include <stdio.h>

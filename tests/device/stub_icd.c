@@ -1,5 +1,5 @@
-/* A small OpenCL driver for the tests: platforms and devices with faults that real ones have. It compiles
- * nothing; it knows the kernels of the probes by name and runs C instead, for some devices wrongly. The
+/* A small OpenCL driver for the tests: platforms and devices with faults of real drivers. It compiles
+ * nothing; it recognizes the probes' kernels by name and runs C instead, on some devices incorrectly. The
  * loader finds it like any driver. It has only the functions that Koine calls. */
 #include "../icd.h"
 
@@ -115,7 +115,7 @@ static void suffer(const char *call) {
         nanosleep(&(struct timespec){1, 0}, NULL);
 }
 
-/* Aborts where the environment says so of this call with a text: "build kn_probe_double". */
+/* Aborts if the environment variable names this call and text: "build kn_probe_double". */
 static void suffer_from(const char *call, const char *text) {
     const char *dies = getenv("STUB_DIES"), *of = dies ? strchr(dies, ' ') : NULL;
     if (of && strncmp(dies, call, strlen(call)) == 0 && strstr(text, of + 1)) abort();

@@ -20,7 +20,7 @@ static kn_context_counts counts_of(const kn_context *context) {
 
 static uint64_t built_at_first; /* by opening the last cached_context */
 
-/* A context with the cache, with its log kept; claims are not probed, only the compiler's header is. */
+/* A context with the cache that records its log; claims are not probed, except the short header. */
 static kn_context *cached_context(const char *folder, remembered *lines) {
     kn_context_params params = test_params();
     params.cache_folder = folder;
@@ -126,7 +126,8 @@ static void entries_are_written_at_the_end(void **state) {
     test_folder_remove(folder);
 }
 
-/* A driver that caches programs itself is not asked for binaries: the entry records that it has this one. */
+/* A driver that caches programs itself is not asked for binaries: the entry records that the driver has the
+ * program. */
 static void programs_kept_by_the_driver_have_an_empty_entry(void **state) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), path[1][512];
@@ -159,7 +160,7 @@ static void programs_kept_by_the_driver_have_an_empty_entry(void **state) {
     test_folder_remove(folder);
 }
 
-/* A program that is used only once is not written, unless another use wants it kept. */
+/* A program that is used only once is not written, unless another use requests it. */
 static void programs_used_once_are_not_written(void **state) {
     static const char prelude[] = "#define KEPT 1\n";
     const kn_program_request requests[] = {{.file = "probe/matmul.cl", .prelude = "", .passing = true},
@@ -223,7 +224,7 @@ static void truncated_and_longer_entries_are_replaced(void **state) {
     test_folder_remove(folder);
 }
 
-/* A valid entry of another program under the name of ours: the key in it decides. */
+/* A valid entry of a different program under our program's file name: only the key inside identifies it. */
 static void foreign_entries_are_replaced(void **state) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), *other = test_folder_make(), path[1][512], other_path[1][512];
@@ -272,7 +273,7 @@ static void stale_entries_are_replaced(void **state) {
         kn_context_destroy(&context);
         assert_false(compiles(folder, source));
     }
-    /* An entry of another format version, otherwise valid. */
+    /* An entry with a different format version, otherwise valid. */
     char path[1][512];
     uint64_t count = 0;
     uint8_t *bytes = only_entry(folder, path, &count);
@@ -333,8 +334,7 @@ static void full_disks_are_reported(void **state) {
     test_folder_remove(folder);
 }
 
-/* Temporary files of killed programs are removed; those that may still be written, and files of others, are
- * not. */
+/* Temporary files of killed programs are removed, but not recent files or files of other programs. */
 static void old_temporary_files_are_swept(void **state) {
     host = kn_host_defaults();
     static const char *const names[] = {".koine-0123456789abcdef.tmp", ".koine-0123456789abcde0.tmp",

@@ -277,7 +277,7 @@ static void refused_variants_are_counted_and_logged(void **state) {
     assert_int_equal(counts.variants_refused, 1);
     assert_non_null(strstr(lines.all, "matmul/wide 6x64"));
     assert_non_null(strstr(lines.all, "element 3 is 7"));
-    /* Each caller asks; the variant is counted once. */
+    /* Each caller reports the variant; it is counted once. */
     kn_variant_refused(context, "matmul/wide 6x64", "it computed wrongly here before");
     kn_variant_refused(context, "conv2d/wide", "element 5 is 1 instead of 2");
     assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
@@ -313,7 +313,7 @@ static void verdicts_outlive_a_context(void **state) {
         assert_true(kn_verdict_get(context, "answer", &value) && value == 0.1);
         kn_context_destroy(&context);
     }
-    /* Without a folder they are kept as long as the context. */
+    /* Without a folder, verdicts live as long as the context. */
     params.cache_folder = NULL;
     kn_context *context = open_context(&params);
     double value;

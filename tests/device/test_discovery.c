@@ -42,7 +42,7 @@ static void drivers_that_fail_are_explained(void **state) {
     assert_int_equal(kn_context_status(context), KN_ERROR_NO_DEVICE);
     assert_non_null(strstr(kn_context_error(context), "pocl-opencl-icd"));
     kn_context_destroy(&context);
-    /* Another error does not mention what is installed. */
+    /* Other errors do not mention what is installed. */
     wrapped_calls.fail_code = -6;
     list = kn_device_list_create(NULL, NULL);
     assert_string_equal(kn_device_list_at(list, 0)->problem,
@@ -114,7 +114,7 @@ static void hidden_gpus_come_with_their_package(void **state) {
         assert_int_equal(info->index, -1);
         assert_false(info->usable);
     }
-    /* Requesting one of them says what to install. */
+    /* Requesting it reports what to install. */
     kn_error error = {0};
     kn_context_params params = test_params();
     assert_int_equal(kn_device_select(list, "nvidia gpu", &params, &error), -1);

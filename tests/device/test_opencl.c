@@ -56,8 +56,8 @@ typedef struct references {
     cl_uint context, queue, memory;
 } references;
 
-/* Drivers keep a queue's last command, with all that it refers to, and release it some time later; so the
- * guest runs a little work of another kind before it counts. */
+/* Drivers keep a queue's last command, with all objects it refers to, and release it later; so the guest runs
+ * a little unrelated work before counting. */
 static references count_references(const guest *own, cl_mem memory) {
     cl_int zero = 0;
     assert_int_equal(clEnqueueWriteBuffer(own->queue, memory, CL_TRUE, 0, 4, &zero, 0, NULL, NULL),

@@ -156,8 +156,8 @@ static void lines_keep_their_numbers(void **state) {
     finish_folder(context, folder);
 }
 
-/* Every kernel file, with the defaults of its macros. Where a device's compiler takes common/builtins.cl,
- * each compiles with it, except for a function of a later language. */
+/* Every kernel file compiles with the defaults of its macros. If a device's compiler accepts
+ * common/builtins.cl, each file compiles with it, except for a function of a newer language. */
 static void each_file_compiles_alone(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context *context = open_context(NULL);
@@ -204,7 +204,7 @@ static void vectors_of_doubles_need_no_whole_header(void **state) {
     if (!doubles) skip_because("the device has no float64");
 }
 
-/* What the short list of builtins lacks comes from the compiler's header. */
+/* Functions that the short list of builtins lacks come from the compiler's header. */
 static void a_missing_function_is_found_in_the_whole_header(void **state) {
     char *folder, path[512];
     kn_context *context = folder_context(&folder);

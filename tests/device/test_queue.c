@@ -192,8 +192,8 @@ static void a_write_does_not_overtake_a_kernel(void **state) {
     kn_context_destroy(&context);
 }
 
-/* Batches are uploaded on the transfer queue while the previous one is computed, and results are downloaded
- * on it; each has two buffers in turn, as in training. */
+/* Batches are uploaded on the transfer queue while the previous batch is computed, and results are downloaded
+ * on it; each has two alternating buffers, as in training. */
 static void the_queues_work_side_by_side(void **state) {
     enum { ROUNDS = 12 };
     kn_context *context = open_context(NULL);

@@ -82,7 +82,7 @@ static void unusable_devices_are_explained(void **state) {
     kn_device_list_destroy(&list);
 }
 
-/* As the driver of Debian 11 does on processors that it does not know. */
+/* Like the driver of Debian 11 on unknown processors. */
 static void a_device_that_compiles_nothing_is_refused(void **state) {
     static const char *const names[] = {"Stub Tablet", "Stub Honest"}; /* a processor, a GPU */
     for (size_t i = 0; i < KN_COUNT_OF(names); i++) {
@@ -136,7 +136,7 @@ static void claims_are_accepted_after_a_probe(void **state) {
         const kn_capabilities *capabilities = kn_context_capabilities(context);
         assert_true(capabilities->double_claimed);
         assert_int_equal(capabilities->double_precision, cases[i].right);
-        assert_false(capabilities->integer_dot_claimed); /* another extension's name begins like it */
+        assert_false(capabilities->integer_dot_claimed); /* another extension's name begins with it */
         assert_int_equal(capabilities->alignment_bytes, 256);
         assert_false(capabilities->wide_vector);
         assert_int_equal(capabilities->vector_width, 1);
@@ -214,7 +214,8 @@ static void slow_binaries_are_left_to_the_driver(void **state) {
     test_folder_remove(folder);
 }
 
-/* The most sums of a work-item whose variables need no private memory decide; the answer is kept. */
+/* The largest number of accumulators per work-item whose variables need no private memory decides; the answer
+ * is stored. */
 static void registers_are_asked_of_the_compiler(void **state) {
     static const struct {
         const char *name;
@@ -236,12 +237,12 @@ static void registers_are_asked_of_the_compiler(void **state) {
         kn_context_destroy(&context);
         test_folder_remove(folder);
     }
-    kn_context *context = open_stub("Stub Tablet", NULL); /* a processor is not asked */
+    kn_context *context = open_stub("Stub Tablet", NULL); /* a CPU is not asked */
     assert_int_equal(kn_context_item_registers(context), 128);
     kn_context_destroy(&context);
 }
 
-/* A unit that is claimed is used after it computed right. The answer is kept. */
+/* A claimed unit is used after it has computed correctly. The answer is stored. */
 static void matrix_units_are_tried(void **state) {
     static const struct {
         const char *name, *message;
@@ -276,7 +277,7 @@ static void matrix_units_are_tried(void **state) {
         test_folder_remove(folder);
     }
     kn_context_params params = stub_params("Stub Honest", NULL);
-    params.matrix_unit = "wmma"; /* no other is tried */
+    params.matrix_unit = "wmma"; /* no other unit is tried */
     kn_context *context = kn_context_create(&params);
     assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_UNIT_NONE);
     kn_context_destroy(&context);
@@ -293,7 +294,7 @@ static void matrix_units_are_tried(void **state) {
     kn_context_destroy(&context);
 }
 
-/* What koine doctor says of them. */
+/* What koine doctor prints about them. */
 static void the_doctor_names_what_units_multiply(void **state) {
     static const struct {
         const char *device, *unit, *text;
@@ -336,7 +337,7 @@ static void read_death(kn_context *context, char key[96], double *seconds) {
     assert_int_equal(deaths, 1);
 }
 
-/* The second start works without what the first one died of, says so, and asks again a day later. */
+/* The second start avoids what killed the first process, reports it, and tries again a day later. */
 static void what_ends_the_process_is_asked_once(void **state) {
     static const struct {
         const char *dies, *device, *name;
@@ -422,7 +423,7 @@ static void marks_of_running_processes_do_not_count(void **state) {
         assert_false(kn_verdict_get(context, "done", &value));
         kn_context_destroy(&context);
     }
-    /* What is known by another way is believed. */
+    /* Results from other sources are trusted. */
     kn_context *context = open_stub("Stub Honest", folder);
     assert_non_null(strstr(messages, "inner is not used"));
     kn_verdict_put(context, "inner", 5);
@@ -496,7 +497,7 @@ static void the_fastest_that_is_right_is_chosen(void **state) {
     /* The only one of its kind: nothing to compare. */
     expect_chosen("accelerator", NULL, "Stub Broken", false);
     expect_chosen("HONEST", NULL, "Stub Honest", false);
-    expect_chosen("tenderness", NULL, "Stub Honest", false); /* its version says so */
+    expect_chosen("tenderness", NULL, "Stub Honest", false); /* as part of its version */
     test_folder_remove(folder);
 }
 

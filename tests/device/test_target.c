@@ -1,4 +1,4 @@
-/* Devices that files describe: what is known of them, and what they refuse. The command's tests read mistaken
+/* Devices described by files: their properties, and what they refuse. The command's tests read incorrect
  * files (tests/tools/targets.py). */
 #include "device_tests.h"
 
@@ -54,7 +54,7 @@ static void a_described_device_is_as_its_file_says(void **state) {
     assert_int_equal(kn_context_measure_limits(context, true, &limits), KN_OK);
     assert_true(limits.gflops == 150 && limits.gbytes == 20);
     kn_context_destroy(&context);
-    /* Parameters of the context come first. */
+    /* Parameters of the context take precedence. */
     context = describe(wide_target, 2, 1 << 24);
     assert_false(kn_context_capabilities(context)->wide_vector);
     assert_int_equal(kn_context_capabilities(context)->largest_block_bytes, 1 << 24);
@@ -77,7 +77,7 @@ static void a_described_device_computes_nothing(void **state) {
     assert_int_equal(kn_context_join(context, "other", &other), KN_ERROR_UNSUPPORTED);
     double value = 0;
     assert_true(kn_verdict_expect(context, "some/variant", 1, &value) && value == 1);
-    kn_verdict_put(context, "some/variant", 0); /* is not kept */
+    kn_verdict_put(context, "some/variant", 0); /* is not stored */
     assert_false(kn_verdict_get(context, "some/variant", &value));
     size_t count = 1;
     assert_null(kn_context_timeline(context, &count));

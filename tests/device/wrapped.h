@@ -19,7 +19,7 @@ typedef struct wrapped {
     const char *failed;       /* which function failed last */
     cl_device_info lie_about; /* clGetDeviceInfo returns `lie` for this query; 0 for none */
     cl_ulong lie;
-    int holds;            /* so many times, a queue is said to be held by one more than hold it */
+    int holds;            /* number of times that a queue's reported reference count is one too high */
     int devices_released; /* calls of clReleaseDevice */
 } wrapped;
 

@@ -1,4 +1,4 @@
-/* Helpers of the tests of the exchange room. */
+/* Helpers of the tests of the exchange module. */
 #ifndef KN_EXCHANGE_TESTS_H
 #define KN_EXCHANGE_TESTS_H
 

@@ -1,4 +1,4 @@
-/* The tests of the exchange room. */
+/* The tests of the exchange module. */
 #include "exchange_tests.h"
 
 int main(void) {

@@ -190,7 +190,7 @@ static void values_of_inputs(void **state) {
     kn_model_destroy(&bound[1]);
 }
 
-/* A weight in the body of a loop is one parameter, however many rounds there are. */
+/* A weight in the body of a loop is one parameter, whatever the number of iterations. */
 static void weights_of_loops(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0}, body = {.bytes.count = 0};
@@ -243,7 +243,7 @@ static void slices_of_open_axes(void **state) {
     }
 }
 
-/* More rounds than one node stacks: a loop that ends on a condition, and a scan of an input's rows. */
+/* More iterations than one node stacks: a loop that ends on a condition, and a scan over an input's rows. */
 static void long_loops(void **state) {
     (void)state;
     enum { ROUNDS = 150 };
@@ -343,7 +343,7 @@ static void sizes_that_differ(void **state) {
         assert_int_equal(kn_graph_bind(graphs[0], &output, 1, &request, &graphs[1], &copy, &error),
                          KN_ERROR_SHAPE);
         assert_non_null(strstr(error.text, "batch is not 1"));
-        request.training = true; /* a last batch of one sample is trained like the others */
+        request.training = true; /* a last batch of one sample is trained normally */
         kn_error_clear(&error);
         const kn_status trained = kn_graph_bind(graphs[0], &output, 1, &request, &graphs[1], &copy, &error);
         assert_int_equal(trained, kind ? KN_ERROR_SHAPE : KN_OK);

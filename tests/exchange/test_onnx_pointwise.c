@@ -139,7 +139,7 @@ static void same_operator(void **state) {
     test_path(path, sizeof path, folder, "row.onnx");
     for (int i = 0; i < kn_import_pointwise_count; i++) {
         const kn_import_row *row = &kn_import_pointwise[i];
-        if (!row->op || !strcmp(row->op, "copy")) continue; /* which is read as none */
+        if (!row->op || !strcmp(row->op, "copy")) continue; /* exported as no node */
         assert_non_null(kn_operator_find(row->op));
         for (int says = 0; says < 2; says++) {
             sample s = {.row = row, .op = kn_operator_find(row->op), .says = says != 0};

@@ -8,7 +8,7 @@
 enum { ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_INT32 = 6, DRAWS = 22 };
 #define MICROSOFT "com.microsoft:"
 
-/* A constant of some type and shape: integers, "1,-2", which are quarters where the type is float. */
+/* A constant of some type and shape, from integers, "1,-2", which are quarters if the type is float. */
 static void constant(onnx_graph *graph, const char *name, int type, const char *shape, const char *numbers) {
     char whole[64], other[64], size[64], attributes[32], inputs[128];
     snprintf(whole, sizeof whole, "%s_whole", name);
@@ -221,7 +221,7 @@ static void attention_of_groups(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Weights of joined layers are learnt, and sizes stay open. */
+/* Weights of fused layers are trained, and sizes stay dynamic. */
 static void parameters_and_sizes(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};

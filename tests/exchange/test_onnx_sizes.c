@@ -146,7 +146,7 @@ static void compute_resized(const char *shape, const char *attributes, double nu
     kn_model_destroy(&model);
 }
 
-/* An axis of open size becomes what it becomes where its size is a number. */
+/* Resizing a dynamic axis gives the same as resizing it with a fixed size. */
 static void resizes_of_open_axes(void **state) {
     (void)state;
     static const char *const ways[] = {

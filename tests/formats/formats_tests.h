@@ -1,4 +1,4 @@
-/* The test groups of the formats room, and their helpers. */
+/* The test groups of the formats module, and their helpers. */
 #ifndef KN_FORMATS_TESTS_H
 #define KN_FORMATS_TESTS_H
 

@@ -1,4 +1,4 @@
-/* The tests of the formats room. */
+/* The tests of the formats module. */
 #include "formats_tests.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Valid files with thousands of random changes: each reader refuses with a message or returns a consistent
- * result, leaks nothing, and allocates no more than its input warrants. KOINE_TEST_SEED sets another seed. */
+ * result, leaks nothing, and allocates no more than its input justifies. KOINE_TEST_SEED sets a different
+ * seed. */
 #include "formats_tests.h"
 
 #include "onnx_bytes.h"

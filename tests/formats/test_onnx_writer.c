@@ -132,7 +132,7 @@ static void unsupported_content_is_reported(void **state) {
     made.nodes[0].attribute_count = 1;
     assert_refused(kn_onnx_encode(NULL, "x", &made.model, &bytes, &count, &error), &error, KN_ERROR_ARGUMENT,
                    "attribute \"axis\" has no kind");
-    /* The size alone is checked; the data is not read. */
+    /* Only the size is checked; the data is not read. */
     make(&made);
     made.length = (int64_t)1 << 30;
     assert_refused(kn_onnx_encode(NULL, "x", &made.model, &bytes, &count, &error), &error,

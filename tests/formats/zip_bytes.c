@@ -13,7 +13,7 @@ static void add_bytes(uint8_t **bytes, size_t *used, const void *data, size_t co
     *used += count;
 }
 
-/* A little-endian number of so many bytes. */
+/* Appends a little-endian number with the given number of bytes. */
 static void add_number(uint8_t **bytes, size_t *used, uint64_t number, int size) {
     uint8_t written[8];
     for (int i = 0; i < size; i++)

@@ -1,4 +1,4 @@
-/* The test groups of the graph room, and their helpers. */
+/* The test groups of the graph module, and their helpers. */
 #ifndef KN_GRAPH_TESTS_H
 #define KN_GRAPH_TESTS_H
 
@@ -21,8 +21,8 @@ int test_step(void);
 int test_faults(void);
 int test_mutations(void);
 
-/* Reads a hostile text as a shape, as attributes and as an expression, and reads what it prints again.
- * Returns what was wrong with the room (not with the text), or NULL. */
+/* Reads a hostile text as a shape, as attributes and as an expression, and reads the printed form again.
+ * Returns a description of a fault in the module (not in the text), or NULL. */
 const char *read_texts(const char *text);
 
 /* Creates a graph; fails the test if there is no memory. */

@@ -1,4 +1,4 @@
-/* The tests of the graph room. */
+/* The tests of the graph module. */
 #include "graph_tests.h"
 
 #include <stdlib.h>

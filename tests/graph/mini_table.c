@@ -1,4 +1,4 @@
-/* A small operator table, so that the graph room is tested alone: one row of each kind. */
+/* A small operator table with one row of each kind, so that the graph module is tested in isolation. */
 #include "graph_tests.h"
 
 static int64_t size_of(const kn_reference_array *array, int axis) {

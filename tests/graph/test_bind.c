@@ -29,7 +29,7 @@ static void test_numbers(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* One graph bound again with other numbers, including zero. */
+/* One graph is bound again with different numbers, including zero. */
 static void test_again(void **state) {
     (void)state;
     kn_graph *graph = graph_make();

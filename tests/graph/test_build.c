@@ -346,7 +346,7 @@ static void test_mistakes(void **state) {
         assert_ptr_equal(kn_value_graph(made), graph);
         for (int j = 0; j < 3 && cases[i].words[j]; j++)
             assert_graph_error(graph, cases[i].status, cases[i].words[j], NULL);
-        /* Later calls return failed values, and the first message is kept. */
+        /* Later calls return failed values, and the first message stays. */
         char first[1536];
         snprintf(first, sizeof first, "%s", kn_graph_error(graph));
         assert_true(kn_value_failed(apply1(made, "exp", NULL)));

@@ -1,4 +1,4 @@
-/* The room's readers on a hostile text: whatever they accept must print, read back and compute. */
+/* The module's readers on a hostile text: whatever they accept must print, read back and compute. */
 #include "graph_tests.h"
 
 /* A size prints as a text that reads back to the same size. */

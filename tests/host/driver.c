@@ -410,7 +410,7 @@ static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t b
 
 /* ---- launches --------------------------------------------------------------------------------------- */
 
-/* A stack on which work-items of the group run one after the other, until one stands at a barrier. */
+/* A stack on which work-items of the group run one after the other, until one reaches a barrier. */
 typedef struct fiber {
     ucontext_t context;
     size_t item;

@@ -1,4 +1,4 @@
-/* libFuzzer's entry to images and to archives of them. The decoding libraries are those of the system. */
+/* libFuzzer's entry point for images and archives of images. The decoding libraries are the system's. */
 #include <stdlib.h>
 #include <string.h>
 

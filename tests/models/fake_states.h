@@ -1,4 +1,4 @@
-/* States without a device, for tests. They replace those of the run room. */
+/* States without a device, for tests. They replace those of the run module. */
 #ifndef KN_FAKE_STATES_H
 #define KN_FAKE_STATES_H
 

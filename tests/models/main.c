@@ -1,4 +1,4 @@
-/* The tests of the models room. */
+/* The tests of the models module. */
 #include "models_tests.h"
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Helpers of the tests of models; the exchange room uses them too. */
+/* Helpers of the tests of models; the exchange module uses them too. */
 #ifndef KN_MODELS_TESTS_H
 #define KN_MODELS_TESTS_H
 
@@ -16,7 +16,7 @@ void has_shape(const kn_model *model, const char *name, const char *shape);
 /* The names of the parameters, in order and separated by blanks: "conv1.weight conv1.bias". */
 void has_parameters(const kn_model *model, const char *names);
 
-/* Checks what must hold for any text, valid or not; false: `sentence` says what does not. */
+/* Checks conditions that must hold for any text, valid or not; false: `sentence` describes the violation. */
 bool text_is_treated_well(const char *text, size_t bytes, char *sentence, size_t room);
 
 int test_texts(void);

@@ -1,4 +1,4 @@
-/* Folders of checkpoints: which file is the newest valid one; a broken file does not affect the others. */
+/* Folders of checkpoints: finding the newest valid file; a broken file does not affect the others. */
 #include "models_tests.h"
 
 #include <koine/checkpoint.h>
@@ -139,7 +139,7 @@ static void incomplete_files_are_removed(void **state) {
     assert_int_equal(kn_checkpoints_count(checkpoints), 0);
     assert_false(has(folder, names[0]));
     for (int i = 1; i < 5; i++)
-        assert_true(has(folder, names[i])); /* files of other programs stay */
+        assert_true(has(folder, names[i])); /* files of other programs remain */
     kn_checkpoints_destroy(&checkpoints);
 }
 

@@ -72,7 +72,7 @@ static void settings(void **state) {
                 setting(model, "cross_entropy", "label_smoothing") == 0.1);
     kn_model_destroy(&model);
     model = parse("koine 1\nloss huber delta=0.25\ntask regression\ninput x 7\nlinear 3\n");
-    add(model, "mse"); /* another loss, which does not get its settings */
+    add(model, "mse"); /* a different loss, which does not get its settings */
     kn_model_destroy(&model);
 }
 
@@ -100,7 +100,7 @@ static void by_name(void **state) {
         kn_model_loss loss = add(model, NULL);
         assert_int_equal(loss.accuracy != NULL, i < 3);
         assert_true(loss.has_ignore_index == (i < 2) && loss.ignore_index == (i == 0 ? -1 : i == 1 ? 2 : 0));
-        if (loss.accuracy) /* a quotient leaves out what the loss ignores */
+        if (loss.accuracy) /* the quotient excludes what the loss ignores */
             assert_string_equal(loss.accuracy->producer->op->name, i < 2 ? "div" : "accuracy");
         if (known[i].attribute)
             assert_true(setting(model, known[i].row, known[i].attribute) == known[i].number);

@@ -322,7 +322,7 @@ static void blocks(void **state) {
          "text:6:1: found 'rse', expected a kind of layer, an operator or a block; did you mean 'res'?"});
 }
 
-/* Errors of the graph are reported with the line too; their texts come from other rooms. */
+/* Errors of the graph are also reported with the line; their texts come from other modules. */
 static void refused_by_graph(const char *text, kn_status status, const char *place, const char *words) {
     char whole[1024];
     snprintf(whole, sizeof whole, "koine 1\ninput x 3\n%s", text);

@@ -116,7 +116,7 @@ static void there_and_back(void **state) {
     assert_int_equal(kn_model_load(model, NULL, states, &params, &loaded), KN_OK);
     assert_int_equal(loaded, 10);
     assert_true(number(states, "linear1.weight.moment", 6, 0) == 200);
-    assert_true(number(states, "koine.step", 1, 0) == 7); /* its bits are kept, whatever its type */
+    assert_true(number(states, "koine.step", 1, 0) == 7); /* its bits are preserved, whatever its type */
     fake_states_release(states);
     kn_model_destroy(&model);
 }
@@ -144,7 +144,7 @@ static void as_safetensors(void **state) {
     kn_safetensors_close(&host, &file);
 }
 
-/* A model loads from another file what has the same names and shapes. */
+/* A model loads the tensors with matching names and shapes from another file. */
 static void from_another_file(void **state) {
     const char *path = ((place *)*state)->path;
     char expected[8192];
@@ -221,7 +221,7 @@ static void complete_or_not_at_all(void **state) {
     assert_memory_equal(before, after, before_count);
     kn_release(&host, before);
     kn_release(&host, after);
-    /* No other file is left in the folder either: saving works again, and the model can be used. */
+    /* No other file remains in the folder: saving works again, and the model can be used. */
     assert_int_equal(kn_model_save(model, path, states, NULL), KN_OK);
     assert_string_equal(kn_model_error(model), "");
     fake_states_release(states);

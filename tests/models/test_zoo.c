@@ -95,7 +95,7 @@ static void mlp_and_linear(void **state) {
     kn_model_destroy(&model);
 }
 
-/* The numbers of parameters are those of the published networks. */
+/* The numbers of parameters match the published networks. */
 static void networks_of_images(void **state) {
     (void)state;
     static const struct {
@@ -151,7 +151,7 @@ static void networks_of_images(void **state) {
     kn_model_destroy(&model);
 }
 
-/* The numbers of parameters are those that PyTorch counts in the same networks. */
+/* The numbers of parameters match PyTorch's count for the same networks. */
 static void networks_of_sequences(void **state) {
     (void)state;
     kn_model *model = kn_model_create_named("lstm", NULL);

@@ -1,5 +1,5 @@
-/* Workers that are processes of MPI: run by mpi.py under mpirun. The first word says what to do; a rank that
- * is not content says why on stderr and exits with 1. */
+/* Workers that are MPI processes, run by mpi.py under mpirun. The first word selects the test; a rank that
+ * fails prints the reason to stderr and exits with 1. */
 #include <koine/mpi.h>
 
 #include <mpi.h>
@@ -30,7 +30,7 @@ static void collect(void) {
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
         sum_and_gather(&c, counts[k]);
     EXPECT(kn_barrier(&c) == KN_OK);
-    /* MPI's sum, in any order: of small integers it is exact. It goes in pieces as messages do. */
+    /* MPI's sum, in any order: it is exact for small integers. It is split like messages. */
     enum { COUNT = 3001 };
     float numbers[COUNT];
     for (int i = 0; i < COUNT; i++)
@@ -80,7 +80,7 @@ static void exchange(void) {
 
 /* ---- failures ------------------------------------------------------------------------------------------ */
 
-/* A message of another size than expected; then every call fails. Two ranks. */
+/* A message of a different size than expected; then every call fails. Two ranks. */
 static void mismatch(size_t sent, size_t expected, const char *says) {
     char data[200] = {0};
     void *request = NULL, *other = NULL;
@@ -95,7 +95,7 @@ static void mismatch(size_t sent, size_t expected, const char *says) {
     EXPECT(strstr(c.error(c.user), "from rank 1 with the tag 5") && strstr(c.error(c.user), says));
     EXPECT(c.send(c.user, 1, 0, data, 1, &request) == KN_ERROR_CANCELLED && !request);
     EXPECT(c.sum(c.user, (float *)data, 1) == KN_ERROR_CANCELLED);
-    EXPECT(c.wait(c.user, &other) == KN_ERROR_CANCELLED && !other); /* which never comes */
+    EXPECT(c.wait(c.user, &other) == KN_ERROR_CANCELLED && !other); /* which never arrives */
     EXPECT(strstr(c.error(c.user), "with the tag 5"));
     puts("it said so");
 }

@@ -47,7 +47,7 @@ static kn_value *pooling(const char *name, kn_value *x, const kn_json *given) {
     return (!strcmp(name, "avg_pool") ? kn_average_pool : kn_max_pool)(x, params.window[0], &params);
 }
 
-/* Layers own their parameters; here these are inputs. */
+/* Layers own their parameters; here they are inputs. */
 static kn_value *norm(const char *name, kn_value **in, int count, const kn_json *given) {
     kn_norm_params plain;
     kn_local_norm_params local;

@@ -10,7 +10,7 @@ static const cl_uint filled = 0x7fc0beefu; /* NaN */
 
 limited_counts limited_calls;
 
-/* Oclgrind follows what is written. */
+/* Whether Oclgrind tracks writes. */
 static bool follows(void) {
     return getenv("OCLGRIND_UNINITIALIZED") != NULL;
 }
@@ -48,7 +48,7 @@ cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl
 
 /* ---- buffers in Oclgrind ----------------------------------------------------------------------- */
 
-/* Buffers of which nothing has been said yet, each held once more. */
+/* Buffers that have not been examined yet, each with an extra reference. */
 static cl_mem made[BUFFERS];
 static int made_count;
 
@@ -120,7 +120,7 @@ static struct {
     cl_program program;
     cl_kernel fill, look;
     cl_mem found;
-    bool counts; /* the driver tells how much local memory a kernel takes; some tell too much */
+    bool counts; /* the driver reports how much local memory a kernel uses; some report too much */
 } filling;
 
 static const char *filling_source =
@@ -192,7 +192,7 @@ static cl_int begin(cl_context context, cl_device_id device) {
     return code;
 }
 
-/* Whether a kernel finds what another has left. */
+/* Whether a kernel finds values that another kernel has left. */
 static cl_int look(cl_command_queue queue) {
     cl_uint found[GROUPS] = {0};
     cl_int code = launch(queue, filling.fill, ITEMS);

@@ -1,4 +1,4 @@
-/* The tests of the ops room: usage: test-ops GOLDEN_OPERATORS_JSON */
+/* The tests of the ops module: usage: test-ops GOLDEN_OPERATORS_JSON */
 #include "ops_tests.h"
 
 int main(int count, char **arguments) {

@@ -1,4 +1,4 @@
-/* The test groups of the ops room, and their helpers. */
+/* The test groups of the ops module, and their helpers. */
 #ifndef KN_OPS_TESTS_H
 #define KN_OPS_TESTS_H
 

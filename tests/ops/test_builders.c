@@ -198,7 +198,7 @@ static void losses(void **state) {
     shape_is(kn_triplet_margin(x, y, x, 1), "mean", "float32 ()");
 }
 
-/* Parameters that the row cross_entropy does not have are built of other rows. */
+/* Parameters that the operator cross_entropy lacks are composed of other operators. */
 static void weighted_losses(void **state) {
     (void)state;
     kn_value *weights = kn_input(graph, "weights", KN_FLOAT32, "4"), *value;
@@ -416,7 +416,8 @@ static void attention_takes_limits(void **state) {
 
 enum { DROPPED_KEYS = 4000 };
 
-/* Equal scores on ones: the result is the mean of what is kept, and the gradient of v shows what was kept. */
+/* Equal scores on ones: the result is the fraction that is kept, and the gradient of v shows which elements
+ * were kept. */
 static void attention_drops(void **state) {
     (void)state;
     static double ones[DROPPED_KEYS], query[1];

@@ -69,7 +69,7 @@ static int close_device(void **state) {
     return 0;
 }
 
-/* "matmul#3": the operator and the number of its case; "matmul" where its cases are one test. */
+/* "matmul#3": the operator and the index of its case; "matmul" if its cases are one test. */
 static void name_case(one_case *named, int position) {
     int number = 0;
     named->position = position;

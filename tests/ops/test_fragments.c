@@ -320,7 +320,7 @@ static void runs_are_adjacent(void **state) {
         }
 }
 
-/* What variants know of a unit. */
+/* What variants assume about a unit. */
 static void sizes_are_those_of_kernels(void **state) {
     (void)state;
     for (int u = KN_MATRIX_UNIT_MMA; u <= KN_MATRIX_UNIT_DPAS16; u++) {

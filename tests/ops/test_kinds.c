@@ -1,5 +1,5 @@
-/* Kernels that this device would not use: other vector widths, many threads, 64-bit indices, matrix units,
- * small blocks of memory. */
+/* Kernels that this device would not use: different vector widths, many threads, 64-bit indices, matrix
+ * units, small blocks of memory. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -24,7 +24,7 @@ typedef struct forced {
     kn_precision precision;
 } forced;
 
-/* One of each family whose kernels depend on it. */
+/* One kernel of each family that depends on it. */
 static const char wide_kernels[] =
     "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,pointwise,window";
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
@@ -309,8 +309,8 @@ static void split_products_are_near(void **state) {
     }
 }
 
-/* Blocked images give what plain ones give, with operands of an epilogue that are images, or the same for all
- * pixels, and sums in parts. All numbers are small integers, which are exact. */
+/* Blocked images give the same results as plain images, with epilogue operands that are images or the same
+ * for all pixels, and with partial sums. All numbers are small integers, which are exact. */
 static void blocked_images_give_the_same(void **state) {
     (void)state;
     enum {
@@ -444,7 +444,7 @@ static int convolve_large(kn_context *context, const char *switches, bool gradie
     return chunks;
 }
 
-/* Many tiles of Winograd's convolutions are computed in chunks, here of at most 16 MiB: the results are those
+/* Winograd convolutions with many tiles are computed in chunks, here of at most 16 MiB: the results are those
  * of the direct sum. */
 static void tiles_are_computed_in_chunks(void **state) {
     (void)state;

@@ -529,7 +529,7 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(kn_sum(second, "0,2,3", false), &many), "tree");
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &wide), "wide");
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &many), "tiled");
-    /* The matrix unit of a type where it is stored, if the device has one that it has room for. */
+    /* The matrix unit of a type when values are stored in it, if the device has a suitable one. */
     many.matrix_unit = no_bfloat16_unit;
     many.work_group_items = 256;
     many.local_bytes = 49152;

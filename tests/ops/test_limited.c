@@ -1,5 +1,5 @@
-/* A small device (limited.h) is what it should be, and shows what it should: a kernel that reads local memory
- * that it has not written. With the argument `unwritten` only such a kernel runs, for Oclgrind to tell. */
+/* A small device (limited.h) behaves as intended, and detects a kernel that reads local memory that it has
+ * not written. With the argument `unwritten` only that kernel runs, for Oclgrind to report. */
 #include "changed_kernels.h"
 #include "device_support.h"
 #include "limited.h"

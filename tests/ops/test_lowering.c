@@ -92,7 +92,7 @@ static bool empty(const kn_node *node, int count) {
 static void check_step(const kn_step *step, const kn_node *node, const kn_variant *variant,
                        const kn_target *target) {
     size_t items = 1, all = 1;
-    bool slow = !strcmp(variant->name, "plain"); /* only used where the others are wrong */
+    bool slow = !strcmp(variant->name, "plain"); /* only used if the others compute incorrectly */
     if (step->kind != KN_STEP_KERNEL) return;
     for (int d = 0; d < step->dimensions; d++) {
         size_t local = step->local[d] ? step->local[d] : 1; /* 0: the plan chooses */
@@ -196,8 +196,8 @@ static void check_plain(const lowered *on, const char *name, const char *folder,
     }
 }
 
-/* The last variant of a row is what replaces the others where they go wrong: no barrier, no local memory, no
- * sub-groups. */
+/* The last variant of a row replaces others that fail: it has no barrier, no local memory and no sub-groups.
+ */
 static void last_variants_are_plain(void **state) {
     (void)state;
     static programs_seen seen;

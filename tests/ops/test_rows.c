@@ -95,7 +95,7 @@ static void finish(trial *on) {
     kn_graph_destroy(&on->graph);
 }
 
-/* By the first result: the others, such as running statistics, have no gradient. */
+/* Weighted by the first result: other results, such as running statistics, have no gradient. */
 static double weighted(trial *on) {
     host_values values = host_compute(on->bound, on->given, on->input_count);
     double sum = 0;
@@ -105,7 +105,7 @@ static double weighted(trial *on) {
     return sum;
 }
 
-/* Whether `sign` times the gradient is right; with `sign` 1 a wrong one fails the test. */
+/* Whether `sign` times the gradient is right; with `sign` 1 a wrong gradient fails the test. */
 static bool compare(trial *on, int input, const double *gradient, int64_t elements, double sign) {
     double largest = 1;
     for (int64_t i = 0; i < elements; i++)

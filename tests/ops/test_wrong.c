@@ -80,8 +80,8 @@ static void wrong_kernels_are_replaced(void **state) {
     char *folder = test_folder_make(), *cache = test_folder_make(), plan[8000];
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(folder, "matmul/wide_finish.cl", line_of_matmul, wrong->to);
-    /* In the second turn a wrong result is remembered, and what did not compile is tried again; in the third
-     * the kernels are the library's. */
+    /* In the second pass a wrong result is remembered, and a kernel that did not compile is tried again; in
+     * the third pass the kernels are the library's. */
     for (int turn = 0; turn < 3; turn++) {
         remembered log = {.lines = 0};
         kn_context_params params = device_params();
@@ -149,7 +149,7 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
 typedef struct wrong_many {
     const char *name, *file, *from, *to;
     kn_value *(*operator)(kn_value *); /* in the network that trains; NULL: a convolution */
-    const char *variant;               /* that is refused, and what the plan has instead */
+    const char *variant;               /* that is refused, and its replacement in the plan */
     const char *plain;
     const char *reason, *again;
 } wrong_many;
@@ -322,8 +322,8 @@ static void trials_compile_nothing_more(void **state) {
     assert_int_equal(built[1], built[0]);
 }
 
-/* Wide-vector kernels, and more elements than rounds of the loop that a driver runs if it ends loops early:
- * either the kernels are right, or they are refused, counted, reported once, and replaced by right ones. */
+/* Wide-vector kernels with more elements than iterations after which some drivers end loops: either the
+ * kernels are right, or they are refused, counted, reported once, and replaced by right ones. */
 static void long_loops_are_right_or_refused(void **state) {
     (void)state;
     enum { ROWS = 600, COLUMNS = 900, DEPTH = 2000 };

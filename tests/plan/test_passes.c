@@ -130,7 +130,7 @@ static void precision_is_that_of_what_kernels_can_store(void **state) {
     assert_int_equal(type_of(&passes, "last"), KN_FLOAT32); /* fetched */
     assert_int_equal(type_of(&passes, "gradient"), KN_FLOAT32);
     assert_int_equal(type_of(&passes, "updated"), KN_FLOAT32);
-    /* What only its own kernel reads is never stored. */
+    /* Values that only their own kernel reads are never stored. */
     passes_run(&passes, "fuse");
     assert_int_equal(type_of(&passes, "sum"), KN_FLOAT32);
     assert_int_equal(type_of(&passes, "hidden"), KN_BFLOAT16);
@@ -252,8 +252,8 @@ static kn_matrix_unit unit_of(void *device, kn_dtype type) {
     return type == KN_BFLOAT16 ? KN_MATRIX_UNIT_MMA : KN_MATRIX_UNIT_NONE;
 }
 
-/* Of variants that are measured the fastest is taken; Winograd's only with fast math, and with so many
- * channels that it pays. */
+/* The fastest of the measured variants is chosen; Winograd's only with fast math, and with enough channels to
+ * pay. */
 static void choose_takes_what_is_measured_to_be_faster(void **state) {
     (void)state;
     static const struct {

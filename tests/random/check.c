@@ -206,7 +206,7 @@ static reference_status compute(graph_run *run, graph_arrays *arrays, uint64_t n
                          half_of(run->mode), run->error);
 }
 
-/* Whether the derivative along the random direction is that of a difference. Where neither of two steps
+/* Whether the derivative along the random direction matches a finite difference. If neither of two steps
  * shows it, the function may have a corner there. */
 static bool gradients_are_right(graph_run *run, const references *all) {
     double slope = 0, size = 1e-3, found[2] = {0, 0};

@@ -46,8 +46,8 @@ static int add_input(drawing *to, const int64_t *dims, int rank, const char *dty
     return graph->count++;
 }
 
-/* Adds an operator; -1, and nothing is added, if Koine does not accept it. The caller takes back the inputs
- * that were added for it (`try`). */
+/* Adds an operator; -1, and nothing is added, if Koine does not accept it. The caller removes the inputs that
+ * were added for it (`try`). */
 static int add(drawing *to, const char *kind, const int *arguments, int argument_count, const char *words) {
     random_graph *graph = to->graph;
     if (graph->count == GRAPH_LINES) return -1;
@@ -166,7 +166,7 @@ static const char *type_name(kn_dtype dtype) {
     return dtype == KN_FLOAT32 ? "" : kn_dtype_name(dtype);
 }
 
-/* A value that broadcasts with `x`: an earlier one, or a new input that has some of its axes. */
+/* A value that broadcasts with `x`: an earlier value, or a new input with some of its axes. */
 static int draw_partner(drawing *to, int x, bool may_widen) {
     const graph_line line = to->graph->lines[x];
     if (random_chance(&to->stream, 45))

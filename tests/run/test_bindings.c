@@ -23,7 +23,7 @@ static void inputs_are_consulted_in_turn(void **state) {
     fill_numbers(x, 12, 1);
     fill_numbers(y, 4, 2);
     fill_numbers(z, 4, 3);
-    /* The shape of x alone leaves two symbols open; y, or z, then determines the other. */
+    /* The shape of x leaves two symbols open; y, or z, then determines the other one. */
     kn_feed feeds[] = {{"x", x, sizeof x}, {"y", y, sizeof y}, {"z", z, sizeof z}};
     kn_fetch fetches[] = {{"sum", sum, sizeof sum}, {"negative", negative, sizeof negative}};
     session_good(session, kn_session_run(session, feeds, 3, fetches, 2));
@@ -127,7 +127,7 @@ static void another_binding_compiles_nothing(void **state) {
     wrapped_reset();
     run_batch(session, 64, 3);
     run_batch(session, 17, 4);
-    assert_int_equal(wrapped_calls.kernels, 0); /* both plans are kept */
+    assert_int_equal(wrapped_calls.kernels, 0); /* both plans are cached */
     assert_int_equal(wrapped_calls.slices, 0);
     kn_session_destroy(&session);
 }

@@ -32,7 +32,7 @@ static kn_session *pixel_session(kn_context *context, uint64_t guard) {
 
 typedef struct pixels {
     uint8_t bytes[COUNT]; /* each of the 256 */
-    float numbers[COUNT]; /* what the host makes of them */
+    float numbers[COUNT]; /* the host's conversion */
 } pixels;
 
 static pixels pixels_make(double scale) {
@@ -78,7 +78,7 @@ static void widening_stays_inside_its_values(void **state) {
     kn_session_destroy(&session);
 }
 
-/* By turns, too: each has a plan, and no run but the first makes one. */
+/* Also alternating: each form has a plan, and only the first run builds one. */
 static void a_quarter_is_uploaded(void **state) {
     kn_session *session = pixel_session(*state, 0);
     const pixels made = pixels_make(1.0 / 255);
@@ -96,7 +96,7 @@ static void a_quarter_is_uploaded(void **state) {
     kn_session_destroy(&session);
 }
 
-/* The next batch is fed while a run is under way, in the other form than the batch before. */
+/* The next batch is fed during a run, in the other form than the previous batch. */
 static void bytes_are_fed_ahead(void **state) {
     kn_session *session = pixel_session(*state, 0);
     const pixels made = pixels_make(0.25);
@@ -136,7 +136,7 @@ static void a_plan_is_for_bytes(void **state) {
     kn_session_destroy(&session);
 }
 
-/* Each device that reads an input gets its bytes: none receives numbers from another. */
+/* Each device that reads an input gets its bytes: none receives numbers from another device. */
 static void devices_get_bytes(void **state) {
     kn_context *other = device_open(NULL), *both = device_open(NULL);
     (void)state;

@@ -165,7 +165,7 @@ static void all_get_what_one_rank_has(void **state) {
         }
 }
 
-/* A barrier: no rank leaves it before all have come. */
+/* A barrier: no rank leaves it before all have arrived. */
 static int arrived, early;
 
 static kn_status arrive(worker *own) {

@@ -1,4 +1,4 @@
-/* Steps that depend on states alone: they run when these have changed, and their results are kept. */
+/* Steps that only depend on states: they run when these have changed, and their results are cached. */
 #include "run_tests.h"
 
 #include <math.h>
@@ -139,7 +139,7 @@ static void a_parameter_that_is_set_counts(void **state) {
     assert_int_equal(run_rows(session, 4), less);
     states_good(states, kn_states_set(states, "v", NULL, numbers, 2 * WIDE * sizeof *numbers));
     assert_int_equal(run_rows(session, 4), first);
-    /* No kept result depends on s, whichever way it is set. */
+    /* No cached result depends on s, whichever way it is set. */
     float half = 0.5f;
     states_good(states, kn_states_set(states, "s", NULL, &half, sizeof half));
     assert_int_equal(run_rows(session, 4), less);
@@ -200,7 +200,8 @@ static void another_session_that_writes_states_counts(void **state) {
         assert_int_equal(run_rows(judge, 4), first);
         assert_int_equal(run_rows(judge, 4), less);
     }
-    /* What depends on states that it writes is computed in each run; the rest is kept. */
+    /* Results that depend on states written in the same run are computed in each run; all other results are
+     * cached. */
     assert_true(training[1] == training[2] && training[1] < training[0]);
     kn_session_destroy(&trainer);
     kn_session_destroy(&judge);

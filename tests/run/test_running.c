@@ -21,8 +21,7 @@ static void a_state_is_written_once_a_run(void **state) {
     kn_session_destroy(&session);
 }
 
-/* By turns with and without a run in progress, when the data is written by the transfer queue or within the
- * run. */
+/* With and without a run in progress, when the data is written by the transfer queue or within the run. */
 static void data_may_change_when_a_run_returns(void **state) {
     enum { COUNT = 1 << 16, RUNS = 40 };
     static float x[COUNT], sum[COUNT];
@@ -203,7 +202,7 @@ static void runs_allocate_nothing(void **state) {
     kn_session_destroy(&session);
 }
 
-/* The first device found, for a program that brings its own context. */
+/* The first device found, for a program with its own context. */
 static cl_device_id any_device(void) {
     cl_platform_id platforms[8];
     cl_uint count = 0;

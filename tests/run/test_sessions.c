@@ -299,7 +299,7 @@ static void plans_tell_what_they_are(void **state) {
     assert_non_null(strstr(text, "float32 (5,2) plain"));
     assert_non_null(strstr(text, "peak"));
     kn_session_free_text(session, text);
-    /* A run takes what was uploaded ahead. */
+    /* A run uses the data that was uploaded ahead. */
     float x[15], y[10];
     fill_numbers(x, 15, 3);
     kn_feed feed = {"x", x, sizeof x};

@@ -24,7 +24,7 @@ static kn_status start(kn_session *session, const kn_feed *feed, bool ahead) {
     return kn_session_start(session, feed, 1, ahead, NULL, 0, (kn_meanwhile){call_nothing, NULL}, NULL);
 }
 
-/* What is fed to a run: other numbers for each. */
+/* Fills different numbers for each run. */
 static void fill_for(int run, float x[COUNT]) {
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(run * 7 + i % 13);
@@ -98,7 +98,7 @@ static void uploads_are_from_mapped_memory(void **state) {
     }
 }
 
-/* Runs that the host waits for upload by the compute queue, and need no such memory. */
+/* Runs that the host waits for upload on the compute queue, and need no such memory. */
 static void runs_with_fetches_take_no_memory(void **state) {
     adder made = adder_make("256");
     kn_session *session = adder_session(*state, &made);
@@ -154,7 +154,8 @@ static void the_memory_is_limited(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* Batches of several sizes, the largest not first: the memory grows, and what is too small goes. */
+/* Batches of several sizes, the largest not first: the memory grows, and blocks that are too small are freed.
+ */
 static void the_memory_grows(void **state) {
     static const size_t batches[] = {4, 10, 1, 32, 10};
     small_net net = small_net_make();
@@ -181,7 +182,7 @@ static void the_memory_grows(void **state) {
     assert_int_equal(wrapped_maps, 0);
 }
 
-/* Where the memory cannot be had, the upload is as without it; any other failure is the run's. */
+/* If the memory cannot be allocated, the upload works without it; any other failure is the run's. */
 static bool is_harmless(const char *call) {
     return !strcmp(call, "clFlush") || !strcmp(call, "clCreateBuffer") || !strcmp(call, "clEnqueueMapBuffer");
 }

@@ -186,13 +186,13 @@ static void only_changes_are_written(void **state) {
     assert_true(changed);
     states_good(states, kn_states_get(states, "w", got, sizeof got));
     assert_memory_equal(got, w, sizeof w);
-    got[0] = 7; /* written otherwise: what was written last is not there any more */
+    got[0] = 7; /* written differently: the last written value is gone */
     states_good(states, kn_states_set(states, "w", &info, got, sizeof got));
     states_good(states, kn_states_refresh(states, "w", &info, w, sizeof w, &changed));
     assert_true(changed);
     states_good(states, kn_states_get(states, "w", got, sizeof got));
     assert_memory_equal(got, w, sizeof w);
-    info.shape[0] = 2; /* another shape */
+    info.shape[0] = 2; /* a different shape */
     assert_int_equal(kn_states_refresh(states, "w", &info, w, sizeof w, NULL), KN_ERROR_SHAPE);
     assert_int_equal(kn_states_refresh(states, "w", NULL, w, sizeof w - 4, NULL), KN_ERROR_SHAPE);
     assert_int_equal(kn_states_refresh(states, NULL, NULL, w, sizeof w, NULL), KN_ERROR_ARGUMENT);
@@ -250,7 +250,7 @@ static void mistakes_are_reported(void **state) {
     assert_non_null(strstr(kn_states_error(states), "(2,3)"));
     assert_non_null(strstr(kn_states_error(states), "(3,2)"));
     assert_int_equal(kn_states_get(states, "w", data, 4), KN_ERROR_SHAPE);
-    /* A session whose graph has another shape for it. */
+    /* A session whose graph has a different shape for it. */
     small_net net = small_net_make();
     kn_session *session = session_over(context, net.graph, &net.y, 1, states, 0);
     float x[3] = {0};
@@ -382,7 +382,7 @@ static void weights_are_stored_narrow(void **state) {
                 NULL);
     kn_session_destroy(&other);
     kn_states_destroy(&states);
-    /* States that are stored in float32 stay so, as do those of a trainer. */
+    /* States that are stored in float32 stay so, as do a trainer's states. */
     for (int trained = 0; trained < 2; trained++) {
         states = trained ? kn_states_create(context, 4) : kn_session_states(whole);
         if (trained) kn_states_keep_whole(states);

@@ -1,4 +1,4 @@
-/* The tuner: it notes shapes, measures candidates, and plans use what it kept, and nothing else. */
+/* The tuner: it records shapes and measures candidates, and plans use only the stored choices. */
 #include "run_tests.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void count_events(void *user, kn_tuner_event event, const char *kernel, c
     events->refused += event != KN_TUNER_EVENT_START;
 }
 
-/* Whether the right numbers come out: all ones give sums of 24. */
+/* Whether the results are right: all ones give sums of 24. */
 static void check_results(kn_context *context, const product_net *net, const char *switches) {
     float ones[24 * 24], result[24 * 24];
     for (int i = 0; i < 24 * 24; i++)
@@ -94,7 +94,7 @@ static void shapes_are_noted_and_tuned(int kind) {
     assert_non_null(tuner);
     assert_null(kn_tuner_create(context)); /* one at a time */
     assert_false(plan_has(context, &net, NULL, "tuned: "));
-    assert_int_equal(kn_tuner_shape_count(tuner), 0); /* only what is asked for is noted */
+    assert_int_equal(kn_tuner_shape_count(tuner), 0); /* only requested shapes are recorded */
     assert_false(plan_has(context, &net, "tuning=noted,programs=none", "tuned: "));
     assert_false(plan_has(context, &net, "tuning=noted,programs=none", "tuned: "));
     assert_int_equal(kn_tuner_shape_count(tuner), 1);

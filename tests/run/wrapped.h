@@ -25,7 +25,7 @@ typedef struct wrapped {
      * above the kernel's limit. */
     int null_arguments, too_many_groups, too_large_groups;
     /* A driver with faults; it is to be set after wrapped_reset. */
-    size_t most_items;  /* allows at most so many in a work-group; 0: as the device */
+    size_t most_items;  /* limits the work-group size; 0: as the device */
     const char *kernel; /* … of this kernel only, which the device's limit does not tell; NULL: of all */
     const char *text;   /* programs whose source contains this, such as the name of a file of cl/, … */
     enum wrapped_fault {
@@ -35,7 +35,7 @@ typedef struct wrapped {
         WRAPPED_LIES,  /* … compute nothing */
     } fault;
     int faults;         /* how often that happened */
-    bool apart;         /* the device says that its memory is not the host's */
+    bool apart;         /* the device reports that its memory is separate from the host's */
     bool no_staging;    /* it has no memory of the host */
     bool no_maps;       /* it maps nothing */
     int fail_at;        /* the call with this number fails; 0 for none */

@@ -1,5 +1,5 @@
-/* One worker's training of a golden trajectory, and what it finds: the same bits for any number of workers.
- * It fails no test, so that it may run in any thread. */
+/* One worker's training of a golden trajectory, and its results: the same bits for any number of workers. It
+ * does not fail a test itself, so that it may run in any thread. */
 #ifndef KN_TRAIN_GOLDEN_WORK_H
 #define KN_TRAIN_GOLDEN_WORK_H
 

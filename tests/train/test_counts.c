@@ -1,5 +1,5 @@
 /* Sums over a whole batch in shards and in parts: losses with class weights, ignored targets, masks and sums
- * are those of the batch in one piece, for any number of shards, parts and workers. */
+ * equal those of an undivided batch, for any number of shards, parts and workers. */
 #include "train_tests.h"
 #include "workers.h"
 
@@ -107,7 +107,7 @@ static test_net fixed_net(void) {
     return made;
 }
 
-/* Each batch has other samples; in the first ones whole shards count for nothing. */
+/* Each batch has different samples; in the first batches whole shards count for nothing. */
 static void draw_batch(int step, int32_t y[BATCH], float m[BATCH]) {
     for (int i = 0; i < BATCH; i++) {
         y[i] = sample_y[(step * 5 + i) % SAMPLES];

@@ -225,8 +225,8 @@ static void callbacks_end_it(void **state) {
     end(&fit);
 }
 
-/* Where the next batch is ready the next step is queued before a loss is read; what is computed stays the
- * same. A stopped run completes and tells the step that was queued. */
+/* If the next batch is ready, the next step is queued before a loss is read; the results stay the same. A
+ * stopped run completes and reports the step that was queued. */
 static void the_next_step_is_queued(void **state) {
     fitting fits[2];
     for (int i = 0; i < 2; i++) {
@@ -375,7 +375,7 @@ static void patience_keeps_the_best(void **state) {
             assert_int_equal(kn_trainer_steps(fit.trainer), fit.result.step);
             assert_int_equal(hash == first, epochs == 1 || back);
             if (epochs > 1) assert_int_equal(fit.result.stop_reason == KN_STOP_PATIENCE, patience == 3);
-            /* The reported score is that of the final weights. */
+            /* The reported score belongs to the final weights. */
             kn_score score = KN_SCORE_DEFAULTS;
             assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score),
                              KN_OK);
@@ -445,8 +445,8 @@ static uint64_t hash_after_foreign_step(fitting *fit) {
     return hash;
 }
 
-/* Each step gets its batch, across the ends of epochs and with fewer samples too; a batch that was uploaded
- * for a step that did not run is not used for another. */
+/* Each step gets its batch, also across epochs and with fewer samples; a batch that was uploaded for a step
+ * that did not run is not used for a different one. */
 static void overlapping_steps_equal_separate_ones(void **state) {
     const uint64_t steps[] = {2, 2 * BATCHES + 1};
     for (int i = 0; i < 2; i++) {
@@ -474,7 +474,7 @@ static void overlapping_steps_equal_separate_ones(void **state) {
     }
 }
 
-/* kn_fit and kn_evaluate feed bytes where the data has them: the bits are those of steps with numbers. */
+/* kn_fit and kn_evaluate feed bytes if the data has bytes: the bits equal those of steps with numbers. */
 static void bytes_train_like_numbers(void **state) {
     static uint8_t bytes[SAMPLES][INPUTS];
     static float numbers[SAMPLES][INPUTS];

@@ -19,7 +19,7 @@ static void work(void *argument, const kn_communicator *communicator) {
     golden_work_do(own);
 }
 
-/* All must find what one found alone. */
+/* All workers must find the same bits as a single worker. */
 static void train_by(const golden_work *alone, int count, const int *deal) {
     golden_work workers[MOST];
     for (int r = 0; r < count; r++) {

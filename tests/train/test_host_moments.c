@@ -67,7 +67,7 @@ static void find_plan(kn_trainer *trainer, kn_plan_info *plan) {
     trainer_good(trainer, kn_trainer_plan(trainer, plan));
 }
 
-/* The states after all steps, as those with moments on the device are. A file leads from one to the other. */
+/* The states after all steps equal those with moments on the device. A file connects the two. */
 static void compare_case(kn_context *context, const host_case *wanted, const char *path) {
     const kn_session_params session = {.size = sizeof session, .seed = 5, .precision = wanted->precision};
     kn_model_save_params save = KN_MODEL_SAVE_DEFAULTS;
@@ -81,7 +81,7 @@ static void compare_case(kn_context *context, const host_case *wanted, const cha
         kn_trainer *trainer = trainer_make(context, net.loss.value, &params);
         run_steps(trainer, wanted, 3);
         find_plan(trainer, &plans[on_host]);
-        /* The other kind of memory from here on. */
+        /* From here on, the other kind of memory. */
         if (kn_model_save(net.model, path, kn_trainer_states(trainer), &save) != KN_OK)
             fail_msg("%s", kn_model_error(net.model));
         kn_trainer_destroy(&trainer);
@@ -116,7 +116,7 @@ static void all_compute_the_same(void **state) {
     test_folder_remove(folder);
 }
 
-/* Between steps without a wait: what is read is what the last step has stored. */
+/* Between steps without a wait, a read returns what the last step stored. */
 static void moments_are_read_and_set_at_any_time(void **state) {
     const host_case plain = {.optimizer = KN_OPTIMIZER_ADAM};
     const kn_session_params session = {.size = sizeof session, .seed = 5};

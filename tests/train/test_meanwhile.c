@@ -105,7 +105,7 @@ static void fit(worker *own, kn_trainer *trainer) {
         .size = sizeof how, .epochs = EPOCHS, .loader = &loader, .user = own, .on_step = on_step};
     own->result = (kn_fit_result)KN_FIT_RESULT_DEFAULTS;
     own->status = kn_fit(trainer, data, &how, &own->result);
-    /* A failure leaves all usable, as far as the others still go on. */
+    /* A failure leaves everything usable, as far as the other workers continue. */
     own->after =
         kn_states_get(kn_trainer_states(trainer), "logits.weight", own->weights, sizeof own->weights);
     if (own->fail_at && !trainer->params.communicator) own->after = kn_fit(trainer, data, &how, &own->result);
@@ -136,8 +136,8 @@ static void good(const worker *workers, int count) {
         if (workers[r].status != KN_OK) fail_msg("worker %d of %d: %s", r, count, workers[r].result.message);
 }
 
-/* Each step launches what needs no other worker, uploads the next batch, if the epoch has one, and only then
- * waits. */
+/* Each step launches the work that needs no other worker, uploads the next batch, if the epoch has one, and
+ * only then waits. */
 static void check_order(const worker *own) {
     const char *step = strchr(own->events, STEP);
     for (int i = 0; i < STEPS; i++) {
@@ -180,7 +180,7 @@ static void a_failure_ends_the_step(void **state) {
     assert_int_equal(workers[1].after, KN_OK);
 }
 
-/* Without others the next batch follows all that the step launches; the trainer goes on after a failure. */
+/* With one worker, the next batch follows all launches of the step; the trainer continues after a failure. */
 static void one_worker_does_the_same(void **state) {
     worker early = {.late = false}, late = {.late = true}, broken = {.fail_at = 3};
     (void)state;

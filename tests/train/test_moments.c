@@ -37,7 +37,7 @@ static double float8_of(unsigned code) {
     return code >> 7 ? -size : size;
 }
 
-/* The numbers of a moment, and its bytes with those of its bounds. */
+/* The value of a moment, and its bytes including its bounds. */
 typedef struct seen_moment {
     double numbers[WIDTH];
     uint16_t stored[WIDTH];
@@ -239,7 +239,7 @@ static void moments_of_large_parameters_have_8_bits(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Three steps, a file, and three more by another trainer. */
+/* Three steps, a file, and three more steps by another trainer. */
 static void training_continues(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static float x[PICTURES * PICTURE_PIXELS];
@@ -325,7 +325,7 @@ static void files_with_other_moments_can_be_loaded(void **state) {
 
 /* ---- losses ------------------------------------------------------------------------------------------- */
 
-/* Images of ten classes: noise with a brighter row and column, whose places tell the class. */
+/* Images of ten classes: noise with a brighter row and column, whose positions determine the class. */
 static void bright_batch(uint32_t *word, float x[PICTURES * PICTURE_PIXELS], int32_t y[PICTURES]) {
     *word = picture_batch(*word, x, y);
     for (int i = 0; i < PICTURES; i++) {

@@ -54,7 +54,7 @@ static void compare(kn_context *context, const kn_trainer_params *params) {
     uint64_t once = straight(context, params);
     assert_true(once == straight(context, params));
     assert_true(once == continued(context, *params, true, path));
-    /* Weights alone do not resume a training: otherwise the checkpoint would not matter. */
+    /* The weights are not enough to resume training: otherwise the checkpoint would not matter. */
     assert_true(once != continued(context, *params, false, path));
     test_folder_remove(folder);
 }

@@ -1,5 +1,5 @@
-/* Workers that make steps alone (kn_trainer_params.sync_every): against trainings whose means are taken by
- * hand, and against themselves. */
+/* Workers in rounds (kn_trainer_params.sync_every), compared with separate trainings whose means are computed
+ * by the test, and with themselves. */
 #include "../forwarded.h"
 #include "train_tests.h"
 #include "workers.h"
@@ -59,16 +59,16 @@ typedef struct rounds_task {
     kn_trainer_params params;
     int steps; /* in the end */
     const int *deal;
-    const char *from, *to; /* a file to go on from; one that is written at the end */
-    bool same_samples;     /* all workers have those of the first */
-    uint64_t sync_of_last; /* the last worker has another sync_every */
+    const char *from, *to; /* a file to resume from; a file that is written at the end */
+    bool same_samples;     /* all workers have the first worker's samples */
+    uint64_t sync_of_last; /* the last worker has a different sync_every */
     bool last_skips;       /* and nothing that an update could be made of */
     int more_of_others;    /* steps of all but the first */
     bool steps_before;     /* all make a step before they read `from` */
 } rounds_task;
 
 typedef struct worker {
-    forwarded end; /* counts what is sent */
+    forwarded end; /* counts sent bytes */
     int messages;
     const rounds_task *task;
     const kn_communicator *communicator;
@@ -205,7 +205,7 @@ static kn_trainer_params plain(uint64_t every, double rate, double momentum) {
 
 enum { SEPARATE = 2 };
 
-/* Trainings that know nothing of each other, of samples `firsts[r]` to `firsts[r + 1]` of each batch. */
+/* Independent trainings, on samples `firsts[r]` to `firsts[r + 1]` of each batch. */
 typedef struct by_hand {
     kn_context *context;
     small_net net;
@@ -399,7 +399,7 @@ static void a_training_goes_on_with_the_same_bits(void **state) {
     train_by(&again_written, 2, rest);
     for (int r = 0; r < 2; r++)
         assert_int_equal(rest[r].hash, again[r].hash);
-    /* Other numbers of workers go on as well. */
+    /* Different numbers of workers can also resume. */
     for (int count = 1; count <= 3; count += 2) {
         train_by(&others, count, rest);
         assert_true(rest[0].losses[5] < whole[0].losses[0]);

@@ -1,5 +1,5 @@
-/* The same seed gives the same bits, in another process and with another number of threads: CPU drivers read
- * their number from the environment when they start. */
+/* The same seed gives the same bits, in a different process and with a different number of threads: CPU
+ * drivers read their number from the environment when they start. */
 #include "train_tests.h"
 
 #include <stdio.h>

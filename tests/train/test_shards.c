@@ -24,7 +24,7 @@ typedef struct task {
     kn_trainer_params params;
     kn_session_params session;
     int kind;    /* of kn_context_params */
-    int samples; /* of the last batch; the others have PICTURES */
+    int samples; /* in the last batch; the others have PICTURES */
 } shard_task;
 
 /* What a worker has and finds. */
@@ -115,7 +115,7 @@ static void any_number_of_workers_computes_the_same_bits(void **state) {
     check(&task);
 }
 
-/* The mean of the shards is that of the batch, but for rounding, where nothing depends on the whole batch. */
+/* The mean over the shards equals the batch's, except for rounding, if nothing depends on the whole batch. */
 static kn_model *plain_model(void) {
     return kn_model_parse("koine 1\ninput x 1x14x14\nflatten\nlinear 30\ntanh\nlogits = linear 10\n", NULL);
 }
@@ -138,10 +138,10 @@ static void shards_compute_the_mean_over_the_batch(void **state) {
  */
 
 typedef struct fitter {
-    forwarded end;      /* without `inner`: alone */
-    int steps, stop_at; /* told; of which the callback stops */
+    forwarded end;      /* without `inner`: a single worker */
+    int steps, stop_at; /* reported steps; the step at which the callback stops */
     bool fails;         /* this worker's data ends the training */
-    uint64_t most;      /* steps; 0: those of the epochs */
+    uint64_t most;      /* steps; 0: limited by epochs */
     int sent;           /* messages */
     kn_status status;
     kn_fit_result result;
@@ -248,7 +248,7 @@ static void all_stop_where_one_wants_to(void **state) {
     }
 }
 
-/* A step sends a bucket's slice and its result to the other worker; stopping needs no message more. */
+/* A step sends a bucket's slice and its result to the other worker; stopping needs no further message. */
 static void a_step_sends_nothing_but_sums(void **state) {
     fitter one[MOST] = {{.most = 1}, {.most = 1}}, three[MOST] = {{.most = 3}, {.most = 3}};
     (void)state;

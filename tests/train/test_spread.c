@@ -1,5 +1,5 @@
-/* Each worker keeps and updates a part of the moments: the same bits as without, whatever the optimizer and
- * the number of workers; files of any number of workers for any other; and a part of the memory. */
+/* Each worker stores and updates a part of the moments: the same bits as without, whatever the optimizer and
+ * the number of workers; files work with any number of workers; each worker needs only part of the memory. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -19,7 +19,7 @@ enum { MOST = 4, BATCH = 12, PIXELS = 14 * 14, CLASSES = 10, STEPS = 4 };
 typedef struct task {
     kn_trainer_params params;
     kn_precision precision;
-    const char *from, *to; /* files to go on from and to write; NULL: none */
+    const char *from, *to; /* files to resume from and to write; NULL: none */
     uint64_t done;         /* steps in `from` */
 } spread_task;
 
@@ -34,7 +34,7 @@ typedef struct worker {
     kn_plan_info plan;
     uint64_t sent;    /* bytes to other workers */
     int sums;         /* by the communicator */
-    uint64_t moments; /* bytes of those that have device memory */
+    uint64_t moments; /* bytes of moments with device memory */
     char error[400];
 } worker;
 
@@ -80,7 +80,7 @@ static kn_status count_and_send(void *user, int rank, int tag, const void *data,
     own->sent += bytes;
     return own->end.inner->send(own->end.inner->user, rank, tag, data, bytes, request);
 }
-/* In another order than the tree of the shards. */
+/* In a different order than the tree of the shards. */
 static kn_status sum_anyhow(void *user, float *data, size_t count) {
     worker *own = user;
     own->sums++;
@@ -149,7 +149,7 @@ static kn_trainer_params of(kn_optimizer optimizer) {
     return params;
 }
 
-/* The bits of one worker without the option are those of `count` with it. */
+/* One worker without the option and `count` workers with it get the same bits. */
 static void check(const char *what, const spread_task *task, const int *counts) {
     worker alone[MOST], others[MOST];
     train_by(task, 1, false, alone);
@@ -214,7 +214,8 @@ static uint64_t sent_by_all(const worker *workers, int count) {
     return sent;
 }
 
-/* Gradients in 16 bits: other bits than in 32, but the same for any number of workers, and half the bytes. */
+/* Gradients in 16 bits: different bits than in 32, but the same for any number of workers, and half the
+ * bytes. */
 static void gradients_travel_in_16_bits(void **state) {
     worker alone[MOST], whole[MOST], half[MOST], parts[MOST];
     (void)state;
@@ -279,7 +280,7 @@ static char *read_file(const char *path, size_t *bytes) {
     return data;
 }
 
-/* Files after two steps are equal, and the others go on from them with the same bits. */
+/* Files after two steps are equal, and other workers resume from them with the same bits. */
 static void files_are_those_of_one_worker(void **state) {
     static const struct {
         int count;

@@ -1,4 +1,5 @@
-/* Batch norms over all workers: the result is that of the batch in one piece, running statistics included. */
+/* Batch norms over all workers: the result equals that of an undivided batch, including running statistics.
+ */
 #include "train_tests.h"
 #include "workers.h"
 
@@ -18,7 +19,7 @@ static kn_model *normal_model(void) {
 typedef struct worker {
     const kn_communicator *communicator;
     int shards, last; /* samples of the last batch */
-    bool separate;    /* each norm by itself */
+    bool separate;    /* each norm uses only its shard */
     kn_status status;
     double losses[STEPS];
     uint64_t bits;
@@ -129,7 +130,7 @@ static void norms_are_those_of_the_batch(void **state) {
             if (!(most <= 2e-4)) fail_msg("%d workers, %d samples: states differ by %g", count, last, most);
         }
     }
-    /* The norms of each shard alone are others. */
+    /* Statistics of single shards give different results. */
     worker task = {.last = 11, .separate = true};
     assert_true(apart(train_by(&task, 4), &whole) > 1e-2);
 }

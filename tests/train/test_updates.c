@@ -87,7 +87,7 @@ static double loss_scale_of(kn_trainer *trainer) {
     return scale;
 }
 
-/* An overflow costs one step; the device notices it alone. */
+/* An overflow costs one step; the device detects it without the host. */
 static void the_loss_scale_follows_overflows(void **state) {
     plane made = plane_make();
     kn_trainer_params params = plain();
@@ -150,7 +150,7 @@ static void gradients_are_accumulated(void **state) {
     expect(trainer, 1, 1);
     plane_step(trainer, 3, 6);
     expect(trainer, 0, -0.5);
-    /* One gradient of three that is not finite skips that update, and no other. */
+    /* If one of three gradients is not finite, only that update is skipped. */
     plane_step(trainer, 1, 1);
     plane_step(trainer, 1, NAN);
     plane_step(trainer, 1, 1);
@@ -299,7 +299,7 @@ static void values_are_fetched_with_the_loss(void **state) {
     net_destroy(&net);
 }
 
-/* The last batch of an epoch: another size, the same states; the mean is over its samples. */
+/* The last batch of an epoch: a different size, the same states; the mean is over its samples. */
 static void partial_batches_have_their_mean(void **state) {
     small_net net = net_make();
     kn_trainer_params params = adam();
@@ -344,7 +344,7 @@ static void *ground_resize(void *user, void *pointer, size_t bytes) {
     return ground + place + 16;
 }
 
-/* Values of a new graph at the address of an old one are not taken for those of the old one. */
+/* Values of a new graph at the address of an old graph are not mistaken for the old graph's. */
 static void graphs_at_one_address_are_distinguished(void **state) {
     plane made = plane_make();
     kn_trainer *trainer = trainer_make(*state, made.loss, NULL);

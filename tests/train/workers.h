@@ -17,7 +17,7 @@ typedef struct worker_net {
     kn_status status; /* of adding the loss */
 } worker_net;
 
-/* device NULL: that of the tests. It owns `model`. */
+/* device NULL: the tests' device. It owns `model`. */
 worker_net worker_open(const kn_context_params *device, kn_model *model);
 void worker_close(worker_net *net);
 
