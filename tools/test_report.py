@@ -121,7 +121,7 @@ def show_times(times_path, durations_path, kernels, since, build):
     with open(durations_path + ".new", "w", encoding="utf-8") as file:
         file.writelines(f"{name}\t{wall:.2f}\t{used:.2f}\n" for name, (wall, used) in sorted(durations.items()))
     os.replace(durations_path + ".new", durations_path)
-    print(f"the slowest tests, and their processor time ({durations_path} has all):")
+    print(f"the slowest tests, with processor time (all: {durations_path}):")
     for name, (wall, used) in sorted(times.items(), key=lambda item: -item[1][0])[:SLOWEST]:
         print(f"{wall:8.1f} s {used:8.1f} s  {name}")
     total, waited = sum(used for _, used in times.values()), sum(wall for wall, _ in times.values())

@@ -58,19 +58,19 @@ def arguments():
     )
     parser.add_argument("--modes", default="train,infer", help="train, infer or both (both)")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="how often all have their turn; 0: only compare what is computed (5)"
+        "--rounds", type=int, default=5, help="number of alternating rounds; 0: only compare results (5)"
     )
-    parser.add_argument("--seconds", type=float, default=3, help="of each turn, at least (3)")
-    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of everybody (2)")
+    parser.add_argument("--seconds", type=float, default=3, help="minimum time per measurement (3)")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="threads of each framework (2)")
     parser.add_argument(
         "--peers",
         default=",".join(USUAL),
-        help="of torch, best, onnx, step and compiled; none: Koine alone (torch,best,onnx)",
+        help="any of torch, best, onnx, step, compiled; none: only Koine (torch,best,onnx)",
     )
-    parser.add_argument("--output", default="", metavar="DIR", help="where the files go (none are kept)")
+    parser.add_argument("--output", default="", metavar="DIR", help="folder for results (none)")
     parser.add_argument("--koine", default="", metavar="PATH", help="the built command (build*/tools/koine)")
     parser.add_argument(
-        "--from", dest="source", default="", metavar="FILE", help="table and chart of raw results, measuring nothing"
+        "--from", dest="source", default="", metavar="FILE", help="write table and chart from raw results instead of measuring"
     )
     parser.add_argument("--json", action="store_true", help="print the raw results instead of the table")
     return parser.parse_args()
@@ -107,7 +107,7 @@ def choose_peers(words):
 
 def measured(options, scratch):
     if options.rounds < 0 or options.seconds < 0 or options.threads < 1:
-        raise Mistake("--rounds and --seconds are from 0 on, --threads from 1 on")
+        raise Mistake("expected --rounds and --seconds of at least 0, --threads of at least 1")
     chosen = rows([word for word in options.cases.split(",") if word], options.modes.split(","))
     able, left_out = choose_peers(options.peers)
     for line in left_out:
@@ -141,7 +141,7 @@ def main():
             with tempfile.TemporaryDirectory(prefix="koine-compare-") as scratch:
                 raw = measured(options, scratch)
     except KeyboardInterrupt:
-        print("compare: interrupted; rows that were done are in the folder of --output", file=sys.stderr)
+        print("compare: interrupted; finished rows are in the folder of --output", file=sys.stderr)
         return 130
     except (Mistake, peers.Failed, OSError, ValueError) as problem:
         print(f"compare: {problem}", file=sys.stderr)

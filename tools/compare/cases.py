@@ -62,7 +62,7 @@ def rows(words, modes):
     chosen = []
     for mode in modes:
         if mode not in MODES:
-            raise Mistake(f"--modes: found '{mode}', expected train, infer or both with a comma")
+            raise Mistake(f"--modes: found '{mode}', expected train, infer or both, separated by a comma")
         for word in words or BATCHES[mode]:
             name, colon, batch = word.partition(":")
             if name not in CASES:

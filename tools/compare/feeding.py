@@ -8,7 +8,7 @@ included; compiling is not among them. Samples in memory are an npy file of rand
 hold changes no time. Runs take turns, and ratios are made within a round.
 
 resnet18c, one epoch: from JPEG against from memory.
-lenet, as many epochs as koine train has by itself: from JPEG against the slower of the pipeline alone (koine datasets: opening,
+lenet, as many epochs as koine train has by itself: from JPEG against the slower of the only pipeline (koine datasets: opening,
 and batches of as many epochs) and training alone (from memory).
 """
 import argparse
@@ -31,13 +31,13 @@ def link_pictures(source, target, most):
     source = parts if os.path.isdir(parts) else source
     classes = sorted(name for name in os.listdir(source) if os.path.isdir(os.path.join(source, name)))
     if not classes:
-        sys.exit(f"'{source}' has no folders, one for each class was expected")
+        sys.exit(f"'{source}' has no subfolders; expected one per class")
     count = 0
     for position, name in enumerate(classes):
         wanted = most * (position + 1) // len(classes) - most * position // len(classes)
         files = sorted(os.listdir(os.path.join(source, name)))[:wanted]
         if len(files) < wanted:
-            sys.exit(f"'{os.path.join(source, name)}' has {len(files)} pictures, {wanted} were expected")
+            sys.exit(f"'{os.path.join(source, name)}' has {len(files)} pictures; expected {wanted}")
         os.makedirs(os.path.join(target, name))
         for file in files:
             os.symlink(os.path.join(source, name, file), os.path.join(target, name, file))
@@ -104,17 +104,17 @@ class Case:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", required=True, help="a folder of JPEG files, a folder for each class")
+    parser.add_argument("--images", required=True, help="folder of JPEG files with one subfolder per class")
     parser.add_argument("--koine", default=os.path.join(HERE, "../../build/tools/koine"))
-    parser.add_argument("--rounds", type=int, default=5, help="how often, in turn (5)")
-    parser.add_argument("--json", help="where the raw results go")
+    parser.add_argument("--rounds", type=int, default=5, help="number of alternating rounds (5)")
+    parser.add_argument("--json", help="file for raw results")
     options = parser.parse_args()
     options.koine = os.path.abspath(options.koine)
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         cases = [Case(options, folder, "resnet18c", (3, 32, 32), "size=32", 32, 20, 1),
                  Case(options, folder, "lenet", (1, 28, 28), "size=28&grey", 64, 50, 10)]
-        print("| network | samples, epochs | from JPEG, samples/s | from memory | pipeline alone | ratio, median (all) | goal "
+        print("| network | samples, epochs | from JPEG, samples/s | from memory | only pipeline | ratio, median (all) | goal "
               "| waited for data |\n|---|---|---|---|---|---|---|---|")
         for case in cases:
             case.warm_up()

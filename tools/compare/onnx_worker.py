@@ -32,7 +32,7 @@ def main(folder, threads):
     _, _, expected = tensors.read(os.path.join(folder, "expected.safetensors"))["logits"]
     expected, found = numpy.frombuffer(expected, numpy.float32), step()[0].ravel()
     if not numpy.allclose(found, expected, rtol=0, atol=1e-3 * numpy.sqrt(numpy.mean(expected**2))):
-        sys.exit("ONNX Runtime computes other logits than PyTorch")
+        sys.exit("ONNX Runtime and PyTorch compute different logits")
     worker.serve(stream, step, base, worker.warm_up(step))
 
 

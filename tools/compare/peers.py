@@ -145,14 +145,14 @@ class Worker:
                     break
                 return json.loads(line)
         self.close()
-        raise Failed(f"the process of a peer ended or took too long; the last lines of {self.log.name} tell more")
+        raise Failed(f"a peer's process ended or timed out; see the last lines of {self.log.name}")
 
     def run(self, seconds):
         try:
             self.process.stdin.write(f"{seconds}\n")
             self.process.stdin.flush()
         except OSError as problem:
-            raise Failed(f"the process of a peer is gone: {problem}") from problem
+            raise Failed(f"a peer's process is gone: {problem}") from problem
         return self.answer(60 + 20 * seconds)
 
     def close(self):
@@ -177,7 +177,7 @@ def prepare(row, folder, limits, log, onnx):
     """Weights, samples and expected results, computed by PyTorch in a separate process."""
     command = torch_command("prepare", row, folder, limits, *(["--onnx"] if onnx else []))
     if subprocess.run(command, stdout=log, stderr=log, env=limits.environment()).returncode:
-        raise Failed(f"PyTorch could not prepare it; the last lines of {log.name} tell more")
+        raise Failed(f"PyTorch could not prepare the network; see the last lines of {log.name}")
 
 
 def torch_worker(row, folder, limits, log, variant=()):

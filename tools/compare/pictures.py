@@ -57,7 +57,7 @@ def one_round(options, cores):
     torch = ask([sys.executable, os.path.abspath(__file__), options.folder, "--as-torch", "--size", str(options.size),
                  "--batch", str(options.batch), "--workers", str(options.workers)], cores)
     if koine["samples"] != torch["samples"]:
-        sys.exit(f"Koine read {koine['samples']} pictures and PyTorch {torch['samples']}")
+        sys.exit(f"Koine read {koine['samples']} pictures, PyTorch {torch['samples']}")
     samples = koine["samples"]
     row = {"samples": samples, "koine_first": samples / (koine["opening_s"] + koine["first_epoch_s"]),
            "koine_later": samples / koine["later_epoch_s"], "torch_first": samples / torch["epochs_s"][0],
@@ -70,11 +70,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--koine", default=os.path.join(HERE, "../../build/tools/koine"))
-    parser.add_argument("--size", type=int, default=32, help="pixels a side (32)")
-    parser.add_argument("--batch", type=int, default=64, help="samples in a batch (64)")
-    parser.add_argument("--workers", type=int, default=2, help="processes of PyTorch, threads of Koine, cores of both (2)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often, in turn (3)")
-    parser.add_argument("--json", help="where the raw results go")
+    parser.add_argument("--size", type=int, default=32, help="pixels per side (32)")
+    parser.add_argument("--batch", type=int, default=64, help="samples per batch (64)")
+    parser.add_argument("--workers", type=int, default=2, help="PyTorch processes, Koine threads, and cores for both (2)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of alternating rounds (3)")
+    parser.add_argument("--json", help="file for raw results")
     parser.add_argument("--as-torch", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     parts = os.path.join(options.folder, "train")

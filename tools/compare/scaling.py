@@ -29,12 +29,12 @@ PATIENCE = 1800
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--koine", default="")
-    parser.add_argument("--mpirun", default="", help="of the MPI of libkoine-mpi (mpirun.openmpi, or mpirun)")
+    parser.add_argument("--mpirun", default="", help="mpirun of libkoine-mpi's MPI (mpirun.openmpi, or mpirun)")
     parser.add_argument("--cases", default="resnet18c,gpt,mlp:128")
     parser.add_argument("--processes", type=int, default=2, help="a power of two (2)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5, help="of measuring, for each run")
-    parser.add_argument("--json", default="", help="a file for what was measured")
+    parser.add_argument("--seconds", type=float, default=5, help="measuring time per run")
+    parser.add_argument("--json", default="", help="file for the measurements")
     return parser.parse_args()
 
 
@@ -159,7 +159,7 @@ def main():
             try:
                 times = {run: getattr(runner, run)(row) for run in RUNS}
             except (peers.Failed, subprocess.TimeoutExpired) as reason:
-                print(f"scaling.py: {row.case} is left out: {reason}", file=sys.stderr)
+                print(f"scaling.py: {row.case} is skipped: {reason}", file=sys.stderr)
                 failed.add(row)
                 continue
             found[row].append(times)

@@ -1,1 +1,1 @@
-"""What GPUs that are not here would make of Koine's kernels; README.md says how to use it."""
+"""Predicts how GPUs that you do not have would run Koine's kernels; see README.md."""

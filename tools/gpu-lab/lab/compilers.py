@@ -37,15 +37,15 @@ WHEEL = ("triton", "3.9.0", "5e52ab4e2f1d64f0ac494c9aa723697b793f81a91c4cae4c366
 
 
 class Failure(Exception):
-    """What a person must do something about."""
+    """A problem that needs the user's action."""
 
 
 class Missing(Failure):
-    """What must be installed."""
+    """Missing software that must be installed."""
 
 
 def run(command, environment=None, folder=None):
-    """Its standard output and error; a failure has the end of them."""
+    """Returns its standard output and error; a failure contains their end."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, cwd=folder,
                           check=False)
     if done.returncode:
@@ -70,18 +70,18 @@ def digest(path):
 
 
 def mirror():
-    """The mirror of Debian that this machine uses."""
+    """The Debian mirror that this machine uses."""
     for path in ["/etc/apt/sources.list", *sorted(glob.glob("/etc/apt/sources.list.d/*"))]:
         if os.path.isfile(path):
             with open(path, encoding="utf-8", errors="replace") as file:
                 found = re.search(r"^[^#\n]*?(https?://\S+/debian)/?(?:\s|$)", file.read(), re.M)
             if found:
                 return found.group(1)
-    raise Failure("no mirror of Debian in /etc/apt; expected a Debian system whose apt is set up")
+    raise Failure("no Debian mirror in /etc/apt; expected a Debian system with apt configured")
 
 
 def unstable_options(folder):
-    """Options of apt-get for a separate state that knows Debian's unstable."""
+    """apt-get options for a separate state that includes Debian unstable."""
     state = os.path.join(folder, "apt")
     for part in ("lists/partial", "cache/archives/partial"):
         os.makedirs(os.path.join(state, part), exist_ok=True)
@@ -108,11 +108,11 @@ def fetch_package(name, version, expected, options, folder, any_version):
     try:
         run(["apt-get", "-qq", "-o", "APT::Sandbox::User=root", *options, "download", wish], folder=folder)
     except Failure as failure:
-        raise Failure(f"{failure}\nthe mirror lacks {name} {version}; --any-version takes the version that it has, whose "
+        raise Failure(f"{failure}\nthe mirror lacks {name} {version}; --any-version takes the mirror's version, whose "
                       "figures do not compare with the committed ones") from None
     path = there()[0]
     if not any_version and digest(path) != expected:
-        raise Failure(f"{path} has another SHA-256 than the pinned {expected}")
+        raise Failure(f"{path} does not have the pinned SHA-256 {expected}")
     return path
 
 
@@ -125,17 +125,17 @@ def fetch_wheel(folder, any_version):
              "--platform", "manylinux_2_27_x86_64", "--platform", "manylinux_2_28_x86_64", "-d", folder, wish])
         found = glob.glob(os.path.join(folder, f"{name}-*.whl"))
     if not any_version and digest(found[0]) != expected:
-        raise Failure(f"{found[0]} has another SHA-256 than the pinned {expected}")
+        raise Failure(f"{found[0]} does not have the pinned SHA-256 {expected}")
     return found[0]
 
 
 def fetched(folder):
-    """Whether everything is there: the file with the versions is written last."""
+    """Whether everything has been fetched: the file with the versions is written last."""
     return os.path.exists(os.path.join(folder, "versions"))
 
 
 def fetch(folder, any_version, tell):
-    """Everything into `folder`."""
+    """Fetches everything into `folder`."""
     complete = os.path.join(folder, "versions")
     if fetched(folder):
         return

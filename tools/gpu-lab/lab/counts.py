@@ -1,4 +1,4 @@
-"""What the work-items of a launch do to memory, counted by running a few of its work-groups in Oclgrind's interpreter.
+"""Counts the memory accesses of a launch's work-items by running a few of its work-groups in Oclgrind's interpreter.
 
 counter.cpp does the counting, built here when first used. A launch comes from a plan (lab/plans.py) or has the same members:
 `kernel`, `global`, `local` and `arguments`; its buffers are filled with zeros.
@@ -32,7 +32,7 @@ TARGETS = {"sectors": 1.25, "passes": 1.1, "work": 1.1}
 
 
 def library_of_llvm():
-    """The release of LLVM that Oclgrind's library is linked with."""
+    """The LLVM release that Oclgrind's library is linked with."""
     try:
         path = run(["g++", "-print-file-name=liboclgrind.so"]).strip()
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def library_of_llvm():
 
 
 def build(folder):
-    """The path of the counter, in `folder`; built unless it is there."""
+    """The path of the counter in `folder`; builds it if missing."""
     release, library = library_of_llvm()
     headers = f"/usr/lib/llvm-{release}/include"
     if not os.path.isdir(os.path.join(headers, "llvm", "IR")):
@@ -88,7 +88,7 @@ def input_of(program, options, launches):
 
 
 def count(counter, program, options, launches, wave):
-    """The counts of launches of a program, as counter.cpp prints them; a text instead where it could not run one."""
+    """The counts of launches of a program, as counter.cpp prints them; or a message for launches that it could not run."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OCLGRIND_")}
     with tempfile.TemporaryDirectory(prefix="koine-gpu-lab-") as work:
         path = os.path.join(work, "launches")
@@ -108,7 +108,7 @@ def count(counter, program, options, launches, wave):
 
 
 class Counts:
-    """Sums over launches; the work-groups that were counted stand for all of a launch."""
+    """Sums over launches; the counted work-groups represent the whole launch."""
 
     def __init__(self):
         self.sums, self.launches, self.useful, self.work = collections.Counter(), 0, 0.0, 0.0

@@ -51,18 +51,18 @@ class Simulator:
 
 
 def find(root, cuda):
-    """The simulator in the folder `root`, whose headers want those of CUDA."""
+    """The simulator in the folder `root`, whose headers need CUDA's."""
     if not root:
         raise Missing(f"no GPGPU-Sim: name its folder with --gpgpu-sim or GPGPUSIM_ROOT; {HOW_TO_GET}")
     if not os.path.exists(os.path.join(root, "libcuda", "gpgpu_context.h")):
-        raise Missing(f"{root} is no GPGPU-Sim: it has no libcuda/gpgpu_context.h; {HOW_TO_GET}")
+        raise Missing(f"{root} is not a GPGPU-Sim folder: it has no libcuda/gpgpu_context.h; {HOW_TO_GET}")
     if not os.path.exists(os.path.join(root, CONFIGURATION)):
         raise Missing(f"{root} is too old: it has no {CONFIGURATION}; {HOW_TO_GET}")
     built = sorted(glob.glob(os.path.join(root, "lib", "gcc-*", "cuda-*", "release", "libcudart.so")))
     if not built:
         raise Missing(f"{root} is not built: it has no lib/gcc-*/cuda-*/release/libcudart.so; {HOW_TO_GET}")
     if not cuda or not os.path.exists(os.path.join(cuda, "include", "builtin_types.h")):
-        raise Missing(f"no headers of CUDA in {os.path.join(cuda, 'include') if cuda else 'any folder'}: name the folder "
+        raise Missing(f"no CUDA headers in {os.path.join(cuda, 'include') if cuda else 'any folder'}: name the folder "
                       f"that GPGPU-Sim was built with by --cuda or CUDA_INSTALL_PATH; {HOW_TO_GET}")
     with open(os.path.join(root, "version"), encoding="utf-8") as file:
         version = (re.search(r"Version ([0-9.]+)", file.read()) or ["", "of no version"])[1]
@@ -74,7 +74,7 @@ def find(root, cuda):
 
 
 def build(simulator, folder):
-    """The path of the program that runs launches, in `folder`; built unless it is there."""
+    """The path of the program that runs launches, in `folder`; builds it if missing."""
     with open(SOURCE, "rb") as file:
         key = hashlib.sha256(file.read() + (simulator.library + simulator.version).encode()).hexdigest()[:16]
     path = os.path.join(folder, f"simulated-{key}")
@@ -98,13 +98,13 @@ def build(simulator, folder):
 
 
 def settings_of(text):
-    """A configuration's settings by their names."""
+    """A configuration's settings by name."""
     lines = (line.split("#")[0].split(None, 1) for line in text.splitlines())
     return {words[0][1:]: words[1].strip() for words in lines if len(words) == 2 and words[0].startswith("-")}
 
 
 def configuration(settings, channels, groups):
-    """The text of a configuration with so many channels of memory and their units, in which so many work-groups run."""
+    """The text of a configuration with the given numbers of memory channels, their units, and work-groups."""
     shape, _, *queues = settings["gpgpu_cache:dl1"].split(",")
     changed = {**settings, **SETTINGS, "gpgpu_cache:dl1": ",".join((shape, L1_POLICY, *queues)),
                "gpgpu_n_clusters": channels * UNITS, "gpgpu_n_mem": channels, "gpgpu_max_cta": groups}
@@ -188,7 +188,7 @@ def input_of(path, text, kernel, launch, wave, fill=0):
 
 
 def result_of(output):
-    """What simulated.cpp found, in all that was printed."""
+    """Extracts the results of simulated.cpp from its output."""
     found = re.findall(r"^simulated (\{.*\})$", output, re.M)
     if not found:
         told = re.findall(r"^.*(?:ERROR|[Ee]rror:|Assertion|Syntax error|syntax error).*$", output, re.M)
