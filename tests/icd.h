@@ -1,5 +1,5 @@
-/* What the OpenCL drivers of the tests share: answers to questions, and the two functions that the loader
- * looks for. A driver defines get_platforms and platform_info. */
+/* Shared by the fake OpenCL drivers of the tests: helpers for clGet…Info, and the two entry points that the
+ * ICD loader looks up. A driver defines get_platforms and platform_info. */
 #ifndef KN_TESTS_ICD_H
 #define KN_TESTS_ICD_H
 
@@ -13,7 +13,7 @@ static cl_int CL_API_CALL get_platforms(cl_uint room, cl_platform_id *found, cl_
 static cl_int CL_API_CALL platform_info(cl_platform_id platform, cl_platform_info what, size_t room,
                                         void *target, size_t *needed);
 
-/* Answers a question of the Get…Info kind. */
+/* Returns a value with the calling convention of clGet…Info. */
 static cl_int answer(const void *value, size_t bytes, size_t room, void *target, size_t *needed) {
     if (needed) *needed = bytes;
     if (target && room < bytes) return CL_INVALID_VALUE;

@@ -77,7 +77,7 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     const char *text = source->text.data;
     cl_int code;
     cl_program program = clCreateProgramWithSource(context->context, 1, &text, &source->text.length, &code);
-    if (!program) return kn_fail_cl(error, code, "the source of \"%s\" was not accepted", name);
+    if (!program) return kn_fail_cl(error, code, "cannot create a program from the source of \"%s\"", name);
     double start = kn_clock();
     code = build_quietly(context, program, source->options);
     if (code != CL_SUCCESS) {

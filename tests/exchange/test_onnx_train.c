@@ -418,7 +418,7 @@ static void shared_statistics(void **state) {
     check_shared(true);
 }
 
-/* Weights in a safetensors file can be loaded by the model that they are from. */
+/* Weights saved as safetensors can be loaded into the same model. */
 static void weights_alone(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};

@@ -596,8 +596,8 @@ static void doubles_are_right_or_refused(void **state) {
     kn_session_destroy(&session);
     device_close(&context);
 }
-/* With PART PARTS: that part of the forced kernels; with one argument, only tests whose name matches it:
- * "blocked*". */
+/* With arguments PART PARTS, runs one of PARTS slices of the forced kernels; with one argument, a pattern
+ * such as "blocked*", only the tests that match. */
 int main(int count, char **arguments) {
     enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 9 };
     const struct CMUnitTest others[OTHERS] = {

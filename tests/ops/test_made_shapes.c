@@ -434,7 +434,7 @@ static void shape_is(kn_value *value, const char *expected) {
     assert_string_equal(shape, expected);
 }
 
-/* Sizes may be symbols unless they decide a number of nodes. */
+/* Sizes may be symbolic unless the number of nodes depends on them. */
 static void symbols_stay(void **state) {
     (void)state;
     kn_value *v = kn_input(graph, "v", KN_FLOAT32, "batch,length,6"), *parts[3], *places;

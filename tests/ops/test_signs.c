@@ -228,8 +228,8 @@ static void every_sign_is_in_its_file(void **state) {
     }
 }
 
-/* With PART PARTS, one of so many parts of the families; with one argument, only tests whose name matches it:
- * "conv*". */
+/* With arguments PART PARTS, runs one of PARTS slices of the families; with one argument, a pattern such as
+ * "conv*", only the tests that match. */
 int main(int argc, char **argv) {
     enum { COUNT = sizeof families / sizeof *families };
     static struct CMUnitTest tests[COUNT + 2];

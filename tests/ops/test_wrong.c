@@ -185,8 +185,8 @@ static kn_value *add_nothing(kn_value *x) {
     .to = "(slope - (KN_LANES == 1 || row < rows - 1 ? sum + normal * product : 0));"
 #define COMPUTES_WRONGLY "the device gives", "failed before"
 
-/* Of each family that a small network trains with, the variant above the last; some compute wrongly, some do
- * not compile, some do what drivers were seen to do. */
+/* Breaks the second-to-last variant of each kernel family that a small network trains with: wrong results,
+ * compile errors, or faults seen in real drivers. */
 static const wrong_many wrong_for_many[] = {
     {"a wrong product", "matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(2 * each[l]", NULL,
      "matmul/tiled ", "matmul/plain.cl", COMPUTES_WRONGLY},

@@ -1,7 +1,7 @@
 /* The tests of placing memory, states, sessions and runs, on the device at hand. */
 #include "run_tests.h"
 
-/* With PART PARTS: that part of the long tests. */
+/* With arguments PART PARTS, runs one of PARTS slices of the long tests. */
 int main(int argc, char **argv) {
     const test_part part = test_part_of(argc, argv);
     if (part.parts) return test_producers(part) + test_launches(part) != 0;

@@ -174,7 +174,7 @@ static void arguments_of_high_rank_fit(void **state) {
     }
 }
 
-/* With PART PARTS: that part of the case table, in all ways. */
+/* With arguments PART PARTS, runs one of PARTS slices of the case table. */
 int main(int argc, char **argv) {
     wanted = test_part_of(argc, argv);
     if (wanted.parts) {

@@ -154,7 +154,7 @@ static void bindings_in_turn_disturb_nothing(void **state) {
     int launches[KN_COUNT_OF(rows)];
     for (size_t i = 0; i < KN_COUNT_OF(rows); i++)
         launches[i] = run_rows(session, rows[i]);
-    /* Bindings share memory, so only the same one again finds its results. */
+    /* Bindings share memory, so results are reused only if the previous run had the same binding. */
     assert_int_equal(launches[2], launches[0]);
     assert_int_equal(launches[6], launches[0]);
     assert_true(launches[5] < launches[4] && launches[7] < launches[6]);

@@ -166,7 +166,7 @@ static void choices_from_elsewhere(void **state) {
     choose_kernel(context, key, "tiled:8x8x16/8x8");
     assert_true(plan_has(context, &net, NULL, "tuned: tiled:8x8x16/8x8"));
     check_results(context, &net, NULL);
-    /* What is not accepted here, or does not exist, is not used. */
+    /* Variants that do not apply to the shape, or do not exist, are ignored. */
     choose_kernel(context, key, "wide");
     assert_false(plan_has(context, &net, NULL, "tuned: "));
     choose_kernel(context, key, "no_such_kernel");

@@ -121,8 +121,8 @@ static void check_first(const golden *file, kn_trainer *trainer, double loss, na
                  file->name, loss, exact, losses->gradient);
 }
 
-/* The band is the largest distance of six runs in 16 bits so far; another rounding may be twice as far, or
- * some steps ahead. */
+/* The band is the running maximum of the distance over six 16-bit runs. Different rounding may double the
+ * distance, or reach it some steps earlier. */
 enum { STEPS_AHEAD = 10 };
 static void train_narrow(const golden *file, kn_trainer *trainer, kn_value *loss_value, golden_feeds *fed,
                          void *user) {

@@ -252,7 +252,7 @@ static void the_communicator_may_add(void **state) {
     }
 }
 
-/* AdamW on four workers: a quarter of the moments each, by the plan and in memory. */
+/* AdamW on four workers: each plans and allocates a quarter of the moments. */
 static void moments_are_a_part_of_those_of_one(void **state) {
     (void)state;
     spread_task one = {.params = of(KN_OPTIMIZER_ADAMW)};

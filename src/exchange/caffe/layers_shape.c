@@ -15,7 +15,7 @@ bool kn_caffe_concat(kn_caffe *net, kn_caffe_layer *layer) {
     int64_t dims[KN_MAX_RANK];
     int axis;
     if (!find_axis(net, layer, "concat_dim", &axis)) return false;
-    if (axis == 0) return kn_caffe_refuse(net, layer, "axis is 0, expected the batch to stay");
+    if (axis == 0) return kn_caffe_refuse(net, layer, "axis 0 (the batch) is not supported");
     memcpy(dims, x->dims, sizeof dims);
     for (int i = 1; i < layer->bottom_count; i++) {
         const kn_caffe_blob *other = layer->bottoms[i];
@@ -45,7 +45,7 @@ bool kn_caffe_slice(kn_caffe *net, kn_caffe_layer *layer) {
     int axis;
     if (!find_axis(net, layer, "slice_dim", &axis)) return false;
     const int64_t size = x->dims[axis];
-    if (axis == 0) return kn_caffe_refuse(net, layer, "axis is 0, expected the batch to stay");
+    if (axis == 0) return kn_caffe_refuse(net, layer, "axis 0 (the batch) is not supported");
     if (points ? points != layer->top_count - 1 : size % layer->top_count != 0)
         return kn_caffe_refuse(net, layer,
                                "%" PRId64 " elements cannot be split into %d tops with %d slice points", size,

@@ -175,7 +175,7 @@ bool kn_caffe_inner_product(kn_caffe *net, kn_caffe_layer *layer) {
         !kn_caffe_axis(net, layer, "axis", 1, &axis) ||
         !kn_caffe_product(net, layer, x->dims + axis, x->rank - axis, &row))
         return false;
-    if (axis < 1) return kn_caffe_refuse(net, layer, "axis is 0, expected the batch to stay");
+    if (axis < 1) return kn_caffe_refuse(net, layer, "axis 0 (the batch) is not supported");
     memcpy(dims, x->dims, sizeof dims);
     dims[axis] = row;
     if (axis < x->rank - 1)

@@ -141,7 +141,7 @@ bool kn_caffe_reduction(kn_caffe *net, kn_caffe_layer *layer) {
         return kn_caffe_refuse(net, layer, "operation is %.40s; expected SUM, ASUM, SUMSQ or MEAN",
                                operation);
     if (!kn_caffe_axis(net, layer, "axis", 0, &axis)) return false;
-    if (axis < 1) return kn_caffe_refuse(net, layer, "axis is 0, expected the batch to stay");
+    if (axis < 1) return kn_caffe_refuse(net, layer, "axis 0 (the batch) is not supported");
     const char *line =
         kn_caffe_line(net, layer, factor == 1 ? NULL : "reduced", "%s @%s axes=", kind, x->value);
     for (int i = axis; i < x->rank; i++)
