@@ -13,7 +13,7 @@
  *   KN_WAVE_M 16, KN_WAVE_N 64    of a wave, of which there are KN_TILE_M / KN_WAVE_M by KN_TILE_N / KN_WAVE_N
  *   KN_HELD 1                     1: each wave has its rows of the tiles that do not change in registers
  *   KN_VECTOR 1                   4 or 8: heads and rows are multiples of it; so many numbers are read at a time
- *   KN_FRAGMENT 1, KN_NUMBERS 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
+ *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
  * and those of attention/numbers.cl, which has the arguments after the arrays.
  *
  * Kernels, their arguments and groups: as in attention/tiled.cl. No name begins with another: simulators count the local

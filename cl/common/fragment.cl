@@ -5,13 +5,13 @@
  * adjacent, with rows padded against bank conflicts; for units 5 and 6 tile by tile, as block reads of sub-groups want
  * them.
  *   KN_FRAGMENT      the unit
- *   KN_NUMBERS 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is
+ *   KN_FORMAT 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is
  *                    loaded, to nearest even. 3, with unit 1 alone: TF32, float32 rounded to 10 bits of mantissa, to
  *                    nearest with ties away from 0. 4: bfloat16, of which each float32 is the sum of two, rounded to
  *                    nearest even; a product is the sum of three, all but that of the low ones. A slice has both in a
  *                    word, the high one in its upper half. 5: pairs of 8-bit integers that are adjacent along the depth,
  *                    the first in the lower half; sums are int. What is said of numbers and depths is said of pairs
- *   KN_SIGNED_A, KN_SIGNED_B 0   with KN_NUMBERS 5: 1: those of left, or of right, are int8, otherwise uint8
+ *   KN_SIGNED_A, KN_SIGNED_B 0   with KN_FORMAT 5: 1: those of left, or of right, are int8, otherwise uint8
  *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory.
  *                    2: without the products, whose place a cheap use of the numbers takes: results are wrong, but all
  *                    else that a work-item does to memory is what it does with a unit, so that it can be counted where
@@ -31,21 +31,21 @@
 #define KN_WAVE_N 32
 #endif
 /* A number in a slice, and how many fit in a word of 32 bits; and those that the unit multiplies. */
-#if KN_NUMBERS == 3 || KN_NUMBERS == 4
+#if KN_FORMAT == 3 || KN_FORMAT == 4
 #define KN_NUMBER uint
 #define KN_IN_WORD 1
 #else
 #define KN_NUMBER ushort
 #define KN_IN_WORD 2
 #endif
-#if KN_NUMBERS == 3
+#if KN_FORMAT == 3
 #define KN_FACTOR uint
 #define KN_FACTORS_IN_WORD 1
 #else
 #define KN_FACTOR ushort
 #define KN_FACTORS_IN_WORD 2
 #endif
-#if KN_NUMBERS == 5
+#if KN_FORMAT == 5
 #define KN_SUM int
 #else
 #define KN_SUM float
@@ -86,7 +86,7 @@
  * different banks: 16 bytes, or 8 where unit 4 reads so many at a time and its slices begin there. */
 #define KN_SLICE_TILE(i, k, side) (((i) / (side) * (KN_TILE_K / KN_DEPTH) + (k) / KN_DEPTH) * ((side) * KN_DEPTH))
 #define KN_EVEN_AND_ODD(k, rows) ((k) % 2 * ((rows) * KN_DEPTH / 2))
-#if KN_NUMBERS == 4 && KN_FRAGMENT >= 5
+#if KN_FORMAT == 4 && KN_FRAGMENT >= 5
 #define KN_SLICE_ROW KN_TILE_K
 #if KN_FRAGMENT == 5
 #define KN_LEFT_PLACE(i, k)                                                                                  \
@@ -102,7 +102,7 @@
 #define KN_LEFT_PLACE(i, k) (KN_SLICE_TILE(i, k, KN_ROWS) + (i) % KN_ROWS * KN_DEPTH + (k) % KN_DEPTH)
 #define KN_RIGHT_PLACE(i, k)                                                                                 \
     (KN_SLICE_TILE(i, k, KN_COLUMNS) + (k) % KN_DEPTH / 2 * (2 * KN_COLUMNS) + (i) % KN_COLUMNS * 2 + (k) % 2)
-#elif KN_NUMBERS == 4 && KN_FRAGMENT == 1
+#elif KN_FORMAT == 4 && KN_FRAGMENT == 1
 #define KN_SLICE_ROW KN_TILE_K
 #define KN_LEFT_PLACE(i, k)                                                                                  \
     ((i) * KN_SLICE_ROW + (k) / 16 * 16 + (k) % 8 / 2 * 4 + (k) % 16 / 8 * 2 + (k) % 2)
@@ -178,7 +178,7 @@ typedef struct fragment_right {
 #endif
 #define KN_SUM_VECTOR KN_PASTE(KN_SUM, KN_SUM_EACH)
 
-#if KN_NUMBERS == 4
+#if KN_FORMAT == 4
 /* The high and the low ones of a tile; loaded by address, for Oclgrind cannot run what LLVM makes of functions that
  * return them. */
 typedef struct split_left {
@@ -248,7 +248,7 @@ static inline void load_split_right(local const uint *slice, const int column, c
 #endif
 #else
 /* `run` numbers from `first` on of a lane, which are adjacent; two of 16 bits in each word. */
-#if KN_NUMBERS == 3
+#if KN_FORMAT == 3
 static inline void load_run(local const uint *from, const int first, const int run, uint *word) {
     KN_UNROLL for (int at = 0; at < run; at++) word[first + at] = from[at];
 }
@@ -328,14 +328,14 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
         KN_PASTE(convert_, KN_PASTE(KN_SUM, 4))(used);
 }
 #elif KN_EMULATED
-#if KN_NUMBERS == 1
+#if KN_FORMAT == 1
 #define KN_NUMBER_AT(p) vload_half(0, (local const half *)(p))
-#elif KN_NUMBERS == 3
+#elif KN_FORMAT == 3
 #define KN_NUMBER_AT(p) as_float(*(p))
 #else
 #define KN_NUMBER_AT(p) as_float((uint)*(p) << 16)
 #endif
-#if KN_NUMBERS == 5
+#if KN_FORMAT == 5
 #define KN_BYTE(is_signed, bits) ((is_signed) ? (int)(char)(bits) : (int)(uchar)(bits))
 static inline int product_at(local const ushort *left, local const ushort *right) {
     return KN_BYTE(KN_SIGNED_A, *left) * KN_BYTE(KN_SIGNED_B, *right) +
@@ -363,7 +363,7 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 }
-#elif KN_NUMBERS == 5
+#elif KN_FORMAT == 5
 /* The instructions have words of four bytes where those for 16 bits have two numbers. Where one multiplies only a part of
  * a lane's words there are two: a word has the same depths on both sides, whichever they are. */
 #if KN_FRAGMENT == 1
@@ -422,9 +422,9 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
 #endif
 }
 #elif KN_FRAGMENT == 1
-#if KN_NUMBERS == 1
+#if KN_FORMAT == 1
 #define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#elif KN_NUMBERS == 3
+#elif KN_FORMAT == 3
 #define KN_MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 #else
 #define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
@@ -438,7 +438,7 @@ static inline void multiply_add(float4 *sums, const fragment_left left, const fr
     *sums = (float4)(s0, s1, s2, s3);
 }
 #else
-#if KN_NUMBERS == 1
+#if KN_FORMAT == 1
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #define KN_AS_NUMBERS(n, words) KN_PASTE(as_half, n)(words)
 #define KN_BY_TYPE(half_name, bfloat_name) half_name
@@ -484,7 +484,7 @@ static inline void sums_add_tiles(sums *sums, local const KN_NUMBER *left,
                                   local const KN_NUMBER *right KN_EXCHANGE_PARAMETER) {
     const int row0 = KN_WAVE / KN_WAVES_N * KN_WAVE_M, column0 = KN_WAVE % KN_WAVES_N * KN_WAVE_N;
     KN_UNROLL_TILES for (int k = 0; k < KN_TILE_K; k += KN_DEPTH) {
-#if KN_NUMBERS == 4
+#if KN_FORMAT == 4
         /* The small products first. */
         split_left rows[KN_TILES_M];
         KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)

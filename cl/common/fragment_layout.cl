@@ -16,15 +16,15 @@
  *   4 mfma     CDNA 2 and later, V_MFMA_F32_16X16X16
  *   5 dpas8    cl_intel_subgroup_matrix_multiply_accumulate, sub-groups of 8
  *   6 dpas16   the same, sub-groups of 16
- *   7 mma      in place of 1 where KN_NUMBERS is 3: PTX, mma.sync.aligned.m16n8k8 of .tf32 */
+ *   7 mma      in place of 1 where KN_FORMAT is 3: PTX, mma.sync.aligned.m16n8k8 of .tf32 */
 #ifndef KN_FRAGMENT_LAYOUT_CL
 #define KN_FRAGMENT_LAYOUT_CL
 #define KN_UNIT_(name, unit) name##unit
 #define KN_UNIT(name, unit) KN_UNIT_(name, unit)
-#ifndef KN_NUMBERS
-#define KN_NUMBERS 2
+#ifndef KN_FORMAT
+#define KN_FORMAT 2
 #endif
-#if KN_NUMBERS == 3
+#if KN_FORMAT == 3
 #define KN_LAYOUT 7
 #else
 #define KN_LAYOUT KN_FRAGMENT

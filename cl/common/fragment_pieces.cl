@@ -70,7 +70,7 @@ static inline position piece_at(const int p, const int order, const int side, co
     KN_PASTE(round_, vector)(*(global const KN_PASTE(KN_FLOATS_, vector) *)(p))
 #define KN_LOAD_RAW_1(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
 #define KN_LOAD_RAW_2(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
-#if KN_NUMBERS == 3
+#if KN_FORMAT == 3
 static inline uint round_1(const float number) {
 #if KN_EMULATED
     const uint bits = as_uint(number);
@@ -84,7 +84,7 @@ static inline uint round_1(const float number) {
 static inline uint4 round_4(const float4 n) {
     return (uint4)(round_1(n.s0), round_1(n.s1), round_1(n.s2), round_1(n.s3));
 }
-#elif KN_NUMBERS == 4
+#elif KN_FORMAT == 4
 /* The high number and what it takes away, rounded. */
 static inline uint round_1(const float number) {
 #if KN_FRAGMENT == 1 && !KN_EMULATED
@@ -101,7 +101,7 @@ static inline uint4 round_4(const float4 n) {
     return (uint4)(round_1(n.s0), round_1(n.s1), round_1(n.s2), round_1(n.s3));
 }
 #elif KN_FRAGMENT == 1 && !KN_EMULATED
-#if KN_NUMBERS == 1
+#if KN_FORMAT == 1
 #define KN_ROUND_PAIR "cvt.rn.f16x2.f32 %0, %1, %2;"
 #else
 #define KN_ROUND_PAIR "cvt.rn.bf16x2.f32 %0, %1, %2;"
@@ -120,7 +120,7 @@ static inline uint2 round_4(const float4 n) {
 static inline uint4 round_8(const float8 n) {
     return (uint4)(round_4(n.lo), round_4(n.hi));
 }
-#elif KN_NUMBERS == 1
+#elif KN_FORMAT == 1
 #define round_1(number) kn_to_half(number)
 #define round_4(numbers) as_uint2(kn_to_half_4(numbers))
 #define round_8(numbers) as_uint4(kn_to_half_8(numbers))
@@ -184,7 +184,7 @@ KN_DEFINE_KEEP(8)
     }
 #if KN_IN_WORD == 1
 /* Numbers along k are adjacent: TF32 all, split ones in pairs, or none. */
-#if KN_NUMBERS == 3
+#if KN_FORMAT == 3
 #define KN_PUT_ALONG(vector) *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];
 #elif KN_FRAGMENT < 5
 #define KN_PUT_ALONG(vector)                                                                                 \

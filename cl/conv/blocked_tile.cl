@@ -3,7 +3,7 @@
  * bytes.
  *
  * Defines, with their defaults:
- *   KN_FRAGMENT 1, KN_NUMBERS 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
+ *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
  *   KN_POINTWISE 0   1: a filter of one pixel without padding: no pixel is outside the image
  *   KN_TAIL 1        0: every sum is a multiple of KN_TILE_K long
  * and those of common/tile.cl, but for slices, whose default is a KN_TILE_K of 32. */

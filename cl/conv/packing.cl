@@ -42,7 +42,7 @@ typedef struct packed_row {
 #define KN_STORE_TARGET(i) store(t##i, 0, to + i * plain_target + at);
 
 /* Packs KN_WIDTH targets, `run` sources and taps of each. Not inlined, which halves the time to compile. */
-KN_APART void pack_run(global const float *from, global float *to, int run, int taps, int lanes,
+KN_NOINLINE void pack_run(global const float *from, global float *to, int run, int taps, int lanes,
                        KN_INDEX plain_target) {
     packed_row row = {0, 0};
     int at = 0;
@@ -58,7 +58,7 @@ KN_APART void pack_run(global const float *from, global float *to, int run, int 
     }
 }
 
-KN_APART void unpack_run(global const float *from, global float *to, int run, int taps, int lanes,
+KN_NOINLINE void unpack_run(global const float *from, global float *to, int run, int taps, int lanes,
                          KN_INDEX plain_target, int parts, KN_INDEX packed_part) {
     packed_row row = {0, 0};
     int at = 0;

@@ -7,7 +7,7 @@
  *   KN_TILE_K 64                  the depth of a slice
  *   KN_WAVE_M 16, KN_WAVE_N 16    of a wave
  *   KN_VECTOR 1                   4: the units are a multiple of it; so many numbers are read at a time
- *   KN_FRAGMENT 1, KN_NUMBERS 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
+ *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
  * and those of recurrent/unit.cl, which also has the arrays and arguments. Kernels and groups: as in recurrent/tiled.cl. */
 #include "common/wanted.cl"
 #ifndef KN_FRAGMENT

@@ -18,7 +18,7 @@ enum { FLOAT16, BFLOAT16, TF32, INT8 };
 static const struct {
     kn_dtype type;
     const char *name;
-    int numbers;      /* KN_NUMBERS of cl/common/fragment.cl */
+    int numbers;      /* KN_FORMAT of cl/common/fragment.cl */
     uint32_t bits[4]; /* encodings of 0, 1, 2 and 3 */
     uint32_t sign;
 } types[KN_MATRIX_TYPES] = {
@@ -122,10 +122,9 @@ static bool is_right(kn_context *context, kn_matrix_unit unit, const numbers_tri
     float output[ROWS * COLUMNS];
     char prelude[128];
     const bool tiles = unit == KN_MATRIX_UNIT_AMX;
-    snprintf(
-        prelude, sizeof prelude,
-        "#define KN_FRAGMENT %d\n#define KN_NUMBERS %d\n#define KN_SIGNED_A %d\n#define KN_SIGNED_B %d\n",
-        (int)unit, types[type].numbers, trial->left_signed, trial->right_signed);
+    snprintf(prelude, sizeof prelude,
+             "#define KN_FRAGMENT %d\n#define KN_FORMAT %d\n#define KN_SIGNED_A %d\n#define KN_SIGNED_B %d\n",
+             (int)unit, types[type].numbers, trial->left_signed, trial->right_signed);
     const kn_probe task = {.name = "matrix unit",
                            .file = tiles ? "probe/amx.cl" : "probe/matrix.cl",
                            .kernel = tiles ? "kn_probe_amx" : "kn_probe_matrix",

@@ -183,7 +183,7 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
     kn_graph *to = copying->to;
     kn_value *copy = kn_value_make(to, value->kind, &shape);
     if (!copy || !kn_value_rename(to, copy, value->name)) return kn_fail_memory(copying->error, sizeof *copy);
-    if (value->field) kn_input_call(copy, value->field);
+    if (value->field) kn_input_alias(copy, value->field);
     copy->role = value->role;
     copy->initializer = value->initializer;
     copy->stored = value->stored;

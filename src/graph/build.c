@@ -524,7 +524,7 @@ void kn_assign(kn_graph *graph, kn_value *state, kn_value *value) {
     kn_node_add(graph, row, state ? state->name : NULL, (kn_value *[]){state, value}, 2, NULL);
 }
 
-void kn_assign_instead(kn_graph *graph, kn_value *state, kn_value *value) {
+void kn_assign_replace(kn_graph *graph, kn_value *state, kn_value *value) {
     kn_node *node = state->assign;
     node->inputs[1] = value;
     /* Move it after the node that makes the value. */

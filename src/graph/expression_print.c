@@ -31,7 +31,7 @@ static void printer_init(expression_printer *printer, const char *type, const ch
 }
 
 /* The element type of an integer type of OpenCL. */
-static kn_dtype whole_type(const char *base) {
+static kn_dtype integer_type_of(const char *base) {
     static const struct {
         const char *name;
         kn_dtype dtype;
@@ -48,7 +48,7 @@ static void print_lane(const expression_printer *printer, double number) {
     bool is_double = strcmp(printer->base, "double") == 0;
     if (printer->whole) {
         /* An infinite bound is the type's own. */
-        const kn_dtype own = whole_type(printer->base);
+        const kn_dtype own = integer_type_of(printer->base);
         int64_t integer, bits = 0;
         kn_element_set(own, &bits, 0, number);
         kn_element_set(KN_INT64, &integer, 0, kn_element_get(own, &bits, 0));

@@ -272,7 +272,7 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
 kn_value *kn_input_add(kn_graph *graph, const char *name, const kn_shape *shape);
 /* Gives an input another name as well, unless a value has that already. Fails the graph when out of memory.
  */
-void kn_input_call(kn_value *input, const char *field);
+void kn_input_alias(kn_value *input, const char *field);
 /* Whether a feed of this name is for an input. */
 static inline bool kn_input_is(const kn_value *input, const char *name) {
     return !strcmp(input->name, name) || (input->field && !strcmp(input->field, name));
@@ -281,7 +281,7 @@ kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *da
 /* Writes `value` to the state at the end of the run, after all reads of the state. Once per state. */
 void kn_assign(kn_graph *graph, kn_value *state, kn_value *value);
 /* Replaces the value of a state's assign by one made later, of the same shape. */
-void kn_assign_instead(kn_graph *graph, kn_value *state, kn_value *value);
+void kn_assign_replace(kn_graph *graph, kn_value *state, kn_value *value);
 /* "conv" becomes "conv1", "conv2" …, with the scope prepended. In the graph's arena; never NULL. */
 const char *kn_name_make(kn_graph *graph, const char *kind);
 /* A user's name with the scope prepended. In the graph's arena; never NULL. */

@@ -46,7 +46,7 @@ const char *kn_name_here(kn_graph *graph, const char *name) {
 }
 
 /* In bound graphs, a duplicate "relu1" becomes "relu1~2". */
-static const char *vary(kn_graph *graph, const char *name) {
+static const char *make_unique(kn_graph *graph, const char *name) {
     const char *stem = kn_arena_format(&graph->arena, "%s~", name), *varied = name;
     while (varied && kn_map_get_text(&graph->names, varied)) {
         size_t number = stem ? count_up(graph, stem) : 0;
@@ -63,7 +63,7 @@ bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name) {
         return false;
     }
     if (holder)
-        name = vary(graph, name);
+        name = make_unique(graph, name);
     else
         name = kn_arena_text(&graph->arena, name);
     if (!name || !kn_map_put_text(&graph->names, name, value)) {
@@ -76,7 +76,7 @@ bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name) {
     return true;
 }
 
-void kn_input_call(kn_value *input, const char *field) {
+void kn_input_alias(kn_value *input, const char *field) {
     kn_graph *graph = input->graph;
     if (kn_map_has(&graph->names, field, strlen(field))) return;
     input->field = kn_arena_text(&graph->arena, field);

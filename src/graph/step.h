@@ -18,7 +18,7 @@ typedef enum kn_step_kind {
 } kn_step_kind;
 
 /* Whether such a step writes no value of the device: it takes one away. */
-static inline bool kn_step_takes_away(kn_step_kind kind) {
+static inline bool kn_step_is_outgoing(kn_step_kind kind) {
     return kind == KN_STEP_SEND || kind == KN_STEP_SHARE || kind == KN_STEP_STORE;
 }
 

@@ -19,7 +19,7 @@ kn_matrix_unit kn_fragment_unit(const kn_target *target, kn_dtype type);
 /* The bytes of local memory by which lanes give each other numbers, where plain code replaces the unit;
  * numbers of 32 bits are half as many. */
 uint64_t kn_fragment_exchange(const kn_target *target, kn_matrix_unit unit, size_t items);
-/* Defines the macros of cl/common/fragment.cl: the unit, KN_NUMBERS, and the sums of a wave. */
+/* Defines the macros of cl/common/fragment.cl: the unit, KN_FORMAT, and the sums of a wave. */
 void kn_step_fragment(kn_step *step, kn_matrix_unit unit, int numbers, bool emulated, int wave_m, int wave_n);
 
 #endif

@@ -6,8 +6,8 @@
 /* `tile`: of the tuned choice; 0: chosen by the shape. */
 static bool is_right(const kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     const kn_plan_request *request = planner->request;
-    return request->judge && request->judge->variant_is_right(request->device, node->op, variant, node,
-                                                              tile ? tile : planner->switches->tile);
+    return request->verdicts && request->verdicts->variant_is_right(request->device, node->op, variant, node,
+                                                                    tile ? tile : planner->switches->tile);
 }
 
 /* Whether its error is allowed. Asked first, since what a variant accepts may need a probe of the device. */
@@ -37,7 +37,7 @@ static bool pays(const kn_planner *planner, const kn_node *node, const kn_varian
  * for each result. */
 static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     if (variant->choice.doubtful || variant->choice.fast) return true;
-    return planner->request->judge && planner->switches->programs != KN_PROGRAMS_NONE &&
+    return planner->request->verdicts && planner->switches->programs != KN_PROGRAMS_NONE &&
            !planner->target->wide_vector && variant != &node->op->variants[node->op->variant_count - 1];
 }
 
@@ -73,9 +73,8 @@ static const kn_variant *first_by_rule(const kn_planner *planner, const kn_node 
         if ((plain && takes_blocks(planner, variant)) || !is_next(planner, node, variant)) continue;
         if (!variant->choice.measured) return variant;
         const kn_variant *other = first_by_rule(planner, node, i + 1, plain);
-        const bool faster =
-            !other ||
-            (request->judge && request->judge->variant_is_faster(request->device, node, variant, other));
+        const bool faster = !other || (request->verdicts && request->verdicts->variant_is_faster(
+                                                                request->device, node, variant, other));
         return faster ? variant : other;
     }
     return NULL;
@@ -111,7 +110,8 @@ static const kn_variant *find_forced(const kn_planner *planner, const kn_node *n
 static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain, kn_chosen *chosen) {
     const kn_plan_request *request = planner->request;
     int tile = 0;
-    const kn_variant *variant = request->judge ? request->judge->tuned(request->device, tuning, &tile) : NULL;
+    const kn_variant *variant =
+        request->verdicts ? request->verdicts->tuned(request->device, tuning, &tile) : NULL;
     if (!variant || (plain && takes_blocks(planner, variant)) || !suits(planner, tuning->node, variant) ||
         !is_trusted(planner, tuning->node, variant, tile))
         return;
@@ -180,13 +180,13 @@ static kn_status choose_all(kn_planner *planner, bool plain) {
 /* Tells the tuner what the rule takes, once for each node. */
 static void note_choices(const kn_planner *planner) {
     const kn_plan_request *request = planner->request;
-    if (planner->switches->tuning != KN_TUNING_NOTED || !request->judge) return;
+    if (planner->switches->tuning != KN_TUNING_NOTED || !request->verdicts) return;
     for (size_t i = 0; i < planner->graph->node_count; i++) {
         const kn_node *node = planner->graph->nodes[i];
         const kn_tuning tuning = {node, planner->target, may_prepare(planner, node)};
         const char *forced;
         if (node->op->class == KN_CLASS_KERNEL && !find_forced(planner, node, &forced))
-            request->judge->note(request->device, &tuning, planner->chosen[i].variant);
+            request->verdicts->note(request->device, &tuning, planner->chosen[i].variant);
     }
 }
 

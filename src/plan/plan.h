@@ -1,5 +1,6 @@
 /* The door of the plan room: turns a bound graph into steps with memory. Pure functions: they read and write
- * only the host memory that they are given, open nothing, and query a device only through kn_judge. */
+ * only the host memory that they are given, open nothing, and query a device only through
+ * kn_verdict_functions. */
 #ifndef KN_PLAN_DOOR_H
 #define KN_PLAN_DOOR_H
 
@@ -68,7 +69,7 @@ typedef struct kn_tuning {
 
 /* Called while variants are chosen. Each verdict comes from running something on the device and is
  * remembered; the verify room implements these functions. `device` is kn_plan_request.device. */
-typedef struct kn_judge {
+typedef struct kn_verdict_functions {
     /* Whether a variant passed a trial: a doubtful one its row's or, if it has one, the node's trial case;
      * one that is not doubtful, with many threads, or with a tile (0: chosen by the shape), a small node of
      * the same programs as this one. */
@@ -84,7 +85,7 @@ typedef struct kn_judge {
     const kn_variant *(*tuned)(void *device, const kn_tuning *tuning, int *tile);
     /* With the switch tuning=noted: a node, and the variant that is used for it. */
     void (*note)(void *device, const kn_tuning *tuning, const kn_variant *chosen);
-} kn_judge;
+} kn_verdict_functions;
 
 /* ---- a plan (planner.c) ---------------------------------------------------------------------- */
 
@@ -141,15 +142,15 @@ typedef struct kn_plan_request {
     size_t wanted_count;
     const kn_target *target; /* must outlive the call */
     const kn_switches *switches;
-    const kn_judge *judge; /* NULL: every verdict is false */
-    void *device;          /* passed to the judge's functions */
-    uint64_t guard;        /* unused bytes after each value; if not 0, values share no memory */
-    kn_dtype precision;    /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; else float32 */
-    bool tf32;             /* matrix units may multiply float32 rounded to 10 bits of mantissa */
-    uint64_t live_bytes;   /* the most that kn_repeats.live_bytes should be; 0: any, and it is not counted;
-                              UINT64_MAX: any */
-    bool keeps;            /* results of steps that run once may be kept in memory */
-    double *seconds;       /* by pass: its time is added; NULL: not measured */
+    const kn_verdict_functions *verdicts; /* NULL: every verdict is false */
+    void *device;                         /* passed to the judge's functions */
+    uint64_t guard;      /* unused bytes after each value; if not 0, values share no memory */
+    kn_dtype precision;  /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; else float32 */
+    bool tf32;           /* matrix units may multiply float32 rounded to 10 bits of mantissa */
+    uint64_t live_bytes; /* the most that kn_repeats.live_bytes should be; 0: any, and it is not counted;
+                            UINT64_MAX: any */
+    bool keeps;          /* results of steps that run once may be kept in memory */
+    double *seconds;     /* by pass: its time is added; NULL: not measured */
 } kn_plan_request;
 
 /* Runs all passes. */

@@ -65,7 +65,7 @@ static kn_halves allowed(const precision_pass *pass, const kn_node *node) {
     return all;
 }
 
-static void judge_inputs(precision_pass *pass, const kn_node *node, unsigned inputs) {
+static void decide_inputs(precision_pass *pass, const kn_node *node, unsigned inputs) {
     for (int i = 0; i < node->input_count; i++)
         if (node->inputs[i] && !(inputs >> i & 1)) pass->narrow[pass->origin[node->inputs[i]->id]] = false;
 }
@@ -74,7 +74,7 @@ static bool may_be_blocked(const kn_target *target, const kn_shape *shape) {
     return target->wide_vector && kn_can_block(target, shape);
 }
 
-static void judge_node(precision_pass *pass, const kn_node *node) {
+static void decide_node(precision_pass *pass, const kn_node *node) {
     kn_halves halves = {0, 0};
     bool depends = false, late = false;
     pass->planner->work += 1 + (uint64_t)node->op->variant_count;
@@ -89,7 +89,7 @@ static void judge_node(precision_pass *pass, const kn_node *node) {
         halves = (kn_halves){~0u, ~0u};
     else if (node->op->class == KN_CLASS_KERNEL)
         halves = allowed(pass, node);
-    judge_inputs(pass, node, halves.inputs);
+    decide_inputs(pass, node, halves.inputs);
     for (int k = 0; k < node->output_count; k++) {
         const kn_value *result = node->outputs[k];
         pass->depends[result->id] = depends;
@@ -188,7 +188,7 @@ kn_status kn_pass_precision(kn_planner *planner) {
     for (size_t v = 0; v < graph->value_count; v++) /* what is not computed is read by others too */
         pass.late[v] = pass.late[v] && graph->values[v]->kind == KN_VALUE_RESULT;
     for (size_t n = 0; n < graph->node_count; n++)
-        judge_node(&pass, graph->nodes[n]);
+        decide_node(&pass, graph->nodes[n]);
     for (size_t v = 0; v < graph->value_count; v++)
         if (pass.narrow[pass.origin[v]]) graph->values[v]->shape.dtype = pass.type;
     return KN_OK;

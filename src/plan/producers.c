@@ -35,7 +35,7 @@ static bool can_fuse(const kn_planner *planner, const kn_group *group, const kn_
 static bool is_right(const kn_planner *planner, const kn_node *node, const kn_node *producer) {
     const kn_plan_request *request = planner->request;
     if (planner->switches->producers == KN_PRODUCERS_FUSED) return true;
-    return request->judge && request->judge->fusion_is_right(request->device, node, producer);
+    return request->verdicts && request->verdicts->fusion_is_right(request->device, node, producer);
 }
 
 /* Moves a group directly before a later one. */

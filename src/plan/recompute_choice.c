@@ -151,7 +151,7 @@ static bool can_repeat(const choice *own, int g) {
 }
 
 /* What is small is kept; what is large, and read in the backward pass, is what memory is spent on. */
-static void judge(choice *own) {
+static void classify(choice *own) {
     kn_recomputation *chosen = own->chosen;
     uint64_t largest = 0;
     for (size_t v = 0; v < own->values; v++)
@@ -474,7 +474,7 @@ kn_status kn_recomputation_choose(kn_recomputation *chosen) {
         return kn_fail_memory(planner->error, (own.values + (size_t)own.count) * 32);
     collect(&own);
     if (!own.failed) {
-        judge(&own);
+        classify(&own);
         for (size_t v = 0; v < own.values; v++)
             last_forward[v] = own.last[v];
         best.peak = count_peak(&own, &best.work);

@@ -35,7 +35,7 @@ static kn_status wait_all(const kn_communicator *c, void **requests, size_t coun
     return status;
 }
 
-kn_status kn_communicator_told(const kn_communicator *communicator, kn_status status, kn_error *error) {
+kn_status kn_communicator_fail(const kn_communicator *communicator, kn_status status, kn_error *error) {
     if (status == KN_OK) return KN_OK;
     const char *text = communicator->error(communicator->user);
     return kn_fail(error, status, "%s", text[0] ? text : kn_status_message(status));
@@ -44,7 +44,7 @@ kn_status kn_communicator_told(const kn_communicator *communicator, kn_status st
 kn_status kn_communicator_wait(const kn_communicator *communicator, void **requests, int count,
                                kn_status status, kn_error *error) {
     kn_status waited = wait_all(communicator, requests, (size_t)count, KN_OK);
-    return status == KN_OK ? kn_communicator_told(communicator, waited, error) : status;
+    return status == KN_OK ? kn_communicator_fail(communicator, waited, error) : status;
 }
 
 static kn_status send_and_wait(const kn_communicator *c, int rank, const void *data, size_t bytes) {
@@ -61,12 +61,12 @@ static kn_status receive_and_wait(const kn_communicator *c, int rank, void *data
 
 kn_status kn_communicator_send(const kn_communicator *communicator, int rank, const void *data, size_t bytes,
                                kn_error *error) {
-    return kn_communicator_told(communicator, send_and_wait(communicator, rank, data, bytes), error);
+    return kn_communicator_fail(communicator, send_and_wait(communicator, rank, data, bytes), error);
 }
 
 kn_status kn_communicator_receive(const kn_communicator *communicator, int rank, void *data, size_t bytes,
                                   kn_error *error) {
-    return kn_communicator_told(communicator, receive_and_wait(communicator, rank, data, bytes), error);
+    return kn_communicator_fail(communicator, receive_and_wait(communicator, rank, data, bytes), error);
 }
 
 static void add(float *restrict target, const float *restrict other, size_t count) {

@@ -81,7 +81,7 @@ static kn_status make_plan(executable_build *build) {
                                      .wanted_count = executable->value_count,
                                      .target = &target,
                                      .switches = request->switches,
-                                     .judge = &kn_device_judge,
+                                     .verdicts = &kn_device_verdicts,
                                      .device = executable->context,
                                      .guard = request->guard,
                                      .precision = kn_precision_type(executable->precision),

@@ -53,7 +53,7 @@ static kn_status receive_parts(const collection *c, kn_state *state) {
         const uint64_t first = kn_spread_first(state->spread, bytes / unit, c->all->ranks, r);
         const uint64_t end = kn_spread_first(state->spread, bytes / unit, c->all->ranks, r + 1);
         if (end > first)
-            status = kn_communicator_told(c->all,
+            status = kn_communicator_fail(c->all,
                                           c->all->receive(c->all->user, r, 0, whole + first * unit,
                                                           (size_t)((end - first) * unit), &c->requests[r]),
                                           c->error);
@@ -69,7 +69,7 @@ static kn_status send_part(const collection *c, const kn_state *state) {
     if (!part) return kn_fail_memory(c->error, (size_t)state->bytes);
     kn_status status = read_part(state, part, c->error);
     if (status == KN_OK)
-        status = kn_communicator_told(
+        status = kn_communicator_fail(
             c->all, c->all->send(c->all->user, 0, 0, part, (size_t)state->bytes, &c->requests[0]), c->error);
     status = wait_all(c, status);
     kn_release(c->host, part);

@@ -24,7 +24,7 @@ static void pad(kn_text *text, size_t start, size_t width) {
 
 /* The first value that a step writes; of a send, share or store step, the value that it reads. */
 static const kn_value *written_by(const kn_step *step) {
-    const bool takes_away = kn_step_takes_away(step->kind);
+    const bool takes_away = kn_step_is_outgoing(step->kind);
     for (int a = 0; a < step->argument_count; a++)
         if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].value &&
             (step->arguments[a].writes || takes_away))

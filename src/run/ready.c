@@ -25,7 +25,7 @@ static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
         else
             ready->source = argument->value;
     }
-    const bool takes_away = kn_step_takes_away(step->kind);
+    const bool takes_away = kn_step_is_outgoing(step->kind);
     if ((!ready->target && !takes_away) || (!ready->source && (takes_away || step->kind == KN_STEP_COPY)))
         return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy, fill or transfer without its values",
                        step->label);

@@ -11,7 +11,7 @@
 
 /* The verdicts that planning needs. Defined in the verify room, which is above this one since it uses
  * sessions. */
-extern const kn_judge kn_device_judge;
+extern const kn_verdict_functions kn_device_verdicts;
 
 /* Describes the device to plans and operators. *target is valid as long as the context. */
 void kn_target_of(kn_context *context, kn_target *target);
@@ -68,7 +68,7 @@ void kn_session_vote(kn_session *session, const float votes[KN_SESSION_VOTES]);
 /* Their sums over the workers, once that run has started. */
 void kn_session_voted(const kn_session *session, float sums[KN_SESSION_VOTES]);
 /* From now on no state is stored in a narrower type (kn_store_as): for training. */
-void kn_states_keep_whole(kn_states *states);
+void kn_states_forbid_narrow(kn_states *states);
 /* Value `position` of the request in the session's copy of the graph, valid as long as the session; NULL if
  * the session failed. */
 /* Changes the session's kn_session_params.memory_bytes, for plans that are made from now on. */
@@ -86,7 +86,7 @@ kn_status kn_session_repeat(kn_session *session, const kn_operator *row, int tim
 /* ---- what a communicator says (communicator.c) --------------------------------------------------------- */
 
 /* A failure becomes the error, with the communicator's reason. Returns the status. */
-kn_status kn_communicator_told(const kn_communicator *communicator, kn_status status, kn_error *error);
+kn_status kn_communicator_fail(const kn_communicator *communicator, kn_status status, kn_error *error);
 /* Waits for all requests, also after a failure: they use the caller's memory. `status`: a failure before,
  * which the error has already, or KN_OK; the first failure is returned. */
 kn_status kn_communicator_wait(const kn_communicator *communicator, void **requests, int count,

@@ -35,7 +35,7 @@ typedef struct kn_state {
 kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
                         kn_error *error);
 /* Whether the state of a graph's value may be stored in a narrow type: it already is, or no plan uses it yet,
- * and kn_states_keep_whole was not called. */
+ * and kn_states_forbid_narrow was not called. */
 bool kn_states_may_narrow(const kn_states *states, const kn_value *value, kn_dtype type);
 /* The size of the state as callers set and get it. */
 uint64_t kn_state_outside_bytes(const kn_state *state);

@@ -312,10 +312,10 @@ kn_status kn_session_plan(kn_session *session, kn_plan_info *info) {
 
 kn_status kn_session_plan_step_at(kn_session *session, size_t position, kn_plan_step *step) {
     if (!session || !kn_has_size(step)) return KN_ERROR_ARGUMENT;
-    kn_plan_step told = KN_PLAN_STEP_DEFAULTS;
+    kn_plan_step described = KN_PLAN_STEP_DEFAULTS;
     kn_status status = need_plan(session);
-    if (status == KN_OK) status = kn_executable_describe_step(session->current, position, &told);
-    return status == KN_OK ? KN_RESULT_GIVE(kn_plan_step, step, &told) : status;
+    if (status == KN_OK) status = kn_executable_describe_step(session->current, position, &described);
+    return status == KN_OK ? KN_RESULT_GIVE(kn_plan_step, step, &described) : status;
 }
 
 kn_status kn_session_write_programs(kn_session *session, const char *folder) {

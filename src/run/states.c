@@ -182,7 +182,7 @@ bool kn_states_may_narrow(const kn_states *states, const kn_value *value, kn_dty
     return !states->whole && (!state || !state->planned || state->stored == type);
 }
 
-void kn_states_keep_whole(kn_states *states) {
+void kn_states_forbid_narrow(kn_states *states) {
     states->whole = true;
 }
 

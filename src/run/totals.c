@@ -87,7 +87,7 @@ static void lay_out(kn_totals *totals, total_bucket *bucket) {
 }
 
 /* The bytes of some numbers, so that what follows is aligned. */
-static uint64_t room_of(const total_bucket *bucket, uint64_t count) {
+static uint64_t padded_bytes(const total_bucket *bucket, uint64_t count) {
     return kn_align_up(kn_bucket_bytes(bucket, count), sizeof(float));
 }
 
@@ -116,11 +116,11 @@ static kn_status lay_out_all(kn_totals *totals, kn_error *error) {
         lay_out(totals, bucket);
         bucket->own = totals->own_bytes;
         bucket->result = totals->result_bytes;
-        if (!kn_bucket_gathers(totals, bucket)) totals->own_bytes += room_of(bucket, bucket->elements);
-        totals->result_bytes +=
-            room_of(bucket, bucket->parts ? bucket->starts[me + 1] - bucket->starts[me] : bucket->elements);
+        if (!kn_bucket_gathers(totals, bucket)) totals->own_bytes += padded_bytes(bucket, bucket->elements);
+        totals->result_bytes += padded_bytes(
+            bucket, bucket->parts ? bucket->starts[me + 1] - bucket->starts[me] : bucket->elements);
         for (size_t r = 0; r < ranks; r++) {
-            const uint64_t slice = room_of(bucket, bucket->starts[r + 1] - bucket->starts[r]);
+            const uint64_t slice = padded_bytes(bucket, bucket->starts[r + 1] - bucket->starts[r]);
             if (slice > totals->slice_bytes && !kn_bucket_gathers(totals, bucket))
                 totals->slice_bytes = slice;
         }

@@ -11,7 +11,7 @@ static kn_status send(kn_totals *totals, int rank, int tag, const void *numbers,
     const kn_communicator *own = totals->communicator;
     if (!bytes) return KN_OK;
     void **request = &totals->requests[totals->request_count++];
-    return kn_communicator_told(own, own->send(own->user, rank, tag, numbers, (size_t)bytes, request), error);
+    return kn_communicator_fail(own, own->send(own->user, rank, tag, numbers, (size_t)bytes, request), error);
 }
 
 static kn_status receive(kn_totals *totals, int rank, int tag, void *numbers, uint64_t bytes,
@@ -19,7 +19,7 @@ static kn_status receive(kn_totals *totals, int rank, int tag, void *numbers, ui
     const kn_communicator *own = totals->communicator;
     if (!bytes) return KN_OK;
     void **request = &totals->requests[totals->request_count++];
-    return kn_communicator_told(own, own->receive(own->user, rank, tag, numbers, (size_t)bytes, request),
+    return kn_communicator_fail(own, own->receive(own->user, rank, tag, numbers, (size_t)bytes, request),
                                 error);
 }
 
@@ -105,7 +105,7 @@ static kn_status sum_in_any_order(kn_totals *totals, const total_bucket *bucket,
     for (int i = 1; i < totals->own_count; i++)
         kn_totals_add(bucket->dtype, sum, own_sum(totals, bucket, i), bucket->elements);
     kn_status status =
-        kn_communicator_told(all, all->sum(all->user, (float *)(void *)sum, (size_t)bucket->elements), error);
+        kn_communicator_fail(all, all->sum(all->user, (float *)(void *)sum, (size_t)bucket->elements), error);
     if (status != KN_OK) return status;
     uint64_t first = 0, bytes = kn_bucket_bytes(bucket, bucket->elements);
     if (bucket->parts) bytes = slice_of(bucket, totals->shards.rank, &first);

@@ -101,7 +101,7 @@ static kn_status agree(fit_run *fitting, bool *stop) {
     float votes[VOTES];
     if (!all) return KN_OK;
     list_votes(fitting, votes);
-    if (kn_communicator_told(all, kn_all_reduce(all, votes, VOTES), &error) != KN_OK)
+    if (kn_communicator_fail(all, kn_all_reduce(all, votes, VOTES), &error) != KN_OK)
         return fail(fitting, error.status, error.text);
     count_votes(fitting, votes, stop);
     return KN_OK;

@@ -43,7 +43,7 @@ kn_status kn_replace(const kn_replacing *own, kn_replace_rule *rule, void *user)
         kn_value *state = graph->values[i];
         if (state->kind != KN_VALUE_STATE || !state->assign) continue;
         kn_value *value = kn_replaced(own, state->assign->inputs[1]);
-        if (value != state->assign->inputs[1]) kn_assign_instead(graph, state, value);
+        if (value != state->assign->inputs[1]) kn_assign_replace(graph, state, value);
     }
     return status == KN_OK ? graph->error.status : status;
 }

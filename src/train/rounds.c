@@ -99,7 +99,7 @@ static kn_status compare_rounds(kn_trainer *trainer, bool *averaged) {
     place *places = kn_allocate(&trainer->host, (size_t)all->ranks, sizeof *places);
     if (!places) return kn_fail_memory(&trainer->error, (size_t)all->ranks * sizeof *places);
     kn_status status =
-        kn_communicator_told(all, kn_all_gather(all, &own, places, sizeof own), &trainer->error);
+        kn_communicator_fail(all, kn_all_gather(all, &own, places, sizeof own), &trainer->error);
     for (int r = 0; r < all->ranks && status == KN_OK; r++) {
         *averaged = *averaged && places[r].averaged > 0;
         if (places[r].steps != own.steps || places[r].done != own.done)
@@ -176,7 +176,7 @@ static kn_status end_bucket(kn_trainer *trainer, size_t first, size_t *next) {
     for (size_t i = first; i < end && status == KN_OK; at += rounds->values[i++].count)
         status = read_change(trainer, &rounds->values[i], weight, at);
     if (status == KN_OK && all && all->ranks > 1)
-        status = kn_communicator_told(all, kn_all_reduce(all, changes, (size_t)count), &trainer->error);
+        status = kn_communicator_fail(all, kn_all_reduce(all, changes, (size_t)count), &trainer->error);
     at = changes;
     for (size_t i = first; i < end && status == KN_OK; at += rounds->values[i++].count)
         status = set_value(trainer, &rounds->values[i], at, at + count);

@@ -109,7 +109,7 @@ static kn_status share_states(sharing *own, kn_error *error) {
         kn_value *mean =
             mean_of_shards(own, state->assign->inputs[1], state->name, KN_SPREAD_ALL, KN_FLOAT32);
         kn_value *more = own->update->more;
-        kn_assign_instead(graph, state, more ? kn_where(more, state, mean) : mean);
+        kn_assign_replace(graph, state, more ? kn_where(more, state, mean) : mean);
     }
     return KN_OK;
 }

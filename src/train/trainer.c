@@ -42,7 +42,7 @@ static kn_status open_with(kn_trainer *trainer, kn_value *const *values, size_t 
                        trainer->session ? kn_session_error(trainer->session) : "out of host memory");
     trainer->loss = kn_session_value(trainer->session, 0);
     trainer->states = kn_session_states(trainer->session);
-    kn_states_keep_whole(trainer->states);
+    kn_states_forbid_narrow(trainer->states);
     return KN_OK;
 }
 

@@ -11,7 +11,7 @@
 /* ---- the time of a node ------------------------------------------------------------------------------- */
 
 static kn_status build(kn_measurement *measure, kn_error *error) {
-    const kn_alike *node = &measure->node;
+    const kn_node_spec *node = &measure->node;
     const kn_host *host = kn_context_host(measure->context);
     const kn_initializer zero = {KN_INITIALIZER_FILL, 0};
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
@@ -29,7 +29,7 @@ static kn_status build(kn_measurement *measure, kn_error *error) {
                                          drawn->byte_counts[last]);
         if (status != KN_OK) return kn_fail(error, status, "%s", kn_states_error(measure->states));
     }
-    kn_node *made = kn_alike_add(node, measure->graph, inputs);
+    kn_node *made = kn_node_spec_add(node, measure->graph, inputs);
     if (!made) return kn_fail(error, measure->graph->error.status, "%s", measure->graph->error.text);
     for (int i = 0; i < made->output_count; i++)
         measure->results[measure->result_count++] = made->outputs[i];
@@ -93,8 +93,8 @@ int kn_measurement_times(double seconds, double aim) {
     return times < 1 ? 1 : times > MOST ? MOST : (int)times;
 }
 
-kn_status kn_measurement_glance(kn_session *session, const kn_operator *row, double enough, double *seconds,
-                                kn_error *error) {
+kn_status kn_measurement_estimate(kn_session *session, const kn_operator *row, double enough, double *seconds,
+                                  kn_error *error) {
     static const double aim = 0.005;
     enum { TURNS = 3 };
     kn_status status = kn_measurement_time(session, row, 1, seconds, error);
@@ -138,20 +138,20 @@ static void name_sizes(kn_context *context, const kn_node *node, const kn_varian
 
 /* The node that is measured instead of one: as large as the class of its sizes, or of the variant's own. */
 static kn_status size_node(kn_context *context, const kn_node *node, const kn_variant *variant,
-                           kn_alike *alike, kn_error *error) {
+                           kn_node_spec *spec, kn_error *error) {
     const kn_trial_case *sizes = variant->choice.measured_at;
     if (!sizes) {
-        kn_alike_of(node, alike);
-        for (int i = 0; i < alike->input_count && i < KN_TRIAL_INPUTS; i++)
-            for (int d = 0; d < alike->shapes[i].rank; d++)
-                alike->shapes[i].dims[d] = class_of(alike->shapes[i].dims[d]);
+        kn_node_spec_of(node, spec);
+        for (int i = 0; i < spec->input_count && i < KN_TRIAL_INPUTS; i++)
+            for (int d = 0; d < spec->shapes[i].rank; d++)
+                spec->shapes[i].dims[d] = class_of(spec->shapes[i].dims[d]);
         return KN_OK;
     }
     kn_trial trial;
     const kn_case test_case = kn_case_of(sizes);
     kn_status status = kn_trial_make(&trial, kn_context_host(context), node->op, &test_case, NULL, KN_FLOAT32,
                                      false, 1, error);
-    if (status == KN_OK) kn_alike_of(trial.outputs[0]->producer, alike);
+    if (status == KN_OK) kn_node_spec_of(trial.outputs[0]->producer, spec);
     kn_trial_finish(&trial);
     return status;
 }
@@ -162,7 +162,7 @@ static kn_status time_variant(const kn_measurement *measure, const kn_variant *v
     kn_session *session = NULL;
     double first;
     kn_status status = kn_measurement_open(measure, variant, 0, INFINITY, &first, &session, error);
-    if (status == KN_OK) status = kn_measurement_glance(session, measure->node.row, 1, seconds, error);
+    if (status == KN_OK) status = kn_measurement_estimate(session, measure->node.row, 1, seconds, error);
     kn_session_destroy(&session);
     return status;
 }

@@ -334,56 +334,56 @@ static long long most_of(const char *sizes, const kn_shape *shape, long long hig
 
 /* Ranges of the inputs: those of the first case of the table whose inputs are of the same kinds. What is fed
  * back, (columns,units), is at most 1 / sqrt(units). */
-static void take_ranges(const kn_alike *alike, kn_case *test_case, char ranges[][32]) {
-    for (int c = 0; c < alike->row->case_count; c++) {
-        const kn_case *known = &alike->row->cases[c];
+static void take_ranges(const kn_node_spec *spec, kn_case *test_case, char ranges[][32]) {
+    for (int c = 0; c < spec->row->case_count; c++) {
+        const kn_case *known = &spec->row->cases[c];
         bool fits = true;
         for (int i = 0; i < KN_TRIAL_INPUTS && fits; i++) {
             bool there = known->inputs[i] && strcmp(known->inputs[i], "-") != 0;
-            fits = there == (i < alike->input_count && alike->given[i]);
+            fits = there == (i < spec->input_count && spec->given[i]);
             if (fits && there) {
                 kn_dtype dtype;
-                fits = kn_trial_input_type(known->inputs[i], &dtype) && dtype == alike->shapes[i].dtype;
+                fits = kn_trial_input_type(known->inputs[i], &dtype) && dtype == spec->shapes[i].dtype;
             }
             fits = fits && !(known->ranges[i] && !strcmp(known->ranges[i], "special"));
         }
         for (int i = 0; i < KN_TRIAL_INPUTS && fits; i++) {
             test_case->ranges[i] = known->ranges[i];
             const char *dots = known->ranges[i] ? strstr(known->ranges[i], "..") : NULL;
-            if (!dots || alike->shapes[i].dtype != KN_INT32) continue;
+            if (!dots || spec->shapes[i].dtype != KN_INT32) continue;
             long long low = strtoll(known->ranges[i], NULL, 10);
-            long long most = most_of(known->inputs[0], &alike->shapes[0], strtoll(dots + 2, NULL, 10));
+            long long most = most_of(known->inputs[0], &spec->shapes[0], strtoll(dots + 2, NULL, 10));
             snprintf(ranges[i], sizeof ranges[i], "%lld..%lld", low < most ? low : most, most);
             test_case->ranges[i] = ranges[i];
         }
         if (fits) break;
     }
-    const int fed_back = alike->row->fed_back - 1;
+    const int fed_back = spec->row->fed_back - 1;
     if (fed_back < 0) return;
-    const int64_t units = alike->shapes[fed_back].dims[1];
+    const int64_t units = spec->shapes[fed_back].dims[1];
     const int thousandths = units > 1 ? (int)(999 / sqrt((double)units)) : 999;
     snprintf(ranges[fed_back], sizeof ranges[fed_back], "-0.%03d..0.%03d", thousandths, thousandths);
     test_case->ranges[fed_back] = ranges[fed_back];
 }
 
 /* A trial of a node alike; `test_case` and `ranges` must stay valid as long as it. */
-static kn_status make_alike(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_case *test_case,
-                            char ranges[][32], kn_error *error) {
+static kn_status make_from_spec(kn_trial *trial, const kn_host *host, const kn_node_spec *spec,
+                                kn_case *test_case, char ranges[][32], kn_error *error) {
     *test_case = (kn_case){.no_gradient = true, .training = true};
-    take_ranges(alike, test_case, ranges);
-    return kn_trial_make(trial, host, alike->row, test_case, alike, alike->stored, alike->tf32, 1, error);
+    take_ranges(spec, test_case, ranges);
+    return kn_trial_make(trial, host, spec->row, test_case, spec, spec->stored, spec->tf32, 1, error);
 }
 
-kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error) {
+kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_node_spec *spec, kn_error *error) {
     char ranges[KN_TRIAL_INPUTS][32];
     kn_case test_case;
-    kn_status status = make_alike(trial, host, alike, &test_case, ranges, error);
+    kn_status status = make_from_spec(trial, host, spec, &test_case, ranges, error);
     trial->test_case = NULL; /* it ends here */
     return status;
 }
 
-kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const kn_variant *variant, int tile,
-                             kn_error *error) {
+kn_status kn_trial_run_spec(kn_context *context, const kn_node_spec *spec, const kn_variant *variant,
+                            int tile, kn_error *error) {
     kn_trial trial;
     char ranges[KN_TRIAL_INPUTS][32];
     kn_case test_case;
@@ -391,13 +391,13 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
                       .context = context,
                       .options = {.variant = variant->name,
                                   .tile = tile,
-                                  .stored = alike->stored,
-                                  .halves = alike->halves,
-                                  .tf32 = alike->tf32},
+                                  .stored = spec->stored,
+                                  .halves = spec->halves,
+                                  .tf32 = spec->tf32},
                       .fast = variant->choice.fast,
                       .rounds = variant->promise.rounds,
                       .error = error};
-    kn_status status = make_alike(&trial, kn_context_host(context), alike, &test_case, ranges, error);
+    kn_status status = make_from_spec(&trial, kn_context_host(context), spec, &test_case, ranges, error);
     if (status == KN_OK) status = run_trial(&run);
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);

@@ -106,17 +106,17 @@ static kn_status fail_from_graph(const kn_trial *trial, kn_error *error) {
 /* Whether the case, or the node alike, has an input of this number; *absent: it is an optional one left out.
  */
 static bool has_input(const kn_trial *trial, int i, bool *absent) {
-    const char *text = i < KN_TRIAL_INPUTS && !trial->alike ? trial->test_case->inputs[i] : NULL;
+    const char *text = i < KN_TRIAL_INPUTS && !trial->spec ? trial->test_case->inputs[i] : NULL;
     *absent =
-        trial->alike ? i < trial->alike->input_count && !trial->alike->given[i] : text && !strcmp(text, "-");
-    return trial->alike ? i < trial->alike->input_count : text != NULL;
+        trial->spec ? i < trial->spec->input_count && !trial->spec->given[i] : text && !strcmp(text, "-");
+    return trial->spec ? i < trial->spec->input_count : text != NULL;
 }
 
 static kn_status add_input(kn_trial *trial, int i, kn_value **input, kn_error *error) {
     char name[16];
     snprintf(name, sizeof name, "x%d", i);
-    if (trial->alike) {
-        *input = kn_input_add(trial->graph, name, &trial->alike->shapes[i]);
+    if (trial->spec) {
+        *input = kn_input_add(trial->graph, name, &trial->spec->shapes[i]);
         return KN_OK;
     }
     kn_dtype dtype;
@@ -145,15 +145,15 @@ static kn_status build(kn_trial *trial, kn_error *error) {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     memset(attributes, 0, sizeof attributes);
     kn_status status = KN_OK;
-    if (trial->alike)
-        memcpy(attributes, trial->alike->attributes, sizeof attributes);
+    if (trial->spec)
+        memcpy(attributes, trial->spec->attributes, sizeof attributes);
     else
         status =
             kn_attributes_parse(trial->graph, trial->row, trial->test_case->attributes, attributes, error);
     if (status != KN_OK) return status;
     kn_value *first = kn_node_add(trial->graph, trial->row, "case", inputs, trial->input_count, attributes);
     if (kn_value_failed(first)) return fail_from_graph(trial, error);
-    int hidden = trial->alike ? 0 : trial->row->hidden;
+    int hidden = trial->spec ? 0 : trial->row->hidden;
     trial->output_count = first->producer->output_count - hidden;
     for (int k = 0; k < trial->output_count; k++) {
         char name[24];
@@ -173,12 +173,12 @@ kn_case kn_case_of(const kn_trial_case *trial_case) {
 }
 
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, bool tf32,
+                        const kn_case *test_case, const kn_node_spec *spec, kn_dtype stored, bool tf32,
                         uint64_t seed, kn_error *error) {
     *trial = (kn_trial){.host = host,
                         .row = row,
                         .test_case = test_case,
-                        .alike = alike,
+                        .spec = spec,
                         .stored = stored,
                         .tf32 = tf32,
                         .seed = seed};

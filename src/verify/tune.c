@@ -57,8 +57,8 @@ static bool is_refusal(kn_status status) {
 }
 
 /* `least`: the shortest time so far; 0: none. */
-static kn_status glance(tuning_run *run, const kn_candidate *candidate, double least, double *seconds,
-                        kn_error *error) {
+static kn_status estimate(tuning_run *run, const kn_candidate *candidate, double least, double *seconds,
+                          kn_error *error) {
     kn_session *session = NULL;
     kn_context *context = run->tuner->context;
     kn_status status = KN_OK;
@@ -70,8 +70,8 @@ static kn_status glance(tuning_run *run, const kn_candidate *candidate, double l
         status = kn_measurement_open(&run->measure, candidate->variant, candidate->tile, enough, seconds,
                                      &session, error);
     if (status == KN_OK && *seconds < enough)
-        status = kn_measurement_glance(session, run->shape->node.row, least > 0 ? far_slower * least : slow,
-                                       seconds, error);
+        status = kn_measurement_estimate(session, run->shape->node.row, least > 0 ? far_slower * least : slow,
+                                         seconds, error);
     kn_session_destroy(&session);
     return status;
 }
@@ -83,7 +83,7 @@ static void refuse(const tuning_run *run, const kn_candidate *candidate, const k
     report(run, event, candidate, error->text);
 }
 
-static kn_status glance_at_all(tuning_run *run) {
+static kn_status estimate_all(tuning_run *run) {
     double least = 0;
     for (int i = 0; i < run->shape->candidate_count; i++) {
         const kn_candidate *candidate = &run->shape->candidates[i];
@@ -93,7 +93,7 @@ static kn_status glance_at_all(tuning_run *run) {
             continue;
         if (time_is_over(run)) return fail_time(run);
         report(run, KN_TUNER_EVENT_START, candidate, "");
-        kn_status status = glance(run, candidate, least, &seconds, &error);
+        kn_status status = estimate(run, candidate, least, &seconds, &error);
         if (status != KN_OK && !is_refusal(status))
             return kn_fail(&run->tuner->error, status, "%s, %s: %s", run->shape->name, candidate->name,
                            error.text);
@@ -210,7 +210,7 @@ kn_status kn_tuner_run(kn_tuner *tuner, size_t position, const kn_tuner_params *
     run->measure = (kn_measurement){
         .context = tuner->context, .node = shape->node, .kept = shape->kept, .fast = shape->fast};
     status = kn_measurement_make(&run->measure, &tuner->error);
-    if (status == KN_OK) status = glance_at_all(run);
+    if (status == KN_OK) status = estimate_all(run);
     if (status == KN_OK) choose_finalists(run);
     if (status == KN_OK && run->count) status = time_is_over(run) ? fail_time(run) : time_in_turn(run);
     if (status == KN_OK) status = keep_fastest(run);

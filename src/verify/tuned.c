@@ -32,7 +32,8 @@ static void add_attribute(char *key, size_t *used, const kn_attribute *attribute
         add(key, used, "%s%lld", i ? "," : "", (long long)value->list[i]);
 }
 
-bool kn_tuned_key(kn_context *context, const kn_alike *node, bool kept, bool fast, char key[KN_TUNED_KEY]) {
+bool kn_tuned_key(kn_context *context, const kn_node_spec *node, bool kept, bool fast,
+                  char key[KN_TUNED_KEY]) {
     if (node->row->custom || node->row->random || node->input_count > KN_TRIAL_INPUTS) return false;
     size_t used = kn_verdict_name(context, node->row->name, key, KN_TUNED_KEY);
     add(key, &used, "/%s%s%s", kn_context_capabilities(context)->wide_vector ? "wide" : "many",
@@ -71,12 +72,12 @@ const kn_variant *kn_tuned_variant(const kn_operator *row, const char *name, int
 
 const kn_variant *kn_tuned_choice(void *device, const kn_tuning *tuning, int *tile) {
     kn_context *context = device;
-    kn_alike node;
+    kn_node_spec node;
     kn_tuned entry;
     char key[KN_TUNED_KEY];
     if (kn_context_is_described(context) || !kn_tuned_any(context) || tuning->node->op->variant_count < 2)
         return NULL;
-    kn_alike_of(tuning->node, &node);
+    kn_node_spec_of(tuning->node, &node);
     if (!kn_tuned_key(context, &node, tuning->kept, tuning->target->fast_math, key) ||
         !kn_tuned_get(context, key, &entry))
         return NULL;

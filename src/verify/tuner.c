@@ -44,7 +44,7 @@ const char *kn_tuner_error(const kn_tuner *tuner) {
 /* ---- the shapes of plans --------------------------------------------------------------------------- */
 
 /* "conv2d float32 32,64,56,56; 64,64,3,3": types where they change. */
-static char *name_node(const kn_tuner *tuner, const kn_alike *node) {
+static char *name_node(const kn_tuner *tuner, const kn_node_spec *node) {
     kn_text text;
     kn_dtype last = KN_BOOL;
     kn_text_init(&text, &tuner->host);
@@ -68,10 +68,10 @@ static char *name_node(const kn_tuner *tuner, const kn_alike *node) {
 void kn_tuner_note(void *device, const kn_tuning *tuning, const kn_variant *chosen) {
     kn_tuner *tuner = kn_context_tuner(device);
     char key[KN_TUNED_KEY];
-    kn_alike alike;
+    kn_node_spec spec;
     if (!tuner || tuning->node->op->variant_count < 2 || tuning->node->input_count > KN_TRIAL_INPUTS) return;
-    kn_alike_of(tuning->node, &alike);
-    if (!kn_tuned_key(device, &alike, tuning->kept, tuning->target->fast_math, key)) return;
+    kn_node_spec_of(tuning->node, &spec);
+    if (!kn_tuned_key(device, &spec, tuning->kept, tuning->target->fast_math, key)) return;
     for (size_t i = 0; i < tuner->count; i++)
         if (!strcmp(tuner->nodes[i]->key, key)) {
             tuner->nodes[i]->nodes++;
@@ -81,13 +81,13 @@ void kn_tuner_note(void *device, const kn_tuning *tuning, const kn_variant *chos
     bool room = node && kn_reserve(&tuner->host, (void **)&tuner->nodes, &tuner->capacity, tuner->count + 1,
                                    sizeof *tuner->nodes);
     if (room) {
-        *node = (kn_tuner_node){.node = alike,
+        *node = (kn_tuner_node){.node = spec,
                                 .kept = tuning->kept,
                                 .fast = tuning->target->fast_math,
                                 .untuned = chosen,
                                 .nodes = 1,
                                 .key = kn_copy_text(&tuner->host, key),
-                                .name = name_node(tuner, &alike)};
+                                .name = name_node(tuner, &spec)};
         room = node->key && node->name;
     }
     if (room)
@@ -162,7 +162,7 @@ static bool list_candidates(kn_tuner *tuner, kn_tuner_node *shape) {
     kn_cost cost;
     shape->candidates = kn_allocate(&tuner->host, KN_TUNER_CANDIDATES, sizeof *shape->candidates);
     kn_graph *graph = kn_graph_create(&params);
-    kn_node *node = graph && shape->candidates ? kn_alike_add(&shape->node, graph, inputs) : NULL;
+    kn_node *node = graph && shape->candidates ? kn_node_spec_add(&shape->node, graph, inputs) : NULL;
     bool memory = graph && shape->candidates && graph->error.status != KN_ERROR_MEMORY;
     if (node) {
         kn_target_of(tuner->context, &target);

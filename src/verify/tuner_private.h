@@ -18,7 +18,7 @@ typedef struct kn_candidate {
 
 /* Nodes of the same shapes. */
 typedef struct kn_tuner_node {
-    kn_alike node;
+    kn_node_spec node;
     bool kept, fast; /* as kn_tuning and its target have them */
     const kn_variant *untuned;
     int nodes;

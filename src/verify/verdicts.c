@@ -54,11 +54,11 @@ static bool is_refusal(kn_status status) {
            status == KN_ERROR_DEVICE_MEMORY || status == KN_ERROR_UNSUPPORTED;
 }
 
-kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn_variant *variant, int tile,
-                             uint64_t programs, kn_error *error) {
-    kn_alike small = *node;
-    return kn_alike_shrink(context, variant, tile, programs, &small)
-               ? kn_trial_run_alike(context, &small, variant, tile, error)
+kn_status kn_trial_run_small(kn_context *context, const kn_node_spec *node, const kn_variant *variant,
+                             int tile, uint64_t programs, kn_error *error) {
+    kn_node_spec small = *node;
+    return kn_node_spec_shrink(context, variant, tile, programs, &small)
+               ? kn_trial_run_spec(context, &small, variant, tile, error)
                : try_table(context, node->row, variant, node->stored, node->tf32, error);
 }
 
@@ -85,9 +85,9 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
     }
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
-    kn_alike alike;
-    kn_alike_of(node, &alike);
-    status = kn_trial_run_small(context, &alike, variant, tile, programs, &error);
+    kn_node_spec spec;
+    kn_node_spec_of(node, &spec);
+    status = kn_trial_run_small(context, &spec, variant, tile, programs, &error);
     if (status == KN_OK || is_refusal(status))
         kn_verdict_put(context, key, status == KN_OK ? 1 : status == KN_ERROR_MISMATCH ? 0 : failed);
     kn_attempt_end(context, &attempt);

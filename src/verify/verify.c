@@ -140,7 +140,8 @@ static bool suits(const kn_context *context, const kn_case *test_case) {
 
 /* A plain kernel replaces others that go wrong. Where one of them takes a case, the smallest cases do for it,
  * unless variants are named. */
-static bool is_spare(const verify_run *run, const kn_operator *row, int number, const kn_variant *variant) {
+static bool is_fallback(const verify_run *run, const kn_operator *row, int number,
+                        const kn_variant *variant) {
     if (run->params.variants || strcmp(variant->name, "plain") != 0 || is_wanted(row, number, 1))
         return false;
     for (const kn_variant *other = row->variants; other < variant; other++)
@@ -178,11 +179,12 @@ static void verify_case(verify_run *run, const kn_operator *row, int number) {
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         int tile;
-        if (!lists_variant(run->params.variants, variant->name, &tile) || is_spare(run, row, number, variant))
+        if (!lists_variant(run->params.variants, variant->name, &tile) ||
+            is_fallback(run, row, number, variant))
             continue;
         if (!takes(run, row, number, variant, false)) continue;
         if (variant->choice.doubtful &&
-            !kn_device_judge.variant_is_right(run->context, row, variant, NULL, 0))
+            !kn_device_verdicts.variant_is_right(run->context, row, variant, NULL, 0))
             continue;
         verify_variant(run, row, number, variant->name, tile, false);
         if (takes(run, row, number, variant, true))

@@ -7,8 +7,8 @@
 
 enum { KN_TRIAL_INPUTS = 8 };
 
-/* A node for a trial, with the types of another, its programs, and smaller sizes (alike.c). */
-typedef struct kn_alike {
+/* A node for a trial, with the types of another, its programs, and smaller sizes (node_spec.c). */
+typedef struct kn_node_spec {
     const kn_operator *row;
     int input_count;
     bool given[KN_TRIAL_INPUTS]; /* false: an absent optional input */
@@ -19,26 +19,26 @@ typedef struct kn_alike {
     kn_dtype stored;
     kn_halves halves;
     bool tf32; /* as that of a node */
-} kn_alike;
+} kn_node_spec;
 /* The same node alone. */
-void kn_alike_of(const kn_node *node, kn_alike *alike);
+void kn_node_spec_of(const kn_node *node, kn_node_spec *spec);
 /* Gives a node that was made of it the types in which it is stored, which shape rules refuse. */
-void kn_alike_store(const kn_alike *alike, const kn_node *node);
+void kn_node_spec_store(const kn_node_spec *spec, const kn_node *node);
 /* Adds it to a graph, on inputs x0, x1, … unless `inputs` has some; NULL: the graph has failed. */
-kn_node *kn_alike_add(const kn_alike *alike, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]);
+kn_node *kn_node_spec_add(const kn_node_spec *spec, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]);
 /* The hash of the programs of a node's steps without an epilogue; 0: it has no kernels. `tile`: as in
  * kn_lowering. */
 kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant, int tile,
                            uint64_t *programs, kn_error *error);
 /* Finds a small node like `*alike`, whose programs are these. False: there is none. */
-bool kn_alike_shrink(kn_context *context, const kn_variant *variant, int tile, uint64_t programs,
-                     kn_alike *alike);
+bool kn_node_spec_shrink(kn_context *context, const kn_variant *variant, int tile, uint64_t programs,
+                         kn_node_spec *spec);
 
 typedef struct kn_trial {
     const kn_host *host;
     const kn_operator *row;
     const kn_case *test_case; /* of a node alike: only ranges and options */
-    const kn_alike *alike;    /* NULL: shapes and attributes are those of the case */
+    const kn_node_spec *spec; /* NULL: shapes and attributes are those of the case */
     kn_dtype stored;          /* of 16 bits: float32 inputs are numbers that it has */
     bool tf32;                /* float32 inputs are numbers that TF32 has */
     uint64_t seed;
@@ -58,7 +58,7 @@ typedef struct kn_trial {
 /* Builds the graph of a case, or of `alike` unless that is NULL, and generates its inputs. Call
  * kn_trial_finish also after a failure. */
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, bool tf32,
+                        const kn_case *test_case, const kn_node_spec *spec, kn_dtype stored, bool tf32,
                         uint64_t seed, kn_error *error);
 void kn_trial_finish(kn_trial *trial);
 /* What an operator constructs as a case of the table, without gradients; it points into `trial_case`. */
@@ -94,11 +94,11 @@ typedef struct kn_trial_options {
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *test_case,
                        const kn_trial_options *options, double *ratio, kn_error *error);
 /* The same for a node alike, without gradients. */
-kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const kn_variant *variant, int tile,
-                             kn_error *error);
+kn_status kn_trial_run_spec(kn_context *context, const kn_node_spec *spec, const kn_variant *variant,
+                            int tile, kn_error *error);
 /* Tries a variant with a tile on a small node like this one, or if there is none on the row's case. */
-kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn_variant *variant, int tile,
-                             uint64_t programs, kn_error *error);
+kn_status kn_trial_run_small(kn_context *context, const kn_node_spec *node, const kn_variant *variant,
+                             int tile, uint64_t programs, kn_error *error);
 /* Switches of sessions, ",tile=NAME,stored=TYPE/INPUTS/RESULTS,products=tf32"; without a tile that is chosen
  * by the shape, and without types that are float32. */
 enum { KN_MORE_SWITCHES = 112 };
@@ -106,7 +106,7 @@ void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, bool tf32, char
 /* A node alone, on random numbers, to be timed (measure.c). */
 typedef struct kn_measurement {
     kn_context *context;
-    kn_alike node;
+    kn_node_spec node;
     bool kept, fast; /* as kn_tuning and its target have them */
     kn_trial trial;  /* the numbers */
     kn_graph *graph;
@@ -130,9 +130,9 @@ kn_status kn_measurement_time(kn_session *session, const kn_operator *row, int t
 /* How many runs of so many seconds take `aim` seconds together; at least one. */
 int kn_measurement_times(double seconds, double aim);
 /* The shortest time of a few runs, or the first if that is `enough` or more. */
-kn_status kn_measurement_glance(kn_session *session, const kn_operator *row, double enough, double *seconds,
-                                kn_error *error);
-/* The functions of kn_device_judge; `device` is a kn_context (verdicts.c, fusion.c, measure.c). */
+kn_status kn_measurement_estimate(kn_session *session, const kn_operator *row, double enough, double *seconds,
+                                  kn_error *error);
+/* The functions of kn_device_verdicts; `device` is a kn_context (verdicts.c, fusion.c, measure.c). */
 bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant, const kn_node *node,
                          int tile);
 bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *producer);
@@ -142,7 +142,8 @@ const kn_variant *kn_tuned_choice(void *device, const kn_tuning *tuning, int *ti
 void kn_tuner_note(void *device, const kn_tuning *tuning, const kn_variant *chosen);
 /* The key of a node among the tuned choices; false: nodes like it are not tuned. kept, fast: as kn_tuning and
  * its target have them (tuned.c). */
-bool kn_tuned_key(kn_context *context, const kn_alike *node, bool kept, bool fast, char key[KN_TUNED_KEY]);
+bool kn_tuned_key(kn_context *context, const kn_node_spec *node, bool kept, bool fast,
+                  char key[KN_TUNED_KEY]);
 /* The variant and the tile of a kernel's name (kn_kernel_name); NULL: the row has none. */
 const kn_variant *kn_tuned_variant(const kn_operator *row, const char *name, int *tile);
 /* Writes the beginning of the key under which a verdict on `what` is stored. It contains all that affects a
@@ -151,7 +152,7 @@ const kn_variant *kn_tuned_variant(const kn_operator *row, const char *name, int
 size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t bytes);
 /* Inputs for a node: random numbers of the ranges that its row's cases have. Call kn_trial_finish also after
  * a failure. */
-kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error);
+kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_node_spec *spec, kn_error *error);
 /* Whether a variant accepts a case on the device, stored in a type of 16 bits or as it is (KN_FLOAT32), or
  * multiplied as TF32; with
  * `blocked`, whether it takes its images blocked. */

@@ -411,7 +411,7 @@ static float small_number(uint16_t bits, bool bfloat16) {
     return 100;
 }
 
-/* Of an array of KN_NUMBERS; is_signed: of one of bytes. */
+/* Of an array of KN_FORMAT; is_signed: of one of bytes. */
 static float matrix_number(const void *numbers, int at, int kind, bool is_signed) {
     if (kind == 5) return is_signed ? ((const int8_t *)numbers)[at] : ((const uint8_t *)numbers)[at];
     return kind == 3 ? ((const float *)numbers)[at]
@@ -421,10 +421,10 @@ static float matrix_number(const void *numbers, int at, int kind, bool is_signed
 static void run_matrix(cl_device_id device, cl_kernel kernel) {
     const void *numbers = kernel->arguments[0]->bytes;
     const char *text = kernel->program->text;
-    const int kind = strstr(text, "define KN_NUMBERS 5")   ? 5
-                     : strstr(text, "define KN_NUMBERS 3") ? 3
-                     : strstr(text, "define KN_NUMBERS 1") ? 1
-                                                           : 2;
+    const int kind = strstr(text, "define KN_FORMAT 5")   ? 5
+                     : strstr(text, "define KN_FORMAT 3") ? 3
+                     : strstr(text, "define KN_FORMAT 1") ? 1
+                                                          : 2;
     const bool left = strstr(text, "define KN_SIGNED_A 1"), right = strstr(text, "define KN_SIGNED_B 1");
     const int depth = kind == 5 ? 64 : 32;
     float *y = (float *)kernel->arguments[1]->bytes;

@@ -266,7 +266,8 @@ static void choose_takes_what_is_measured_to_be_faster(void **state) {
                  {{1, 3, 2}, 128, true, "winograd4_tiled"}, {{3, 1, 2}, 128, true, "matrix_split"},
                  {{1, 2, 3}, 64, true, "matrix_split"},     {{1, 3, 2}, 64, true, "implicit"},
                  {{1, 2, 3}, 128, false, "implicit"}};
-    const kn_judge judge = {.variant_is_right = is_right, .variant_is_faster = is_faster, .tuned = tuned};
+    const kn_verdict_functions verdicts = {
+        .variant_is_right = is_right, .variant_is_faster = is_faster, .tuned = tuned};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const kn_conv_params same = {.size = sizeof same, .padding = {1}};
         timed_device device = cases[c].device;
@@ -279,7 +280,7 @@ static void choose_takes_what_is_measured_to_be_faster(void **state) {
         passes_begin(&passes, &y, 1, false, NULL, NULL);
         passes.target.matrix_unit = unit_of;
         passes.target.fast_math = cases[c].fast;
-        passes.request.judge = &judge;
+        passes.request.verdicts = &verdicts;
         passes.request.device = &device;
         passes_run(&passes, "choose");
         const char *variant = NULL;

@@ -385,7 +385,7 @@ static void weights_are_stored_narrow(void **state) {
     /* States that are stored in float32 stay so, as do a trainer's states. */
     for (int trained = 0; trained < 2; trained++) {
         states = trained ? kn_states_create(context, 4) : kn_session_states(whole);
-        if (trained) kn_states_keep_whole(states);
+        if (trained) kn_states_forbid_narrow(states);
         session = narrow_session(context, states, KN_FLOAT16, KN_BFLOAT16);
         narrow_run(session, states);
         assert_int_equal(info_of_plan(session).state_bytes, wide.state_bytes);

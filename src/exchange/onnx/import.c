@@ -533,7 +533,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
         bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
         item.value = name ? kn_input(import->graph, name, narrow ? KN_INT32 : item.dtype, shape.data) : NULL;
         /* data sets call a single input "x" */
-        if (import->alone && item.value && !kn_value_failed(item.value)) kn_input_call(item.value, "x");
+        if (import->alone && item.value && !kn_value_failed(item.value)) kn_input_alias(item.value, "x");
         model->input_names[model->input_count] = input->name;
         model->inputs[model->input_count++] = item.value;
         if (narrow && item.value) item.value = kn_cast(item.value, KN_INT64);

@@ -342,10 +342,10 @@ static kn_status attention_gradient(kn_gradient_call *call) {
         inputs[KN_ATTENTION_Q + i] = node->inputs[i];
     int data = count_data(node->inputs, 0, node->input_count);
     bool random = node->op->random;
-    const kn_operator *apart = random ? &kn_row_attention_dropout_gradient : &kn_row_attention_gradient;
+    const kn_operator *separate = random ? &kn_row_attention_dropout_gradient : &kn_row_attention_gradient;
     const kn_operator *packed =
         random ? &kn_row_attention_dropout_packed_gradient : &kn_row_attention_packed_gradient;
-    const kn_operator *row = data == 1 ? packed : apart;
+    const kn_operator *row = data == 1 ? packed : separate;
     kn_settings settings;
     kn_settings_init(&settings, call->graph, row);
     kn_settings_copy(&settings, node);

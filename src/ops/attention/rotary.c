@@ -65,7 +65,7 @@ static kn_status rotary_reference(kn_reference_call *call) {
     rotary_form form = form_of(call->node);
     const double *x = call->inputs[0].data;
     double *y = call->outputs[0].data;
-    int64_t apart = form.interleaved ? 1 : form.pairs, next = form.interleaved ? 2 : 1;
+    int64_t distance = form.interleaved ? 1 : form.pairs, next = form.interleaved ? 2 : 1;
     for (int64_t row = 0; row < form.batches * form.length; row++)
         for (int64_t head = 0; head < form.heads; head++)
             for (int64_t pair = 0; pair < form.pairs; pair++) {
@@ -74,8 +74,8 @@ static kn_status rotary_reference(kn_reference_call *call) {
                 double angle = position * pow(form.base, -(double)pair / (double)form.pairs);
                 double s = form.inverse ? -sin(angle) : sin(angle), c = cos(angle);
                 int64_t at = (row * form.heads + head) * 2 * form.pairs + pair * next;
-                y[at] = x[at] * c - x[at + apart] * s;
-                y[at + apart] = x[at + apart] * c + x[at] * s;
+                y[at] = x[at] * c - x[at + distance] * s;
+                y[at + distance] = x[at + distance] * c + x[at] * s;
             }
     return KN_OK;
 }

@@ -48,9 +48,9 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     kn_attention_describe(node, first, &form);
     if (kn_attention_is_empty(&form)) return kn_attention_fill_zero(lowering);
     choose_block(lowering->target, node, &form, &wide);
-    const bool sums_apart = backward && kn_is_half(node->outputs[0]->shape.dtype);
+    const bool separate_sums = backward && kn_is_half(node->outputs[0]->shape.dtype);
     const uint64_t numbers = (uint64_t)(form.batches * form.heads * form.queries * form.head);
-    const int sums = sums_apart ? kn_emit_scratch(lowering, numbers * sizeof(float)) : 0;
+    const int sums = separate_sums ? kn_emit_scratch(lowering, numbers * sizeof(float)) : 0;
     kn_step *step = kn_step_begin(lowering, "attention/wide.cl",
                                   backward ? "kn_attention_gradient" : "kn_attention_forward");
     kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
@@ -71,7 +71,7 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
         for (int part = 0; part < 3; part++)
             kn_step_update(step, kn_attention_gradient_names[part],
                            kn_attention_part(node->outputs, &form, part));
-        if (sums_apart) kn_step_scratch(step, "sums", sums);
+        if (separate_sums) kn_step_scratch(step, "sums", sums);
         kn_attention_add_numbers(step, node, &form);
         kn_step_size2(step, (size_t)form.key_heads, batches, 1, 1);
     } else {

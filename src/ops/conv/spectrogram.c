@@ -50,12 +50,14 @@ static kn_value *waves(const spectrum *own) {
         sum += 0.5 - 0.5 * cos(2 * PI * (double)t / (double)own->window);
     for (int64_t k = 0; k < own->frequencies; k++)
         for (int64_t t = 0; t < own->window; t++) {
-            double hann = 0.5 - 0.5 * cos(2 * PI * (double)t / (double)own->window), loud = 2 * hann / sum;
+            double hann = 0.5 - 0.5 * cos(2 * PI * (double)t / (double)own->window),
+                   amplitude = 2 * hann / sum;
             /* The phase without its whole turns, so that long windows lose no precision. */
             double angle = 2 * PI * (double)(k * t % own->window) / (double)own->window;
             int64_t place = t % own->fold * sizes[2] + t / own->fold;
-            kn_element_set(own->dtype, data, k * own->window + place, loud * cos(angle));
-            kn_element_set(own->dtype, data, (own->frequencies + k) * own->window + place, loud * sin(angle));
+            kn_element_set(own->dtype, data, k * own->window + place, amplitude * cos(angle));
+            kn_element_set(own->dtype, data, (own->frequencies + k) * own->window + place,
+                           amplitude * sin(angle));
         }
     return constant_end(own, 3, sizes, data);
 }

@@ -79,7 +79,7 @@ kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates,
 
 /* The value of a symbolic size, counted on the device as a sum of ones. */
 static kn_value *size_value(kn_graph *graph, kn_dim size, kn_dtype dtype) {
-    kn_value *count = kn_sum(kn_broadcast_to(kn_whole(graph, 1), 1, &size), "0", false);
+    kn_value *count = kn_sum(kn_broadcast_to(kn_int_scalar(graph, 1), 1, &size), "0", false);
     return dtype == KN_INT32 ? count : kn_cast(count, dtype);
 }
 
@@ -226,11 +226,11 @@ kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, do
     kn_dim dims[KN_MAX_RANK + 1];
     for (int i = 0; i < rank; i++)
         dims[i] = i == at ? 1 : numbers->shape.dims[i < at ? i : i - 1];
-    kn_value *apart = kn_reshape_to(from_beginning(numbers, classes), rank, dims);
-    if (kn_value_failed(apart)) return apart;
-    kn_value *counted = kn_counted(graph, classes, at, rank);
+    kn_value *expanded = kn_reshape_to(from_beginning(numbers, classes), rank, dims);
+    if (kn_value_failed(expanded)) return expanded;
+    kn_value *counted = kn_iota(graph, classes, at, rank);
     if (dtype != KN_INT32) counted = kn_cast(counted, dtype);
-    kn_value *hot = kn_cast(kn_equal(apart, counted), KN_FLOAT32);
+    kn_value *hot = kn_cast(kn_equal(expanded, counted), KN_FLOAT32);
     if (on - off != 1) hot = kn_scale(hot, on - off);
     return off != 0 ? kn_shift(hot, off) : hot;
 }
@@ -241,12 +241,12 @@ kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, do
 static kn_value *elements_at(kn_value *places, int32_t size, kn_pad_mode mode) {
     if (kn_value_failed(places)) return places;
     if (mode == KN_PAD_EDGE) return kn_clip(places, 0, size - 1);
-    if (mode == KN_PAD_WRAP) return kn_mod(places, kn_whole(places->graph, size));
+    if (mode == KN_PAD_WRAP) return kn_mod(places, kn_int_scalar(places->graph, size));
     if (size == 1) return kn_scale(places, 0);
     /* Reflected at the first and last element. */
     int32_t period = 2 * (size - 1);
-    kn_value *there = kn_mod(places, kn_whole(places->graph, period));
-    return kn_min(there, kn_sub(kn_whole(places->graph, period), there));
+    kn_value *there = kn_mod(places, kn_int_scalar(places->graph, period));
+    return kn_min(there, kn_sub(kn_int_scalar(places->graph, period), there));
 }
 
 static kn_value *pad_axis(kn_value *x, int axis, int64_t before, int64_t after, kn_pad_mode mode) {
@@ -259,7 +259,7 @@ static kn_value *pad_axis(kn_value *x, int axis, int64_t before, int64_t after, 
                              "pad: x is %s; axis %d cannot have %" PRId64 " elements before it and %" PRId64
                              " after it; expected amounts of 0 or more, and a size that is a number above 0",
                              kn_shape_words(graph, &x->shape), axis, before, after);
-    kn_value *places = kn_shift(kn_counted(graph, before + size + after, 0, 1), -(double)before);
+    kn_value *places = kn_shift(kn_iota(graph, before + size + after, 0, 1), -(double)before);
     return kn_gather(x, elements_at(places, (int32_t)size, mode), axis);
 }
 

@@ -40,7 +40,7 @@ static bool instead_of_axis(const kn_shape *x, const kn_shape *numbers, int axis
 }
 
 /* The dimensions of x except along the axis. */
-static bool alike_but_axis(const kn_shape *x, const kn_shape *other, int axis) {
+static bool same_except_axis(const kn_shape *x, const kn_shape *other, int axis) {
     if (x->rank != other->rank) return false;
     for (int i = 0; i < x->rank; i++)
         if (i != axis && x->dims[i] != other->dims[i]) return false;
@@ -60,7 +60,7 @@ static kn_status gather_elements_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape, *numbers = &call->inputs[1]->shape;
     int axis;
     if (check_numbers(call, &axis)) return call->error->status;
-    if (!alike_but_axis(x, numbers, axis))
+    if (!same_except_axis(x, numbers, axis))
         return kn_shape_fail(
             call, KN_ERROR_SHAPE,
             "x is %s and the numbers are %s; expected the same sizes along all axes but axis %d",
@@ -96,7 +96,7 @@ static kn_status scatter_shape(kn_shape_call *call) {
     kn_shape expected;
     int axis;
     if (check_numbers(call, &axis)) return call->error->status;
-    bool fits = elements ? alike_but_axis(x, numbers, axis) : instead_of_axis(x, numbers, axis, &expected);
+    bool fits = elements ? same_except_axis(x, numbers, axis) : instead_of_axis(x, numbers, axis, &expected);
     if (!fits || !kn_shape_same(elements ? numbers : &expected, updates) || updates->dtype != x->dtype)
         return kn_shape_fail(
             call, KN_ERROR_SHAPE,
@@ -110,20 +110,20 @@ static kn_status scatter_shape(kn_shape_call *call) {
 
 /* ---- what all of them see: (outer,size,inner) and `count` numbers for each lane ------------------------ */
 
-typedef struct picking {
+typedef struct gather_form {
     int64_t outer, size, inner, count;
     int64_t number_outer, number_each, number_inner;
-} picking;
+} gather_form;
 
 /* x is the array that the indices refer to. */
-static picking picking_of(const kn_node *node, const kn_shape *x) {
+static gather_form gather_form_of(const kn_node *node, const kn_shape *x) {
     const kn_shape *numbers = &node->inputs[1]->shape;
     const kn_operator *row = node->op;
     bool elements = row == &kn_row_gather_elements || row == &kn_row_scatter_elements;
     if (row == &kn_row_gather_gradient) elements = kn_attribute_of(node, "elements")->integer != 0;
     int axis = kn_axis_of(node, x->rank);
     kn_lanes lanes = kn_lanes_of(x, axis);
-    picking pick = {.outer = lanes.outer, .size = lanes.size, .inner = lanes.inner};
+    gather_form pick = {.outer = lanes.outer, .size = lanes.size, .inner = lanes.inner};
     pick.count = elements ? numbers->dims[axis] : kn_shape_elements(numbers);
     pick.number_outer = elements ? pick.count * pick.inner : 0;
     pick.number_each = elements ? pick.inner : 1;
@@ -134,7 +134,7 @@ static picking picking_of(const kn_node *node, const kn_shape *x) {
 /* ---- references ---------------------------------------------------------------------------------------- */
 
 /* The index for (o,j,i), from 0 to size - 1; -1 if there is no such element. */
-static int64_t number_at(const picking *pick, const double *numbers, int64_t o, int64_t j, int64_t i) {
+static int64_t number_at(const gather_form *pick, const double *numbers, int64_t o, int64_t j, int64_t i) {
     double number = numbers[o * pick->number_outer + j * pick->number_each + i * pick->number_inner];
     if (number < 0) number += (double)pick->size;
     return number >= 0 && number < (double)pick->size ? (int64_t)number : -1;
@@ -157,7 +157,7 @@ static uint32_t missing_bits(kn_dtype dtype) {
 }
 
 static kn_status gather_reference(kn_reference_call *call) {
-    const picking pick = picking_of(call->node, &call->inputs[0].shape);
+    const gather_form pick = gather_form_of(call->node, &call->inputs[0].shape);
     bool zero =
         kn_attribute_of(call->node, "outside")->integer != 0 || !missing_bits(call->outputs[0].shape.dtype);
     double *y = call->outputs[0].data;
@@ -191,7 +191,7 @@ static int64_t mode_of(const kn_node *node) {
 }
 
 static kn_status scatter_reference(kn_reference_call *call) {
-    const picking pick = picking_of(call->node, &call->outputs[0].shape);
+    const gather_form pick = gather_form_of(call->node, &call->outputs[0].shape);
     bool backward = call->node->op->backward;
     const double *updates = call->inputs[backward ? 0 : 2].data;
     double *y = call->outputs[0].data;
@@ -220,7 +220,7 @@ static const char *bits_of(kn_dtype dtype) {
     return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 8 ? "ulong" : "uint";
 }
 
-static void write_picking(kn_step *step, const picking *pick, const char *count_name, int64_t all) {
+static void add_gather_form(kn_step *step, const gather_form *pick, const char *count_name, int64_t all) {
     kn_step_index(step, "number_outer", pick->number_outer);
     kn_step_index(step, "number_each", pick->number_each);
     kn_step_index(step, "number_inner", pick->number_inner);
@@ -232,7 +232,7 @@ static void write_picking(kn_step *step, const picking *pick, const char *count_
 
 static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
-    const picking pick = picking_of(node, &node->inputs[0]->shape);
+    const gather_form pick = gather_form_of(node, &node->inputs[0]->shape);
     kn_dtype dtype = node->inputs[0]->shape.dtype;
     int64_t all = kn_elements_of(node->outputs[0]), chunk = wide ? WORK : 1;
     if (all == 0) return KN_OK;
@@ -243,7 +243,7 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     kn_step_read(step, "numbers", node->inputs[1]);
     kn_step_write(step, "y", lowering->result);
     kn_step_uint(step, "missing", kn_attribute_of(node, "outside")->integer ? 0 : missing_bits(dtype));
-    write_picking(step, &pick, "all", all);
+    add_gather_form(step, &pick, "all", all);
     kn_step_index(step, "chunk", chunk);
     kn_step_size1(step, (size_t)kn_divide_up(all, chunk), wide ? 1 : 0);
     return kn_step_end(step, lowering);
@@ -255,7 +255,7 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
     const kn_node *node = lowering->node;
     const kn_value *y = node->outputs[0];
     bool backward = node->op->backward;
-    const picking pick = picking_of(node, &y->shape);
+    const gather_form pick = gather_form_of(node, &y->shape);
     int64_t lanes = pick.outer * pick.inner, chunk = 1, rows;
     if (wide) {
         int64_t wanted = 4 * (int64_t)lowering->target->compute_units;
@@ -278,7 +278,7 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
         kn_step_write(step, "y", lowering->result);
     kn_step_present(step);
     kn_step_int(step, "mode", mode_of(node));
-    write_picking(step, &pick, "lanes", lanes);
+    add_gather_form(step, &pick, "lanes", lanes);
     kn_step_index(step, "chunk", chunk);
     kn_step_index(step, "rows", rows);
     kn_step_index(step, "begin", begin);
@@ -291,7 +291,8 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
 static kn_status lower_scatter(kn_lowering *lowering, bool wide) {
     const kn_value *y = lowering->node->outputs[0];
     if (kn_elements_of(y) == 0) return KN_OK;
-    int64_t count = picking_of(lowering->node, &y->shape).count, most = wide ? INT32_MAX : ROUNDS, begin = 0;
+    int64_t count = gather_form_of(lowering->node, &y->shape).count, most = wide ? INT32_MAX : ROUNDS,
+            begin = 0;
     do {
         int64_t stop = count - begin < most ? count : begin + most;
         kn_status status = emit_scatter(lowering, wide, begin, stop);

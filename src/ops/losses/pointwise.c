@@ -202,8 +202,8 @@ kn_value *kn_cosine_embedding(kn_value *x, kn_value *y, kn_value *target, double
 
 /* The distance of the rows of x and y; the small number keeps the slope of the root finite. */
 static kn_value *distance(kn_value *x, kn_value *y) {
-    kn_value *apart = kn_shift(kn_sub(x, y), 1e-6);
-    return kn_sqrt(inner(apart, apart));
+    kn_value *difference = kn_shift(kn_sub(x, y), 1e-6);
+    return kn_sqrt(inner(difference, difference));
 }
 
 /* All are (...,D). */

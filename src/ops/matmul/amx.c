@@ -18,7 +18,7 @@ enum {
 };
 
 /* Bytes for packed tiles, next to the sums. */
-static int64_t room_of(const kn_target *target) {
+static int64_t tile_bytes(const kn_target *target) {
     const int64_t all = target->local_bytes < NEAR ? (int64_t)target->local_bytes : NEAR;
     const int64_t sums = SIDE * SIDE * sizeof(float);
     return all > sums ? (all - sums) / 64 * 64 : 0;
@@ -27,7 +27,7 @@ static int64_t room_of(const kn_target *target) {
 /* The most columns of a panel that fit next to the rows; less than SIDE: none do. */
 static int64_t most_columns(const kn_target *target, const kn_matmul_form *form, bool split) {
     const int64_t column = kn_round_up(form->k, CHUNK) * (split ? 4 : 2);
-    const int64_t columns = room_of(target) / column / SIDE * SIDE - SIDE;
+    const int64_t columns = tile_bytes(target) / column / SIDE * SIDE - SIDE;
     return columns < WIDEST ? columns : WIDEST;
 }
 
@@ -89,7 +89,7 @@ static kn_status lower(kn_lowering *lowering, bool split) {
     kn_step_define(step, "KN_WIDTH", "%d", WIDTH);
     kn_step_define(step, "KN_LEFT_ALONG", "%d", !form.transpose_a);
     kn_step_define(step, "KN_RIGHT_ALONG", "%d", (int)form.transpose_b);
-    kn_step_define(step, "KN_ROOM", "%d", (int)(room_of(target) / 2));
+    kn_step_define(step, "KN_ROOM", "%d", (int)(tile_bytes(target) / 2));
     if (split) {
         kn_step_define(step, "KN_SPLIT", "1");
         kn_step_define(step, "KN_HALF_a", "0");

@@ -83,7 +83,7 @@ static bool read_operand(letter_sum *equation, const char **at, lettered *operan
 }
 
 /* The axes of the ellipsis, then letters that appear once, in alphabetical order. */
-static bool usual_result(letter_sum *equation) {
+static bool default_result(letter_sum *equation) {
     if (!name_axes(equation, equation->result, &equation->result_rank, 0, equation->unnamed)) return false;
     for (int c = 'A'; c <= 'z'; c++) {
         int times = 0;
@@ -116,7 +116,7 @@ static bool read_equation(letter_sum *equation) {
         if (i && *at++ != ',') return refuse(equation, "there are more values than parts");
         if (!read_operand(equation, &at, &equation->operands[i])) return false;
     }
-    if (*at == '\0') return usual_result(equation);
+    if (*at == '\0') return default_result(equation);
     if (strncmp(at, "->", 2) != 0) return refuse(equation, "a letter, a comma or -> was expected");
     at += 2;
     int points;
@@ -178,7 +178,7 @@ static bool without_doubles(letter_sum *equation, lettered *term) {
 }
 
 /* Removes axes without a letter whose size is 1 where another operand's is not: they broadcast. */
-static void without_repeated(letter_sum *equation, lettered *term) {
+static void drop_broadcast_axes(letter_sum *equation, lettered *term) {
     for (int i = 0; i < term->rank; i++) {
         const kn_shape *shape = &term->value->shape;
         bool repeated = false;
@@ -208,7 +208,7 @@ static bool is_wanted(const letter_sum *equation, char letter, int next) {
 }
 
 /* Sums over the axes that neither `other`, if given, nor anything later has. */
-static void sum_alone(letter_sum *equation, lettered *term, const lettered *other, int next) {
+static void sum_unshared(letter_sum *equation, lettered *term, const lettered *other, int next) {
     kn_dim axes[KN_MAX_RANK];
     int count = 0, before = term->rank;
     for (int i = 0, axis = 0; axis < before; axis++) {
@@ -291,8 +291,8 @@ static void stack_matrices(const lettered *term, matrices *made) {
 /* Replaces left by the product of both. */
 static bool multiply(letter_sum *equation, lettered *left, lettered *right, int next) {
     matrices a, b;
-    sum_alone(equation, left, right, next);
-    sum_alone(equation, right, left, next);
+    sum_unshared(equation, left, right, next);
+    sum_unshared(equation, right, left, next);
     if (kn_value_failed(left->value) || kn_value_failed(right->value)) return false;
     for (int i = 0; i < left->rank; i++) {
         const char *same = find(right->letters, right->rank, left->letters[i]);
@@ -342,11 +342,11 @@ kn_value *kn_einsum(const char *text, kn_value *const *values, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!without_doubles(&equation, &operands[i])) return failed;
     for (size_t i = 0; i < count; i++)
-        without_repeated(&equation, &operands[i]);
+        drop_broadcast_axes(&equation, &operands[i]);
     lettered *result = &operands[0];
     for (int i = 1; i < equation.count; i++)
         if (!multiply(&equation, result, &operands[i], i + 1)) return failed;
-    sum_alone(&equation, result, NULL, equation.count);
+    sum_unshared(&equation, result, NULL, equation.count);
     if (kn_value_failed(result->value)) return failed;
     int order[KN_MAX_RANK];
     for (int i = 0; i < equation.result_rank; i++)

@@ -25,18 +25,18 @@ bool kn_matmul_integer_matrix_accepts(const kn_target *target, const kn_node *no
 }
 
 /* Of a unit that multiplies signed bytes alone others are 128 less, and so are their zero points. */
-static bool is_lessened(const kn_node *node, const kn_product *product, int input) {
+static bool is_biased(const kn_node *node, const kn_product *product, int input) {
     return product->unit == KN_MATRIX_UNIT_MFMA && !is_signed(node, input);
 }
 
 static void define_tiled(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
     kn_product_define_tile(step, product);
     const kn_node *node = lowering->node;
-    const bool less_a = is_lessened(node, product, 0), less_b = is_lessened(node, product, 1);
-    kn_step_define(step, "KN_SIGNED_A", "%d", less_a || is_signed(node, 0));
-    kn_step_define(step, "KN_SIGNED_B", "%d", less_b || is_signed(node, 1));
-    if (less_a) kn_step_define(step, "KN_LESS_A", "128");
-    if (less_b) kn_step_define(step, "KN_LESS_B", "128");
+    const bool bias_a = is_biased(node, product, 0), bias_b = is_biased(node, product, 1);
+    kn_step_define(step, "KN_SIGNED_A", "%d", bias_a || is_signed(node, 0));
+    kn_step_define(step, "KN_SIGNED_B", "%d", bias_b || is_signed(node, 1));
+    if (bias_a) kn_step_define(step, "KN_BIAS_A", "128");
+    if (bias_b) kn_step_define(step, "KN_BIAS_B", "128");
     if (product->unit) {
         kn_matmul_form form;
         kn_matmul_describe(node, &form);
@@ -101,8 +101,8 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     kn_product_plan(lowering, &product, elements);
     kn_status status = KN_OK;
     int row_sums = 0, column_sums = 0;
-    const bool sums_rows = form.b_zero || is_lessened(node, &product, 1),
-               sums_columns = form.a_zero || is_lessened(node, &product, 0);
+    const bool sums_rows = form.b_zero || is_biased(node, &product, 1),
+               sums_columns = form.a_zero || is_biased(node, &product, 0);
     if (sums_rows) row_sums = emit_line_sums(lowering, of, false, &status);
     if (sums_columns && status == KN_OK) column_sums = emit_line_sums(lowering, of, true, &status);
     if (status != KN_OK) return status;

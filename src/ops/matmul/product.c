@@ -169,7 +169,7 @@ bool kn_product_split_pays(const kn_target *target, const kn_node *node, bool in
 }
 
 /* Whether a split is chosen for it. */
-static bool is_usual(const kn_product *product, const product_tile *tile) {
+static bool is_split_candidate(const kn_product *product, const product_tile *tile) {
     return tile->matrix == product->number && (tile->matrix || items_of(tile, product->unit) >= FEW_ITEMS);
 }
 
@@ -177,7 +177,7 @@ static bool is_usual(const kn_product *product, const product_tile *tile) {
 static void choose_parts(kn_product *product, double result_bytes) {
     double least = INFINITY;
     for (int i = 0; i < TILES; i++)
-        for (int64_t parts = 1; is_usual(product, &tiles[i]) && parts <= MAX_PARTS &&
+        for (int64_t parts = 1; is_split_candidate(product, &tiles[i]) && parts <= MAX_PARTS &&
                                 (parts == 1 || product->depth >= parts * MIN_PART);
              parts *= 2) {
             double seconds = predict(product, &tiles[i], parts, result_bytes);
@@ -247,7 +247,7 @@ int kn_product_vector(const kn_product *product, int64_t row) {
     return wide && row % 8 == 0 ? 8 : row % 4 == 0 ? 4 : 1;
 }
 
-/* KN_NUMBERS of cl/common/fragment.cl. */
+/* KN_FORMAT of cl/common/fragment.cl. */
 static int numbers_of(const kn_node *node, kn_product_way way) {
     const kn_dtype type = node->inputs[0]->shape.dtype;
     if (has_bytes(node)) return 5;

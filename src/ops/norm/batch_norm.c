@@ -71,8 +71,8 @@ static kn_status norm_reference(kn_reference_call *call) {
         for (int64_t i = 0; i < form.total; i++)
             mean += x[element(&form, c, i)] / total;
         for (int64_t i = 0; i < form.total; i++) {
-            double apart = x[element(&form, c, i)] - mean;
-            squares += apart * apart;
+            double deviation = x[element(&form, c, i)] - mean;
+            squares += deviation * deviation;
         }
         double inverse = 1 / sqrt((form.total ? squares / total : 0) + epsilon);
         for (int64_t i = 0; i < form.total; i++) {
@@ -362,7 +362,7 @@ static kn_value *along_channels(kn_value *value, int rank) {
 
 /* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): all that is per
  * channel depends on states alone. */
-static kn_value *by_running(kn_value *const *inputs, double epsilon) {
+static kn_value *running_norm(kn_value *const *inputs, double epsilon) {
     int rank = inputs[0]->shape.rank;
     kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], epsilon));
     kn_value *scale = kn_mul(inputs[1], inverse), *shift = kn_sub(inputs[2], kn_mul(inputs[3], scale));
@@ -371,7 +371,7 @@ static kn_value *by_running(kn_value *const *inputs, double epsilon) {
 
 static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                   kn_value **results) {
-    results[KN_NORM_Y] = by_running(inputs, kn_attribute_of(node, "epsilon")->number);
+    results[KN_NORM_Y] = running_norm(inputs, kn_attribute_of(node, "epsilon")->number);
     results[KN_NORM_NEXT_MEAN] = inputs[3];
     results[KN_NORM_NEXT_VARIANCE] = inputs[4];
     return bound->error.status;
@@ -471,7 +471,7 @@ static kn_value *running(kn_value *state) {
 static void follow(kn_graph *graph, kn_value *state, const kn_value *before, kn_value *next) {
     if (!is_statistic(state)) return;
     if (before != state)
-        kn_assign_instead(graph, state, next);
+        kn_assign_replace(graph, state, next);
     else if (!state->assign)
         kn_assign(graph, state, next);
 }
@@ -480,7 +480,7 @@ static void follow(kn_graph *graph, kn_value *state, const kn_value *before, kn_
 static kn_value *build(kn_graph *graph, kn_value *const *inputs, const char *layer,
                        const kn_batch_norm_params *given) {
     kn_settings settings;
-    if (given->frozen) return by_running(inputs, given->epsilon);
+    if (given->frozen) return running_norm(inputs, given->epsilon);
     kn_settings_init(&settings, graph, &kn_row_batch_norm);
     kn_settings_float(&settings, "epsilon", given->epsilon);
     kn_settings_float(&settings, "momentum", given->momentum);

@@ -20,9 +20,9 @@ static kn_dim elements_from(kn_graph *graph, const kn_shape *shape, int first) {
 
 /* x is (N,groups,elements): each row is normalized to mean 0 and variance 1. */
 static kn_value *normal_rows(kn_value *x, double epsilon) {
-    kn_value *apart = kn_sub(x, kn_mean(x, "2", true));
-    kn_value *variance = kn_mean(kn_mul(apart, apart), "2", true);
-    return kn_mul(apart, kn_rsqrt(kn_shift(variance, epsilon)));
+    kn_value *centered = kn_sub(x, kn_mean(x, "2", true));
+    kn_value *variance = kn_mean(kn_mul(centered, centered), "2", true);
+    return kn_mul(centered, kn_rsqrt(kn_shift(variance, epsilon)));
 }
 
 /* LAYER.weight or LAYER.bias (C), reshaped to (C,1,...) to broadcast over x (N,C,...). */

@@ -116,7 +116,7 @@ static kn_value *without_last(const stack *on, kn_value *bias) {
 }
 
 /* One direction of one layer; x is (batch,length,inputs). The result is named `result`. */
-static kn_value *walk(const stack *on, kn_value *x, const char *result) {
+static kn_value *build_direction(const stack *on, kn_value *x, const char *result) {
     kn_graph *graph = on->graph;
     const kn_recurrent_cell *cell = on->cell;
     const int64_t rows = cell->gates * on->units;
@@ -200,7 +200,7 @@ static kn_value *build_parts(stack *on, kn_value *x) {
         bool last = on->layer + 1 == layers;
         for (on->direction = 0; on->direction < sides; on->direction++) {
             bool named = last && sides == 1 && !on->given.last;
-            kn_value *y = walk(on, x, named ? on->name : path(on, on->name, "result"));
+            kn_value *y = build_direction(on, x, named ? on->name : path(on, on->name, "result"));
             int part = on->layer * sides + on->direction;
             if (kn_value_failed(y)) return y;
             results[on->direction] = y;

@@ -239,7 +239,7 @@ static int state_scratch(kn_lowering *lowering, const kn_recurrent_form *form, k
 }
 
 /* Without time steps a state is copied. */
-static kn_status hand_on(kn_lowering *lowering, kn_value *from, kn_value *to) {
+static kn_status copy_state(kn_lowering *lowering, kn_value *from, kn_value *to) {
     if (!to || kn_elements_of(to) == 0) return KN_OK;
     return from ? kn_emit_copy(lowering, from, to) : kn_emit_fill_zero(lowering, to);
 }
@@ -321,9 +321,9 @@ static kn_status lower_forward(kn_lowering *lowering, recurrent_way way) {
     const kn_recurrent_form *form = &on.form;
     on.at = kn_recurrent_places_of(form->cell);
     if (kn_elements_of(lowering->result) == 0) {
-        kn_status status = hand_on(lowering, input_of(node, on.at.start), node->outputs[on.at.final]);
+        kn_status status = copy_state(lowering, input_of(node, on.at.start), node->outputs[on.at.final]);
         if (status) return status;
-        return hand_on(lowering, input_of(node, on.at.start_cells), output_of(node, on.at.final_cells));
+        return copy_state(lowering, input_of(node, on.at.start_cells), output_of(node, on.at.final_cells));
     }
     kn_value *cells = output_of(node, on.at.cells), *previous = node->outputs[on.at.previous];
     kn_dtype type = lowering->result->shape.dtype;
@@ -398,9 +398,10 @@ static kn_status lower_backward(kn_lowering *lowering, recurrent_way way) {
     on.at = kn_recurrent_back_places_of(form->cell);
     kn_value *start = node->outputs[on.at.start];
     if (kn_elements_of(lowering->result) == 0) {
-        kn_status status = hand_on(lowering, input_of(node, on.at.final), start);
+        kn_status status = copy_state(lowering, input_of(node, on.at.final), start);
         if (status) return status;
-        return hand_on(lowering, input_of(node, on.at.final_cells), output_of(node, on.at.start_cells_out));
+        return copy_state(lowering, input_of(node, on.at.final_cells),
+                          output_of(node, on.at.start_cells_out));
     }
     kn_dtype type = kn_accumulator(node, lowering->result->shape.dtype);
     /* In addition to the product's part of the gradient: a part of a GRU's state, and the gradient that

@@ -161,8 +161,8 @@ static bool is_live(const double *lengths, int64_t sample, int64_t time) {
 }
 
 /* One sample; h and c are its state, sums (G*H) is room for the product. */
-static void walk(const kn_reference_call *call, const kn_recurrent_form *form, int64_t sample, double *h,
-                 double *c, double *sums) {
+static void compute_sample(const kn_reference_call *call, const kn_recurrent_form *form, int64_t sample,
+                           double *h, double *c, double *sums) {
     const kn_recurrent_cell *cell = form->cell;
     kn_recurrent_places at = kn_recurrent_places_of(cell);
     const double *x = given(call, KN_RECURRENT_X), *weight = given(call, KN_RECURRENT_WEIGHT);
@@ -215,8 +215,8 @@ static void walk(const kn_reference_call *call, const kn_recurrent_form *form, i
 
 /* One sample, from the last step to the first; dh and dc are the gradients of the state, slopes (G*H)
  * those of the product. */
-static void walk_back(const kn_reference_call *call, const kn_recurrent_form *form, int64_t sample,
-                      double *dh, double *dc, double *slopes) {
+static void compute_sample_gradient(const kn_reference_call *call, const kn_recurrent_form *form,
+                                    int64_t sample, double *dh, double *dc, double *slopes) {
     const kn_recurrent_cell *cell = form->cell;
     kn_recurrent_back_places at = kn_recurrent_back_places_of(cell);
     const double *weight = given(call, KN_RECURRENT_BACK_WEIGHT), *kept = given(call, KN_RECURRENT_BACK_KEPT);
@@ -274,7 +274,8 @@ static kn_status refer(kn_reference_call *call, bool backward) {
     double *room = kn_allocate(call->host, (2 + gates) * units + 1, sizeof *room);
     if (!room) return kn_fail_memory(call->error, (2 + gates) * units * sizeof *room);
     for (int64_t sample = 0; sample < form.batch; sample++)
-        (backward ? walk_back : walk)(call, &form, sample, room, room + units, room + 2 * units);
+        (backward ? compute_sample_gradient : compute_sample)(call, &form, sample, room, room + units,
+                                                              room + 2 * units);
     kn_release(call->host, room);
     return KN_OK;
 }

@@ -83,7 +83,7 @@ typedef struct kn_recurrent_tile {
     const char *file;
     int rows, columns;
     size_t items;
-    /* With a matrix unit: its numbers (KN_NUMBERS), the depth of a slice, and the sums of a wave. */
+    /* With a matrix unit: its numbers (KN_FORMAT), the depth of a slice, and the sums of a wave. */
     kn_matrix_unit unit;
     int numbers, depth, wave_m, wave_n;
 } kn_recurrent_tile;

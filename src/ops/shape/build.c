@@ -72,7 +72,7 @@ static bool take_axes(kn_graph *graph, const kn_operator *row, const char *build
     return *count >= 0;
 }
 
-kn_value *kn_whole(kn_graph *graph, int32_t number) {
+kn_value *kn_int_scalar(kn_graph *graph, int32_t number) {
     const kn_shape scalar = {.dtype = KN_INT32};
     return kn_constant_add(graph, &scalar, &number, sizeof number);
 }
@@ -83,10 +83,10 @@ static kn_value *size_counted(kn_graph *graph, kn_dim size, int axis, int rank) 
     kn_dim dims[KN_MAX_RANK];
     for (int i = 0; i < rank && i < KN_MAX_RANK; i++)
         dims[i] = i == axis ? size : 1;
-    return kn_cumulative_sum(kn_broadcast_to(kn_whole(graph, 1), rank, dims), axis, true, false);
+    return kn_cumulative_sum(kn_broadcast_to(kn_int_scalar(graph, 1), rank, dims), axis, true, false);
 }
 
-kn_value *kn_counted(kn_graph *graph, int64_t count, int axis, int rank) {
+kn_value *kn_iota(kn_graph *graph, int64_t count, int axis, int rank) {
     if (count < 0 || count > INT32_MAX)
         return kn_graph_fail(graph, KN_ERROR_SHAPE, "%" PRId64 " numbers cannot be counted as int32", count);
     return size_counted(graph, count, axis, rank);
@@ -160,9 +160,9 @@ static kn_value *repeat_axis(kn_value *x, int axis, int64_t times, bool each) {
         if (i > axis) inner = kn_dim_multiply(graph, inner, shape.dims[i]);
     }
     dims[axis] = kn_dim_multiply(graph, size, times);
-    const kn_dim apart[4] = {outer, each ? size : 1, each ? 1 : size, inner};
+    const kn_dim split[4] = {outer, each ? size : 1, each ? 1 : size, inner};
     const kn_dim wide[4] = {outer, each ? size : times, each ? times : size, inner};
-    return kn_reshape_to(kn_broadcast_to(kn_reshape_to(x, 4, apart), 4, wide), shape.rank, dims);
+    return kn_reshape_to(kn_broadcast_to(kn_reshape_to(x, 4, split), 4, wide), shape.rank, dims);
 }
 
 static bool check_times(kn_graph *graph, const char *builder, int64_t times) {

@@ -40,8 +40,8 @@ kn_value *kn_broadcast_to(kn_value *x, int rank, const kn_dim *dims);
 kn_value *kn_permute(kn_value *x, const int *order);
 /* A caller's axis, made non-negative; fails the graph and returns false if there is no such axis. */
 bool kn_take_axis(kn_graph *graph, const char *builder, int64_t axis, int rank, int *taken);
-kn_value *kn_whole(kn_graph *graph, int32_t number); /* an int32 scalar */
+kn_value *kn_int_scalar(kn_graph *graph, int32_t number); /* an int32 scalar */
 /* 0, 1, … as int32 along `axis` of `rank` axes, the others of size 1. */
-kn_value *kn_counted(kn_graph *graph, int64_t count, int axis, int rank);
+kn_value *kn_iota(kn_graph *graph, int64_t count, int axis, int rank);
 
 #endif

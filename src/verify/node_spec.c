@@ -50,25 +50,25 @@ kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_va
     return status;
 }
 
-kn_node *kn_alike_add(const kn_alike *alike, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]) {
-    for (int i = 0; i < alike->input_count; i++) {
+kn_node *kn_node_spec_add(const kn_node_spec *spec, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]) {
+    for (int i = 0; i < spec->input_count; i++) {
         char name[16];
         snprintf(name, sizeof name, "x%d", i);
-        if (alike->given[i] && !inputs[i]) inputs[i] = kn_input_add(graph, name, &alike->shapes[i]);
+        if (spec->given[i] && !inputs[i]) inputs[i] = kn_input_add(graph, name, &spec->shapes[i]);
     }
-    kn_value *result = kn_node_add(graph, alike->row, "alike", inputs, alike->input_count, alike->attributes);
+    kn_value *result = kn_node_add(graph, spec->row, "alike", inputs, spec->input_count, spec->attributes);
     if (kn_value_failed(result)) return NULL;
-    result->producer->accumulate = alike->accumulate;
-    result->producer->tf32 = alike->tf32;
+    result->producer->accumulate = spec->accumulate;
+    result->producer->tf32 = spec->tf32;
     return result->producer;
 }
 
-void kn_alike_store(const kn_alike *alike, const kn_node *node) {
-    if (!kn_is_half(alike->stored)) return;
+void kn_node_spec_store(const kn_node_spec *spec, const kn_node *node) {
+    if (!kn_is_half(spec->stored)) return;
     for (int i = 0; i < node->input_count; i++)
-        if (node->inputs[i] && alike->halves.inputs >> i & 1) node->inputs[i]->shape.dtype = alike->stored;
+        if (node->inputs[i] && spec->halves.inputs >> i & 1) node->inputs[i]->shape.dtype = spec->stored;
     for (int k = 0; k < node->output_count; k++)
-        if (alike->halves.results >> k & 1) node->outputs[k]->shape.dtype = alike->stored;
+        if (spec->halves.results >> k & 1) node->outputs[k]->shape.dtype = spec->stored;
 }
 
 typedef struct search {
@@ -82,13 +82,13 @@ typedef struct search {
 } search;
 
 /* Whether a node has the same programs; counts its work. */
-static bool fits(search *on, const kn_alike *alike) {
+static bool fits(search *on, const kn_node_spec *spec) {
     const kn_host *host = kn_context_host(on->context);
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator};
     kn_graph *graph = kn_graph_create(&params);
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
-    kn_node *node = graph ? kn_alike_add(alike, graph, inputs) : NULL;
-    if (node) kn_alike_store(alike, node);
+    kn_node *node = graph ? kn_node_spec_add(spec, graph, inputs) : NULL;
+    if (node) kn_node_spec_store(spec, node);
     kn_error error = {.status = KN_OK};
     uint64_t programs = 0;
     on->tries++;
@@ -129,12 +129,12 @@ static int64_t mapped(int64_t number, int64_t size, int64_t less, bool factors) 
     return multiple ? number / size * less : number;
 }
 
-static void map_sizes(kn_alike *alike, int64_t size, int64_t less, bool factors) {
-    for (int i = 0; i < alike->input_count; i++)
-        for (int d = 0; alike->given[i] && d < alike->shapes[i].rank; d++)
-            alike->shapes[i].dims[d] = mapped(alike->shapes[i].dims[d], size, less, factors);
-    for (int a = 0; a < alike->row->attribute_count; a++) {
-        kn_attribute_value *value = &alike->attributes[a];
+static void map_sizes(kn_node_spec *spec, int64_t size, int64_t less, bool factors) {
+    for (int i = 0; i < spec->input_count; i++)
+        for (int d = 0; spec->given[i] && d < spec->shapes[i].rank; d++)
+            spec->shapes[i].dims[d] = mapped(spec->shapes[i].dims[d], size, less, factors);
+    for (int a = 0; a < spec->row->attribute_count; a++) {
+        kn_attribute_value *value = &spec->attributes[a];
         value->integer = mapped(value->integer, size, less, false);
         for (int i = 0; i < value->count; i++)
             value->list[i] = mapped(value->list[i], size, less, factors);
@@ -142,60 +142,59 @@ static void map_sizes(kn_alike *alike, int64_t size, int64_t less, bool factors)
 }
 
 /* The largest size below `limit`; 0: none. */
-static int64_t largest_size(const kn_alike *alike, int64_t limit) {
+static int64_t largest_size(const kn_node_spec *spec, int64_t limit) {
     int64_t largest = 0;
-    for (int i = 0; i < alike->input_count; i++)
-        for (int d = 0; alike->given[i] && d < alike->shapes[i].rank; d++)
-            if (alike->shapes[i].dims[d] > largest && alike->shapes[i].dims[d] < limit)
-                largest = alike->shapes[i].dims[d];
+    for (int i = 0; i < spec->input_count; i++)
+        for (int d = 0; spec->given[i] && d < spec->shapes[i].rank; d++)
+            if (spec->shapes[i].dims[d] > largest && spec->shapes[i].dims[d] < limit)
+                largest = spec->shapes[i].dims[d];
     return largest;
 }
 
 /* Makes one size smaller, the largest that can be; false: none can. */
-static bool shrink(search *on, kn_alike *alike) {
-    for (int64_t size = INT64_MAX; (size = largest_size(alike, size)) > LEAST;)
+static bool shrink(search *on, kn_node_spec *spec) {
+    for (int64_t size = INT64_MAX; (size = largest_size(spec, size)) > LEAST;)
         for (int factors = 0; factors < 2 && on->tries < MAX_TRIES; factors++) {
-            kn_alike next = *alike;
+            kn_node_spec next = *spec;
             map_sizes(&next, size, smaller(size), factors);
             if (!fits(on, &next)) continue;
-            *alike = next;
+            *spec = next;
             return true;
         }
     return false;
 }
 
-void kn_alike_of(const kn_node *node, kn_alike *alike) {
-    *alike = (kn_alike){.row = node->op,
-                        .input_count = node->input_count,
-                        .accumulate = node->accumulate,
-                        .tf32 = node->tf32};
+void kn_node_spec_of(const kn_node *node, kn_node_spec *spec) {
+    *spec = (kn_node_spec){.row = node->op,
+                           .input_count = node->input_count,
+                           .accumulate = node->accumulate,
+                           .tf32 = node->tf32};
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
-        alike->given[i] = node->inputs[i] != NULL;
-        if (alike->given[i]) alike->shapes[i] = node->inputs[i]->shape;
+        spec->given[i] = node->inputs[i] != NULL;
+        if (spec->given[i]) spec->shapes[i] = node->inputs[i]->shape;
         /* Some rows read stored weights of 16 bits, and copies move any type: these are no matter of the
          * plan. */
-        const kn_dtype type = alike->shapes[i].dtype;
+        const kn_dtype type = spec->shapes[i].dtype;
         if (!kn_is_half(type) || node->op->halves >> i & 1 || node->op->moves) continue;
-        alike->shapes[i].dtype = KN_FLOAT32;
-        alike->halves.inputs |= 1u << i;
-        alike->stored = type;
+        spec->shapes[i].dtype = KN_FLOAT32;
+        spec->halves.inputs |= 1u << i;
+        spec->stored = type;
     }
     for (int k = 0; k < node->output_count && !node->op->moves; k++)
         if (kn_is_half(node->outputs[k]->shape.dtype)) {
-            alike->halves.results |= 1u << k;
-            alike->stored = node->outputs[k]->shape.dtype;
+            spec->halves.results |= 1u << k;
+            spec->stored = node->outputs[k]->shape.dtype;
         }
-    memcpy(alike->attributes, node->attributes,
-           (size_t)node->op->attribute_count * sizeof *alike->attributes);
+    memcpy(spec->attributes, node->attributes, (size_t)node->op->attribute_count * sizeof *spec->attributes);
 }
 
-bool kn_alike_shrink(kn_context *context, const kn_variant *variant, int tile, uint64_t programs,
-                     kn_alike *alike) {
+bool kn_node_spec_shrink(kn_context *context, const kn_variant *variant, int tile, uint64_t programs,
+                         kn_node_spec *spec) {
     search on = {.context = context, .variant = variant, .tile = tile, .programs = programs};
-    if (alike->input_count > KN_TRIAL_INPUTS) return false;
+    if (spec->input_count > KN_TRIAL_INPUTS) return false;
     kn_target_of(context, &on.target);
-    if (!fits(&on, alike)) return false;
-    while (!is_small(&on, 1) && shrink(&on, alike))
+    if (!fits(&on, spec)) return false;
+    while (!is_small(&on, 1) && shrink(&on, spec))
         continue;
     return is_small(&on, TOO_MANY);
 }

@@ -1,7 +1,7 @@
 /* The answers that plans get of a device. */
 #include "verify/verify_private.h"
 
-const kn_judge kn_device_judge = {
+const kn_verdict_functions kn_device_verdicts = {
     .variant_is_right = kn_variant_is_right,
     .fusion_is_right = kn_fusion_is_right,
     .variant_is_faster = kn_variant_is_faster,
