@@ -161,8 +161,8 @@ kn_status kn_attributes_parse(kn_graph *graph, const kn_operator *row, const cha
         if (found < 0) return fail_unknown(graph, row, text, name_length, error);
         const char *name = row->attributes[found].name;
         if (!equals)
-            return kn_fail(error, KN_ERROR_FORMAT, "%s: attribute '%s' has no value; write %s=VALUE",
-                           row->name, name, name);
+            return kn_fail(error, KN_ERROR_FORMAT, "%s: attribute '%s' has no value; use %s=VALUE", row->name,
+                           name, name);
         if (given[found])
             return kn_fail(error, KN_ERROR_FORMAT, "%s: attribute '%s' is given twice", row->name, name);
         given[found] = true;
@@ -188,7 +188,6 @@ const kn_attribute_value *kn_attribute_of(const kn_node *node, const char *name)
     const kn_attribute_value *value = kn_attribute_in(node->op, node->attributes, name);
     if (value) return value;
     kn_graph_fail((node->output_count ? node->outputs[0] : node->inputs[0])->graph, KN_ERROR_INTERNAL,
-                  "%s '%s': its row has no attribute '%s', which was asked for", node->op->name, node->name,
-                  name);
+                  "%s '%s': its row has no attribute '%s'", node->op->name, node->name, name);
     return &nothing;
 }

@@ -8,11 +8,11 @@
 typedef struct graph_copying {
     const kn_graph *from;
     kn_graph *to;
-    const kn_bind_request *request; /* NULL: symbols are kept */
-    bool training;                  /* copies assigns and operators that matter only in training */
-    bool *needed;                   /* by id of the nodes of `from` */
-    bool *direct;                   /* by id of its values: see find_direct; NULL: not asked for */
-    kn_value **values;              /* by id of the values of `from`: their copies */
+    const kn_bind_request *request; /* NULL: copy with symbols */
+    bool training;                  /* copies assigns and training-only operators */
+    bool *needed;                   /* by node id in `from` */
+    bool *direct;                   /* by value id in `from`: see find_direct; NULL: not used */
+    kn_value **values;              /* copies, by value id in `from` */
     kn_error *error;
 } graph_copying;
 
@@ -22,7 +22,7 @@ static void need_value(graph_copying *copying, const kn_value *value) {
     if (value && value->producer) copying->needed[value->producer->id] = true;
 }
 
-/* Nodes come after the nodes they read, so one backward pass finds all. */
+/* Nodes come after the nodes they read, so one backward pass suffices. */
 static void need_inputs(graph_copying *copying) {
     for (size_t i = copying->from->node_count; i-- > 0;) {
         const kn_node *node = copying->from->nodes[i];
@@ -31,13 +31,13 @@ static void need_inputs(graph_copying *copying) {
     }
 }
 
-/* In inference only caches are written, and only if they are read. */
+/* Inference writes only caches, and only if they are read. */
 static bool is_left_out(const graph_copying *copying, const kn_node *assign) {
     return !copying->training && assign->inputs[0]->role != KN_STATE_CACHE;
 }
 
-/* An assign is needed if a needed node reads its state, or if its value depends, over any number of nodes, on
- * results of needed nodes. `states` and `made` are indexed by value id. */
+/* An assign is needed if a needed node reads its state, or if its value depends, directly or not, on results
+ * of needed nodes. `states` and `made` are indexed by value id. */
 static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
     const kn_graph *from = copying->from;
     bool changed = false;
@@ -57,7 +57,7 @@ static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
         if ((from_needed && copying->training) || states[node->inputs[0]->id])
             copying->needed[i] = changed = true;
     }
-    /* Nodes after an assign may read its state, too. */
+    /* Nodes after an assign may also read its state. */
     for (size_t i = 0; i < from->node_count; i++)
         if (from->nodes[i]->op->class == KN_CLASS_ASSIGN && !copying->needed[i] &&
             !is_left_out(copying, from->nodes[i]) && states[from->nodes[i]->inputs[0]->id])
@@ -86,8 +86,8 @@ static kn_status find_needed(graph_copying *copying, kn_value *const *outputs, s
     return memory ? KN_OK : kn_fail_memory(copying->error, from->value_count);
 }
 
-/* Finds the values that all their readers take in 16 bits as they are: products, which widen what they read,
- * and nodes that move elements for these, or for pointwise nodes, which then widen no whole table. */
+/* Finds values that all readers can take in 16 bits: products, which widen what they read, and nodes that
+ * move elements for products or for pointwise nodes, so that no whole table is widened. */
 static void find_direct(const graph_copying *copying, kn_value *const *outputs, size_t count) {
     const kn_graph *from = copying->from;
     for (size_t v = 0; v < from->value_count; v++)
@@ -125,13 +125,13 @@ static kn_status copy_shape(graph_copying *copying, const kn_value *value, kn_sh
     if (copying->request) {
         int64_t elements = kn_shape_elements(shape);
         if (elements < 0 || elements > INT64_MAX / (int64_t)kn_dtype_bytes(shape->dtype))
-            return kn_fail(copying->error, KN_ERROR_SHAPE, "'%s' %s: its size in bytes exceeds 64 bits",
+            return kn_fail(copying->error, KN_ERROR_SHAPE, "'%s' %s: size in bytes exceeds 64 bits",
                            value->name, kn_shape_words(copying->to, shape));
     }
     return KN_OK;
 }
 
-/* The type in which the copy of a state is stored. */
+/* The storage type of the copy of a state. */
 static kn_dtype stored_type(const graph_copying *copying, const kn_value *value) {
     const kn_bind_request *request = copying->request;
     const kn_dtype own = value->shape.dtype;
@@ -161,7 +161,7 @@ static kn_value *narrow_of(const kn_value *value) {
     return widens ? cast->inputs[0] : NULL;
 }
 
-/* Lets a node read the narrow value in place of its cast if the operator widens that input itself or only
+/* Lets a node read the narrow value instead of its cast if the operator widens that input itself or only
  * moves elements. Returns whether the result is narrow, too. */
 static bool read_narrow(const graph_copying *copying, const kn_node *node, kn_value **inputs) {
     const kn_operator *row = node->op;
@@ -221,7 +221,7 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
 }
 
 /* Lets an operator build a replacement for inference or for these sizes; the results keep the node's names.
- * *replaced tells whether it did; a replacement for inference is mandatory. */
+ * Sets *replaced; a replacement for inference is mandatory. */
 static kn_status copy_replacement(graph_copying *copying, const kn_node *node, kn_value *const *inputs,
                                   bool *replaced) {
     kn_value *results[KN_MAX_OUTPUTS] = {NULL};
@@ -243,24 +243,24 @@ static kn_status copy_replacement(graph_copying *copying, const kn_node *node, k
         return to->error.status;
     }
     if (status == KN_OK) return KN_OK;
-    return kn_fail(copying->error, status, "%s '%s': its replacement %s could not be built", node->op->name,
+    return kn_fail(copying->error, status, "%s '%s': failed to build its replacement %s", node->op->name,
                    node->name, outside ? "for inference" : "at these sizes");
 }
 
-/* The copy of a value that is read. A replacement lacks what the row keeps for its gradient. */
+/* The copy of a value that is read. A replacement lacks the hidden results for the row's gradient. */
 static kn_status find_copy(graph_copying *copying, const kn_value *value, kn_value **copy) {
     kn_status status = copy_leaf(copying, value);
     *copy = copying->values[value->id];
     if (status != KN_OK || *copy) return status;
     return kn_fail(copying->error, KN_ERROR_UNSUPPORTED,
-                   "%s '%s': '%s' is for its gradient, and not computed %s or leave it out",
+                   "%s '%s': output '%s' is only for gradients and is not available %s or do not fetch it",
                    value->producer->op->name, value->producer->name, value->name,
-                   copying->training ? "at these sizes: take others,"
-                                     : "in inference: compute it in training,");
+                   copying->training ? "at these sizes: use other sizes,"
+                                     : "in inference: bind for training,");
 }
 
-/* Maps the inputs of a node to their copies. A cast that widens a state belongs to the first node that reads
- * it: it gets that node's name and device. */
+/* Maps the inputs of a node to their copies. A cast that widens a state belongs to its first reader: it gets
+ * that node's name and device. */
 static kn_status copy_inputs(graph_copying *copying, const kn_node *node, kn_value **inputs) {
     kn_status status = KN_OK;
     copying->to->origin = node;
@@ -279,7 +279,7 @@ static kn_status widen_result(graph_copying *copying, const kn_node *node, kn_va
     return status;
 }
 
-/* Widens what a node reads in 16 bits. */
+/* Widens 16-bit inputs of a node that is computed in float32. */
 static kn_status widen_inputs(graph_copying *copying, const kn_node *node, kn_value **inputs) {
     kn_status status = KN_OK;
     copying->to->origin = node;
@@ -289,7 +289,7 @@ static kn_status widen_inputs(graph_copying *copying, const kn_node *node, kn_va
     return status;
 }
 
-/* Gives results that were computed in float32 the types that the caller's graph has. */
+/* Casts results that were computed in float32 to the types in the caller's graph. */
 static kn_status narrow_results(graph_copying *copying, const kn_node *node) {
     kn_status status = KN_OK;
     copying->to->origin = node;
@@ -347,7 +347,7 @@ static kn_status copy_node_with(graph_copying *copying, const kn_node *node, kn_
 static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     kn_value *inputs[KN_MAX_INPUTS];
     kn_status status = copy_inputs(copying, node, inputs);
-    /* While symbols are kept nodes stay as they are. */
+    /* A copy with symbols keeps nodes unchanged. */
     const bool wide = copying->request && !kn_row_computes_halves(node->op, kn_node_halves(node));
     if (status == KN_OK && wide) status = widen_inputs(copying, node, inputs);
     if (status == KN_OK) status = copy_node_with(copying, node, inputs);
@@ -369,7 +369,7 @@ static kn_status copy_outputs(graph_copying *copying, kn_value *const *outputs, 
     return KN_OK;
 }
 
-/* Adds the bindings to the error, as in "with batch=5, length=7". */
+/* Appends the bindings to the error, as in "with batch=5, length=7". */
 static void add_bindings_to_error(graph_copying *copying) {
     const kn_bind_request *request = copying->request;
     if (!request || request->binding_count == 0 || !copying->error ||

@@ -30,7 +30,7 @@ kn_value *kn_value_make(kn_graph *graph, kn_value_kind kind, const kn_shape *sha
     return value;
 }
 
-/* Uniform within 1 / sqrt(elements of one row): the product of all dimensions but the first. */
+/* Uniform within 1 / sqrt(elements per row), the product of all dimensions except the first. */
 static bool default_initializer(const kn_shape *shape, kn_initializer *initializer) {
     kn_shape row = {.dtype = shape->dtype, .rank = shape->rank > 0 ? shape->rank - 1 : 0};
     for (int i = 0; i < row.rank; i++)
@@ -41,8 +41,8 @@ static bool default_initializer(const kn_shape *shape, kn_initializer *initializ
     return true;
 }
 
-/* Resolves kinds that depend on the shape to uniform or normal. False if they need a matrix and the shape is
- * none. */
+/* Resolves kinds that depend on the shape to uniform or normal. False if they need a matrix and the shape has
+ * fewer dimensions. */
 static bool resolve_initializer(const kn_shape *shape, kn_initializer *initializer) {
     double in = 1, out, gain = initializer->value, fan;
     if (initializer->kind < KN_INITIALIZER_XAVIER_UNIFORM) return true;
@@ -72,16 +72,15 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
     if (initializer)
         chosen = *initializer;
     else if (role == KN_STATE_PARAMETER && !default_initializer(shape, &chosen))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "state '%s', %s: its dimensions must be numbers, not symbols", name,
-                             kn_shape_words(graph, shape));
+        return kn_graph_fail(graph, KN_ERROR_SHAPE, "state '%s' %s: dimensions must be numbers, not symbols",
+                             name, kn_shape_words(graph, shape));
     if ((unsigned)chosen.kind > KN_INITIALIZER_ORTHOGONAL)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "state '%s': there is no initializer %d", name,
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "state '%s': unknown initializer %d", name,
                              (int)chosen.kind);
     if (!resolve_initializer(shape, &chosen))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "state '%s', %s: an initializer that depends on rows and columns needs at least "
-                             "two dimensions; use uniform, normal or a number",
+                             "state '%s' %s: this initializer needs at least two dimensions; use uniform, "
+                             "normal or a constant",
                              name, kn_shape_words(graph, shape));
     kn_value *value = kn_value_make(graph, KN_VALUE_STATE, shape);
     if (!value || !kn_value_rename(graph, value, name)) return &graph->failed;
@@ -107,8 +106,8 @@ kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *da
         return kn_graph_fail(
             graph, KN_ERROR_ARGUMENT, "a constant %s of %zu bytes: %s", kn_shape_words(graph, shape), bytes,
             elements < 0
-                ? "its dimensions must be numbers, not symbols, and the number of elements must fit 64 bits"
-                : "expected the number of elements times the bytes of one");
+                ? "dimensions must be numbers, not symbols, and the number of elements must fit in 64 bits"
+                : "expected the number of elements times the element size");
     if (!data && bytes > 0) return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a constant without data");
     const char *name = kn_name_make(graph, "constant");
     kn_value *value = kn_value_make(graph, KN_VALUE_CONSTANT, shape);
@@ -155,7 +154,7 @@ static kn_status pointwise_shape(kn_shape_call *call) {
         if (!kn_shape_broadcast(call->graph, &before, &input->shape, result))
             return kn_fail(call->error, KN_ERROR_SHAPE,
                            "%s '%s': %s does not broadcast with %s: aligned at the last dimension, sizes "
-                           "must be equal or one of them 1; reshape or transpose one of the two",
+                           "must be equal or 1; reshape or transpose one input",
                            row->name, call->name, kn_shape_words(call->graph, &input->shape),
                            kn_shape_words(call->graph, &before));
         bool condition = i == 0 && row->mixed_inputs && count > 1;
@@ -164,18 +163,20 @@ static kn_status pointwise_shape(kn_shape_call *call) {
             continue;
         }
         if (typed >= 0 && call->inputs[typed]->shape.dtype != input->shape.dtype)
-            return kn_fail(call->error, KN_ERROR_DTYPE,
-                           "%s '%s': inputs are %s and %s, but must have the same element type; cast one",
-                           row->name, call->name, kn_dtype_name(call->inputs[typed]->shape.dtype),
-                           kn_dtype_name(input->shape.dtype));
+            return kn_fail(
+                call->error, KN_ERROR_DTYPE,
+                "%s '%s': inputs are %s and %s, but must have the same element type; cast one of them",
+                row->name, call->name, kn_dtype_name(call->inputs[typed]->shape.dtype),
+                kn_dtype_name(input->shape.dtype));
         typed = i;
         result->dtype = input->shape.dtype;
     }
     if (count > 1 && row->mixed_inputs && call->inputs[0] && call->inputs[0]->shape.dtype != KN_BOOL &&
         call->inputs[0]->shape.dtype != result->dtype)
         return kn_fail(call->error, KN_ERROR_DTYPE,
-                       "%s '%s': the condition is %s, but must be bool or %s; compare first", row->name,
-                       call->name, kn_dtype_name(call->inputs[0]->shape.dtype), kn_dtype_name(result->dtype));
+                       "%s '%s': the condition is %s, but must be bool or %s; use a comparison first",
+                       row->name, call->name, kn_dtype_name(call->inputs[0]->shape.dtype),
+                       kn_dtype_name(result->dtype));
     kn_status status = KN_OK;
     if (count > 0 && row->value && !kn_dtype_is_float(result->dtype))
         status = check_integers(call, result->dtype);
@@ -228,7 +229,7 @@ static kn_status check_assign(kn_graph *graph, kn_value *const *inputs, kn_error
     return KN_OK;
 }
 
-/* Checks that the result of a shape rule is possible. */
+/* Validates the shape that a shape rule returned. */
 static kn_status check_output(kn_graph *graph, const kn_operator *row, const char *name,
                               const kn_shape *shape, kn_error *error) {
     bool numbers = true;
@@ -252,12 +253,12 @@ static kn_status check_output(kn_graph *graph, const kn_operator *row, const cha
                        kn_shape_words(graph, shape));
     if (numbers && (kn_shape_elements(shape) < 0 ||
                     kn_shape_elements(shape) > INT64_MAX / (int64_t)kn_dtype_bytes(shape->dtype)))
-        return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': the result %s: its size in bytes exceeds 64 bits",
-                       row->name, name, kn_shape_words(graph, shape));
+        return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': result %s: size in bytes exceeds 64 bits", row->name,
+                       name, kn_shape_words(graph, shape));
     return KN_OK;
 }
 
-/* Types for storage are moved and cast, and nothing else. */
+/* Storage-only types can only be moved and cast. */
 static kn_status check_storage(const kn_shape_call *call) {
     const kn_operator *row = call->row;
     const bool takes =
@@ -265,7 +266,7 @@ static kn_status check_storage(const kn_shape_call *call) {
     for (int i = 0; i < call->input_count && !takes; i++)
         if (call->inputs[i] && kn_is_small_float(call->inputs[i]->shape.dtype))
             return kn_fail(call->error, KN_ERROR_DTYPE,
-                           "%s '%s': input %d is %s, a type for storage only; cast it to float32 first",
+                           "%s '%s': input %d is %s, a storage-only type; cast it to float32 first",
                            row->name, call->name, i + 1, kn_dtype_name(call->inputs[i]->shape.dtype));
     return KN_OK;
 }
@@ -286,7 +287,7 @@ static kn_status infer_shapes(kn_graph *graph, const kn_node_recipe *recipe, kn_
         status = kn_fail(call->error, KN_ERROR_INTERNAL, "operator '%s' has no shape rule", row->name);
     if (status != KN_OK && call->error->status == KN_OK)
         kn_fail(call->error, status, "%s '%s': %s", row->name, call->name, kn_status_message(status));
-    if (status == KN_OK) status = call->error->status; /* of a rule that ignored it */
+    if (status == KN_OK) status = call->error->status; /* the rule ignored the error */
     /* Arithmetic on dimensions reports errors to the graph. */
     if (status == KN_OK && graph->error.status != KN_OK) {
         *call->error = graph->error;
@@ -339,7 +340,7 @@ static void choose_types(kn_node *node) {
         if (node->outputs[i]->shape.dtype == KN_FLOAT64) node->compute = node->accumulate = KN_FLOAT64;
 }
 
-/* Takes the pin and device of the node that this one copies or whose gradient it is, otherwise the current
+/* Inherits pin and device from the node that this one copies or differentiates, otherwise uses the current
  * pin. */
 static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn_node *node) {
     const kn_node *origin = recipe->origin ? recipe->origin : graph->origin;
@@ -351,7 +352,7 @@ static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn
     return !pin || node->pin;
 }
 
-/* What stands for another node draws its numbers, whose key a node of a bound graph has. */
+/* A replacement inherits the random key of the node it replaces; only nodes of bound graphs have keys. */
 static uint64_t choose_random_key(const kn_graph *graph, const kn_node_recipe *recipe, const char *name) {
     const kn_node *origin = recipe->origin ? recipe->origin : graph->origin;
     const bool known = origin && origin->output_count > 0 && origin->outputs[0]->graph->bound;
@@ -527,7 +528,7 @@ void kn_assign(kn_graph *graph, kn_value *state, kn_value *value) {
 void kn_assign_replace(kn_graph *graph, kn_value *state, kn_value *value) {
     kn_node *node = state->assign;
     node->inputs[1] = value;
-    /* Move it after the node that makes the value. */
+    /* Move it after the producer of the value. */
     for (size_t i = (size_t)node->id; i + 1 < graph->node_count; i++) {
         graph->nodes[i] = graph->nodes[i + 1];
         graph->nodes[i]->id = (int)i;

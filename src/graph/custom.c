@@ -1,4 +1,4 @@
-/* Custom operators: creation, lifetime and use; pointwise ones. Kernels: custom_kernel.c. */
+/* Custom operators: creation, lifetime and use, and pointwise operators. Kernels are in custom_kernel.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static void read_attributes(struct kn_custom *custom, const char *text) {
                      kn_parse_double(text + name + 1, &end, &number);
         if (!reads || end != text + length) {
             kn_custom_fail(custom, KN_ERROR_FORMAT,
-                           "attribute '%.*s': expected a name and its default, as in slope=0.01",
+                           "attribute '%.*s': expected a name and a default, as in slope=0.01",
                            (int)(length < 80 ? length : 80), text);
             return;
         }
@@ -84,7 +84,8 @@ struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name
         kn_custom_fail(custom, KN_ERROR_ARGUMENT,
                        "its name must consist of letters, digits and '_', at most 64");
     else if (kn_operator_find(custom->row.name))
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "the library has an operator of that name; choose another");
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
+                       "the library already has an operator of that name; choose another");
     if (attributes) read_attributes(custom, attributes);
     return custom;
 }
@@ -93,7 +94,7 @@ struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name
 
 static const char *const letters[] = {"x", "y", "z"};
 
-/* Parses an expression that may read these inputs and, if it is a gradient, r and g. */
+/* Parses an expression that may read these inputs and, for a gradient, r and g. */
 static void check_expression(struct kn_custom *custom, const char *what, const char *text, int inputs,
                              bool gradient) {
     kn_error error = {0};
@@ -122,7 +123,7 @@ static void check_expression(struct kn_custom *custom, const char *what, const c
 KN_DEFINE_INIT(kn_pointwise_params, KN_POINTWISE_DEFAULTS)
 
 kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
-    static const char *const by[] = {"gradients[0] (by x)", "gradients[1] (by y)", "gradients[2] (by z)"};
+    static const char *const by[] = {"gradients[0] (of x)", "gradients[1] (of y)", "gradients[2] (of z)"};
     kn_pointwise_params given = KN_POINTWISE_DEFAULTS;
     kn_error error = {0};
     KN_PARAMS_TAKE(kn_pointwise_params, &given, params, &error);
@@ -144,11 +145,12 @@ kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
     check_expression(custom, "value", row->value, 3, false);
     kn_operator_arity(row, &least, &inputs);
     if (inputs == 0)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "value: expression '%.300s' reads no input; name one x",
-                       row->value);
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
+                       "value: expression '%.300s' reads no input; name the first one x", row->value);
     for (int i = 0; i < 3; i++) {
         if (row->by[i] && i >= inputs)
-            kn_custom_fail(custom, KN_ERROR_ARGUMENT, "%s: the value does not read that input", by[i]);
+            kn_custom_fail(custom, KN_ERROR_ARGUMENT, "%s: the value expression does not read that input",
+                           by[i]);
         if (row->by[i]) check_expression(custom, by[i], row->by[i], inputs, true);
     }
     return row;

@@ -1,4 +1,4 @@
-/* How long custom operators live: graphs hold those of their nodes. */
+/* Lifetime of custom operators: graphs hold references to those of their nodes. */
 #include "graph/custom_private.h"
 
 void kn_custom_drop(struct kn_custom *custom) {

@@ -1,4 +1,4 @@
-/* Custom operators with a kernel: their parameters are parsed and checked. */
+/* Custom operators with a kernel: parsing and checking of parameters. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static bool check_term(struct kn_custom *custom, const char *what, const kn_expr
     switch (term->kind) {
     case KN_TERM_NUMBER:
         if (term->number == floor(term->number) && term->number <= (double)INT32_MAX) return true;
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': sizes are integers", what, size->text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': sizes must be integers", what, size->text);
         return false;
     case KN_TERM_NAME: {
         const char *name = size->names[term->name];
@@ -77,7 +77,7 @@ static bool check_term(struct kn_custom *custom, const char *what, const kn_expr
         break;
     default:
         kn_custom_fail(custom, KN_ERROR_FORMAT,
-                       "%s: '%.200s': sizes consist of numbers, words, + - * / and parentheses", what,
+                       "%s: '%.200s': sizes may contain only numbers, words, + - * / and parentheses", what,
                        size->text);
         return false;
     }
@@ -99,11 +99,10 @@ static int add_word(struct kn_custom *custom, const char *what, const char *name
     int word = kn_custom_word(custom, name);
     if (word >= 0 && custom->many[word] == many) return word;
     if (word >= 0)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is used both for one dimension and for several",
-                       what, name);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is used for one dimension and for several", what,
+                       name);
     else if (kn_custom_attribute(custom, name) >= 0)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is an attribute; choose another name for the size",
-                       what, name);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is an attribute; rename the size", what, name);
     else if (custom->word_count == KN_CUSTOM_WORDS)
         kn_custom_fail(custom, KN_ERROR_UNSUPPORTED, "%s: more than %d words", what, KN_CUSTOM_WORDS);
     else {
@@ -133,15 +132,15 @@ static void read_item(struct kn_custom *custom, const char *what, const char *te
         kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s...': expected a word before the dots", what,
                        text);
     else if (input && !name && root->kind != KN_TERM_NUMBER)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': a dimension of an input is a word or a number",
-                       what, text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT,
+                       "%s: '%.200s': a dimension of an input must be a word or a number", what, text);
     else if (input && name) {
         int word = add_word(custom, what, name, many);
         if (many) item->many = word;
     } else if (many) {
         item->many = kn_custom_word(custom, name);
         if (item->many < 0 || !custom->many[item->many])
-            kn_custom_fail(custom, KN_ERROR_NOT_FOUND, "%s: no input's pattern has '%s...'", what, name);
+            kn_custom_fail(custom, KN_ERROR_NOT_FOUND, "%s: '%s...' is in no input's pattern", what, name);
     } else
         check_term(custom, what, item->size, root);
 }
@@ -164,8 +163,7 @@ static void read_pattern(struct kn_custom *custom, const char *what, const char 
             several += item->many >= 0;
         }
     }
-    if (several > 1)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s' has dots at two positions", what, text);
+    if (several > 1) kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s' has dots twice", what, text);
 }
 
 /* Returns the number of patterns. */
@@ -174,7 +172,7 @@ static int read_patterns(struct kn_custom *custom, const char *text, bool input,
     int count = 0;
     const char *rest = text;
     if (!text)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "it has no %s; give a pattern of their shapes",
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "no %s; give a pattern for their shapes",
                        input ? "inputs" : "results");
     while (rest && custom->error.status == KN_OK) {
         char what[32];
@@ -194,13 +192,12 @@ static int read_patterns(struct kn_custom *custom, const char *text, bool input,
 static void read_launch(struct kn_custom *custom, const char *text, const char *group) {
     if (!text || !*text)
         kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                       "it has no launch; give the number of work-items, as in \"rows\"");
+                       "no launch size; give the number of work-items, as in \"rows\"");
     while (text && custom->error.status == KN_OK) {
         const char *piece = next_piece(&custom->arena, &text, ',');
         const kn_expression *size = piece ? read_size(custom, "launch", piece) : NULL;
         if (!piece || custom->launch_count == 3)
-            kn_custom_fail(custom, piece ? KN_ERROR_ARGUMENT : KN_ERROR_MEMORY,
-                           "launch: more than three axes");
+            kn_custom_fail(custom, piece ? KN_ERROR_ARGUMENT : KN_ERROR_MEMORY, "launch: more than 3 axes");
         else if (size && check_term(custom, "launch", size, size->root))
             custom->launch[custom->launch_count++] = size;
     }
@@ -210,13 +207,13 @@ static void read_launch(struct kn_custom *custom, const char *text, const char *
         if (!piece || custom->group_count == custom->launch_count || !kn_parse_int64(piece, &end, &items) ||
             *end || items < 1 || items > 1 << 20)
             kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                           "group: expected numbers of at least 1, as many as the launch has axes");
+                           "group: expected positive numbers, one per launch axis");
         else
             custom->group[custom->group_count++] = (size_t)items;
     }
     if (custom->group_count && custom->group_count != custom->launch_count)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                       "group: expected %d numbers, as many as the launch has axes", custom->launch_count);
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "group: expected %d numbers, one per launch axis",
+                       custom->launch_count);
 }
 
 /* ---- the gradient operator ----------------------------------------------------------------------------- */
@@ -234,16 +231,15 @@ static void take_gradient(struct kn_custom *custom, const kn_operator *row) {
     atomic_fetch_add(&other->holders, 1);
     custom->gradient_operator = other;
     if (other->error.status != KN_OK)
-        kn_custom_fail(custom, other->error.status, "its gradient: %s", other->error.text);
+        kn_custom_fail(custom, other->error.status, "gradient operator: %s", other->error.text);
     else if (inputs != custom->input_count + 2 * custom->result_count)
         kn_custom_fail(
             custom, KN_ERROR_ARGUMENT,
-            "its gradient, '%s', takes %d inputs; expected %d: the inputs, the results, the results' "
-            "gradients",
+            "gradient operator '%s' takes %d inputs; expected %d: inputs, results, gradients of results",
             row->name, inputs, custom->input_count + 2 * custom->result_count);
     else if (results != floats)
         kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                       "its gradient, '%s', has %d results; expected %d, one for each floating-point input",
+                       "gradient operator '%s' has %d results; expected %d, one per floating-point input",
                        row->name, results, floats);
 }
 
@@ -277,14 +273,15 @@ kn_operator *kn_operator_create_kernel(const kn_kernel_params *params) {
     custom->kernel = given.kernel ? kn_arena_text(&custom->arena, given.kernel) : row->name;
     if (!custom->file || !custom->source || !custom->kernel)
         kn_custom_fail(custom, KN_ERROR_MEMORY, "out of host memory");
-    if (!given.source) kn_custom_fail(custom, KN_ERROR_ARGUMENT, "it has no source");
+    if (!given.source) kn_custom_fail(custom, KN_ERROR_ARGUMENT, "no source");
     custom->input_count = read_patterns(custom, given.inputs, true, KN_CUSTOM_INPUTS, custom->inputs);
     custom->result_count = read_patterns(custom, given.results, false, KN_CUSTOM_RESULTS, custom->results);
     read_launch(custom, given.launch, given.group);
     row->min_inputs = row->max_inputs = custom->input_count;
     row->outputs = custom->result_count;
     if (given.gradient && given.gradient_operator)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "its gradient must be an operator or a callback, not both");
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
+                       "give a gradient operator or a gradient callback, not both");
     if (given.gradient_operator) take_gradient(custom, given.gradient_operator);
     return row;
 }

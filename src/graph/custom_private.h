@@ -12,8 +12,8 @@ enum { KN_CUSTOM_INPUTS = 16, KN_CUSTOM_RESULTS = 8, KN_CUSTOM_WORDS = 16 };
 
 /* One dimension of a pattern, or the dimensions `word...`. */
 typedef struct kn_custom_item {
-    int many;                  /* index of the word that stands for any number of dimensions; -1: one size */
-    const kn_expression *size; /* of an input: a single word or number */
+    int many; /* index of the word that matches any number of dimensions; -1: a single size */
+    const kn_expression *size; /* of an input: a word or a number */
 } kn_custom_item;
 
 /* "int32 rows...,n" */
@@ -37,7 +37,7 @@ struct kn_custom {
     int input_count, result_count, word_count;
     kn_custom_pattern inputs[KN_CUSTOM_INPUTS], results[KN_CUSTOM_RESULTS];
     const char *words[KN_CUSTOM_WORDS];
-    bool many[KN_CUSTOM_WORDS]; /* words that stand for several dimensions */
+    bool many[KN_CUSTOM_WORDS]; /* words that match several dimensions */
     int launch_count, group_count;
     const kn_expression *launch[3];
     size_t group[3];
@@ -48,27 +48,27 @@ struct kn_custom {
     void (*release)(void *user);
 };
 
-/* The values of the words of a node. */
+/* The sizes that the words of a node's patterns match. */
 typedef struct kn_custom_sizes {
     bool known[KN_CUSTOM_WORDS];
     kn_dim sizes[KN_CUSTOM_WORDS]; /* for several dimensions: their product */
-    int ranks[KN_CUSTOM_WORDS];    /* for several dimensions: their number, and the dimensions */
+    int ranks[KN_CUSTOM_WORDS];    /* for several dimensions: how many, and their sizes */
     kn_dim dims[KN_CUSTOM_WORDS][KN_MAX_RANK];
 } kn_custom_sizes;
 
 /* ---- custom.c --------------------------------------------------------------------------------------- */
 
-/* Creates an operator with name and attributes only; NULL only when out of memory. */
+/* Creates an operator with only a name and attributes; NULL only when out of memory. */
 struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name, const char *attributes);
 /* Records the operator's first error, prefixed with "operator 'NAME': ". */
 void kn_custom_fail(struct kn_custom *custom, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 void kn_custom_drop(struct kn_custom *custom);
-int kn_custom_attribute(const struct kn_custom *custom, const char *name); /* -1: there is none */
+int kn_custom_attribute(const struct kn_custom *custom, const char *name); /* -1: not found */
 
-/* ---- custom_kernel.c; custom_rules.c has the rules of rows with a kernel -------------------- */
+/* ---- custom_kernel.c; custom_rules.c has their row rules -------------------- */
 
-int kn_custom_word(const struct kn_custom *custom, const char *name); /* -1: there is none */
-/* Finds the values of the words from the inputs. */
+int kn_custom_word(const struct kn_custom *custom, const char *name); /* -1: not found */
+/* Matches the inputs against the patterns to find the size of each word. */
 kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const char *node,
                           kn_value *const *inputs, kn_custom_sizes *sizes, kn_error *error);
 /* A size computed from words and attributes; arithmetic errors are reported to the graph. */

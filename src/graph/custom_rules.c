@@ -84,7 +84,7 @@ static kn_status match_input(const struct kn_custom *custom, kn_graph *graph, co
         int taken = item->many >= 0 ? more + 1 : 1;
         bool fits = item->many >= 0 ? match_many(graph, item->many, shape->dims + at, taken, sizes)
                                     : match_size(custom, item, shape->dims[at], sizes);
-        snprintf(why, sizeof why, "'%.40s' has another value at another position", item->size->text);
+        snprintf(why, sizeof why, "'%.40s' has a different size elsewhere", item->size->text);
         if (!fits && item->size->root->kind == KN_TERM_NUMBER)
             snprintf(why, sizeof why, "dimension %d differs", at);
         if (!fits) return fail_mismatch(custom, graph, node, input, shape, why, error);
@@ -117,9 +117,9 @@ static kn_status find_type(const kn_shape_call *call, kn_dtype *dtype) {
                            pattern->typed ? kn_dtype_name(pattern->dtype) : "float32 or float64");
         if (pattern->typed) continue;
         if (first >= 0 && found != *dtype)
-            return kn_fail(call->error, KN_ERROR_DTYPE, "%s '%s': inputs %d and %d are %s and %s; cast one",
-                           custom->row.name, call->name, first + 1, i + 1, kn_dtype_name(*dtype),
-                           kn_dtype_name(found));
+            return kn_fail(call->error, KN_ERROR_DTYPE,
+                           "%s '%s': inputs %d and %d are %s and %s; cast one of them", custom->row.name,
+                           call->name, first + 1, i + 1, kn_dtype_name(*dtype), kn_dtype_name(found));
         first = i;
         *dtype = found;
     }
@@ -202,7 +202,7 @@ kn_status kn_custom_lower(kn_lowering *lowering) {
 
 /* ---- callbacks ------------------------------------------------------------------------------ */
 
-/* A node in the terms of the public callbacks. */
+/* A node as the public callbacks see it. */
 typedef struct node_description {
     kn_custom_node node;
     kn_tensor_info inputs[KN_CUSTOM_INPUTS], results[KN_CUSTOM_RESULTS];
@@ -215,7 +215,7 @@ static void set_info(const kn_shape *shape, kn_tensor_info *info) {
     memcpy(info->shape, shape->dims, (size_t)shape->rank * sizeof *info->shape);
 }
 
-/* Requires that all sizes are numbers. */
+/* All sizes must be numbers. */
 static kn_status describe_node(const kn_node *node, node_description *words, kn_error *error) {
     const struct kn_custom *custom = node->op->custom;
     kn_custom_sizes sizes;
@@ -257,8 +257,7 @@ kn_status kn_custom_compute(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* With a gradient operator: it maps the inputs, the results and their gradients to the gradients of the
- * inputs. */
+/* The gradient operator maps the inputs, the results and their gradients to the gradients of the inputs. */
 static void apply_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     const struct kn_custom *custom = node->op->custom, *other = custom->gradient_operator;

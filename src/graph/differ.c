@@ -1,11 +1,11 @@
-/* Sizes that a graph was built to differ: where they are equal, it would compute something else. */
+/* Sizes that a graph was built to differ: if they are equal, the graph would be wrong. */
 #include "graph/graph_private.h"
 
 #include <inttypes.h>
 
 struct kn_difference {
     kn_dim left, right;
-    bool trains; /* training may have them equal */
+    bool trains; /* equal sizes are valid in training */
     struct kn_difference *next;
 };
 
@@ -38,7 +38,7 @@ kn_status kn_differences_copy(const kn_graph *from, kn_graph *to, kn_error *erro
 kn_status kn_differences_check(const kn_graph *graph, const kn_bind_request *request, kn_error *error) {
     for (const struct kn_difference *known = graph->differences; known; known = known->next) {
         int64_t left = 0, right = 0;
-        kn_error unbound = {0}; /* no result needs such a size */
+        kn_error unbound = {0}; /* no output needs this size */
         if ((known->trains && request->training) ||
             kn_dim_evaluate(graph, known->left, request->bindings, request->binding_count, &left, &unbound) !=
                 KN_OK ||
@@ -52,8 +52,8 @@ kn_status kn_differences_check(const kn_graph *graph, const kn_bind_request *req
         kn_text_add(&words, " is not ");
         kn_dim_text(graph, known->right, &words);
         kn_fail(error, KN_ERROR_SHAPE,
-                "the graph was built for sizes where %s, and here both are %" PRId64
-                ": kn_model_bind builds it for these",
+                "the graph was built for sizes where %s, but both are %" PRId64
+                ": kn_model_bind builds it for these sizes",
                 words.data, left);
         kn_text_finish(&words);
         return KN_ERROR_SHAPE;

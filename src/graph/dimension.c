@@ -1,8 +1,8 @@
 /* Dimensions: numbers, or polynomials of symbols and rounded quotients, each stored once.
  *
- * A dimension that is not a number is a sum of terms; a term is a coefficient times a product of atoms; an
- * atom is a symbol or the quotient of two dimensions, rounded down. Sums and atoms are stored once each in
- * normal form, so that equal expressions have the same index and hence the same kn_dim. */
+ * A symbolic dimension is a sum of terms; a term is a coefficient times a product of atoms; an atom is a
+ * symbol or the quotient of two dimensions, rounded down. Sums and atoms are stored once each in normal form,
+ * so that equal expressions have the same kn_dim. */
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -118,8 +118,8 @@ static kn_status fail_overflow(kn_error *error) {
 
 static kn_status fail_complex(kn_error *error) {
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "a size is too complex an expression of symbols (more than %d terms or %d factors, or "
-                   "nested quotients); replace some of its symbols by numbers",
+                   "size too complex (more than %d terms or %d factors, or nested quotients); replace some "
+                   "of its symbols by numbers",
                    KN_DIM_TERMS, KN_DIM_DEGREE);
 }
 
@@ -241,7 +241,7 @@ static int sum_weight(const kn_graph *graph, const kn_dim_sum *sum) {
     return weight;
 }
 
-/* Adds the atom "numerator / denominator, rounded down" to the sum. */
+/* Adds the atom floor(numerator / denominator) to the sum. */
 static kn_status add_quotient(kn_graph *graph, kn_dim numerator, kn_dim denominator, kn_dim_sum *sum,
                               kn_error *error) {
     kn_dim_atom atom = {.numerator = numerator, .denominator = denominator, .weight = 1};
@@ -257,8 +257,8 @@ static kn_status add_quotient(kn_graph *graph, kn_dim numerator, kn_dim denomina
     return status == KN_OK ? add_term(sum, &term, error) : status;
 }
 
-/* Divides by a positive number. Multiples of it leave the quotient, common factors cancel, and nested
- * quotients are combined: (2*n + 3) / 2 is n + 1, ((n + 1) / 2 + 1) / 2 is (n + 3) / 4. */
+/* Divides by a positive number. Multiples of it are moved out of the quotient, common factors cancel, and
+ * nested quotients are combined: (2*n + 3) / 2 is n + 1, ((n + 1) / 2 + 1) / 2 is (n + 3) / 4. */
 static kn_status divide_by_number(kn_graph *graph, const kn_dim_sum *left, int64_t divisor,
                                   kn_dim_sum *result, kn_error *error) {
     kn_dim_sum rest = {.count = 0};
@@ -334,7 +334,7 @@ static kn_status divide_sums(kn_graph *graph, const kn_dim_sum *left, const kn_d
     }
     result->count = 0;
     if (divide_exactly(left, right, result)) return KN_OK;
-    /* By a product: terms that contain it leave the quotient. */
+    /* Division by a product: move terms that contain it out of the quotient. */
     kn_dim_sum rest = {.count = 0};
     for (int i = 0; i < left->count; i++) {
         kn_dim_term quotient;

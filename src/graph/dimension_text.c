@@ -6,7 +6,7 @@
 
 /* ---- writing ------------------------------------------------------------------------------------- */
 
-/* Whether a part of a quotient needs parentheses: "(n+1)/2", "n/2", "n/(2*m)". */
+/* Whether an operand of a quotient can be printed without parentheses: "(n+1)/2", "n/2", "n/(2*m)". */
 static bool is_single(const kn_graph *graph, kn_dim dim) {
     kn_dim_sum sum;
     kn_dim_load(graph, dim, &sum);
@@ -79,7 +79,7 @@ const char *kn_shape_words(kn_graph *graph, const kn_shape *shape) {
 
 /* ---- reading -------------------------------------------------------------------------------------- */
 
-/* Printing a quotient adds at most a '-' and two '(' around its parts, so everything that prints can be
+/* Printing a quotient adds at most a '-' and two '(' around its operands, so everything that prints can be
  * parsed. */
 enum { MAX_DEPTH = 3 * KN_DIM_WEIGHT };
 

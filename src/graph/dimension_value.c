@@ -13,8 +13,8 @@ static kn_status symbol_number(const char *symbol, const kn_binding *bindings, s
             *number = bindings[i].value;
             return KN_OK;
         }
-    return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "the size '%s' is not bound; feed an input that has it, or bind it", symbol);
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "size '%s' is not bound; bind it, or feed an input that has it",
+                   symbol);
 }
 
 static kn_status fail_overflow(const kn_graph *graph, kn_dim dim, kn_error *error) {
@@ -35,7 +35,7 @@ static kn_status atom_number(const kn_graph *graph, int position, const kn_bindi
     if (status == KN_OK)
         status = kn_dim_number(graph, atom->denominator, bindings, count, &denominator, error);
     if (status != KN_OK) return status;
-    if (denominator == 0) return kn_fail(error, KN_ERROR_SHAPE, "a size is divided by another that is 0");
+    if (denominator == 0) return kn_fail(error, KN_ERROR_SHAPE, "division of a size by a size that is 0");
     if (denominator < 0) {
         if (numerator == INT64_MIN || denominator == INT64_MIN)
             return fail_overflow(graph, atom->numerator, error);
@@ -181,7 +181,7 @@ int64_t kn_shape_elements(const kn_shape *shape) {
 
 enum { MAX_BINDINGS = 32 };
 
-/* The only unbound symbol in `dim`; NULL if there is none. If there are two, *several becomes true. */
+/* The only unbound symbol in `dim`; NULL if there is none. Sets *several if there are two. */
 static void find_open_symbol(const kn_graph *graph, kn_dim dim, const kn_binding *bindings, size_t count,
                              const char **open, bool *several) {
     if (kn_dim_known(dim)) return;
@@ -236,9 +236,9 @@ kn_status kn_shape_solve(const kn_graph *graph, const kn_shape *shape, int64_t e
     kn_shape_text(graph, shape, &words);
     kn_status status = KN_OK;
     if (several)
-        status = kn_fail(error, KN_ERROR_SHAPE,
-                         "%s has several unbound sizes, among them '%s'; bind all but one of them",
-                         words.data, open);
+        status =
+            kn_fail(error, KN_ERROR_SHAPE,
+                    "%s has several unbound sizes, including '%s'; bind all except one", words.data, open);
     kn_binding all[MAX_BINDINGS];
     if (count) memcpy(all, bindings, count * sizeof *all);
     size_t used = count;

@@ -12,7 +12,7 @@ float kn_round_tf32(float number) {
     return kn_float_of_bits((kn_bits_of_float(number) + 0x1000u) & ~0x1fffu);
 }
 
-/* Expands a float of a sign, `exponent_bits` and `mantissa_bits` to a double. */
+/* Expands a float with the given exponent and mantissa widths to a double. */
 static double expand(uint16_t bits, int exponent_bits, int mantissa_bits) {
     int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
     int exponent = bits >> mantissa_bits & top;
@@ -38,14 +38,14 @@ static uint16_t shorten(double number, int exponent_bits, int mantissa_bits) {
     if (size == 0) return sign;
     int exponent;
     frexp(size, &exponent); /* size = f * 2^exponent, 0.5 <= f < 1 */
-    int lowest = 1 - bias;  /* of normal numbers */
+    int lowest = 1 - bias;  /* lowest exponent of normal numbers */
     if (exponent - 1 < lowest) exponent = lowest + 1;
     /* In units of the last place; scaling is exact, so the remainder decides the rounding. */
     double units = ldexp(size, mantissa_bits + 1 - exponent);
     double whole = floor(units), rest = units - whole;
     uint32_t mantissa = (uint32_t)whole;
     if (rest > 0.5 || (rest == 0.5 && (mantissa & 1))) mantissa++;
-    /* The addition lets a carry, and the hidden bit of normal numbers, overflow into the exponent. */
+    /* The addition carries into the exponent, as does the hidden bit of normal numbers. */
     uint32_t bits = mantissa + ((uint32_t)(exponent - 1 - lowest) << mantissa_bits);
     return bits >= infinity ? sign | infinity : (uint16_t)(sign | bits);
 }

@@ -126,7 +126,7 @@ static kn_status read_call(expression_reader *reader, size_t start, size_t lengt
     if (found < 0) {
         const char *near = kn_nearest_word(word, names, KN_COUNT_OF(names));
         return kn_fail(reader->error, KN_ERROR_FORMAT,
-                       "expression '%.300s', column %zu: there is no function '%s'%s%s%s", reader->text,
+                       "expression '%.300s', column %zu: unknown function '%s'%s%s%s", reader->text,
                        start + 1, word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     *call = (kn_term){.kind = KN_TERM_CALL, .function = (kn_function)found};
@@ -138,7 +138,7 @@ static kn_status read_call(expression_reader *reader, size_t start, size_t lengt
     const kn_term *places = call->function == KN_FUNCTION_COARSE ? call->parts[2] : NULL;
     if (places && (places->kind != KN_TERM_NUMBER || places->number != floor(places->number) ||
                    !(places->number >= 1 && places->number <= 23)))
-        return fail_at(reader, "a number of bits from 1 to 23 before that");
+        return fail_at(reader, "a number of bits from 1 to 23");
     if (!take(reader, ")")) return fail_at(reader, "')'");
     return finish_term(reader, call, result);
 }
@@ -233,7 +233,7 @@ static kn_status read_level(expression_reader *reader, int level, const kn_term 
         if (found < 0) break;
         if (level == COMPARISONS && length > 1)
             return fail_at(reader, "parentheses around one of two comparisons");
-        /* A chain counts as nesting, because its tree is as deep. */
+        /* A chain counts as nesting because its tree is equally deep. */
         if (++length > KN_EXPRESSION_DEPTH) return fail_at(reader, "a shorter chain of operators");
         const kn_term *right = NULL;
         status = read_level(reader, level + 1, &right);
@@ -352,7 +352,7 @@ static double call_bits(kn_function function, double x, double y) {
     return function == KN_FUNCTION_BIT_LEFT ? ldexp((double)a, (int)b) : floor(ldexp((double)a, -(int)b));
 }
 
-/* Carries what the last bits hold, and u, into the one before them. */
+/* Adds the discarded bits and u, and carries into the last remaining bit. */
 static double call_coarse(double x, double u, int places) {
     const uint32_t bits = kn_bits_of_float((float)x);
     return kn_float_of_bits((bits + (uint32_t)ldexp(u, places)) & (0xffffffffu << places));

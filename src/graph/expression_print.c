@@ -1,8 +1,8 @@
 /* Pointwise expressions as OpenCL C, for scalars and vectors.
  *
  * OpenCL comparisons give 0 and 1 for scalars but 0 and -1, in integers as wide as the elements, for vectors;
- * a choice is ?: for scalars and select for vectors. Each term is therefore printed either as a number or as
- * a condition and converted where it is used as the other. */
+ * a choice is ?: for scalars and select for vectors. Each term is therefore printed as a number or as a
+ * condition and converted where necessary. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void printer_init(expression_printer *printer, const char *type, const ch
         strcmp(printer->base, "float") && strcmp(printer->base, "double") && strcmp(printer->base, "half");
 }
 
-/* The element type of an integer type of OpenCL. */
+/* The element type of an OpenCL integer type. */
 static kn_dtype integer_type_of(const char *base) {
     static const struct {
         const char *name;
@@ -42,12 +42,12 @@ static kn_dtype integer_type_of(const char *base) {
     return KN_INT64;
 }
 
-/* Prints the literal of one lane. Single precision has a suffix; half does not. */
+/* Prints the literal of one lane. Single precision has a suffix; half has none. */
 static void print_lane(const expression_printer *printer, double number) {
     kn_text *text = printer->text;
     bool is_double = strcmp(printer->base, "double") == 0;
     if (printer->whole) {
-        /* An infinite bound is the type's own. */
+        /* An infinite bound becomes the limit of the type. */
         const kn_dtype own = integer_type_of(printer->base);
         int64_t integer, bits = 0;
         kn_element_set(own, &bits, 0, number);
@@ -234,7 +234,7 @@ static void print_softplus(const expression_printer *printer, const kn_term *x) 
     kn_text_add(text, "))))");
 }
 
-/* For integers, divides only by divisors with a defined remainder: with -1, 0 and 1 the remainder is 0. */
+/* Integer remainder with a defined result for every divisor: 0 for divisors -1, 0 and 1. */
 static void print_remainder(const expression_printer *printer, const kn_term *term) {
     const kn_term *x = term->parts[0], *y = term->parts[1];
     kn_term zero = {.kind = KN_TERM_NUMBER}, one = {.kind = KN_TERM_NUMBER, .number = 1};
@@ -423,7 +423,7 @@ static void print_number(const expression_printer *printer, const kn_term *term)
     case KN_TERM_NAME: {
         const char *word = printer->replacements[term->name];
         kn_text_format(printer->text, *word == '-' ? "(%s)" : "%s",
-                       word); /* "--" would be another operator */
+                       word); /* "--" would be parsed as another operator */
         return;
     }
     case KN_TERM_NEGATE:

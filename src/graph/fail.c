@@ -1,4 +1,4 @@
-/* The first error of a graph, which later calls carry on. */
+/* The first error of a graph, which later calls return. */
 #include <stdio.h>
 
 #include "graph/graph_private.h"

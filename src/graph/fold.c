@@ -4,7 +4,7 @@
 
 #include "graph/graph_private.h"
 
-/* Above these limits a constant costs more memory and traffic than recomputing it saves. */
+/* Above these limits a constant costs more memory and traffic than the computation it saves. */
 enum { MAX_ELEMENTS = 1 << 20, MAX_GROWN = 4096, MAX_WORK = 1 << 26 };
 
 /* Integers of these types may exceed the precision of a double. */
@@ -14,7 +14,7 @@ static bool is_wide_integer(kn_dtype dtype) {
     return dtype == KN_INT64 || dtype == KN_UINT64;
 }
 
-/* A broadcast constant is better repeated by the kernel that reads it, so large results that are larger than
+/* A kernel that reads a broadcast constant repeats it more cheaply, so large results that are larger than
  * their inputs are not folded. */
 static bool can_fold(const kn_node *node) {
     int64_t read = 0, written = 0;
@@ -57,7 +57,7 @@ static bool make_array(const kn_host *host, const kn_value *value, kn_reference_
     return true;
 }
 
-/* Whether the type holds the numbers exactly as the device would. */
+/* Whether the type holds the results exactly as the device would. */
 static bool is_exact(const kn_reference_array *array) {
     const kn_dtype dtype = array->shape.dtype;
     bool integers = !kn_dtype_is_float(dtype) && !kn_is_small_float(dtype) && dtype != KN_BOOL;
@@ -134,7 +134,7 @@ static kn_status fold_node(kn_graph *graph, kn_node *node, bool *folded, kn_erro
     return status;
 }
 
-/* Removes constants that only folded nodes read, and unread hidden results. */
+/* Removes constants that only folded nodes read, and unused hidden results. */
 static kn_status drop_unread(kn_graph *graph, const bool *touched, kn_error *error) {
     bool *read = kn_allocate(&graph->host, graph->value_count + 1, sizeof *read);
     if (!read) return kn_fail_memory(error, graph->value_count);

@@ -45,7 +45,7 @@ static kn_value *apply(kn_graph *graph, const char *name, kn_value *const *input
     return kn_node_add(graph, row, NULL, inputs, count, attributes);
 }
 
-/* `gradient` has a shape that `shape` broadcasts to; sums it to `shape`. */
+/* Sums `gradient` over the axes along which `shape` was broadcast; the result has `shape`. */
 static kn_value *sum_to_shape(kn_graph *graph, kn_value *gradient, const kn_shape *shape) {
     if (gradient->failed || kn_shape_same(&gradient->shape, shape)) return gradient;
     int missing = gradient->shape.rank - shape->rank, count = 0;
@@ -91,7 +91,7 @@ kn_value *kn_gradient_zero(kn_graph *graph, const kn_value *value) {
 
 /* ---- one node ------------------------------------------------------------------------------------------ */
 
-/* The rule of a pointwise row: an expression per input. "g" alone needs no kernel. */
+/* The rule of a pointwise row: an expression per input. "g" needs no kernel. */
 static kn_status pointwise_gradient(kn_gradient_call *call) {
     const kn_operator *row = call->node->op;
     for (int i = 0; i < call->node->input_count; i++) {
@@ -118,7 +118,7 @@ static kn_status accumulate(gradient_work *work, const kn_node *node, int input,
     return graph_status(work);
 }
 
-/* A gradient of 16 bits may have been computed in float32. */
+/* A 16-bit gradient may have been computed in float32. */
 static kn_value *of_type(kn_value *gradient, const kn_value *value) {
     const bool wide = gradient->shape.dtype == KN_FLOAT32 && kn_is_half(value->shape.dtype);
     return wide ? kn_value_cast(gradient, value->shape.dtype) : gradient;
@@ -156,7 +156,7 @@ static kn_status flow_through(gradient_work *work, kn_node *node) {
     if (status == KN_OK)
         status = graph_status(work);
     else if (graph_status(work) == KN_OK)
-        kn_fail(work->error, status, "%s '%s': its gradient could not be built", row->name, node->name);
+        kn_fail(work->error, status, "%s '%s': failed to build its gradient", row->name, node->name);
     for (int i = 0; status == KN_OK && i < node->input_count; i++)
         if (wanted[i] && input_gradients[i])
             status = accumulate(work, node, i, of_type(input_gradients[i], node->inputs[i]));
@@ -166,7 +166,7 @@ static kn_status flow_through(gradient_work *work, kn_node *node) {
 
 /* ---- all nodes ------------------------------------------------------------------------------ */
 
-/* Integers and booleans carry no gradient and stop one. */
+/* Integers and booleans have no gradient. */
 static void mark_reached(gradient_work *work, kn_value *const *by, size_t count) {
     const kn_graph *graph = work->graph;
     for (size_t i = 0; i < count; i++)
@@ -200,9 +200,8 @@ static kn_status check_request(const kn_graph *graph, const kn_value *loss, kn_v
     }
     for (size_t i = 0; i < count; i++)
         if (kn_value_failed(by[i]) || by[i]->graph != graph)
-            return kn_fail(
-                error, KN_ERROR_ARGUMENT,
-                "a gradient is requested with respect to something that is not a value of this graph");
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "a gradient is requested with respect to a value that is not in this graph");
     return KN_OK;
 }
 
@@ -218,7 +217,7 @@ kn_status kn_graph_gradient(kn_graph *bound, kn_value *loss, kn_value *const *by
         gradients[i] = NULL;
     kn_status status = check_request(bound, loss, by, count, error);
     if (status != KN_OK) return status;
-    /* New values get higher ids than all values named in the request. */
+    /* New values get higher ids than all values in the request. */
     size_t nodes = bound->node_count, values = bound->value_count;
     gradient_work work = {.graph = bound, .error = error};
     work.reaches = kn_allocate(&bound->host, values + 1, sizeof *work.reaches);
@@ -238,6 +237,6 @@ kn_status kn_graph_gradient(kn_graph *bound, kn_value *loss, kn_value *const *by
     kn_release(&bound->host, work.reaches);
     kn_release(&bound->host, work.gradients);
     if (status != KN_OK)
-        kn_graph_fail(bound, status, "%s", error ? error->text : "a gradient could not be built");
+        kn_graph_fail(bound, status, "%s", error ? error->text : "failed to build a gradient");
     return status;
 }

@@ -1,4 +1,4 @@
-/* Declarations shared by the files of the graph room. */
+/* Declarations shared by the files of the graph module. */
 #ifndef KN_GRAPH_PRIVATE_H
 #define KN_GRAPH_PRIVATE_H
 
@@ -42,7 +42,7 @@ typedef struct kn_dim_term {
     int atoms[KN_DIM_DEGREE];
 } kn_dim_term;
 
-/* Terms in order: highest degree first, then by atoms; the constant last. Coefficients are not 0. */
+/* Terms in order: highest degree first, then by atoms; the constant last. Coefficients are nonzero. */
 typedef struct kn_dim_sum {
     int count;
     kn_dim_term terms[KN_DIM_TERMS];
@@ -51,7 +51,7 @@ typedef struct kn_dim_sum {
 typedef struct kn_dim_atom {
     const char *symbol;            /* if NULL, the atom is the quotient: */
     kn_dim numerator, denominator; /* rounded down */
-    int weight;                    /* the number of atoms in it, itself included */
+    int weight;                    /* the number of atoms in it, including itself */
 } kn_dim_atom;
 
 typedef struct kn_dim_stored {
@@ -69,9 +69,9 @@ struct kn_dim_table {
 
 bool kn_dim_table_init(kn_graph *graph);
 void kn_dim_table_finish(kn_graph *graph);
-/* A number becomes a sum of one term (0: of none). */
+/* Expands a dimension; a number becomes a sum of one term, 0 a sum of none. */
 void kn_dim_load(const kn_graph *graph, kn_dim dim, kn_dim_sum *sum);
-/* Like the public functions, but report failure in `error` and leave the graph's error unchanged. */
+/* Like the public functions, but failures are reported in `error`, not in the graph's error. */
 typedef enum kn_dim_operation {
     KN_DIM_ADD,
     KN_DIM_SUBTRACT,
@@ -90,9 +90,9 @@ kn_status kn_dim_translate(const kn_graph *from, kn_dim dim, kn_graph *to, kn_di
 
 /* ---- build.c ------------------------------------------------------------------------------------- */
 
-/* Records an existing error as the graph's; returns the failed value. */
+/* Records an existing error in the graph; returns the failed value. */
 kn_value *kn_graph_fail_with(kn_graph *graph, const kn_error *error);
-/* A value without a name, not yet in the list of names; NULL (and a failed graph) if out of memory. */
+/* An unnamed value, not yet in the table of names; NULL (and a failed graph) if out of memory. */
 kn_value *kn_value_make(kn_graph *graph, kn_value_kind kind, const kn_shape *shape);
 /* Names a value; in a bound graph a duplicate name gets a number appended. */
 bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name);
@@ -108,7 +108,7 @@ typedef struct kn_node_recipe {
     const kn_attribute_value *attributes; /* NULL: defaults */
     int derivative;
     const kn_shape *derivative_shape; /* of the value node's result, with `derivative` */
-    /* the node of another graph that it copies, whose output names are kept; or NULL */
+    /* the node of another graph that it copies, including output names; or NULL */
     const kn_node *origin;
 } kn_node_recipe;
 /* NULL on failure, with the graph's error set. */
@@ -220,17 +220,17 @@ struct kn_expression {
 
 enum { KN_EXPRESSION_NAMES = 32, KN_EXPRESSION_DEPTH = 64, KN_EXPRESSION_WEIGHT = 4000 };
 
-/* Whether integer inputs give integer results: no quotients, fractions or functions that produce them. */
+/* Whether integer inputs give integer results: no quotients, fractions or functions that produce
+ * fractions. */
 bool kn_expression_keeps_integers(const kn_expression *expression);
 /* Whether the text reads the name; does not parse, so it cannot fail. */
 bool kn_expression_text_reads(const char *text, const char *name);
-/* Whether it is a valid name in an expression. */
+/* Whether the text is a valid name in an expression. */
 bool kn_expression_is_name(const char *text, size_t length);
 
 /* ---- signature.c --------------------------------------------------------------------------------- */
 
-/* Checks that the arguments of the step match its kernel in cl/ in kind, order and, where they have one,
- * name. */
+/* Checks that a step's arguments match its kernel in cl/ in kind, order and (if named) name. */
 kn_status kn_step_check_arguments(const kn_step *step, kn_error *error);
 
 #endif

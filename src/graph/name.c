@@ -1,4 +1,4 @@
-/* Names: the user's, generated ones, and their scopes. */
+/* Names given by the user, generated names, and scopes. */
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -13,7 +13,7 @@ bool kn_name_valid(const char *name) {
     return true;
 }
 
-/* Increments a counter and returns it, from 1; 0 if out of memory. */
+/* Increments a counter that starts at 1 and returns it; 0 if out of memory. */
 static size_t count_up(kn_graph *graph, const char *key) {
     uintptr_t number = (uintptr_t)kn_map_get_text(&graph->counters, key) + 1;
     return kn_map_put_text(&graph->counters, key, (void *)number) ? number : 0;
@@ -34,10 +34,9 @@ const char *kn_name_make(kn_graph *graph, const char *kind) {
 
 const char *kn_name_here(kn_graph *graph, const char *name) {
     if (!kn_name_valid(name)) {
-        kn_graph_fail(
-            graph, KN_ERROR_ARGUMENT,
-            "'%.100s' is not a valid name; use letters, digits, '_', '.', '/' and '-', at least one",
-            name ? name : "");
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                      "'%.100s' is not a valid name; use letters, digits, '_', '.', '/' and '-'",
+                      name ? name : "");
         return "";
     }
     const char *whole = kn_arena_format(&graph->arena, "%s%s", graph->scope, name);
@@ -84,7 +83,7 @@ void kn_input_alias(kn_value *input, const char *field) {
         kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory for a name");
 }
 
-/* ---- scopes: `scope` is "stage2.block1."; scope_lengths has its length before each level ------------- */
+/* ---- scopes: `scope` is "stage2.block1."; scope_lengths holds its length before each level ------------- */
 
 void kn_scope_begin(kn_graph *graph, const char *name) {
     if (!graph) return;

@@ -31,7 +31,7 @@ kn_value *kn_pin(kn_value *value, const char *device) {
     if (!value->producer)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
                              "'%s' is not the result of a node, so it cannot be pinned: inputs, parameters "
-                             "and constants live where they are read",
+                             "and constants are stored on the devices that read them",
                              value->name);
     if (!keep_name(graph, device, &name)) return &graph->failed;
     value->producer->pin = name;

@@ -41,7 +41,7 @@ static void print_attribute(const kn_graph *graph, const kn_attribute *attribute
 
 static void print_leaf(const kn_graph *graph, const kn_value *value, kn_text *text) {
     static const char *const roles[] = {"parameter", "statistic", "optimizer", "control"};
-    /* Kinds that use fans have been resolved to uniform or normal. */
+    /* Kinds that depend on the shape have been resolved to uniform or normal. */
     static const char *const kinds[KN_INITIALIZER_ORTHOGONAL + 1] = {
         [KN_INITIALIZER_FILL] = "fill",
         [KN_INITIALIZER_UNIFORM] = "uniform",

@@ -56,13 +56,13 @@ const char *kn_graph_error(const kn_graph *graph) {
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
-/* Parses the element type and shape of a value to be called `name`; false on failure. */
+/* Parses the element type and shape of value `name`; false on failure. */
 static bool read_shape(kn_graph *graph, const char *what, const char *name, kn_dtype dtype, const char *text,
                        kn_shape *shape) {
     kn_error error = {0};
     *shape = (kn_shape){.dtype = dtype};
     if (kn_dtype_bytes(dtype) == 0)
-        kn_fail(&error, KN_ERROR_DTYPE, "%s '%s': there is no element type %d", what, name, (int)dtype);
+        kn_fail(&error, KN_ERROR_DTYPE, "%s '%s': unknown element type %d", what, name, (int)dtype);
     else if (kn_shape_parse(graph, text, shape, &error) != KN_OK)
         kn_fail_in(&error, "%s '%s'", what, name);
     if (error.status == KN_OK) return true;
@@ -93,7 +93,7 @@ static kn_value *add_state(kn_graph *graph, const char *kind, const char *name, 
     if (kn_shape_elements(&read) < 0)
         return kn_graph_fail(
             graph, KN_ERROR_SHAPE,
-            "%s '%s' %s: its dimensions must be numbers, not symbols, and its size must fit 64 bits", kind,
+            "%s '%s' %s: dimensions must be numbers, not symbols, and the size must fit in 64 bits", kind,
             whole, kn_shape_words(graph, &read));
     return kn_state_add(graph, whole, &read, role, initializer);
 }
@@ -113,8 +113,7 @@ kn_value *kn_statistic_set_next(kn_value *statistic, kn_value *next) {
     kn_graph *graph = statistic->graph;
     if (statistic->kind != KN_VALUE_STATE || statistic->role != KN_STATE_STATISTIC)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "'%s' is not a statistic; expected a value that kn_statistic made",
-                             statistic->name);
+                             "'%s' is not a statistic; expected a value from kn_statistic", statistic->name);
     if (!next)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "the next value of statistic '%s' is NULL",
                              statistic->name);
@@ -154,19 +153,19 @@ void kn_store_as(kn_value *parameter, kn_dtype dtype) {
                       parameter->name);
     else if (dtype != KN_FLOAT32 && !kn_is_half(dtype))
         kn_graph_fail(parameter->graph, KN_ERROR_DTYPE,
-                      "'%s' cannot be stored as %s; expected float16, bfloat16 or float32", parameter->name,
+                      "'%s' cannot be stored as %s; use float16, bfloat16 or float32", parameter->name,
                       kn_dtype_name(dtype));
     else
         parameter->stored = dtype;
 }
 
-/* Inputs and states keep the names by which they are fed and saved. */
+/* Inputs and states keep the names used for feeding and saving. */
 static bool can_rename(kn_value *value, const char *whole) {
     bool named = value->kind == KN_VALUE_INPUT || value->kind == KN_VALUE_STATE;
     if (!named || strcmp(value->name, whole) == 0) return true;
     kn_graph_fail(value->graph, KN_ERROR_ARGUMENT,
-                  "'%s' cannot be renamed to '%s': %s keep the names that they were created with",
-                  value->name, whole, value->kind == KN_VALUE_INPUT ? "inputs" : "parameters");
+                  "'%s' cannot be renamed to '%s': %s keep their original names", value->name, whole,
+                  value->kind == KN_VALUE_INPUT ? "inputs" : "parameters");
     return false;
 }
 
@@ -206,7 +205,7 @@ static kn_value *fail_unknown(kn_graph *graph, const char *name) {
         nearest = distance;
         near = row->name;
     }
-    return kn_graph_fail(graph, KN_ERROR_NOT_FOUND, "there is no operator '%.64s'%s%s%s", name,
+    return kn_graph_fail(graph, KN_ERROR_NOT_FOUND, "unknown operator '%.64s'%s%s%s", name,
                          near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -230,13 +229,14 @@ static bool has_symbols(const kn_value *value) {
     return false;
 }
 
-/* Gradients fit their operator; those of a program must be seen to. */
+/* Gradient rules build valid backward nodes; nodes in a program need a check. */
 static kn_value *check_backward(kn_graph *graph, kn_value *made) {
     const kn_node *node = made->producer;
     bool open = has_symbols(made);
     for (int i = 0; i < node->input_count; i++)
         open = open || !node->inputs[i] || has_symbols(node->inputs[i]);
-    const char *wrong = open ? "expected all inputs, with sizes without symbols" : node->op->wrong(node);
+    const char *wrong =
+        open ? "all inputs must be given, and their sizes must be numbers" : node->op->wrong(node);
     if (!wrong) return made;
     return kn_graph_fail(graph, KN_ERROR_SHAPE, "%s '%s': %s; found %s", node->op->name, node->name, wrong,
                          kn_shape_words(graph, &node->inputs[0]->shape));
@@ -269,7 +269,7 @@ kn_value *kn_result(kn_value *value, int index) {
     int visible = node ? node->output_count - node->op->hidden : 0;
     if (node && node->derivative == 0 && index >= 0 && index < node->output_count)
         return node->outputs[index];
-    return kn_graph_fail(value->graph, KN_ERROR_ARGUMENT, "'%s' has %d results, so there is no result %d",
+    return kn_graph_fail(value->graph, KN_ERROR_ARGUMENT, "'%s' has %d results; result %d does not exist",
                          value->name, node ? visible : 1, index);
 }
 
@@ -279,7 +279,7 @@ kn_value *kn_graph_find(const kn_graph *graph, const char *name) {
     return graph && name ? kn_map_get_text(&graph->names, name) : NULL;
 }
 
-/* The value at `position` among those of a kind; with position SIZE_MAX only sets *count. */
+/* The value at `position` among the values of a kind; with position SIZE_MAX only sets *count. */
 static kn_value *pick(const kn_graph *graph, kn_value_kind kind, size_t position, size_t *count) {
     *count = 0;
     for (size_t i = 0; graph && i < graph->value_count; i++) {

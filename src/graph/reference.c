@@ -3,13 +3,13 @@
 
 #include "graph/graph_private.h"
 
-/* The source of the number for a name in an expression. */
+/* Where the value of a name in an expression comes from. */
 typedef enum source_kind { SOURCE_INPUT, SOURCE_FIXED, SOURCE_UNIFORM } source_kind;
 typedef struct number_source {
     source_kind kind;
     int input;                    /* of the node */
     double number;                /* of SOURCE_FIXED */
-    int64_t strides[KN_MAX_RANK]; /* in elements, along the axes of the result; 0 repeats */
+    int64_t strides[KN_MAX_RANK]; /* in elements, along the axes of the result; 0 broadcasts */
     int64_t position;
 } number_source;
 
@@ -65,7 +65,7 @@ static kn_status find_source(const kn_reference_call *call, const char *name, nu
                    node->op->name, node->name, name);
 }
 
-/* Visits the result in row-major order; the sources advance by their strides. */
+/* Visits the result in row-major order, advancing the sources by their strides. */
 static void compute(const kn_reference_call *call, const kn_expression *expression, number_source *sources) {
     const kn_shape *shape = &call->outputs[0].shape;
     double numbers[KN_EXPRESSION_NAMES];
@@ -98,7 +98,8 @@ kn_status kn_node_reference(kn_reference_call *call) {
     if (!node->derivative && row->reference) return row->reference(call);
     const char *text = node->derivative ? row->by[node->derivative - 1] : row->value;
     if (row->class != KN_CLASS_POINTWISE || !text)
-        return kn_fail(call->error, KN_ERROR_UNSUPPORTED, "%s '%s' has no reference", row->name, node->name);
+        return kn_fail(call->error, KN_ERROR_UNSUPPORTED, "%s '%s' has no reference implementation",
+                       row->name, node->name);
     kn_arena arena;
     kn_expression *expression = NULL;
     number_source sources[KN_EXPRESSION_NAMES] = {{0}};

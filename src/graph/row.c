@@ -1,4 +1,4 @@
-/* What every operator row has by default: its number of inputs and its cost; and what views lead back to. */
+/* Defaults of operator rows: number of inputs and cost; and the value under views. */
 #include "graph/graph_private.h"
 
 void kn_operator_arity(const kn_operator *row, int *least, int *most) {

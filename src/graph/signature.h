@@ -6,8 +6,8 @@
  *   p:x            global memory; l:x local memory
  *   i:x x:x u:x f:x n:x
  *                  an int, a KN_INDEX, a uint, a float, a number of another type
- *   $NAME{…|…}     the definitions of macro NAME; or, where the host defines it, the arguments that
- *                  kn_step_generate made it of
+ *   $NAME{…|…}     the definitions of macro NAME; or, if the host defines it, the arguments of
+ *   kn_step_generate
  *   *NAME{…}       any number of repetitions; # in the names stands for their numbers */
 typedef struct kn_signature {
     const char *file, *kernel, *parameters;

@@ -5,8 +5,8 @@
 
 #include "graph/graph_private.h"
 
-/* The most elements with 32-bit indices: kernels compute some indices beyond the end before they compare
- * them, by a tile, or by as many work-items as a pointwise kernel has, at most 2^18. */
+/* The maximum number of elements with 32-bit indices: kernels compute indices beyond the end before they
+ * compare them, by up to a tile, or the number of work-items of a pointwise kernel, at most 2^18. */
 enum { MAX_NARROW_ELEMENTS = INT32_MAX - (1 << 20) };
 
 /* One or more lines of a prelude. */
@@ -141,7 +141,7 @@ void kn_step_language(kn_step *step, const char *language) {
     if (step) step->language = language;
 }
 
-/* A define is one line of any length. */
+/* A define is a single line of any length. */
 void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
     if (!step) return;
     va_list arguments, again;
@@ -153,7 +153,7 @@ void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
     if (line) {
         snprintf(line, before + 1, "#define %s ", name);
         vsnprintf(line + before, (size_t)length + 1, format, again);
-        if (strchr(line, '\n')) fail(step, KN_ERROR_INTERNAL, "a define must be one line");
+        if (strchr(line, '\n')) fail(step, KN_ERROR_INTERNAL, "a define must be a single line");
         line[before + (size_t)length] = '\n';
     }
     va_end(again);
@@ -197,7 +197,7 @@ static void add_argument(kn_step *step, kn_argument argument) {
     step->arguments[step->argument_count++] = argument;
 }
 
-/* Of a value of 16 bits, the kernel of a file of cl/ is told the type (cl/common/storage.cl). */
+/* For a 16-bit value, defines its type for the kernels of a cl/ file (cl/common/storage.cl). */
 static void add_value(kn_step *step, const char *name, kn_value *value, bool reads, bool writes) {
     const kn_argument argument = {
         .name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = reads, .writes = writes};
@@ -238,14 +238,13 @@ void kn_step_read_scratch(kn_step *step, const char *name, int scratch) {
 void kn_step_int(kn_step *step, const char *name, int64_t number) {
     add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INT, .integer = number});
     if (step && (number > INT32_MAX || number < INT32_MIN))
-        fail(step, KN_ERROR_UNSUPPORTED, "a kernel argument does not fit 32 bits");
+        fail(step, KN_ERROR_UNSUPPORTED, "a kernel argument does not fit in 32 bits");
 }
 
 void kn_step_index(kn_step *step, const char *name, int64_t number) {
     add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INDEX, .integer = number});
     if (step && !step->wide_indices && (number > INT32_MAX || number < INT32_MIN))
-        fail(step, KN_ERROR_UNSUPPORTED,
-             "a size or a stride does not fit 32 bits; 64-bit indices are needed");
+        fail(step, KN_ERROR_UNSUPPORTED, "a size or a stride does not fit in 32 bits; enable 64-bit indices");
 }
 
 void kn_step_float(kn_step *step, const char *name, double number) {
@@ -359,7 +358,7 @@ void kn_step_producer(kn_step *step, const kn_lowering *lowering) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Rounds the global size up to a multiple of the local size, where that is chosen. */
+/* Rounds the global size up to a multiple of the local size, if that is chosen. */
 static void round_up(kn_step *step) {
     for (int i = 0; i < 3; i++) {
         if (step->local[i] == 0) continue;
@@ -396,12 +395,11 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Work-items of a group whose size the lowering leaves open: two waves of the narrowest GPUs, one of the
- * widest. */
+/* Work-group size if the lowering leaves it open: two waves of the narrowest GPUs, one of the widest. */
 enum { OPEN_ITEMS = 64 };
 
-/* Chooses the local size where the lowering leaves it open: as many items along the first dimension as it
- * has, the rest along the next. */
+/* Chooses the local size if the lowering leaves it open: as many items as possible along the first dimension,
+ * then along the next. */
 static void choose_groups(kn_step *step, const kn_target *target) {
     size_t left = 1;
     if (step->source || target->wide_vector) return;
@@ -418,7 +416,7 @@ static void choose_groups(kn_step *step, const kn_target *target) {
     round_up(step);
 }
 
-/* Drivers of GPUs launch at most KN_MOST_GROUPS groups along the second and third dimensions. */
+/* GPU drivers launch at most KN_MOST_GROUPS groups along the second and third dimensions. */
 static void limit_groups(kn_step *step, const kn_target *target) {
     for (int i = 0; i < 3; i++)
         step->cut[i] = 1;
@@ -427,7 +425,8 @@ static void limit_groups(kn_step *step, const kn_target *target) {
         size_t groups = step->global[i] / (step->local[i] ? step->local[i] : 1);
         if (groups > KN_MOST_GROUPS && step->source)
             fail(step, KN_ERROR_UNSUPPORTED,
-                 "more than 65,535 work-groups along the second or third dimension; give the first one more");
+                 "more than 65,535 work-groups along the second or third dimension; use the first dimension "
+                 "for more of them");
         step->cut[i] = groups > 0 ? (groups - 1) / KN_MOST_GROUPS + 1 : 1;
     }
 }
@@ -442,11 +441,11 @@ static kn_status check_values(const kn_step *step, kn_error *error) {
             return kn_fail(error, KN_ERROR_INTERNAL, "%s: the size of '%s' is unknown", step->label,
                            value->name);
         if (elements > MAX_NARROW_ELEMENTS && step->kind == KN_STEP_KERNEL && !step->wide_indices)
-            return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                           "%s: '%s' has %" PRId64
-                           " elements, and 32-bit indices reach %d; use a smaller batch, or ask "
-                           "for 64-bit indices",
-                           step->label, value->name, elements, (int)MAX_NARROW_ELEMENTS);
+            return kn_fail(
+                error, KN_ERROR_UNSUPPORTED,
+                "%s: '%s' has %" PRId64
+                " elements, but 32-bit indices reach only %d; use a smaller batch, or enable 64-bit indices",
+                step->label, value->name, elements, (int)MAX_NARROW_ELEMENTS);
     }
     return KN_OK;
 }
@@ -496,8 +495,8 @@ static kn_status check_groups(const kn_step *step, const kn_target *target, kn_e
         return kn_fail(error, KN_ERROR_INTERNAL, "%s: the kernel %s has no global size", step->label,
                        step->kernel);
     if (chosen && left)
-        return kn_fail(error, KN_ERROR_INTERNAL, "%s: local sizes of the kernel %s are all given or none",
-                       step->label, step->kernel);
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: kernel %s: give all local sizes or none", step->label,
+                       step->kernel);
     if (target->work_group_items && items > target->work_group_items)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
                        "%s: the kernel %s needs %zu work-items per work-group; the device supports %zu",
@@ -599,7 +598,7 @@ kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value) {
     return kn_step_end(step, lowering);
 }
 
-/* A step that only reads a value, or only writes one. */
+/* Emits a step that only reads or only writes a value. */
 static kn_status emit_transfer(kn_lowering *lowering, kn_step_kind kind, kn_value *read, kn_value *written) {
     kn_step *step = begin(lowering, kind);
     if (read) kn_step_read(step, NULL, read);

@@ -54,7 +54,7 @@ bool kn_precision_parse(const char *name, kn_precision *precision) {
     return false;
 }
 
-/* The product is computed over the nonzero sizes even if one is 0, because strides are products of them. */
+/* Multiplies the nonzero sizes even if one is 0, because strides are products of them. */
 bool kn_tensor_elements(const kn_tensor_info *info, uint64_t *elements) {
     if (!info || info->rank < 0 || info->rank > KN_MAX_RANK) return false;
     int64_t product = 1;

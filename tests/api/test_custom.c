@@ -102,15 +102,15 @@ static void wrong_expressions_name_the_place(void **state) {
         {"x + * 2", NULL, NULL, NULL, "column 5: expected a number, a name"},
         {"x * slop", NULL, NULL, "slope=0.5",
          "value: expression 'x * slop', column 5: 'slop' is not an attribute"},
-        {"x * expp(x)", NULL, NULL, NULL, "there is no function 'expp'; did you mean 'exp'?"},
+        {"x * expp(x)", NULL, NULL, NULL, "unknown function 'expp'; did you mean 'exp'?"},
         {"x * g", NULL, NULL, NULL, "column 5: 'g' is not an attribute"},
         {"2", NULL, NULL, NULL, "reads no input"},
         {NULL, NULL, NULL, NULL, "value: expression ''"},
-        {"x * x", "g * (x", NULL, NULL, "gradients[0] (by x): expression 'g * (x' ends where"},
+        {"x * x", "g * (x", NULL, NULL, "gradients[0] (of x): expression 'g * (x' ends where"},
         {"x * x", "g * y", NULL, NULL,
-         "gradients[0] (by x): expression 'g * y', column 5: 'y' is not an input"},
-        {"x * x", NULL, "g", NULL, "gradients[1] (by y): the value does not read that"},
-        {"x", "g", NULL, "slope", "attribute 'slope': expected a name and its default"},
+         "gradients[0] (of x): expression 'g * y', column 5: 'y' is not an input"},
+        {"x * x", NULL, "g", NULL, "gradients[1] (of y): the value expression does not read"},
+        {"x", "g", NULL, "slope", "attribute 'slope': expected a name and a default"},
         {"x", "g", NULL, "a=1 b=2x", "attribute 'b=2x'"},
         {"x", "g", NULL, "r=1", "attribute 'r': the name is reserved in expressions"},
         {"x", "g", NULL, "a=1 a=2", "attribute 'a': it is listed twice"},
@@ -135,22 +135,22 @@ static void wrong_kernels_are_refused(void **state) {
     static const struct {
         const char *inputs, *results, *launch, *group, *words;
     } wrong[] = {
-        {NULL, "n", "n", NULL, "it has no inputs"},
-        {"n", NULL, "n", NULL, "it has no results"},
-        {"n", "n", NULL, NULL, "it has no launch"},
+        {NULL, "n", "n", NULL, "no inputs"},
+        {"n", NULL, "n", NULL, "no results"},
+        {"n", "n", NULL, NULL, "no launch size"},
         {"n", "m", "n", NULL,
          "result 1: 'm': 'm' is neither a word of the inputs' patterns nor an integer attribute"},
         {"n", "n*share", "n", NULL, "'share' is neither"}, /* it is a fraction */
-        {"n+1", "n", "n", NULL, "input 1: 'n+1': a dimension of an input is a word or a number"},
+        {"n+1", "n", "n", NULL, "a dimension of an input must be a word or a number"},
         {"n,", "n", "n", NULL, "input 1: expression '' ends where"},
-        {"rows...,more...", "1", "1", NULL, "has dots at two positions"},
-        {"n; n...", "n", "n", NULL, "input 2: 'n' is used both for one dimension and for several"},
-        {"n", "n...", "n", NULL, "no input's pattern has 'n...'"},
-        {"n", "max(n,2)", "n", NULL, "sizes consist of numbers, words, + - * /"},
-        {"n", "n*0.5", "n", NULL, "sizes are integers"},
+        {"rows...,more...", "1", "1", NULL, "has dots twice"},
+        {"n; n...", "n", "n", NULL, "input 2: 'n' is used for one dimension and for several"},
+        {"n", "n...", "n", NULL, "'n...' is in no input's pattern"},
+        {"n", "max(n,2)", "n", NULL, "only numbers, words, + - * /"},
+        {"n", "n*0.5", "n", NULL, "must be integers"},
         {"n,window", "n", "n", NULL, "'window' is an attribute"},
-        {"n", "n", "n,n,n,n", NULL, "launch: more than three axes"},
-        {"n", "n", "n", "8,8", "group: expected numbers of at least 1"},
+        {"n", "n", "n,n,n,n", NULL, "launch: more than 3 axes"},
+        {"n", "n", "n", "8,8", "group: expected positive numbers"},
         {"n,m", "n", "n,m", "8", "group: expected 2 numbers"},
         {"a,b,c,d,e,f,g,h,i", "1", "1", NULL, "more than 8 dimensions"},
         {"a;a;a;a;a;a;a;a;a;a;a;a;a;a;a;a;a", "1", "1", NULL, "more than 16 inputs"},
@@ -173,7 +173,7 @@ static void wrong_kernels_are_refused(void **state) {
     kn_kernel_params params = KN_KERNEL_DEFAULTS;
     params.name = "conv2d";
     kn_operator *custom = kn_operator_create_kernel(&params);
-    assert_non_null(strstr(kn_operator_error(custom), "the library has an operator of that name"));
+    assert_non_null(strstr(kn_operator_error(custom), "already has an operator of that name"));
     kn_operator_destroy(&custom);
     params.name = "a b";
     custom = kn_operator_create_kernel(&params);
@@ -191,7 +191,7 @@ static void a_gradient_has_to_fit(void **state) {
     params.inputs = params.results = params.launch = "n";
     params.gradient_operator = two;
     kn_operator *custom = kn_operator_create_kernel(&params);
-    assert_non_null(strstr(kn_operator_error(custom), "its gradient, 'mine', takes 2 inputs; expected 3"));
+    assert_non_null(strstr(kn_operator_error(custom), "gradient operator 'mine' takes 2 inputs; expected 3"));
     kn_operator_destroy(&custom);
     params.gradient_operator = three;
     custom = kn_operator_create_kernel(&params);
@@ -199,7 +199,7 @@ static void a_gradient_has_to_fit(void **state) {
     kn_operator_destroy(&custom);
     params.inputs = "int32 n";
     custom = kn_operator_create_kernel(&params);
-    assert_non_null(strstr(kn_operator_error(custom), "'mine', has 1 results; expected 0"));
+    assert_non_null(strstr(kn_operator_error(custom), "'mine' has 1 results; expected 0"));
     kn_operator_destroy(&custom);
     kn_operator_destroy(&two);
     kn_operator_destroy(&three);
@@ -261,11 +261,11 @@ static void sizes_have_to_agree(void **state) {
         {{"2,n,5", "3,5", "2,n"}, ""},
         {{"5", "3,5", ""}, ""},
         {{"2,n,5", "3,4", "2,n"},
-         "input 2 is float32 (3,4), which does not match \"3,k\": 'k' has another value"},
+         "input 2 is float32 (3,4), which does not match \"3,k\": 'k' has a different size"},
         {{"2,n,5", "4,5", "2,n"}, "dimension 0 differs"},
         {{"2,n,5", "3,5", "2,m"},
          "input 3 is int32 (2,m), which does not match \"int32 many...\": 'many' has"},
-        {{"2,n,5", "3,5", "2"}, "'many' has another value"},
+        {{"2,n,5", "3,5", "2"}, "'many' has a different size"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kn_graph *graph = kn_graph_create(NULL);

@@ -144,7 +144,7 @@ static void small_floats_are_refused(void **state) {
         {"DequantizeLinear", "one,power", NULL,
          "node 'y' (DequantizeLinear): dequantizing to type float8e8m0 is not supported"},
         {"Add", "one,one", NULL,
-         "node 'y' (Add): add 'add1': input 1 is float8e4m3fn, a type for storage only; cast it to float32 "
+         "node 'y' (Add): add 'add1': input 1 is float8e4m3fn, a storage-only type; cast it to float32 "
          "first"},
     };
     (void)state;

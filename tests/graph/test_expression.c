@@ -111,7 +111,7 @@ static void test_mistakes(void **state) {
         {"x)", "column 2"},
         {"x y", "an operator or the end"},
         {"x ? y", "':'"},
-        {"expp(x)", "no function 'expp'; did you mean 'exp'?"},
+        {"expp(x)", "unknown function 'expp'; did you mean 'exp'?"},
         {"exp()", "a number"},
         {"exp(x, y)", "')'"},
         {"pow(x)", "','"},

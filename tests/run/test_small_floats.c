@@ -113,7 +113,7 @@ static void nothing_else_computes_with_them(void **state) {
     kn_add(x, x);
     assert_int_equal(kn_graph_status(graph), KN_ERROR_DTYPE);
     assert_non_null(strstr(kn_graph_error(graph),
-                           "input 1 is float8e5m2, a type for storage only; cast it to float32 first"));
+                           "input 1 is float8e5m2, a storage-only type; cast it to float32 first"));
     kn_graph_destroy(&graph);
     graph = kn_graph_create(NULL);
     kn_parameter(graph, "w", KN_FLOAT8E4M3FN, "2", NULL);
