@@ -1,10 +1,10 @@
-/* The bucket pass: consecutive pointwise steps that run the same code on different values, such as the
- * updates of many parameters, are merged into one launch with a set of arguments for each. */
+/* The bucket pass: merges consecutive pointwise steps that run the same code on different values, such as the
+ * updates of many parameters, into one launch with a set of arguments for each. */
 #include <string.h>
 
 #include "plan/plan_private.h"
 
-/* A few bytes of arguments are left to the driver. */
+/* Leave a few bytes of arguments to the driver. */
 enum { MAX_SETS = 16, MAX_ARGUMENT_BYTES = KN_ARGUMENT_BYTES - 64 };
 
 /* Only steps whose arguments are a count, pointers, and keys of random numbers: pointwise kernels over one
@@ -40,7 +40,8 @@ static bool can_merge(const kn_planner *planner, kn_step *const *steps, int coun
     return true;
 }
 
-/* Argument i of step s becomes parameter q<s>_<i>, its count count<s>; the kernel calls the body for each. */
+/* Argument i of step s becomes parameter q<s>_<i>, and its count count<s>; the kernel calls the body for each
+ * step. */
 static void add_sets(kn_step *step, kn_step *const *steps, int count, kn_text *calls) {
     kn_step_generate(step, "KN_BUCKET");
     for (int s = 0; s < count; s++) {
@@ -97,7 +98,7 @@ kn_status kn_pass_bucket(kn_planner *planner) {
         if (is_mergeable(steps[i]))
             while (i + run < count && can_merge(planner, steps + i, run, steps[i + run]))
                 run++;
-        /* The merged step takes the position of the last of them. */
+        /* The merged step takes the position of its last step. */
         int group = planner->step_group[i + run - 1];
         kn_step *step = steps[i];
         if (run > 1) {

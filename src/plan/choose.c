@@ -1,16 +1,16 @@
-/* The choose pass: a variant for each node whose operator has kernels. */
+/* The choose pass: selects a variant for each node whose operator has kernels. */
 #include <string.h>
 
 #include "plan/plan_private.h"
 
-/* `tile`: of the tuned choice; 0: chosen by the shape. */
+/* `tile`: from tuning; 0: chosen by shape. */
 static bool is_right(const kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     const kn_plan_request *request = planner->request;
     return request->verdicts && request->verdicts->variant_is_right(request->device, node->op, variant, node,
                                                                     tile ? tile : planner->switches->tile);
 }
 
-/* Whether its error is allowed. Asked first, since what a variant accepts may need a probe of the device. */
+/* Whether its error is allowed. Checked first, since `accepts` may need to probe the device. */
 static bool is_allowed(const kn_planner *planner, const kn_variant *variant) {
     return !variant->choice.fast || planner->target->fast_math;
 }
@@ -20,7 +20,7 @@ static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn
     return !variant->choice.accepts || variant->choice.accepts(planner->target, node);
 }
 
-/* Whether data prepared from the node's last input, such as packed weights, can be kept from run to run. */
+/* Whether data prepared from the node's last input, such as packed weights, can persist between runs. */
 static bool may_prepare(const kn_planner *planner, const kn_node *node) {
     const kn_value *last = node->input_count ? node->inputs[node->input_count - 1] : NULL;
     return planner->request->keeps && last && planner->invariant[last->id];
@@ -32,8 +32,8 @@ static bool pays(const kn_planner *planner, const kn_node *node, const kn_varian
            variant->choice.pays(planner->target, node, may_prepare(planner, node));
 }
 
-/* Whether the device must compute a variant right before it is used: one that is doubtful or has a larger
- * error and, with many threads, every one that has another below it. The last of a row is plain: a work-item
+/* Whether the device must compute a variant correctly before it is used: doubtful variants, variants with a
+ * larger error and, on many-thread devices, every variant except a row's last, which is plain: a work-item
  * for each result. */
 static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     if (variant->choice.doubtful || variant->choice.fast) return true;
@@ -41,30 +41,31 @@ static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn
            !planner->target->wide_vector && variant != &node->op->variants[node->op->variant_count - 1];
 }
 
-/* Whether a variant may be used for a node, regardless of speed, if it is right. */
+/* Whether a variant may be used for a node, regardless of speed, provided that it is right. */
 static bool suits(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     return is_allowed(planner, variant) && (!variant->choice.prepares || may_prepare(planner, node)) &&
            is_accepted(planner, node, variant);
 }
 
-/* `tile`: as is_right has it. */
+/* `tile`: see is_right. */
 static bool is_trusted(const kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     return !needs_trial(planner, node, variant) || is_right(planner, node, variant, tile);
 }
 
-/* Whether the rule would take it, if no variant before it did. */
+/* Whether the rule would select it if no earlier variant applies. */
 static bool is_next(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     return suits(planner, node, variant) && pays(planner, node, variant) &&
            is_trusted(planner, node, variant, 0);
 }
 
-/* Whether it reads blocked images with many threads. */
+/* Whether it reads blocked images on many-thread devices. */
 static bool takes_blocks(const kn_planner *planner, const kn_variant *variant) {
     return !planner->target->wide_vector && variant->promise.inputs[0] == KN_LAYOUT_BLOCKED;
 }
 
-/* The variant that the rule takes of those from `first` on; NULL: none. One that is measured must be faster
- * than the one that would be taken without it. plain: none that reads blocked images with many threads. */
+/* The first variant from `first` that the rule selects; NULL: none. A measured variant must be faster than
+ * the variant that would be selected without it. plain: exclude variants that read blocked images on
+ * many-thread devices. */
 static const kn_variant *first_by_rule(const kn_planner *planner, const kn_node *node, int first,
                                        bool plain) {
     const kn_plan_request *request = planner->request;
@@ -106,7 +107,7 @@ static const kn_variant *find_forced(const kn_planner *planner, const kn_node *n
     return preferred;
 }
 
-/* Takes the choice that was measured to be the fastest for nodes like this one, if it may be used. */
+/* Uses the variant that measured fastest for nodes like this one, if allowed. */
 static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain, kn_chosen *chosen) {
     const kn_plan_request *request = planner->request;
     int tile = 0;
@@ -118,7 +119,7 @@ static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain,
     *chosen = (kn_chosen){variant, tile, true};
 }
 
-/* plain: as first_by_rule has it, but for a forced one. */
+/* plain: see first_by_rule; does not affect forced variants. */
 static kn_status choose(kn_planner *planner, const kn_node *node, bool plain, kn_chosen *chosen) {
     const kn_tuning tuning = {node, planner->target, may_prepare(planner, node)};
     const char *forced;
@@ -126,17 +127,17 @@ static kn_status choose(kn_planner *planner, const kn_node *node, bool plain, kn
     if (chosen->variant) return KN_OK;
     if (forced)
         return kn_fail(planner->error, KN_ERROR_NOT_FOUND,
-                       "%s '%s': the kernel '%s' does not take these shapes on this device", node->op->name,
-                       node->name, forced);
+                       "%s '%s': the kernel '%s' does not support these shapes on this device",
+                       node->op->name, node->name, forced);
     if (planner->switches->tuning == KN_TUNING_USED) take_tuned(planner, &tuning, plain, chosen);
     if (!chosen->variant) chosen->variant = first_by_rule(planner, node, 0, plain);
     if (chosen->variant) return KN_OK;
     return kn_fail(planner->error, KN_ERROR_UNSUPPORTED,
-                   "%s '%s': no kernel takes these shapes and types on this device", node->op->name,
+                   "%s '%s': no kernel supports these shapes and types on this device", node->op->name,
                    node->name);
 }
 
-/* The elements of a node's images that could be blocked with many threads. */
+/* The elements of a node's images that could be blocked on many-thread devices. */
 static double blockable(const kn_planner *planner, kn_value *const *values, int count) {
     double elements = 0;
     for (int i = 0; i < count; i++)
@@ -146,8 +147,8 @@ static double blockable(const kn_planner *planner, kn_value *const *values, int 
     return elements;
 }
 
-/* With many threads images are blocked where kernels want them so, but not in a network where kernels that
- * take plain ones alone, such as depthwise convolutions, stand between these: its images would be converted
+/* On many-thread devices, images are blocked if kernels prefer that, except in networks that alternate them
+ * with kernels that accept only plain images, such as depthwise convolutions, where images would be converted
  * again and again. */
 static bool conversions_pay(kn_planner *planner) {
     double blocked = 0, plain = 0;
@@ -177,7 +178,7 @@ static kn_status choose_all(kn_planner *planner, bool plain) {
     return KN_OK;
 }
 
-/* Tells the tuner what the rule takes, once for each node. */
+/* Reports the rule's choice for each node to the tuner. */
 static void note_choices(const kn_planner *planner) {
     const kn_plan_request *request = planner->request;
     if (planner->switches->tuning != KN_TUNING_NOTED || !request->verdicts) return;
@@ -197,7 +198,7 @@ kn_status kn_pass_choose(kn_planner *planner) {
     for (size_t i = 0; i < graph->node_count; i++) {
         kn_node *node = graph->nodes[i];
         planner->work++;
-        /* The compute type is the stored type, but for types of 16 bits. */
+        /* The compute type is the stored type, except for 16-bit types. */
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
         if (kn_is_half(node->compute)) node->compute = KN_FLOAT32;
         node->accumulate = node->compute;

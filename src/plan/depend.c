@@ -48,8 +48,8 @@ static bool has_edge(const kn_depends *depends, int group, int other) {
     return false;
 }
 
-/* Lists the places of `from` and of all groups reachable from it along `lists`, up to place `last`; returns
- * how many. */
+/* Lists the positions of `from` and of all groups reachable from it along `lists`, up to position `last`;
+ * returns how many. */
 static int gather(kn_depends *depends, int from, const int *lists, int last, int *places) {
     bool rising = last > depends->place[from];
     int count = 0, mark = ++depends->stamp;
@@ -71,8 +71,8 @@ static int compare_places(const void *left, const void *right) {
     return (one > other) - (one < other);
 }
 
-/* Moves `other` and what it depends on before `group` and what depends on it, within the places that they
- * occupy together. */
+/* Moves `other` and its dependences before `group` and its dependents, within the positions that they occupy
+ * together. */
 static void reorder(kn_depends *depends, int group, int other) {
     int *before = depends->queue[0], *after = depends->queue[1];
     int least = depends->place[group], most = depends->place[other];

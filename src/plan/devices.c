@@ -1,9 +1,9 @@
 /* Assigns a device to each node and state of a bound graph.
  *
- * Nodes that the caller added run on the device that they are pinned to, or else on the context's primary
- * device; views on the device of the value that they view. Gradient nodes follow their forward node. Nodes
- * that the library added around those, such as updates, run where most bytes of their inputs are. A state is
- * on the device that reads it first, unless another session has already allocated it on some device. */
+ * Nodes that the caller added run on the device that they are pinned to, or on the context's primary device;
+ * views run on the device of the value under them. Gradient nodes follow their forward node. Other nodes that
+ * the library added, such as updates, run on the device with most bytes of their inputs. A state is on the
+ * device that reads it first, unless another session has already allocated it elsewhere. */
 #include <string.h>
 
 #include "plan/plan_private.h"
@@ -16,8 +16,7 @@ static kn_status fail_unknown(const kn_plan_devices *devices, const kn_node *nod
     const char *nearest = kn_nearest_word(node->pin, devices->names, (size_t)devices->count);
     kn_status status =
         kn_fail(error, KN_ERROR_NOT_FOUND,
-                "%s '%s' is pinned to the device '%s', and no device of that name was joined to the "
-                "context%s%s%s; there are: %s",
+                "%s '%s' is pinned to the device '%s', which is not in the context%s%s%s; it has: %s",
                 node->op->name, node->name, node->pin, nearest ? " (did you mean '" : "",
                 nearest ? nearest : "", nearest ? "'?)" : "", list.data ? list.data : "");
     kn_text_finish(&list);
@@ -41,8 +40,8 @@ static bool is_view(const kn_node *node) {
     return node->op->class == KN_CLASS_VIEW;
 }
 
-/* Assigns nodes without a pin. Views of inputs, states and constants go to the device that reads them first.
- */
+/* Assigns nodes without a pin. Views of inputs, states and constants go to the device that reads them
+ * first. */
 static void assign_unpinned(kn_graph *graph) {
     for (size_t i = 0; i < graph->node_count; i++) {
         kn_node *node = graph->nodes[i];
@@ -75,7 +74,7 @@ kn_status kn_devices_mark(const kn_plan_devices *devices, kn_graph *bound, bool 
     *several = *several || has_remote_state(devices, bound);
     if (*several)
         assign_unpinned(bound);
-    else /* with one device, a pin must not make equal nodes differ */
+    else /* with a single device, pins must not distinguish equal nodes */
         for (size_t i = 0; i < bound->node_count; i++)
             bound->nodes[i]->device = -1;
     return KN_OK;
@@ -85,8 +84,8 @@ kn_status kn_devices_mark(const kn_plan_devices *devices, kn_graph *bound, bool 
 
 typedef struct assignment {
     kn_graph *graph;
-    int *homes;   /* by value id, of states; -1: not known yet */
-    bool scalars; /* whether scalars count too: only for nodes without a larger input on a device */
+    int *homes;   /* by value id, of states; -1: unknown */
+    bool scalars; /* whether scalars count: only for nodes without a larger input on a device */
 } assignment;
 
 static bool is_assign(const kn_node *node) {
@@ -98,7 +97,7 @@ static int locate(const assignment *work, const kn_value *value) {
     return value->kind == KN_VALUE_STATE ? work->homes[value->id] : -1;
 }
 
-/* The device of the largest input of a node; -1: none is known. */
+/* The device of the largest input of a node; -1: unknown. */
 static int device_of_inputs(const assignment *work, const kn_node *node) {
     uint64_t most = 0;
     int device = -1;
@@ -127,8 +126,8 @@ static bool assign_states(assignment *work) {
     return changed;
 }
 
-/* One forward sweep assigns nodes to the device of their inputs, one backward sweep to that of their readers.
- */
+/* A forward sweep assigns nodes to the device of their inputs, a backward sweep to the device of their
+ * readers. */
 static bool assign_nodes(assignment *work) {
     bool changed = false;
     for (size_t i = 0; i < work->graph->node_count; i++) {

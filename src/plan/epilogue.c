@@ -1,5 +1,5 @@
-/* Epilogues: writes the pointwise nodes after a matrix product or convolution as macros for its kernel
- * (step.h describes how the kernel uses them). */
+/* Epilogues: writes the pointwise nodes after a matrix product or convolution as macros for its kernel (see
+ * step.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,8 +63,8 @@ static void find_strides(const kn_planner *planner, const kn_group *group, kn_va
     int axes = kn_value_strides(planner->target, value, &result->shape, result->layout, sizes, own_strides);
     if (result->layout == KN_LAYOUT_BLOCKED) {
         strides[0] = own_strides[0];
-        /* Between blocks of channels; with one block any stride does, but 0 would mean that all channels are
-         * equal. */
+        /* Between blocks of channels; with a single block any stride works, but 0 would mean that all
+         * channels are equal. */
         strides[1] = own_strides[1] ? own_strides[1] : own_strides[4] ? sizes[4] : 0;
         strides[2] = own_strides[3] ? own_strides[3] : own_strides[2];
         return;
@@ -74,13 +74,14 @@ static void find_strides(const kn_planner *planner, const kn_group *group, kn_va
     int starts[4] = {0, middle > 0 ? middle : 0, inner > 0 ? inner : 0, axes};
     for (int axis = 0; axis < 3; axis++) {
         strides[axis] = 0;
-        /* The axis merges dimensions: its stride is that of the last one with more than one element. */
+        /* The axis merges dimensions: its stride is the stride of the last dimension with more than one
+         * element. */
         for (int d = starts[axis]; d < starts[axis + 1]; d++)
             if (own_strides[d]) strides[axis] = own_strides[d];
     }
 }
 
-/* Stores an intermediate result, which is in variable `name`, if others read it. */
+/* Stores an intermediate result, which is in variable `name`, if other groups read it. */
 static void write_between(const kn_epilogue *epilogue, const kn_value *value, const char *name,
                           kn_text *text) {
     for (int i = 0; i < epilogue->operand_count; i++)
@@ -112,7 +113,7 @@ static kn_status write_function(kn_planner *planner, const kn_group *group, cons
     return KN_OK;
 }
 
-/* The offset of one result's element of an operand. */
+/* The offset of an operand's element for one result. */
 static void write_offset(const char *operand, int i, kn_text *text) {
     kn_text_format(text, "(outer) * %s%d_outer + (middle) * %s%d_middle + (inner) * %s%d_inner", operand, i,
                    operand, i, operand, i);
@@ -134,8 +135,8 @@ static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
     kn_text_add(text, ")\n");
 }
 
-/* Four results of one line along the inner axis, from a multiple of 4 on: an operand repeats there, or varies
- * as they do, and then its elements lie side by side, from a multiple of 4 on too. */
+/* Four results along the inner axis, starting at a multiple of 4: an operand either repeats, or has
+ * contiguous elements that start at a multiple of 4. */
 static void write_4_macro(const kn_epilogue *epilogue, kn_text *text) {
     const char *e = epilogue->operand;
     kn_text_format(text, "#define %s_4(v, outer, middle, inner) %s_4(v", epilogue->macro, epilogue->function);
@@ -154,8 +155,8 @@ static void write_4_macro(const kn_epilogue *epilogue, kn_text *text) {
     kn_text_add(text, ")\n");
 }
 
-/* Strides 0, 1 and the vector width are written as constants, which saves the kernel a multiplication for
- * each vector of results; others are arguments, so that one program serves all sizes. */
+/* Strides 0, 1 and the vector width are constants, which saves a multiplication per vector of results; other
+ * strides are arguments, so that one program serves all sizes. */
 static void write_stride(const kn_epilogue *epilogue, int operand, int axis, int width, kn_text *text) {
     int64_t stride = epilogue->operands[operand].strides[axis];
     if (axis > 0 && (stride == 0 || stride == 1 || stride == width))
@@ -177,7 +178,7 @@ static void write_vector_offset(const kn_epilogue *epilogue, int operand, bool b
     write_stride(epilogue, operand, 2, width, text);
 }
 
-/* aligned: vectors of operands lie at multiples of their size. */
+/* aligned: vectors of operands are aligned to their size. */
 static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, bool aligned, int width,
                                kn_text *text) {
     kn_text_format(text, "#define %s_VECTOR(v, outer, middle, inner) %s_vector(v", epilogue->macro,
@@ -198,7 +199,7 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, bool a
         write_vector_offset(epilogue, i, blocked, width, text);
         kn_text_add(text, varies || half ? "))" : "])");
     }
-    /* An operand that varies along one axis only is small enough to stay in cache. */
+    /* An operand that varies along only one axis is small enough to stay in cache. */
     kn_text_format(text, ")\n#define %s_PREFETCH(outer, middle, inner)", epilogue->macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
         if (!epilogue->operands[i].strides[1] || !epilogue->operands[i].strides[2]) continue;

@@ -1,9 +1,9 @@
-/* The fuse pass: pointwise nodes with results of the same shape are fused into one kernel, and those after a
- * matrix product or convolution into its epilogue, so that the values between them are never stored. A sum
- * over an operand of a product, such as the gradient of a bias, is fused into that.
+/* The fuse pass: fuses pointwise nodes with results of the same shape into one kernel, and pointwise nodes
+ * after a matrix product or convolution into its epilogue, so that the values between them are never stored.
+ * A sum over an operand of a product, such as the gradient of a bias, is fused into the product.
  *
- * Nodes are visited in graph order, and each is added to the group of one of its inputs where that creates no
- * cycle between groups; depend.h keeps the dependences to test that. */
+ * Nodes are visited in graph order, and each is added to the group of one of its inputs if that creates no
+ * cycle between groups; depend.h tracks the dependences. */
 #include <string.h>
 
 #include "plan/depend.h"
@@ -13,9 +13,9 @@ enum { MAX_OPERANDS = 20, MAX_RESULTS = 8, MAX_MEMBERS = 48 };
 
 typedef struct fuse_pass {
     kn_planner *planner;
-    kn_depends depends; /* by the groups' ids */
-    /* By node id. They do not become epilogues of the product that computes the gradient: an update stays one
-     * kernel, which the bucket pass can merge with others. */
+    kn_depends depends; /* by group id */
+    /* By node id. They are not fused into the product that computes the gradient: an update remains a
+     * separate kernel, which the bucket pass can merge with others. */
     bool *updates;
 } fuse_pass;
 
@@ -52,9 +52,9 @@ static void count_operand(void *user, kn_value *value) {
     ((operand_count *)user)->count++;
 }
 
-/* Whether the kernel of a pointwise group has few enough arguments: a pointer and its strides for each
- * operand, the sizes and strides of the space, and the keys of random numbers. Axes that can be merged count
- * too, and a blocked image has one more. */
+/* Whether the kernel of a pointwise group has few enough arguments: a pointer and strides for each operand,
+ * the sizes and strides of the space, and the keys of random numbers. Counts axes that could be merged, and
+ * an additional axis for a blocked image. */
 static bool fits_arguments(const fuse_pass *pass, const kn_group *group, int operands) {
     const int index = pass->planner->target->wide_indices ? 8 : 4, axes = group->space.rank + 1;
     int keys = 0;
@@ -72,7 +72,7 @@ static bool within_limits(fuse_pass *pass, kn_group *group) {
     return reads.count <= MAX_OPERANDS && writes.count <= MAX_RESULTS && group->member_count <= MAX_MEMBERS;
 }
 
-/* Adds `node` to a pointwise group if that is possible. */
+/* Adds `node` to a pointwise group if possible. */
 static bool add_to_pointwise(fuse_pass *pass, kn_group *group, kn_node *node) {
     if (group->anchor || !kn_shape_same(&group->space, &node->outputs[0]->shape)) return false;
     if (creates_cycle(pass, group, node)) return false;
@@ -85,14 +85,15 @@ static bool add_to_pointwise(fuse_pass *pass, kn_group *group, kn_node *node) {
     return true;
 }
 
-/* Moves all members of `from` to `into` if that is possible: neither depends on the other through a third. */
+/* Moves all members of `from` to `into` if possible: neither may depend on the other through a third
+ * group. */
 static void merge(fuse_pass *pass, kn_group *into, kn_group *from) {
     kn_planner *planner = pass->planner;
     if (into == from || into->anchor || from->anchor || !kn_shape_same(&into->space, &from->space)) return;
     if (kn_depends_reach(&pass->depends, into->id, from->id, true) ||
         kn_depends_reach(&pass->depends, from->id, into->id, true))
         return;
-    /* A member that reads another's result through a view needs the whole result. */
+    /* A member that reads another member's result through a view needs the whole result. */
     for (int side = 0; side < 2; side++) {
         const kn_group *reader = side ? into : from, *other = side ? from : into;
         for (int i = 0; i < reader->member_count; i++)
@@ -102,8 +103,7 @@ static void merge(fuse_pass *pass, kn_group *into, kn_group *from) {
             }
     }
     if (into->member_count + from->member_count > MAX_MEMBERS) return;
-    /* In a new list, since inserting moves members of `into`, which stays as it is if the limits are
-     * exceeded. */
+    /* Use a new list: inserting moves members of `into`, which must not change if the limits are exceeded. */
     kn_group trial = *into;
     trial.member_capacity = MAX_MEMBERS;
     trial.members = kn_arena_take(planner->arena, MAX_MEMBERS, sizeof *trial.members);
@@ -130,7 +130,7 @@ static void epilogue_axes(const kn_node *anchor, int *middle, int *inner) {
     *inner = image ? 2 : rank >= 1 ? rank - 1 : 0;
 }
 
-/* Whether an operand, along each of the three axes, has either all its dimensions or size 1. */
+/* Whether an operand has, along each of the three axes, either all dimensions or size 1. */
 static bool operand_fits_axes(const kn_shape *space, const kn_shape *operand, int middle, int inner) {
     int starts[4] = {0, middle, inner, space->rank};
     for (int axis = 0; axis < 3; axis++) {
@@ -146,8 +146,8 @@ static bool operand_fits_axes(const kn_shape *space, const kn_shape *operand, in
     return true;
 }
 
-/* Whether a result may be blocked and the operand cannot be: it varies between the channels and between the
- * pixels of an image, but has no axis for the images, (C,H,W), so that no conversion takes it. */
+/* Whether a result may be blocked but the operand cannot: it varies between the channels and between the
+ * pixels of an image, but has no batch axis, (C,H,W), so there is no conversion for it. */
 static bool cannot_be_blocked(const kn_promise *promise, const kn_shape *operand) {
     if (!promise->any && promise->outputs[0] != KN_LAYOUT_BLOCKED) return false;
     return operand->rank == 3 && operand->dims[0] != 1 && operand->dims[1] * operand->dims[2] != 1;
@@ -157,8 +157,9 @@ static bool is_computed_as_float(const kn_value *value) {
     return value->shape.dtype == KN_FLOAT32 || kn_is_half(value->shape.dtype);
 }
 
-/* Whether others read `through` too. Then the epilogue may store it, if it is float32, once, unless a plan
- * did not fit in memory: what follows it in the epilogue cannot be computed again alone. */
+/* Whether other nodes read `through`, too. Then the epilogue may store it, once, if it is float32, except
+ * when planning again for less memory: the nodes that follow in the epilogue could not be recomputed
+ * separately. */
 static bool is_shared(const fuse_pass *pass, const kn_value *through) {
     return through->wanted || pass->planner->consumers.counts[through->id] != 1;
 }
@@ -172,8 +173,8 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
     if (!group->anchor || !group->variant || !group->variant->promise.takes_epilogue) return false;
     if (pass->updates[node->id]) return false;
     kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
-    /* An epilogue computes in float32 and rounds only its result: what follows a cast to 16 bits needs the
-     * rounded number. */
+    /* An epilogue computes in float32 and rounds only its result; nodes that follow a cast to 16 bits need
+     * the rounded value. */
     if (last->op->identity == KN_IDENTITY_ALWAYS && kn_is_half(last->outputs[0]->shape.dtype)) return false;
     const bool shared = is_shared(pass, through);
     if (through != last->outputs[0] || (shared && !can_store_between(pass, group, through))) return false;
@@ -181,7 +182,7 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
     if (!kn_shape_same(space, &node->outputs[0]->shape) || node->op->random) return false;
     if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(group->anchor->outputs[0]))
         return false;
-    /* It may be the last one, whose result the anchor's kernel stores. */
+    /* It may be the last node, whose result the anchor's kernel stores. */
     if (kn_is_half(node->outputs[0]->shape.dtype) && !(group->variant->promise.halves.results & 1))
         return false;
     if (creates_cycle(pass, group, node)) return false;
@@ -210,7 +211,8 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
 
 /* ---- sums ---------------------------------------------------------------------------------------- */
 
-/* Lets the kernel of `group` compute the sum whose group is `from`, if it can: neither needs the other. */
+/* Lets the kernel of `group` compute the sum of group `from`, if it can and neither group depends on the
+ * other. */
 static bool take_sum(fuse_pass *pass, kn_group *group, kn_group *from) {
     kn_planner *planner = pass->planner;
     if (!from || from == group || !from->anchor || from->member_count || from->summed) return false;
@@ -225,7 +227,7 @@ static bool take_sum(fuse_pass *pass, kn_group *group, kn_group *from) {
     return true;
 }
 
-/* Looks for such a sum among the readers of a value, through views too. */
+/* Looks for such a sum among the readers of a value, including readers through views. */
 static bool find_sum(fuse_pass *pass, kn_group *group, const kn_value *value) {
     const kn_consumers *consumers = &pass->planner->consumers;
     for (int i = 0; i < consumers->counts[value->id]; i++) {
@@ -306,7 +308,7 @@ kn_status kn_pass_fuse(kn_planner *planner) {
         status = kn_fail_memory(planner->error, pass.depends.edge_count * sizeof *pass.depends.edges);
     kn_depends_finish(&pass.depends);
     if (status != KN_OK) return status;
-    /* Remove the groups whose members were merged into others. */
+    /* Remove groups whose members were merged into other groups. */
     int kept = 0;
     for (int i = 0; i < planner->group_count; i++)
         if (planner->groups[i]->anchor || planner->groups[i]->member_count) {

@@ -1,7 +1,7 @@
 /* Gaps between the intervals of a block (gaps.h). */
 #include "plan/gaps.h"
 
-/* Appends the core of a part to the core of `own`, whose offsets are lower. */
+/* Appends the core of a subtree to the core of `own`, whose offsets are lower. */
 static void add_core(kn_gap_branch *own, const kn_gap_branch *part, bool first) {
     if (first) {
         own->core_first = part->core_first;
@@ -19,7 +19,7 @@ static void add_core(kn_gap_branch *own, const kn_gap_branch *part, bool first) 
     if (part->core_last < own->core_last) own->core_last = part->core_last;
 }
 
-/* Computes the fields of a branch from its interval and its children. Intervals that live less than half as
+/* Computes the fields of a subtree from its interval and its children. Intervals that live less than half as
  * long as the longest-lived are not in the core. */
 static void summarize(kn_gaps *gaps, kn_gap_branch *own) {
     const kn_gap_branch alone = {.first_min = own->first,
@@ -53,7 +53,7 @@ static bool comes_before(const kn_gap_branch *one, const kn_gap_branch *other) {
     return one->offset != other->offset ? one->offset < other->offset : one->first < other->first;
 }
 
-/* Splits a tree into what comes before an interval and the rest. */
+/* Splits a tree into the intervals before a given interval and those after it. */
 static void split(kn_gaps *gaps, int root, const kn_gap_branch *interval, int *left, int *right) {
     if (!root) {
         *left = *right = 0;
@@ -93,7 +93,7 @@ int kn_gaps_add(kn_gaps *gaps, int root, int number, int first, int last, uint64
     return insert(gaps, root, number + 1);
 }
 
-/* Whether no gap up to the end of a branch's core is large enough. */
+/* Whether no gap up to the end of a subtree's core is large enough. */
 static bool is_dense(const kn_gap_branch *branch, const kn_gap_search *search) {
     if (branch->core_first > search->last || branch->core_last < search->first) return false;
     return branch->core_gap < search->need &&

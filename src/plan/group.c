@@ -32,7 +32,7 @@ bool kn_group_add_member(kn_planner *planner, kn_group *group, kn_node *node) {
         group->members = members;
         group->member_capacity = capacity;
     }
-    /* Members stay in graph order, so that each follows those that it reads. */
+    /* Members are in graph order, so that each follows the nodes that it reads. */
     int at = group->member_count++;
     while (at > 0 && group->members[at - 1]->id > node->id) {
         group->members[at] = group->members[at - 1];

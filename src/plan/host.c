@@ -1,11 +1,11 @@
-/* States that wait in host memory (kn_value.on_host): a row that exists only in plans. A load node brings
- * such a state to the device, and its assign stores the new value in host memory again. Between runs, and
- * until the load in one, it takes no memory of the device. */
+/* States in host memory (kn_value.on_host): a row that exists only in plans. A load node copies such a state
+ * to the device, and its assign stores the new value in host memory. Between runs, and before the load, it
+ * needs no device memory. */
 #include "plan/plan_private.h"
 
-enum { STATE }; /* the inputs of a load node; the others are only waited for */
+enum { STATE }; /* the inputs of a load node; the other inputs are only dependences */
 
-/* x = load(state, value to wait for, …) */
+/* x = load(state, dependence, …) */
 static kn_status load_shape(kn_shape_call *call) {
     call->outputs[0] = call->inputs[STATE]->shape;
     return KN_OK;

@@ -1,11 +1,11 @@
-/* Assigns memory to intervals (lifetimes), searching for a small total: the part of the place pass that does
- * not know values.
+/* Assigns memory to intervals (lifetimes), searching for a small total: the part of the place pass that is
+ * independent of values.
  *
- * Intervals are placed one after the other, each into the tightest gap between those that are live at the
+ * Intervals are placed one after another, each into the tightest gap between intervals that are live at the
  * same time, or at the end of the block that must grow least. The total depends on the order. Three orders
- * are tried: largest first, earliest first, longest-lived first. Each is then improved: the interval that
- * ends highest is moved forward in the order, to a random position, until the lower bound is reached or the
- * work limit. The random numbers are always the same, so the result depends on the intervals only. */
+ * are tried: largest first, earliest first, longest-lived first. Each is then improved by moving the interval
+ * that ends highest forward to a random position, until the lower bound or the work limit is reached. The
+ * random sequence is fixed, so the result depends only on the intervals. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct placement_search {
     uint64_t alignment, limit;
     int *order, *kept, *spare;
     kn_gaps gaps;   /* between the intervals placed so far */
-    int *roots;     /* by block: its tree in gaps */
+    int *roots;     /* by block: the root of its tree in `gaps` */
     uint64_t *ends; /* by block */
     int block_count;
     /* The best result so far. */
@@ -36,7 +36,7 @@ typedef struct candidate {
     int block;
     uint64_t offset;
     uint64_t waste;  /* unused bytes of the gap */
-    uint64_t growth; /* of the block; 0: the interval is within it */
+    uint64_t growth; /* growth of the block; 0: the interval fits inside */
 } candidate;
 
 static bool is_better(const candidate *one, const candidate *other) {
@@ -62,7 +62,7 @@ static bool take_gap(void *user, uint64_t offset, uint64_t bytes) {
     return !fits_exactly(in_block->best);
 }
 
-/* Updates *best with the best place in one block. */
+/* Updates *best with the best position in one block. */
 static void search_block(placement_search *search, const kn_interval *interval, int block, candidate *best) {
     uint64_t need = aligned_bytes(search, interval), end = search->ends[block];
     block_search in_block = {block, need, best};
@@ -138,7 +138,7 @@ static void sort(const kn_interval *intervals, int *order, int *spare, int count
     memcpy(order, spare, (size_t)count * sizeof *order);
 }
 
-/* Moves the interval that ends highest in the last block to the beginning of the order in even rounds, to a
+/* Moves the interval that ends highest in the last block: to the front of the order in even iterations, to a
  * random earlier position in odd ones. */
 static void move_highest(placement_search *search, uint64_t round) {
     int highest = 0, last = search->block_count - 1;
@@ -156,7 +156,7 @@ static void move_highest(placement_search *search, uint64_t round) {
     search->order[place] = number;
 }
 
-/* Improves each order by random moves; a move that makes the total larger is undone. */
+/* Improves each order by random moves; undoes moves that increase the total. */
 static void try_orders(placement_search *search, uint64_t bound) {
     static comes_first *const orders[] = {larger, earlier, longer};
     size_t bytes = (size_t)search->count * sizeof *search->order;
@@ -189,7 +189,7 @@ static void try_orders(placement_search *search, uint64_t bound) {
 
 typedef struct change {
     int step;
-    bool ends; /* ends take effect after the step, beginnings before it */
+    bool ends; /* ends take effect after the step, starts before it */
     uint64_t bytes;
 } change;
 
@@ -229,15 +229,13 @@ static kn_status check(const kn_interval *intervals, int count, uint64_t alignme
     for (int i = 0; i < count; i++) {
         *culprit = i;
         if (intervals[i].bytes > limit)
-            return kn_fail(
-                error, KN_ERROR_DEVICE_MEMORY,
-                "%llu bytes are needed in one allocation, and the device allows at most %llu; use a smaller "
-                "batch",
-                (unsigned long long)intervals[i].bytes, (unsigned long long)limit);
-        /* So that no sum of offsets overflows. */
-        if (intervals[i].bytes > UINT64_MAX / 4 - alignment - sum)
             return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
-                           "the sizes of all values add up to more than 64 bits");
+                           "%llu bytes are needed in one allocation, but the device allows at most %llu; use "
+                           "a smaller batch",
+                           (unsigned long long)intervals[i].bytes, (unsigned long long)limit);
+        /* Sums of offsets must not overflow. */
+        if (intervals[i].bytes > UINT64_MAX / 4 - alignment - sum)
+            return kn_fail(error, KN_ERROR_DEVICE_MEMORY, "the total size of all values exceeds 64 bits");
         sum += kn_align_up(intervals[i].bytes, alignment);
     }
     *culprit = -1;

@@ -1,12 +1,12 @@
-/* The invariant pass: which values depend only on constants and on states that the graph does not write, so
- * that they need not be recomputed in each run. Inference packs weights and folds the statistics of a batch
- * norm in the first run; the results are kept.
+/* The invariant pass: finds values that depend only on constants and on states that the graph does not write,
+ * so that they need not be recomputed in each run. In inference, the first run packs weights and folds the
+ * statistics of batch norms; the results persist.
  *
- * The result of a pointwise node is not invariant if it is larger than what the node reads: weights are
- * stored in a narrow type to save memory, which keeping their widened copy would use up again. */
+ * The result of a pointwise node is not invariant if it is larger than its inputs: weights are stored in a
+ * narrow type to save memory, and persisting a widened copy would undo that. */
 #include "plan/plan_private.h"
 
-/* Below this size, keeping a widened copy costs little. */
+/* Below this size, a widened copy costs little. */
 enum { MIN_NARROW_BYTES = 4096 };
 
 bool kn_is_widened(uint64_t read, uint64_t written) {

@@ -1,9 +1,9 @@
-/* The layout pass: the layout of each value. Variants declare the layouts that they read and write. A
- * pointwise group writes blocked images if it reads one, and reads plain images through strides. With many
- * threads images are blocked where a matrix unit multiplies 16 bits, and others that are made of them. Where
- * a variant needs a layout that a value does not have, a conversion is inserted, at most one for each value.
- * For tests, the switch "images=blocked" makes variants that take any layout use blocked images where
- * possible. */
+/* The layout pass: chooses the layout of each value. Variants declare the layouts that they read and write. A
+ * pointwise group writes blocked images if it reads one, and reads plain images through strides. On
+ * many-thread devices, images are blocked if a matrix unit multiplies them in 16 bits, as are images computed
+ * from blocked ones. If a value does not have the layout that a variant needs, a conversion is inserted, at
+ * most one per value. For tests, the switch "images=blocked" makes variants that support any layout use
+ * blocked images where possible. */
 #include <string.h>
 
 #include "ops/ops.h"
@@ -11,7 +11,7 @@
 
 typedef struct layout_pass {
     kn_planner *planner;
-    kn_group **ordered; /* the groups, with conversions inserted */
+    kn_group **ordered; /* the groups, including inserted conversions */
     int count, capacity;
     kn_value **converted; /* by value id: its copy in the other layout */
     size_t converted_count;
@@ -20,12 +20,12 @@ typedef struct layout_pass {
 
 bool kn_can_block(const kn_target *target, const kn_shape *shape) {
     int width = kn_block_width(target);
-    /* With many threads the norms give each channel of a block a work-item. */
+    /* On many-thread devices, norms assign a work-item to each channel of a block. */
     if (!target->wide_vector && target->work_group_items < (uint64_t)width) return false;
     return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
 }
 
-/* For wide vectors the conversion kernels move 4-byte elements only. */
+/* With wide vectors the conversion kernels move only 4-byte elements. */
 static bool can_convert(const kn_target *target, const kn_value *value) {
     return !target->wide_vector || kn_dtype_bytes(value->shape.dtype) == 4;
 }
@@ -41,7 +41,7 @@ static kn_status push(layout_pass *pass, kn_group *group) {
     return KN_OK;
 }
 
-/* *result: the value in the other layout, from a conversion inserted before the current group. */
+/* *result: the value in the other layout, converted before the current group. */
 static kn_status convert(layout_pass *pass, kn_value *value, kn_value **result) {
     kn_planner *planner = pass->planner;
     if ((size_t)value->id < pass->converted_count && pass->converted[value->id]) {
@@ -64,7 +64,7 @@ static kn_status convert(layout_pass *pass, kn_value *value, kn_value **result) 
     return push(pass, group);
 }
 
-/* Gives input `position` of a node this layout. What a view shows must be plain. */
+/* Gives input `position` of a node this layout. Values under views must be plain. */
 static kn_status require_layout(layout_pass *pass, kn_node *node, int position, kn_layout layout) {
     kn_value *value = node->inputs[position];
     if (!value) return KN_OK;
@@ -86,7 +86,7 @@ static bool is_whole_image(const kn_shape *space, const kn_value *value) {
 
 /* An epilogue of blocked images loads vectors of channels, so operands that vary between the channels and
  * between the pixels of an image are blocked too, even if all images share them: (1,C,H,W). Other operands,
- * such as (C,1,1), have their channels side by side. The fuse pass admits no others. */
+ * such as (C,1,1), have contiguous channels. The fuse pass admits no others. */
 static kn_layout operand_layout(const kn_shape *space, const kn_value *value, kn_layout layout) {
     if (value->shape.rank != 4) return KN_LAYOUT_PLAIN;
     for (int d = 1; d < 4; d++)
@@ -112,8 +112,7 @@ static kn_status lay_out_epilogue(layout_pass *pass, kn_group *group, kn_layout 
     return KN_OK;
 }
 
-/* The layout of all images of a node that takes any layout: blocked if one of its inputs is and all can be.
- */
+/* The layout of all images of a node that supports any layout: blocked if an input is and all can be. */
 static kn_layout common_layout(const layout_pass *pass, const kn_node *node) {
     bool blocked = pass->prefers_blocked;
     for (int i = 0; i < node->input_count; i++) {
@@ -185,8 +184,8 @@ static kn_status lay_out_pointwise(layout_pass *pass, kn_group *group) {
         member->outputs[0]->layout = group->layout;
         for (int i = 0; i < member->input_count; i++) {
             kn_value *value = member->inputs[i];
-            /* A blocked group reads any image through strides. What a view shows must be plain, and so must
-             * what a plain group reads: its axes do not divide the channels. */
+            /* A blocked group reads any image through strides. A value under a view must be plain, and so
+             * must an input of a plain group, whose axes do not split the channels. */
             bool view =
                 value && value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW;
             if (!value || (!view && (value->layout == KN_LAYOUT_PLAIN || blocked))) continue;

@@ -1,5 +1,5 @@
-/* The liveness pass: which values are aliases, that is share memory: views, states updated in place, and
- * results that reuse the memory of an input at its last use. Lifetimes are in positions of groups. */
+/* The liveness pass: which values share memory: views, states updated in place, and results that reuse the
+ * memory of an input at its last use. Lifetimes are in positions of groups. */
 #include "plan/plan_private.h"
 
 kn_value *kn_memory_root(const kn_planner *planner, kn_value *value) {
@@ -47,8 +47,8 @@ static bool reads(const kn_node *node, const kn_value *value) {
     return false;
 }
 
-/* Whether an anchor's kernels may write `value` over the state: they do not read the state, or are known to
- * support the update in place. */
+/* Whether an anchor's kernels may write `value` over the state: they do not read the state, or support the
+ * update in place. */
 static bool may_write_over(const kn_group *group, const kn_value *state, const kn_value *value) {
     const kn_node *node = group->anchor;
     for (int i = 0; i < node->input_count; i++) {
@@ -138,7 +138,7 @@ kn_status kn_pass_liveness(kn_planner *planner) {
 bool kn_reuse_memory(kn_planner *planner, const kn_group *group, kn_value *read, kn_value *written) {
     kn_value *root = kn_memory_root(planner, read);
     if (planner->aliases[written->id]) {
-        /* It updates a state in place: it can reuse the memory of that state only. */
+        /* It updates a state in place: it can reuse only the memory of that state. */
         return planner->aliases[written->id] == read;
     }
     if (root->kind != KN_VALUE_RESULT || read->layout != written->layout) return false;

@@ -2,7 +2,7 @@
 #include "ops/ops.h"
 #include "plan/plan_private.h"
 
-/* Names the kernel in steps from `first` on, for who reads the plan. */
+/* Sets the kernel's name in steps from `first`, for reports. */
 static kn_status name_tuned(kn_planner *planner, const kn_group *group, int first) {
     char name[KN_KERNEL_NAME];
     if (!group->tuned) return KN_OK;
@@ -69,7 +69,7 @@ kn_status kn_pass_lower(kn_planner *planner) {
             planner->step_group[s] = i;
         planner->step_group_count = steps;
     }
-    /* A lowering that reads an attribute which its row does not have fails the graph. */
+    /* A lowering that reads an attribute that its row does not have fails the graph. */
     if (status == KN_OK && kn_graph_status(planner->graph) != KN_OK)
         return kn_fail(planner->error, kn_graph_status(planner->graph), "%s", kn_graph_error(planner->graph));
     return status;

@@ -1,5 +1,5 @@
-/* The once pass: which steps need not run again until a state that they read changes. It is derived from the
- * memory that steps access, so it does not depend on earlier passes having kept track. */
+/* The once pass: finds steps that need not run again until a state that they read changes. It examines the
+ * memory that steps access, so it does not rely on information from earlier passes. */
 #include "plan/plan_private.h"
 
 /* ---- steps ------------------------------------------------------------------------------------------ */
@@ -7,7 +7,7 @@
 typedef struct once_pass {
     kn_planner *planner;
     bool *invariant;         /* by value id, of memory roots: written only by steps that run once */
-    bool *invariant_scratch; /* by scratch number */
+    bool *invariant_scratch; /* by scratch id */
 } once_pass;
 
 static bool *invariant_of(const once_pass *pass, const kn_argument *argument) {
@@ -29,7 +29,7 @@ static bool step_widens(const kn_step *step) {
     return kn_is_widened(read, written);
 }
 
-/* Start: all memory is invariant except inputs and states that are written. */
+/* Initially all memory is invariant except inputs and states that are written. */
 static void begin(const once_pass *pass) {
     const kn_planner *planner = pass->planner;
     for (size_t i = 0; i < planner->graph->value_count; i++)
@@ -49,7 +49,7 @@ static void begin(const once_pass *pass) {
     }
 }
 
-/* A step that accesses memory which is not invariant runs each time, and what it writes is not invariant.
+/* A step that accesses memory that is not invariant runs each time, and what it writes is not invariant.
  * Returns whether anything changed. */
 static bool propagate(const once_pass *pass) {
     kn_planner *planner = pass->planner;

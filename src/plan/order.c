@@ -6,11 +6,11 @@ enum { MIN_UPDATE_RUN = 16 };
 
 typedef struct edge {
     int to;
-    bool soft;   /* preferred, so that a state can be updated in place; ignored where it creates a cycle */
-    size_t next; /* the next edge of the same group, from 1; 0: the last */
+    bool soft;   /* a preference, so that a state can be updated in place; ignored if it creates a cycle */
+    size_t next; /* the next edge of the same group, from 1; 0: end of list */
 } edge;
 
-/* A priority queue of groups; the lowest key is on top. */
+/* A priority queue of groups; the lowest key is at the top. */
 typedef struct heap {
     int64_t *items; /* the key in the high half, the group in the low half */
     size_t count;
@@ -18,15 +18,16 @@ typedef struct heap {
 
 typedef struct order_pass {
     kn_planner *planner;
-    edge *edges; /* from 1 */
+    edge *edges; /* indexed from 1 */
     size_t edge_count, edge_capacity;
-    size_t *edges_from; /* by group: the first of its edges */
+    size_t *edges_from; /* by group: its first edge */
     int *waiting;       /* by group: number of unsatisfied edges */
     int *waiting_hard;  /* by group: number of unsatisfied edges that are not soft */
     bool *done;
-    heap ready, updates; /* groups that wait for nothing, by rank; updates that do, by position */
-    heap freed;          /* groups that wait for soft edges only, by rank; and others, that no longer do */
-    heap last;           /* groups that wait for nothing, of the turn LAST, by rank */
+    heap ready, updates; /* groups with no unsatisfied edges, by rank; ready updates, by position */
+    heap freed; /* groups with only soft unsatisfied edges, by rank; may contain groups that have become ready
+                 */
+    heap last;  /* ready groups of KN_TURN_LAST, by rank */
     int current;
     kn_status status;
 } order_pass;
@@ -52,7 +53,7 @@ static void add_read(void *user, kn_value *value) {
     if (group) add_edge(pass, group->id, pass->current, false);
 }
 
-/* Adds an edge to group `to` from each group that reads `value`, through views too. */
+/* Adds an edge to group `to` from each group that reads `value`, including readers through views. */
 static void add_reader_edges(order_pass *pass, const kn_value *value, int to, bool soft) {
     for (int i = 0; i < pass->planner->consumers.counts[value->id]; i++) {
         kn_node *reader = pass->planner->consumers.nodes[value->id][i];
@@ -83,7 +84,7 @@ static kn_status collect_edges(order_pass *pass) {
     return pass->status;
 }
 
-/* What goes to host memory goes at once, for its memory. */
+/* Stores to host memory run as early as possible, to free device memory. */
 static kn_turn turn_of(const kn_group *group) {
     if (group->anchor && kn_node_stores(group->anchor)) return KN_TURN_FIRST;
     return group->anchor ? group->anchor->op->turn : KN_TURN_BY_GRAPH;
@@ -127,7 +128,7 @@ static void drop_top(order_pass *pass, heap *queue) {
     queue->items[at] = item;
 }
 
-/* Puts a group into its queue if it waits for nothing, or for soft edges only. */
+/* Puts a group into its queue if it is ready or only soft edges are unsatisfied. */
 static void enqueue_ready(order_pass *pass, int id, bool hard) {
     const kn_group *group = pass->planner->groups[id];
     if (pass->done[id]) return;
@@ -153,9 +154,9 @@ static void finish_group(order_pass *pass, int id) {
     }
 }
 
-/* The next group: updates while a run of them lasts, which begins when enough are ready or nothing else is
- * but a gather node, which needs what all workers share before it; otherwise the first in graph order. Soft
- * edges are ignored when they block everything but what is to run last. -1: there is a cycle. */
+/* The next group. A run of updates starts when enough are ready, or nothing else is ready except gather nodes
+ * (which need everything that workers share before them); otherwise groups run in graph order. Ignores soft
+ * edges if they block everything except groups of KN_TURN_LAST. -1: there is a cycle. */
 static int next_group(order_pass *pass, bool *in_updates) {
     heap *ready = &pass->ready, *updates = &pass->updates, *freed = &pass->freed, *last = &pass->last;
     const int rest = top(last);

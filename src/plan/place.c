@@ -1,6 +1,6 @@
 /* The place pass: assigns memory to every value that a step accesses. Lifetimes are in steps, counted after
- * the bucket pass: a value is live from the first to the last step that accesses it, wanted values to the end
- * of the run, and scratch memory during the steps that use it. */
+ * the bucket pass: a value is live from the first to the last step that accesses it, fetched values to the
+ * end of the run, and scratch memory during the steps that use it. */
 #include "plan/plan_private.h"
 
 static void touch(kn_placement *placement, int step) {
@@ -8,7 +8,7 @@ static void touch(kn_placement *placement, int step) {
     placement->last = step;
 }
 
-/* Assigns each value its storage class, its root and its size; offsets come later. */
+/* Assigns each value its storage class, root and size; offsets come later. */
 static kn_status find_roots(kn_planner *planner) {
     kn_graph *graph = planner->graph;
     planner->placement_count = graph->value_count;
@@ -78,7 +78,7 @@ static kn_status find_lifetimes(kn_planner *planner) {
     return KN_OK;
 }
 
-/* Inputs, states and constants are not packed here, but each has to fit into one allocation too. */
+/* Inputs, states and constants are not packed here, but each must fit into one allocation, too. */
 static kn_status check_given(kn_planner *planner) {
     const uint64_t most = planner->target->largest_block_bytes;
     for (size_t i = 0; i < planner->placement_count; i++) {
@@ -87,7 +87,7 @@ static kn_status check_given(kn_planner *planner) {
         if (value->kind == KN_VALUE_RESULT || placement->first < 0 || placement->bytes <= most) continue;
         return kn_fail(
             planner->error, KN_ERROR_DEVICE_MEMORY,
-            "the %s '%s', %s, has %llu bytes, and the device allows at most %llu in one allocation",
+            "the %s '%s', %s, has %llu bytes, but the device allows at most %llu in one allocation",
             value->kind == KN_VALUE_INPUT   ? "input"
             : value->kind == KN_VALUE_STATE ? "state"
                                             : "constant",
@@ -101,7 +101,7 @@ static bool needs_memory(const kn_placement *placement) {
     return placement->storage == KN_STORAGE_SCRATCH && placement->bytes && placement->first >= 0;
 }
 
-/* Lists the placements that need memory, values before scratches, unless NULL; returns how many. */
+/* Lists the placements that need memory, values before scratch memory; NULL only counts. Returns how many. */
 static int gather(kn_planner *planner, kn_placement **placements) {
     int count = 0;
     for (size_t i = 0; i < planner->placement_count + (size_t)planner->emitter.scratch_count; i++) {

@@ -1,5 +1,5 @@
-/* The door of the plan room: turns a bound graph into steps with memory. Pure functions: they read and write
- * only the host memory that they are given, open nothing, and query a device only through
+/* Public header of the plan module, which turns a bound graph into steps and assigns memory. Pure functions:
+ * they access only host memory passed to them, open no files, and query a device only through
  * kn_verdict_functions. */
 #ifndef KN_PLAN_DOOR_H
 #define KN_PLAN_DOOR_H
@@ -14,65 +14,67 @@
 typedef enum kn_programs {
     KN_PROGRAMS_KERNEL,  /* a program contains one kernel of its file */
     KN_PROGRAMS_FILE,    /* a program contains all kernels of its file */
-    KN_PROGRAMS_UNSAVED, /* the same, and it is not stored in the disk cache */
+    KN_PROGRAMS_UNSAVED, /* the same, without the disk cache */
     KN_PROGRAMS_NONE     /* nothing is compiled: plans only */
 } kn_programs;
 
-/* Whether a node is fused into its consumer where both have kernels (are not pointwise). */
+/* Whether a node is fused into its consumer if both have kernels (are not pointwise). */
 typedef enum kn_producers {
-    KN_PRODUCERS_VERIFIED, /* where a trial of the fused pair on the device gave the right result */
-    KN_PRODUCERS_FUSED,    /* wherever a variant can, without a trial */
-    KN_PRODUCERS_SEPARATE  /* nowhere */
+    KN_PRODUCERS_VERIFIED, /* if a trial of the fused pair on the device gave the right result */
+    KN_PRODUCERS_FUSED,    /* whenever a variant supports it, without a trial */
+    KN_PRODUCERS_SEPARATE  /* never */
 } kn_producers;
 
-/* Whether choices that were measured are used. */
+/* Whether measured choices are used. */
 typedef enum kn_tuning_use {
     KN_TUNING_USED,
     KN_TUNING_OFF,
-    KN_TUNING_NOTED, /* nor are they, and the judge notes each node */
+    KN_TUNING_NOTED, /* not used, and each node is recorded */
 } kn_tuning_use;
 
 enum { KN_FORCED_VARIANTS = 8 };
 
-/* What tests and tuning force; all zero: the default. */
+/* Settings for tests and tuning; all zero: the default. */
 typedef struct kn_switches {
-    bool blocked_images;      /* variants that take any layout get blocked images where possible */
-    bool recompute_invariant; /* steps that depend on states alone run in each run */
-    bool separate_statistics; /* a batch norm always computes its statistics itself */
-    bool cut_launches; /* launches for many threads are cut along each dimension, as if they were long */
-    int tile;        /* of matrix products with many threads, where it is possible; 0: chosen by the shape */
-    kn_dtype stored; /* if not float32: what may be stored in this 16-bit type is, of the caller too, */
+    bool blocked_images;      /* variants that support any layout get blocked images where possible */
+    bool recompute_invariant; /* steps that depend only on states run in each run */
+    bool separate_statistics; /* batch norms always compute their own statistics */
+    bool cut_launches;        /* split launches on many-thread devices along each dimension, as if slow
+                               */
+    int tile;        /* for matrix products on many-thread devices, where possible; 0: chosen by shape */
+    kn_dtype stored; /* if not float32: store all that can be in this 16-bit type, including the caller's
+                        values, */
     kn_halves stored_halves; /* but only these inputs and results of nodes with kernels */
-    bool tf32;               /* as that of a request */
+    bool tf32;               /* as in kn_plan_request */
     kn_producers producers;
     kn_programs programs;
     kn_tuning_use tuning;
     int forced_count;
     struct {
-        const kn_operator *row; /* NULL: every row; used where the row has an accepted variant of that name */
-        const char *variant;    /* its name in the row */
+        const kn_operator *row; /* NULL: every row; used for rows with an accepted variant of that name */
+        const char *variant;    /* the variant's name */
     } forced[KN_FORCED_VARIANTS];
 } kn_switches;
 
-/* Reads "matmul=tiled,invariant=recompute"; NULL or "" gives the defaults. An unknown word or value fails
- * with KN_ERROR_NOT_FOUND and a list of those that exist. The text is not kept. */
+/* Parses "matmul=tiled,invariant=recompute"; NULL or "" gives the defaults. An unknown word or value fails
+ * with KN_ERROR_NOT_FOUND and a list of valid ones. The text is not retained. */
 kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *error);
 
 /* ---- verdicts of the device ---------------------------------------------------------------------- */
 
-/* A node whose kernel may be chosen by measurements. */
+/* A node whose kernel may be chosen by measurement. */
 typedef struct kn_tuning {
     const kn_node *node;
     const kn_target *target;
-    bool kept; /* what is prepared from its last input alone is kept from run to run */
+    bool kept; /* data prepared only from its last input persists between runs */
 } kn_tuning;
 
-/* Called while variants are chosen. Each verdict comes from running something on the device and is
- * remembered; the verify room implements these functions. `device` is kn_plan_request.device. */
+/* Called while variants are chosen. Each verdict comes from running something on the device and is cached;
+ * the verify module implements these functions. `device` is kn_plan_request.device. */
 typedef struct kn_verdict_functions {
-    /* Whether a variant passed a trial: a doubtful one its row's or, if it has one, the node's trial case;
-     * one that is not doubtful, with many threads, or with a tile (0: chosen by the shape), a small node of
-     * the same programs as this one. */
+    /* Whether a variant passed a trial: for a doubtful variant the node's trial case, or the row's if it has
+     * none; otherwise, on many-thread devices or with a tile (0: chosen by shape), a small node that compiles
+     * to the same programs. */
     bool (*variant_is_right)(void *device, const kn_operator *row, const kn_variant *variant,
                              const kn_node *node, int tile);
     /* Whether `node` passed a trial with `producer`, which computes its input 0, fused into it. */
@@ -80,10 +82,10 @@ typedef struct kn_verdict_functions {
     /* Whether `variant` was measured faster than `other` for nodes of about these sizes. */
     bool (*variant_is_faster)(void *device, const kn_node *node, const kn_variant *variant,
                               const kn_variant *other);
-    /* The variant and the tile (0: chosen by the shape) that were measured to be the fastest for nodes of
-     * these shapes; NULL: none is known. */
+    /* The variant and tile (0: chosen by shape) that measured fastest for nodes of these shapes; NULL: not
+     * measured. */
     const kn_variant *(*tuned)(void *device, const kn_tuning *tuning, int *tile);
-    /* With the switch tuning=noted: a node, and the variant that is used for it. */
+    /* With the switch tuning=noted: reports a node and the variant used for it. */
     void (*note)(void *device, const kn_tuning *tuning, const kn_variant *chosen);
 } kn_verdict_functions;
 
@@ -92,7 +94,7 @@ typedef struct kn_verdict_functions {
 /* The storage class of a value. */
 typedef enum kn_storage {
     KN_STORAGE_NONE,
-    KN_STORAGE_SCRATCH, /* in the session's scratch blocks, reused over time */
+    KN_STORAGE_SCRATCH, /* in the session's scratch blocks, reused during a run */
     KN_STORAGE_STATE,   /* in a state's memory */
     KN_STORAGE_INPUT,
     KN_STORAGE_CONSTANT,
@@ -100,28 +102,28 @@ typedef enum kn_storage {
 
 typedef struct kn_placement {
     kn_storage storage;
-    kn_value *root;  /* the value whose memory this one uses: usually itself; differs for views and in-place
+    kn_value *root;  /* the value whose memory this value uses: usually itself; differs for views and in-place
                         updates */
     uint64_t bytes;  /* of a root */
     int first, last; /* of a root: positions of the first and last step that access it; -1: none */
-    int block;       /* of scratch */
+    int block;       /* index of a scratch block */
     uint64_t offset;
-    int slot;       /* of an input, a state or a constant: its position in the executable's list */
+    int slot;       /* index of an input, state or constant in the executable's list */
     bool invariant; /* of scratch: written only by steps that run once */
-    bool kept;      /* of invariant scratch: read in each run, so nothing else uses its memory */
+    bool kept;      /* of invariant scratch: read in each run, so its memory is not reused */
 } kn_placement;
 
-/* What runs again so that its results need no memory in between (recompute.c). */
+/* Recomputed groups, whose results need no memory in between (recompute.c). */
 typedef struct kn_repeats {
-    uint64_t live_bytes; /* the most bytes of values that are live at a time, as that pass counts them */
-    int count;           /* of kernels and fused groups that run again */
-    double flops;        /* of them */
+    uint64_t live_bytes; /* peak bytes of live values, as counted by the recompute pass */
+    int count;           /* recomputed kernels and fused groups */
+    double flops;        /* FLOP of the recomputed groups */
 } kn_repeats;
 
 /* Steps in order, and the memory of their values. */
 typedef struct kn_plan {
     kn_step **steps;
-    bool *once; /* by step: it need not run again until a state that it depends on changes */
+    bool *once; /* by step: runs again only after a state that it depends on has changed */
     int step_count;
     kn_placement *placements; /* by value id */
     size_t placement_count;
@@ -129,28 +131,29 @@ typedef struct kn_plan {
     int scratch_count;
     uint64_t *block_bytes; /* of scratch blocks */
     int block_count;
-    uint64_t bound_bytes; /* a lower bound: the most scratch memory in use at any step */
+    uint64_t bound_bytes; /* lower bound: the maximum scratch memory in use at any step */
     int conversions;      /* number of layout conversions */
     kn_repeats repeats;
-    uint64_t work; /* elementary operations of all passes, to test how planning scales with the graph */
+    uint64_t work; /* elementary operations of all passes, to test how planning time scales with the graph */
 } kn_plan;
 
 typedef struct kn_plan_request {
     kn_arena *arena;   /* the plan is allocated here */
-    kn_graph *graph;   /* bound and extended; the passes change it */
-    kn_value **wanted; /* what the caller fetches; simplification may replace them by equal values */
+    kn_graph *graph;   /* bound, with gradients and updates; the passes change it */
+    kn_value **wanted; /* values that the caller fetches; simplification may replace them by equal values */
     size_t wanted_count;
     const kn_target *target; /* must outlive the call */
     const kn_switches *switches;
     const kn_verdict_functions *verdicts; /* NULL: every verdict is false */
-    void *device;                         /* passed to the judge's functions */
-    uint64_t guard;      /* unused bytes after each value; if not 0, values share no memory */
-    kn_dtype precision;  /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; else float32 */
-    bool tf32;           /* matrix units may multiply float32 rounded to 10 bits of mantissa */
-    uint64_t live_bytes; /* the most that kn_repeats.live_bytes should be; 0: any, and it is not counted;
-                            UINT64_MAX: any */
-    bool keeps;          /* results of steps that run once may be kept in memory */
-    double *seconds;     /* by pass: its time is added; NULL: not measured */
+    void *device;                         /* passed to the verdict functions */
+    uint64_t guard; /* unused bytes after each value; if not 0, values share no memory */
+    kn_dtype
+        precision; /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; otherwise float32 */
+    bool tf32;     /* matrix units may multiply float32 rounded to TF32 (10 bits of mantissa) */
+    uint64_t live_bytes; /* target for kn_repeats.live_bytes; 0: no limit, and live bytes are not counted;
+                            UINT64_MAX: no limit */
+    bool keeps;          /* results of steps that run once may persist in memory */
+    double *seconds;     /* time by pass, added to; NULL: not measured */
 } kn_plan_request;
 
 /* Runs all passes. */
@@ -171,13 +174,13 @@ typedef struct kn_plan_devices {
     const void *user;
 } kn_plan_devices;
 
-/* Sets the device of each node of a bound graph from its pin. *several: whether pins, or states that already
- * are on another device, need more than one device; if not, no device is set. Fails where a pin names no
- * device. */
+/* Sets the device of each node of a bound graph from its pin. *several: whether pins, or states that are
+ * already on another device, require more than one device; if not, no device is set. Fails if a pin names an
+ * unknown device. */
 kn_status kn_devices_mark(const kn_plan_devices *devices, kn_graph *bound, bool *several, kn_error *error);
-/* On the same graph after gradients and updates were added: sets the device of the nodes that have none yet,
- * which is the one that has most bytes of their inputs, and the device of each state. *homes is by value id,
- * in the graph's arena. */
+/* On the same graph after gradients and updates were added: assigns nodes without a device to the device with
+ * most bytes of their inputs, and assigns a device to each state. *homes is by value id, in the graph's
+ * arena. */
 kn_status kn_devices_assign(const kn_plan_devices *devices, kn_graph *bound, int **homes, kn_error *error);
 
 /* What one device computes. */
@@ -186,46 +189,46 @@ typedef struct kn_part {
     kn_value **wanted; /* in the graph's arena */
     size_t wanted_count;
 } kn_part;
-/* Where to fetch a wanted value of the whole graph: the device, and the position in its part's `wanted`. */
+/* Where to fetch a wanted value of the whole graph: the device, and the index in its part's `wanted`. */
 typedef struct kn_part_place {
     int device;
     size_t position;
 } kn_part_place;
-/* Simplifies a graph and splits it by the devices of its nodes into one graph for each device, which may be
- * empty. A value computed on one device and read on another is sent by a node of the first graph and received
- * by a node of the second. Fills in places, one for each of `values`, and counts *transfers. The caller
- * destroys the graphs, which are NULL after a failure. */
+/* Simplifies a graph and splits it by device into one graph each, which may be empty. A value computed on one
+ * device and read on another is sent by a node of the first graph and received by a node of the second. Fills
+ * in `places`, one per value in `values`, and counts *transfers. The caller destroys the graphs, which are
+ * NULL after a failure. */
 kn_status kn_cut_graph(kn_graph *whole, const int *homes, kn_value **values, size_t count, int devices,
                        kn_part parts[KN_CONTEXT_MAX_DEVICES], kn_part_place *places, int *transfers,
                        kn_error *error);
-/* Of a send or receive node: the number of its transfer, and the device at the other end. */
+/* For a send or receive node: the number of its transfer, and the peer device. */
 int kn_transfer_of(const kn_node *node);
 int kn_transfer_device(const kn_node *node);
 
-/* ---- sums over the workers of a training (total.c) ---------------------------------------------------- */
+/* ---- sums over data-parallel workers (total.c) ---------------------------------------------------- */
 
-/* What a worker gets of a sum or a gathered value, and when. */
+/* How a sum or a gathered value is distributed over workers, and when. */
 typedef struct kn_sharing {
-    int spread; /* of a sum: where it goes; of a gathered value: where its parts come from (kn_spread_first)
-                 */
-    int round;  /* values of one round do not depend on one another: several may travel together */
+    int spread; /* of a sum: where its shards go; of a gathered value: where its shards come from
+                   (kn_spread_first) */
+    int round;  /* values of one round do not depend on one another: they may share a message */
 } kn_sharing;
-/* Adds nodes that make the sum of a value over all workers, each of which has `count` sums of shards
- * (kn_subtrees), all of one shape, in float32, float16 or bfloat16: each sum of two is rounded to it. The
- * result has that shape where this worker (of `shards`) gets all of it, (0,...) where it gets nothing, and
- * (n) with the n elements of its slice. *token orders these nodes of a graph: NULL before the first. */
+/* Adds nodes that sum a value over all workers, each of which has `count` sums of shards (kn_subtrees), all
+ * of one shape and of type float32, float16 or bfloat16, to which each intermediate sum is rounded. The
+ * result has that shape if this worker (of `shards`) gets the whole sum, (0,...) if it gets nothing, and (n)
+ * if it gets a slice of n elements. *token orders these nodes in a graph: NULL before the first. */
 kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, const kn_sharing *sharing,
                        const kn_shards *shards, kn_value **token);
-/* Adds nodes that make a float32 value of `shape` from the parts that workers have of it; own: that of this
- * one, NULL: none. old: the value before, which the result keeps in runs without an exchange (a state may be
- * updated in place); NULL: then the result is undefined. */
+/* Adds nodes that gather a float32 value of `shape` from the workers' shards; own: this worker's shard, NULL:
+ * none. old: the previous value, which the result keeps in runs without an exchange (a state may be updated
+ * in place); NULL: the result is undefined in these runs. */
 kn_value *kn_gather_add(kn_graph *graph, kn_value *own, kn_value *old, const kn_shape *shape,
                         const kn_sharing *sharing, kn_value **token);
-/* What a share, total or gather node moves; false for others. */
+/* What a share, total or gather node moves; false for other nodes. */
 typedef struct kn_shared_value {
     kn_sharing sharing;
     bool gathers;
-    const kn_node *share; /* the share node of this worker; NULL: it has no part */
+    const kn_node *share; /* the share node of this worker; NULL: it has no shard */
     uint64_t elements;    /* of the whole value */
     kn_dtype dtype;
 } kn_shared_value;
@@ -233,9 +236,9 @@ bool kn_shared_value_of(const kn_node *node, kn_shared_value *value);
 
 /* ---- states in host memory (host.c) -------------------------------------------------------------------- */
 
-/* Lets a state of a bound graph wait in host memory, and adds the node that brings it to the device, once the
- * values `after` and `also_after` are there, unless NULL. The result takes the place of the state for those
- * that read it; what is assigned to the state goes to host memory. */
+/* Keeps a state of a bound graph in host memory, and adds the node that loads it to the device, after the
+ * values `after` and `also_after` (or NULL) have been computed. The result replaces the state for its
+ * readers; values assigned to the state are stored in host memory. */
 kn_value *kn_load_add(kn_graph *graph, kn_value *state, kn_value *after, kn_value *also_after);
 
 /* ---- values -------------------------------------------------------------------------------------------- */
@@ -245,7 +248,7 @@ bool kn_value_bytes(const kn_value *value, uint64_t *bytes);
 
 /* ---- placing intervals (intervals.c) --------------------------------------------------------- */
 
-/* Memory in use from step `first` to step `last`, both included. */
+/* Memory in use from step `first` to step `last`, inclusive. */
 typedef struct kn_interval {
     uint64_t bytes;
     int first, last;
@@ -253,12 +256,13 @@ typedef struct kn_interval {
     uint64_t offset;
 } kn_interval;
 /* Assigns each interval a block and an offset, searching for a small total size; no block exceeds `limit`.
- * *block_bytes is in the arena. Fails where an interval exceeds the limit; *culprit is then its position.
- * Adds elementary operations to *work. */
+ * *block_bytes is in the arena. Fails if an interval exceeds the limit; *culprit is then its index. Adds
+ * elementary operations to *work. */
 kn_status kn_intervals_place(kn_arena *arena, kn_interval *intervals, int count, uint64_t alignment,
                              uint64_t limit, uint64_t **block_bytes, int *block_count, int *culprit,
                              uint64_t *work, kn_error *error);
-/* The most bytes in use at any step, each interval rounded up to the alignment. 0 when out of memory. */
+/* The maximum bytes in use at any step, with each interval rounded up to the alignment. 0 when out of
+ * memory. */
 uint64_t kn_intervals_bound(const kn_host *host, const kn_interval *intervals, int count, uint64_t alignment);
 
 #endif

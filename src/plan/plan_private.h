@@ -1,38 +1,38 @@
 /* What the passes share: groups of nodes and the state of the planner.
  *
  * kn_plan_make (planner.c) runs the passes in the order of its table, which lists what each one reads and
- * writes. Each pass is in the file of its name. */
+ * writes. Each pass is in the file with its name. */
 #ifndef KN_PLAN_PRIVATE_H
 #define KN_PLAN_PRIVATE_H
 
 #include "plan/plan.h"
 
-/* The unit of scheduling: an anchor, that is a node with kernels, with its epilogue; or a set of pointwise
- * nodes. */
+/* The unit of scheduling: an anchor (a node with kernels) and its epilogue; or a set of pointwise nodes. */
 typedef struct kn_group {
     int id;
     kn_node *anchor;           /* NULL: a pointwise group */
     const kn_variant *variant; /* of the anchor */
-    int tile;                  /* of the anchor, tuned; 0: chosen by the shape */
-    bool tuned;                /* the anchor's variant and tile were measured to be the fastest */
+    int tile;                  /* of the anchor, tuned; 0: chosen by shape */
+    bool tuned;                /* the anchor's variant and tile were chosen by measurement */
     kn_node **members;         /* pointwise nodes in graph order; with an anchor: its epilogue */
     int member_count, member_capacity;
-    kn_value *between;      /* of the anchor or a member before the last: stored as well; NULL: none */
-    kn_node *summed;        /* a sum over input 0 of the anchor, whose kernel computes it too; NULL: none */
+    kn_value *
+        between; /* result of the anchor or of a member other than the last that is also stored; NULL: none */
+    kn_node *summed;        /* a sum over the anchor's input 0 that its kernel also computes; NULL: none */
     kn_shape space;         /* of a pointwise group: the shape of its results */
     kn_layout layout;       /* of a pointwise group: the layout of its results */
     bool updates;           /* computes the new value of a state: scheduled early */
-    kn_statistics *gathers; /* statistics of the result that this group's kernel gathers; NULL: none */
+    kn_statistics *gathers; /* statistics of the result that this group's kernel collects; NULL: none */
     const kn_statistics
-        *gathered; /* statistics of the anchor's input 0, gathered by its producer; NULL: none */
+        *gathered; /* statistics of the anchor's input 0, collected by its producer; NULL: none */
     const struct kn_group *producer; /* computes the anchor's input 0, fused into this group; NULL: none */
-    bool fused;                      /* into its consumer's group: it has no steps */
+    bool fused;                      /* into its consumer's group: has no steps */
 } kn_group;
 
 /* How a node is computed. */
 typedef struct kn_chosen {
     const kn_variant *variant; /* NULL: it has no kernels */
-    int tile;                  /* tuned (kn_product_tile_name); 0: chosen by the shape */
+    int tile;                  /* tuned (kn_product_tile_name); 0: chosen by shape */
     bool tuned;
 } kn_chosen;
 
@@ -45,7 +45,7 @@ typedef struct kn_consumers {
 
 /* The state of the passes. */
 typedef struct kn_planner {
-    /* The request. Passes read all of it, and change graph and wanted. */
+    /* The request. Passes read it and change graph and wanted. */
     const kn_plan_request *request;
     const kn_host *host;
     kn_arena *arena;
@@ -56,7 +56,7 @@ typedef struct kn_planner {
     const kn_switches *switches;
     kn_error *error;
     uint64_t work; /* elementary operations of the passes so far */
-    /* Results of passes; planner.c lists which pass writes and which ones read each. */
+    /* Results of passes; planner.c lists which passes write and read each. */
     bool *invariant; /* by value id: depends only on constants and on states that the graph does not write */
     kn_chosen *chosen; /* by node id */
     kn_consumers consumers;
@@ -70,12 +70,12 @@ typedef struct kn_planner {
     int *last_read;     /* by value id, of roots: the position of the last group that reads it; -1: none */
     size_t alias_count;
     kn_emitter emitter;
-    int *step_group; /* by step: the position of its group */
+    int *step_group; /* by step: the index of its group */
     size_t step_group_count, step_group_capacity;
-    bool *once;               /* by step: need not run again until a state changes */
+    bool *once;               /* by step: runs again only after a state has changed */
     kn_placement *placements; /* by value id */
     size_t placement_count;
-    kn_placement *scratches; /* by the emitter's scratch number */
+    kn_placement *scratches; /* by the emitter's scratch id */
     uint64_t *block_bytes;   /* of scratch memory */
     int block_count;
     uint64_t bound_bytes;
@@ -83,7 +83,7 @@ typedef struct kn_planner {
 
 /* ---- the passes ------------------------------------------------------------------------- */
 
-/* What passes communicate through. */
+/* Fields through which passes communicate. */
 enum {
     KN_FIELD_GRAPH = 1 << 0,     /* nodes and their inputs; wanted */
     KN_FIELD_INVARIANT = 1 << 1, /* invariant */
@@ -105,7 +105,7 @@ typedef struct kn_pass {
 } kn_pass;
 extern const kn_pass kn_passes[];
 
-/* The members of kn_planner that belong to a field, for the test that checks the table. */
+/* The members of kn_planner that belong to a field, for the test of the table. */
 typedef struct kn_pass_field {
     unsigned field;
     size_t offset, bytes;
@@ -135,23 +135,24 @@ kn_status kn_pass_bucket(kn_planner *planner);
 kn_status kn_pass_once(kn_planner *planner);
 kn_status kn_pass_place(kn_planner *planner);
 
-/* Lets all readers of a value but the producer of `by`, and the caller, read `by` instead (widen.c). */
+/* Makes all readers of a value, except the producer of `by`, and the caller read `by` instead (widen.c). */
 void kn_replace_value(const kn_planner *planner, const kn_value *old, kn_value *by);
-/* Of a node that was added last: nodes come after those that they read. */
+/* Moves the last node to the front: nodes come after the nodes that they read. */
 void kn_move_last_node_to_front(const kn_graph *graph);
-/* By node id: whether it is pointwise and leads to an assign through pointwise nodes only. NULL: out of
+/* By node id: whether it is pointwise and leads to an assign only through pointwise nodes. NULL: out of
  * memory (precision.c). */
 bool *kn_find_updates(kn_planner *planner);
-/* After fusing: results that only their own group reads are never stored, and become float32. */
+/* After fusing: changes results that are read only within their group, and so are never stored, to
+ * float32. */
 kn_status kn_widen_inner(kn_planner *planner);
 
-/* Whether it is (N,C,H,W) with C a multiple of kn_block_width: the only values that may be blocked
+/* Whether the shape is (N,C,H,W) with C a multiple of kn_block_width: only such values may be blocked
  * (layout.c). */
 bool kn_can_block(const kn_target *target, const kn_shape *shape);
 
 /* ---- groups (group.c) ---------------------------------------------------------------------------- */
 
-/* Calls visit once for each value from outside that a group reads; for each of its results that is read
+/* Call `visit` once for each value from outside that a group reads, or for each of its results that is read
  * outside the group or by the caller. */
 typedef void kn_visit_value(void *user, kn_value *value);
 void kn_group_reads(const kn_planner *planner, const kn_group *group, kn_visit_value *visit, void *user);
@@ -159,7 +160,8 @@ void kn_group_writes(const kn_planner *planner, const kn_group *group, kn_visit_
 kn_group *kn_group_add(kn_planner *planner);
 /* NULL for views and for nodes that the layout pass added. */
 kn_group *kn_group_of_node(const kn_planner *planner, const kn_node *node);
-/* The first result of a group with an anchor: that of the epilogue's last node, or else the anchor's. */
+/* The first result of a group with an anchor: the result of the epilogue's last node, or the anchor's if
+ * there is no epilogue. */
 kn_value *kn_group_result(const kn_group *group);
 bool kn_group_add_member(kn_planner *planner, kn_group *group, kn_node *node);
 
@@ -169,8 +171,8 @@ kn_status kn_lower_pointwise(kn_planner *planner, kn_group *group);
 /* Writes the members of a group with an anchor as macros for its kernel or, with `producer`, for the kernel
  * of the consumer that the group is fused into. */
 kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool producer, kn_epilogue *epilogue);
-/* Writes a node's expression for a compute type; `name` writes the name of the variable that holds a value.
- */
+/* Writes a node's expression for a compute type; `name` writes the name of the variable that holds a
+ * value. */
 kn_status kn_pointwise_write(kn_planner *planner, const kn_node *node, const char *type,
                              void (*name)(const void *user, const kn_value *value, kn_text *text),
                              const void *user, const char *uniform, kn_text *body);
@@ -179,8 +181,8 @@ kn_status kn_pointwise_expression(kn_planner *planner, const kn_node *node, kn_e
 kn_value *kn_pointwise_named_input(const kn_node *node, const char *name);
 const char *kn_pointwise_type(kn_dtype dtype);
 /* The strides, in elements, of a value broadcast to a space, and the sizes of the space; the stride along
- * axes where the value has size 1 is 0. Returns the number of axes: the space's rank, or 5 where it is
- * blocked, (N, C/width, H, W, width). */
+ * axes where the value has size 1 is 0. Returns the number of axes: the space's rank, or 5 if it is blocked,
+ * (N, C/width, H, W, width). */
 int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space,
                      kn_layout space_layout, int64_t sizes[KN_MAX_RANK + 1],
                      int64_t strides[KN_MAX_RANK + 1]);
@@ -189,34 +191,34 @@ bool kn_layouts_agree(const kn_value *value);
 
 /* ---- memory (liveness.c) ------------------------------------------------------------------ */
 
-/* Lets `written`, a result of `group`, reuse the memory of `read` if that is safe; returns whether it is. */
+/* Makes `written`, a result of `group`, reuse the memory of `read` if that is safe; returns whether it is. */
 bool kn_reuse_memory(kn_planner *planner, const kn_group *group, kn_value *read, kn_value *written);
 /* The value whose memory a value uses, followed through views and aliases. */
 kn_value *kn_memory_root(const kn_planner *planner, kn_value *value);
-/* Whether a result of `written` bytes is much larger than the `read` bytes it is computed from: then it is
- * not kept from run to run (invariant.c). */
+/* Whether a result of `written` bytes is much larger than the `read` bytes it is computed from: then it does
+ * not persist between runs (invariant.c). */
 bool kn_is_widened(uint64_t read, uint64_t written);
 /* Extends the lifetime of results of steps that run once to all steps where later runs read them (once.c). */
 void kn_once_keep(kn_planner *planner);
 
 /* ---- transfers between devices (transfer.c) -------------------------------------------------------- */
 
-/* Add a node that sends a value to, or receives one from, another device. The transfers of a device are
- * ordered by tokens, values without elements: each reads the token of the one before it (NULL: the first) and
- * returns a new one. Received: *result. */
+/* Add a node that sends a value to, or receives a value from, another device. The transfers of a device are
+ * ordered by tokens, values without elements: each reads the token of the previous transfer (NULL: none) and
+ * returns a new token. Receive sets *result. */
 kn_value *kn_send_add(kn_graph *graph, kn_value *value, int transfer, int device, kn_value *token);
 kn_value *kn_receive_add(kn_graph *graph, const kn_value *value, int transfer, int device, kn_value *token,
                          kn_value **result);
 bool kn_node_is_receive(const kn_node *node);
 bool kn_node_is_transfer(const kn_node *node);
-/* Of send, receive, share, total and gather nodes: the token, and the bytes that they move. */
+/* For send, receive, share, total and gather nodes: the token, and the bytes that they move. */
 kn_shape kn_token_shape(void);
 void kn_transfer_cost(const kn_node *node, kn_cost *cost);
 /* Whether it is a share, total or gather node (total.c). */
 bool kn_node_shares(const kn_node *node);
 /* Whether it is a gather node. */
 bool kn_node_gathers(const kn_node *node);
-/* A load node, or an assign of a state in host memory (host.c). */
+/* Whether it is a load node, or an assign of a state in host memory (host.c). */
 bool kn_node_loads(const kn_node *node);
 bool kn_node_stores(const kn_node *node);
 

@@ -3,7 +3,7 @@
 
 #include "plan/plan_private.h"
 
-/* The consumers are computed again after the layout pass, whose conversions read and write values too. */
+/* Consumers are computed again after the layout pass, whose conversions also read and write values. */
 const kn_pass kn_passes[] = {
     {"widen", kn_pass_widen, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"simplify", kn_pass_simplify, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},

@@ -10,7 +10,7 @@
 enum { MAX_OPERANDS = 32, MAX_AXES = KN_MAX_RANK + 1, MAX_ITEMS = 262144 };
 
 typedef struct kernel_operand {
-    kn_value *value;   /* read; also written where `written` reuses its memory */
+    kn_value *value;   /* value that is read; also written if `written` reuses its memory */
     kn_value *written; /* NULL: only read */
     int64_t strides[MAX_AXES];
 } kernel_operand;
@@ -22,7 +22,7 @@ typedef struct kernel_text {
     int count;
     bool overflow;
     bool random;
-    bool small;                       /* some values are of types for storage (cl/common/small_float.cl) */
+    bool small;                       /* some values are of storage-only types (cl/common/small_float.cl) */
     int64_t random_strides[MAX_AXES]; /* from positions to the row-major index of an element, which selects
                                          its random number */
     int64_t sizes[MAX_AXES];
@@ -42,14 +42,14 @@ const char *kn_pointwise_type(kn_dtype dtype) {
     case KN_FLOAT16:
     case KN_BFLOAT16:
     case KN_SMALL_FLOATS:
-        return "float"; /* 16 and 8 bits are storage types only */
+        return "float"; /* 16-bit and 8-bit types are only for storage */
     default:
         return kn_opencl_type(dtype);
     }
 }
 
-/* The type in which an expression is computed: that of the first input that is not bool. A derivative is
- * computed in the type of its result. The last input of a random row, its step counter, is ignored. */
+/* The type in which an expression is computed: the type of the first input that is not bool; a derivative
+ * uses the type of its result. Ignores the last input of a random row, the step counter. */
 static kn_dtype compute_dtype(const kn_node *node) {
     if (node->derivative) return node->outputs[0]->shape.dtype;
     int count = node->op->random ? node->input_count - 1 : node->input_count;
@@ -66,7 +66,7 @@ static void add_operand(void *user, kn_value *value) {
         kernel->operands[kernel->count++] = (kernel_operand){.value = value};
 }
 
-/* A written value reuses the memory of an operand where that is allowed; otherwise it becomes an operand. */
+/* A written value reuses the memory of an operand if allowed; otherwise it becomes an operand. */
 static void add_written(void *user, kn_value *value) {
     kernel_text *kernel = user;
     for (int i = 0; i < kernel->count; i++) {
@@ -100,7 +100,7 @@ static void merge_axes(kernel_text *kernel) {
         for (int i = 0; i < kernel->count && mergeable; i++)
             mergeable = is_contiguous(kernel->operands[i].strides, a, inner);
         if (!mergeable && outer != 1 && inner != 1) continue;
-        int gone = inner == 1 ? a + 1 : a; /* its stride is dropped */
+        int gone = inner == 1 ? a + 1 : a; /* the axis whose stride is dropped */
         drop_axis(kernel->random_strides, gone, kernel->axes);
         for (int i = 0; i < kernel->count; i++)
             drop_axis(kernel->operands[i].strides, gone, kernel->axes);
@@ -166,7 +166,7 @@ static void write_row(kernel_text *kernel) {
         write_beginning(kernel, "p", i);
 }
 
-/* The last arguments of the functions in cl/common/small_float.cl, and the parenthesis after them. */
+/* Writes the last arguments of the functions in cl/common/small_float.cl, and the closing parenthesis. */
 static void write_facts(kernel_text *kernel, const kn_small_float *small, kn_text *body) {
     char facts[KN_SMALL_FACTS];
     kn_text_format(body, ", %s)", kn_small_float_facts(small, facts));
@@ -181,7 +181,7 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         if (operand->written == operand->value) continue;
         const int half = kn_half_kind(dtype);
         const kn_small_float *small = kn_small_float_of(dtype);
-        /* Others are the same in all lanes. */
+        /* Other operands are the same in all lanes. */
         bool whole = kernel->lanes > 1 && (half || small || dtype == KN_FLOAT32);
         if (whole)
             kn_text_format(body, "const float%d x%d = ", kernel->lanes, i);
@@ -205,7 +205,7 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
     }
 }
 
-/* Writes the variable that holds a value: v of a member, x of an operand. */
+/* Writes the variable of a value: v of a member, x of an operand. */
 static void name_of(const kernel_text *kernel, const kn_value *value, kn_text *text) {
     for (int m = 0; m < kernel->group->member_count; m++)
         if (kernel->group->members[m]->outputs[0] == value) {
@@ -266,9 +266,9 @@ kn_status kn_pointwise_write(kn_planner *planner, const kn_node *node, const cha
                 }
         }
         if (!names[i].length)
-            status = kn_fail(planner->error, KN_ERROR_INTERNAL,
-                             "%s '%s': the expression reads '%s', which it does not have", node->op->name,
-                             node->name, word);
+            status =
+                kn_fail(planner->error, KN_ERROR_INTERNAL, "%s '%s': the expression reads unknown name '%s'",
+                        node->op->name, node->name, word);
         if (kn_text_failed(&names[i])) status = kn_fail_memory(planner->error, 64);
         replacements[i] = names[i].data;
     }
@@ -282,8 +282,8 @@ static void operand_name(const void *user, const kn_value *value, kn_text *text)
     name_of(user, value, text);
 }
 
-/* After the number that a node stores in a type for storage: how it is rounded. Nodes other than casts only
- * move numbers. */
+/* Writes, after the value that a node stores in a storage-only type, how it is rounded. Only casts compute
+ * values; other nodes move them. */
 static void write_rounding(const kn_node *node, kn_text *body) {
     const kn_attribute_value *saturate = kn_attribute_in(node->op, node->attributes, "saturate");
     const kn_attribute_value *round = kn_attribute_in(node->op, node->attributes, "round");
@@ -291,8 +291,8 @@ static void write_rounding(const kn_node *node, kn_text *body) {
                    round ? (int)round->integer : KN_POWER_DOWN);
 }
 
-/* What makes an int wrap around as a stored integer of fewer bits does; NULL: it has as many bits, or is no
- * integer. */
+/* The casts, up to the parenthesis, that make an int wrap around like the narrower stored integer; NULL: none
+ * needed. */
 static const char *wrap_of(kn_dtype dtype) {
     switch (dtype) {
     case KN_INT8:
@@ -385,12 +385,12 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
     return status;
 }
 
-/* Whether a body calls a function that compilers do not vectorize in scalar code, though they provide vector
+/* Whether a body calls a function that compilers do not vectorize in scalar code although they provide vector
  * versions. */
 static bool calls_functions(const char *body) {
     static const char *const functions[] = {
         "exp(",   "expm1(", "log(",  "log1p(", "sin(", "cos(", "tan(",
-        "atan2(", "sinh(",  "cosh(", "tanh(",  "erf(", "pow("}; /* also found in asin( and so on */
+        "atan2(", "sinh(",  "cosh(", "tanh(",  "erf(", "pow("}; /* also matches asin( and so on */
     for (size_t i = 0; i < KN_COUNT_OF(functions); i++)
         if (strstr(body, functions[i])) return true;
     return false;
@@ -400,14 +400,14 @@ static bool counts_steps(const kernel_operand *operand, int64_t stride) {
     return operand->value->shape.dtype == KN_UINT32 && stride == 0 && !operand->written;
 }
 
-/* Whether a vector body can read and write the type: as float, which powers of two of 8 bits are not. */
+/* Whether a vector body can read and write the type as float, which excludes 8-bit powers of two. */
 static bool is_float(kn_dtype dtype) {
     const kn_small_float *small = kn_small_float_of(dtype);
     return dtype == KN_FLOAT32 || kn_is_half(dtype) || (small && small->mantissa_bits > 0);
 }
 
-/* Whether to write a vector body too: where it helps, and all operands are floats of 32 bits or less,
- * contiguous or broadcast along the row, except for the step counter of random numbers. */
+/* Whether to write a vector body too: if it helps, and all operands (except the step counter of random
+ * numbers) are floats of at most 32 bits, contiguous or broadcast along the row. */
 static bool wants_vectors(const kernel_text *kernel) {
     const kn_target *target = kernel->planner->target;
     int width = target->vector_width;
@@ -445,7 +445,7 @@ static void add_strides(kn_step *step, const kernel_text *kernel, const char *pr
     if (strides[inner] > 1) kn_step_index(step, kn_step_name(step, "%s%d_i", prefix, number), strides[inner]);
 }
 
-/* The halves of the keys of random numbers, so that the code is the same for all keys. */
+/* Passes the halves of the keys of random numbers as arguments, so that the code is the same for all keys. */
 static void add_keys(kn_step *step, const kernel_text *kernel) {
     for (int m = 0; m < kernel->group->member_count; m++) {
         const kn_node *node = kernel->group->members[m];
@@ -455,7 +455,7 @@ static void add_keys(kn_step *step, const kernel_text *kernel) {
     }
 }
 
-/* The sizes of the axes except the first, and pointers, each with its strides; counts the bytes moved. */
+/* Adds the sizes of the axes except the first, and pointers with their strides; counts the bytes moved. */
 static void add_arguments(kn_step *step, const kernel_text *kernel) {
     kn_step_generate(step, "KN");
     for (int a = 1; a < kernel->axes; a++)

@@ -1,12 +1,11 @@
-/* The precision pass: which results are stored in 16 bits, and whether float32 is multiplied as TF32. All
- * else is computed in float32 all the same.
+/* The precision pass: decides which results are stored in 16 bits, and whether float32 is multiplied as TF32.
+ * Everything else is computed in float32.
  *
- * A result is, if every kernel that may compute its node can store it so and every reader can read it so
- * (kn_promise.halves), and if it depends on an input: what is computed from states alone, such as factors of
- * a batch norm, stays float32, and so do gradients that updates read and what is computed from them, updates,
- * results of rank 0 and 1, and what the caller fetches. A view and a copy have the type of what they show.
- * Images that may be blocked for wide vectors stay float32: there conversions between layouts move four
- * bytes. */
+ * A result is stored in 16 bits if every kernel that may compute its node can write it, every reader can read
+ * it (kn_promise.halves), and it depends on an input. Excluded are values computed only from states (such as
+ * factors of a batch norm), gradients that updates read and values computed from them, updates, results of
+ * rank 0 and 1, and what the caller fetches. Views and copies have the type of their source. With wide
+ * vectors, images that may be blocked stay float32, since conversions between layouts move four bytes. */
 #include <string.h>
 
 #include <koine/operators.h>
@@ -16,15 +15,15 @@
 typedef struct precision_pass {
     kn_planner *planner;
     kn_dtype type;
-    bool everywhere;          /* for trials: the caller's inputs and results too */
-    unsigned inputs, results; /* of kernels: those that may be stored in 16 bits */
+    bool everywhere;          /* for trials: including the caller's inputs and results */
+    unsigned inputs, results; /* bit masks of the kernels' inputs and results that may be stored in 16 bits */
     bool *updates;            /* by node id */
     /* By value id. */
     int *origin;   /* the first of the values that must have the same type */
     bool *narrow;  /* of an origin: may be stored in 16 bits */
-    bool *depends; /* on an input */
-    bool *late;    /* read by updates, or computed from such results by pointwise nodes alone */
-    bool *casts;   /* made here for the caller */
+    bool *depends; /* depends on an input */
+    bool *late;    /* read by updates, or computed from such results only by pointwise nodes */
+    bool *casts;   /* casts that this pass added for the caller */
 } precision_pass;
 
 bool *kn_find_updates(kn_planner *planner) {
@@ -44,8 +43,8 @@ bool *kn_find_updates(kn_planner *planner) {
     return updates;
 }
 
-/* Whether the result has the type of the first input. A kernel that moves elements may promise to convert
- * them. */
+/* Whether the result has the type of the first input. A kernel that moves elements may also be able to
+ * convert them. */
 static bool passes_on(const kn_node *node) {
     const kn_operator *row = node->op;
     for (int i = 0; i < row->variant_count; i++)
@@ -53,7 +52,7 @@ static bool passes_on(const kn_node *node) {
     return row->class == KN_CLASS_VIEW || (row->moves && !node->derivative);
 }
 
-/* The halves that every kernel allows that the node may get. */
+/* The 16-bit inputs and results that every kernel that may compute the node supports. */
 static kn_halves allowed(const precision_pass *pass, const kn_node *node) {
     kn_halves all = {pass->inputs, pass->results};
     for (int i = 0; i < node->op->variant_count; i++) {
@@ -97,7 +96,7 @@ static void decide_node(precision_pass *pass, const kn_node *node) {
         pass->late[result->id] = late;
         if (passes_on(node)) pass->origin[result->id] = pass->origin[node->inputs[0]->id];
         const bool large = passes_on(node) || pass->everywhere || result->shape.rank > 1;
-        /* Of a fetched result the caller gets a cast. */
+        /* The caller gets a cast of a fetched result. */
         const bool fetched = result->wanted && (!pass->everywhere || pass->casts[result->id]);
         if (result->shape.dtype != KN_FLOAT32 || fetched || late || !(halves.results >> k & 1) || !depends ||
             !large || may_be_blocked(pass->planner->target, &result->shape))
@@ -107,8 +106,8 @@ static void decide_node(precision_pass *pass, const kn_node *node) {
 
 /* ---- trials: inputs and results of the caller -------------------------------------------------------- */
 
-/* Kernels read a cast of each input, and the caller gets a cast of each result, which is stored too: as it is
- * still wanted, no epilogue takes the cast. */
+/* Kernels read a cast of each input, and the caller gets a cast of each result. The result itself is stored,
+ * too: it is still wanted, so no epilogue fuses the cast. */
 static kn_status cast_all(kn_planner *planner) {
     kn_graph *graph = planner->graph;
     const size_t count = graph->value_count;
@@ -147,7 +146,7 @@ static bool allocate(precision_pass *pass) {
     return pass->late && pass->updates && pass->origin && pass->narrow && pass->depends && pass->casts;
 }
 
-/* Nodes that have kernels for matrix units take no notice of it where their inputs are not float32. */
+/* Nodes with kernels for matrix units ignore it if their inputs are not float32. */
 static void allow_tf32(kn_planner *planner) {
     const kn_target *target = planner->target;
     const bool has_unit = !target->wide_vector && target->matrix_unit &&
@@ -185,7 +184,7 @@ kn_status kn_pass_precision(kn_planner *planner) {
         if (pass.updates[n] || graph->nodes[n]->op->class == KN_CLASS_ASSIGN)
             for (int i = 0; i < graph->nodes[n]->input_count; i++)
                 if (graph->nodes[n]->inputs[i]) pass.late[graph->nodes[n]->inputs[i]->id] = true;
-    for (size_t v = 0; v < graph->value_count; v++) /* what is not computed is read by others too */
+    for (size_t v = 0; v < graph->value_count; v++) /* only results of nodes can be late */
         pass.late[v] = pass.late[v] && graph->values[v]->kind == KN_VALUE_RESULT;
     for (size_t n = 0; n < graph->node_count; n++)
         decide_node(&pass, graph->nodes[n]);
@@ -211,7 +210,7 @@ kn_status kn_widen_inner(kn_planner *planner) {
         for (int m = -1; m < group->member_count; m++) {
             const kn_node *node = m < 0 ? group->anchor : group->members[m];
             kn_value *result = node && node->output_count ? node->outputs[0] : NULL;
-            /* A cast's type is what it is for. */
+            /* A cast must have its own type. */
             if (result && kn_is_half(result->shape.dtype) && !stored[result->id] &&
                 node->op->identity != KN_IDENTITY_ALWAYS)
                 result->shape.dtype = KN_FLOAT32;

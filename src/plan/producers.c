@@ -1,9 +1,9 @@
 /* The producers pass: fuses a node with kernels into its consumer, such as a 1x1 convolution into a depthwise
- * convolution: the intermediate is never stored, and there is one launch less. */
+ * convolution, which saves storing the intermediate and a launch. */
 #include "plan/plan_private.h"
 
-/* Whether the anchor of `group` is the only reader of the result of `before`, and reads it as input 0 only.
- */
+/* Whether the anchor of `group` is the only reader of the result of `before`, and reads it only as input
+ * 0. */
 static bool is_only_reader(const kn_planner *planner, const kn_group *group, const kn_group *before) {
     const kn_value *result = kn_group_result(before);
     const kn_node *node = group->anchor;
@@ -38,7 +38,7 @@ static bool is_right(const kn_planner *planner, const kn_node *node, const kn_no
     return request->verdicts && request->verdicts->fusion_is_right(request->device, node, producer);
 }
 
-/* Moves a group directly before a later one. */
+/* Moves a group directly before a later group. */
 static void move_before(kn_planner *planner, kn_group *group, const kn_group *later) {
     int at = group->id;
     for (; at + 1 < later->id; at++) {

@@ -1,15 +1,15 @@
-/* The recompute pass: where the values that wait for the backward pass would need too much memory, groups of
- * the forward pass run again there (recompute_choice.c says which). They have the same kernels, so they give
- * the same bits. */
+/* The recompute pass: if the values that wait for the backward pass would need too much memory, groups of the
+ * forward pass run again in the backward pass (chosen by recompute_choice.c). They use the same kernels, so
+ * they give the same bits. */
 #include <string.h>
 
 #include "plan/recompute.h"
 
 typedef struct recompute_pass {
     kn_recomputation chosen;
-    kn_value **instead;  /* by value id: of a repeated one, or of a view of one */
-    kn_group **repeated; /* by group: the one that runs again */
-    size_t values;       /* that instead has */
+    kn_value **instead;  /* by value id: the recomputed value, or a view of it */
+    kn_group **repeated; /* by group: its recomputation */
+    size_t values;       /* length of `instead` */
 } recompute_pass;
 
 static kn_status fail(const kn_planner *planner) {
@@ -22,7 +22,7 @@ static kn_status fail(const kn_planner *planner) {
 
 static kn_node *repeat_node(recompute_pass *pass, const kn_group *group, const kn_node *node);
 
-/* What a repeated node, or a node of the backward pass, reads in place of a value; NULL: failed. */
+/* What a recomputed node, or a node of the backward pass, reads instead of a value; NULL: failed. */
 static kn_value *replacement(recompute_pass *pass, kn_value *value) {
     if ((size_t)value->id >= pass->values || !kn_recomputation_repeats(&pass->chosen, value)) return value;
     if (!pass->instead[value->id] && value->producer->op->class == KN_CLASS_VIEW &&
@@ -35,7 +35,7 @@ static bool is_of_group(const kn_planner *planner, const kn_group *group, const 
     return group && value->producer && kn_group_of_node(planner, value->producer) == group;
 }
 
-/* Repeats a node of `group`; NULL: a view. */
+/* Recomputes a node of `group`; NULL: a view. */
 static kn_node *repeat_node(recompute_pass *pass, const kn_group *group, const kn_node *node) {
     kn_planner *planner = pass->chosen.planner;
     kn_value *inputs[KN_MAX_INPUTS];
@@ -52,7 +52,7 @@ static kn_node *repeat_node(recompute_pass *pass, const kn_group *group, const k
     return made;
 }
 
-/* The statistics that a repeated group gathers, for another one. */
+/* The statistics that a recomputed group collects, for another group. */
 static const kn_statistics *gathered_again(recompute_pass *pass, const kn_group *group) {
     kn_value *x = group->anchor->inputs[0];
     if (!kn_recomputation_repeats(&pass->chosen, x)) return group->gathered;
@@ -82,7 +82,7 @@ static kn_group *repeat_group(recompute_pass *pass, const kn_group *group) {
 
 /* ---- the pass ------------------------------------------------------------------------------------------ */
 
-/* Lets the nodes of a group of the backward pass read what is repeated. */
+/* Makes the nodes of a group of the backward pass read recomputed values. */
 static bool read_again(recompute_pass *pass, kn_group *group) {
     for (int m = -2; m < group->member_count; m++) {
         kn_node *node = m < -1 ? group->summed : m < 0 ? group->anchor : group->members[m];
@@ -119,7 +119,7 @@ static bool rearrange(recompute_pass *pass) {
     return true;
 }
 
-/* What earlier passes keep by the ids of values and nodes, for those that were added too. */
+/* Extends the arrays of earlier passes by value and node id for the added ones. */
 static bool extend(kn_planner *planner, size_t values) {
     const size_t nodes = planner->graph->node_count, all = planner->graph->value_count;
     bool *invariant = kn_arena_take(planner->arena, all + 1, sizeof *invariant);

@@ -1,20 +1,20 @@
-/* Chooses the groups of the forward pass that run again in the backward pass.
+/* Chooses the groups of the forward pass that are recomputed in the backward pass.
  *
- * The forward pass is cut into segments, where few bytes cross: what crosses a cut is kept, and the rest of a
- * segment is computed again, at most once, when the backward pass first needs it (Chen et al., 2016). Within
- * a segment, what would cost much work for few bytes is kept too. Many lengths of segments and prices are
- * tried by counting, group by group, the bytes that are live; the cheapest way that fits is taken, and what
- * need not run again after all is taken out of it. The last segment is always kept: the backward pass begins
- * there. */
+ * The forward pass is cut into segments where few bytes cross. Values that cross a cut are kept, and the
+ * other values of a segment are recomputed, at most once, when the backward pass first needs them (Chen et
+ * al., 2016). Within a segment, values that cost much work per byte are kept, too. The search tries many
+ * segment lengths and prices, counting the live bytes group by group; it takes the cheapest choice that fits,
+ * and then removes unnecessary recomputation. The last segment is always kept: the backward pass starts with
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/recompute.h"
 
-/* A byte that a kernel moves counts as so many FLOP. */
+/* FLOP that cost as much as moving a byte. */
 static const double WORK_OF_BYTE = 8;
-/* What a byte that is live at a position counts for where there are no more than the target: fewer make room
- * for others. */
+/* Weight of a live byte where live bytes do not exceed the target: freeing it makes space for other
+ * values. */
 static const double AVERAGE = 1e-4;
 enum {
     LENGTHS = 14,
@@ -28,32 +28,32 @@ enum {
 };
 
 typedef struct span {
-    int first, count; /* in items */
+    int first, count; /* range in `items` */
 } span;
 
 typedef struct choice {
     kn_recomputation *chosen;
-    int count; /* of groups */
+    int count; /* number of groups */
     size_t values;
     uint64_t *bytes;      /* by value id, of results */
     span *reads, *writes; /* by group: values */
     int *items;
     size_t item_count, item_capacity;
-    bool *may;       /* by group: can run again */
+    bool *may;       /* by group: can be recomputed */
     double *work;    /* by group */
     double *flops;   /* by group */
     uint64_t *size;  /* by group: bytes of its large results */
     uint64_t *saved; /* by group: bytes of its large results that the backward pass reads */
     uint64_t *cross; /* by group: bytes of large results that later groups of the forward pass read */
-    /* of a count */
-    int *first, *last; /* by value id, and by the number of values + id for a repeated one */
+    /* For counting: */
+    int *first, *last; /* by value id, and by the number of values + id for a recomputed value */
     int64_t *change;   /* by position */
     int *stack;
-    bool *emitted; /* by group: has run again */
+    bool *emitted; /* by group: has been recomputed */
     bool *trial;
     int *sequence;
-    uint64_t target; /* of live bytes */
-    double excess;   /* bytes above it, summed over positions, and a little of all bytes */
+    uint64_t target; /* target of live bytes */
+    double excess;   /* bytes above the target, summed over positions, plus AVERAGE of the bytes below it */
     bool failed;
 } choice;
 
@@ -92,7 +92,7 @@ static void note_maker(choice *own, int group, int id) {
         own->bytes[id] = kn_align_up(bytes, own->chosen->planner->target->alignment_bytes);
 }
 
-/* A new value of a state is written in place as a rule, and then as soon as it is made. */
+/* The new value of a state is normally written in place as soon as it is computed. */
 static void note_writer(choice *own, int group) {
     const kn_node *assign = own->chosen->planner->groups[group]->anchor;
     const int state = assign->inputs[0]->id, value = kn_value_root(assign->inputs[1])->id;
@@ -129,7 +129,7 @@ static void collect(choice *own) {
             note_writer(own, g);
 }
 
-/* Whether a group can run again: it only computes, and the states that it reads are still the same. */
+/* Whether a group can be recomputed: it only computes, and the states that it reads have not changed. */
 static bool can_repeat(const choice *own, int g) {
     const kn_planner *planner = own->chosen->planner;
     const kn_group *group = planner->groups[g];
@@ -150,7 +150,7 @@ static bool can_repeat(const choice *own, int g) {
     return own->writes[g].count > 0;
 }
 
-/* What is small is kept; what is large, and read in the backward pass, is what memory is spent on. */
+/* Small values are kept; the large values that the backward pass reads are candidates for recomputation. */
 static void classify(choice *own) {
     kn_recomputation *chosen = own->chosen;
     uint64_t largest = 0;
@@ -162,7 +162,7 @@ static void classify(choice *own) {
                            own->bytes[v] > largest / SMALL && !chosen->planner->graph->values[v]->wanted;
     for (int g = 0; g < chosen->turn; g++)
         own->may[g] = can_repeat(own, g);
-    /* last: the last reader in the forward pass; first: 1 where the backward pass reads it */
+    /* last: the last reader in the forward pass; first: 1 if the backward pass reads it */
     for (size_t v = 0; v < own->values; v++)
         own->first[v] = own->last[v] = -1;
     for (int g = 0; g < own->count; g++)
@@ -194,8 +194,8 @@ static bool repeats(const choice *own, int id) {
     return own->chosen->large[id] && own->trial[maker];
 }
 
-/* Adds the groups that group g needs run again, and that have not yet, in order. Returns whether the states
- * that they read are still the same then: `at` groups have run. */
+/* Adds the groups whose recomputation group g needs and that have not been recomputed, in order. Returns
+ * whether the states that they read are unchanged after `at` groups have run. */
 static bool add_needed(choice *own, int g, int at, int *length) {
     int depth = 0, least = own->chosen->turn, most = -1;
     bool same = true;
@@ -215,7 +215,7 @@ static bool add_needed(choice *own, int g, int at, int *length) {
             own->stack[depth++] = own->chosen->maker[id];
         }
     }
-    /* Those marked just now are the ones between the two that are not in the sequence yet. */
+    /* The groups marked by this call are those between the two that are not in the sequence yet. */
     for (int group = least; group <= most; group++)
         if (own->emitted[group] && own->change[group] == 0) {
             own->change[group] = 1;
@@ -224,13 +224,13 @@ static bool add_needed(choice *own, int g, int at, int *length) {
     return same;
 }
 
-/* The sequence of groups with own->trial running again; its length, or -1 where it is impossible. */
+/* The sequence of groups with own->trial recomputed; its length, or -1 if it is impossible. */
 static int arrange(choice *own) {
     const int turn = own->chosen->turn;
     int length = 0;
     for (int g = 0; g < turn; g++) {
         own->emitted[g] = false;
-        own->change[g] = 0; /* whether it is in the sequence again */
+        own->change[g] = 0; /* whether its recomputation is in the sequence */
         own->sequence[length++] = g;
     }
     for (int g = turn; g < own->count; g++) {
@@ -245,7 +245,7 @@ static void touch(choice *own, int instance, int at, bool writes) {
     own->last[instance] = at;
 }
 
-/* The peak of own->trial, and its work; UINT64_MAX where it is impossible. */
+/* The peak of own->trial, and its work; UINT64_MAX if it is impossible. */
 static uint64_t count_peak(choice *own, double *work) {
     const int length = arrange(own), values = (int)own->values;
     if (length < 0) return UINT64_MAX;
@@ -287,7 +287,7 @@ static uint64_t count_peak(choice *own, double *work) {
 
 /* ---- segments ------------------------------------------------------------------------------------------ */
 
-/* Keeps the groups whose large results cross the cut after group `cut`, by own->trial. */
+/* In own->trial, keeps the groups whose large results cross the cut after group `cut`. */
 static void keep_crossing(choice *own, const int *last_forward, int cut) {
     for (size_t v = 0; v < own->values; v++) {
         const int maker = own->chosen->maker[v];
@@ -295,15 +295,15 @@ static void keep_crossing(choice *own, const int *last_forward, int cut) {
     }
 }
 
-/* Fills own->trial: segments of about `length` saved bytes (0: one segment), of which the first `quarters` of
- * four run again; what costs more than `price` for a byte is kept. */
+/* Fills own->trial: segments of about `length` saved bytes (0: one segment), of which the first `quarters`/4
+ * are recomputed; values that cost more than `price` per byte are kept. */
 static void cut_segments(choice *own, const int *last_forward, uint64_t length, double price, int quarters) {
     const int turn = own->chosen->turn;
     int begin = 0, segments = 1, number = 0;
     uint64_t sum = 0;
-    int *cuts = own->stack; /* free between counts */
+    int *cuts = own->stack; /* unused between counts */
     for (int g = 0; g < turn; g++) {
-        /* What the backward pass does not read is only the way to what it reads. */
+        /* Results that the backward pass does not read are only needed to recompute those that it reads. */
         own->trial[g] = own->may[g] && (!own->saved[g] || own->work[g] <= price * (double)own->saved[g]);
     }
     for (int g = 0, best = -1; g < turn && length; g++) {
@@ -331,7 +331,7 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Prices of a saved byte, from the highest: quantiles. */
+/* Prices per saved byte, highest first: quantiles. */
 static bool find_prices(choice *own, double prices[PRICES]) {
     int count = 0;
     double *all = kn_allocate(own->chosen->planner->host, (size_t)own->chosen->turn + 1, sizeof *all);
@@ -363,14 +363,15 @@ static void consider(choice *own, best_choice *best) {
     best->work = work;
 }
 
-/* Takes out what need not run again, the most work first; without a limit that fits, what brings nothing. */
+/* Removes unnecessary recomputation, the most work first; if no choice fits, removes recomputation that does
+ * not lower the peak. */
 static void refine(choice *own, best_choice *best) {
     for (int round = 0; round < MAX_REFINED; round++) {
         int most = -1;
         for (int g = 0; g < own->chosen->turn; g++)
             if (best->again[g] && own->may[g] && (most < 0 || own->work[g] > own->work[most])) most = g;
         if (most < 0) return;
-        own->may[most] = false; /* not again */
+        own->may[most] = false; /* do not try it again */
         for (int g = 0; g < own->chosen->turn; g++)
             own->trial[g] = best->again[g] && g != most;
         const uint64_t limit = own->chosen->planner->request->live_bytes;
@@ -383,8 +384,8 @@ static void refine(choice *own, best_choice *best) {
     }
 }
 
-/* Where nothing fits: changes one group at a time, each time the one that takes most bytes away from where
- * there are more than the target, which is a little below the peak until the limit is reached. */
+/* If nothing fits: changes one group at a time, choosing the group that removes most bytes above the target,
+ * which is slightly below the peak until the limit is reached. */
 static void improve(choice *own, best_choice *best) {
     const uint64_t limit = own->chosen->planner->request->live_bytes;
     const int turn = own->chosen->turn;

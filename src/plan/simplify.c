@@ -7,7 +7,7 @@
 typedef struct simplify_pass {
     kn_planner *planner;
     kn_value **instead; /* by value id: the value that replaces it, or NULL */
-    kn_map seen;        /* from the description of a node to the node */
+    kn_map seen;        /* from the key of a node to the node */
 } simplify_pass;
 
 static kn_value *replacement(const simplify_pass *pass, kn_value *value) {
@@ -22,7 +22,7 @@ static bool is_number(const kn_value *value, double number) {
     return value->data_bytes == sizeof(float) && (double)*(const float *)value->data == number;
 }
 
-/* The input that a node only passes through, or NULL. */
+/* The input that a node returns unchanged, or NULL. */
 static kn_value *passed_through(const kn_node *node) {
     if (node->derivative || node->output_count != 1 || !node->input_count || !node->inputs[0]) return NULL;
     const kn_operator *row = node->op;
@@ -45,7 +45,7 @@ static void add_bytes(kn_text *key, const void *bytes, size_t count) {
     kn_text_add_bytes(key, bytes, count);
 }
 
-/* Writes a key of all that determines what a node computes. */
+/* Writes a key of everything that determines what a node computes. */
 static void describe(const kn_node *node, kn_text *key) {
     add_bytes(key, &node->op, sizeof node->op);
     add_bytes(key, &node->derivative, sizeof node->derivative);
@@ -62,7 +62,7 @@ static void describe(const kn_node *node, kn_text *key) {
         add_bytes(key, &value->count, sizeof value->count);
         add_bytes(key, value->list, (size_t)value->count * sizeof *value->list);
     }
-    /* A view may have become one of another value, so what it was given no longer determines its shape. */
+    /* A view may now be of another value, so its given attributes no longer determine its shape. */
     for (int i = 0; i < node->output_count; i++) {
         const kn_shape *shape = &node->outputs[i]->shape;
         add_bytes(key, &shape->dtype, sizeof shape->dtype);
@@ -71,7 +71,8 @@ static void describe(const kn_node *node, kn_text *key) {
     }
 }
 
-/* Workers of a training have different plans and must share the same values: equal gradients stay two. */
+/* Data-parallel workers have different plans and must share the same values: equal gradients are not
+ * merged. */
 static kn_status merge_equal(simplify_pass *pass, kn_node *node) {
     if (node->op->class == KN_CLASS_ASSIGN || node->op->random || kn_node_shares(node)) return KN_OK;
     kn_text key;

@@ -1,6 +1,7 @@
-/* Splits a graph of several devices into one graph for each. Nodes are assigned in graph order; a value that
- * another device reads is sent as soon as it is computed, and received before it is first read. The transfers
- * of each device are chained in this order, so that devices executing them in sequence cannot deadlock. */
+/* Splits a graph on several devices into one graph per device. Nodes are assigned in graph order; a value
+ * that another device reads is sent as soon as it is computed, and received before it is first read. The
+ * transfers of each device are chained in this order, so that devices executing them in sequence cannot
+ * deadlock. */
 #include "plan/plan_private.h"
 
 typedef struct split_pass {
@@ -8,15 +9,15 @@ typedef struct split_pass {
     const int *homes;
     int count;
     kn_part *parts;
-    kn_value **values[KN_CONTEXT_MAX_DEVICES]; /* by id in the whole: its copy in the part, or NULL */
-    kn_value *tokens[KN_CONTEXT_MAX_DEVICES];  /* by device: of its last transfer */
-    unsigned *readers;                         /* by id: a bit set of the devices that read it */
+    kn_value **values[KN_CONTEXT_MAX_DEVICES]; /* by id in the whole graph: its copy in the part, or NULL */
+    kn_value *tokens[KN_CONTEXT_MAX_DEVICES];  /* by device: token of its last transfer */
+    unsigned *readers;                         /* by id: bit mask of the devices that read it */
     int *numbers;                              /* by id and device: the number of the transfer, from 0 */
     int transfers;
     kn_error *error;
 } split_pass;
 
-/* The device that owns a value; -1: each that reads it has a copy. */
+/* The device that has a value; -1: each reader has a copy. */
 static int owner_of(const split_pass *pass, const kn_value *value) {
     if (value->producer) return value->producer->device;
     return value->kind == KN_VALUE_STATE ? pass->homes[value->id] : -1;
@@ -33,7 +34,7 @@ static kn_status check(const split_pass *pass, int device, const kn_value *value
                    part->error.text);
 }
 
-/* Sends a value from its owner to all other devices that read it. */
+/* Sends a value from its device to all other devices that read it. */
 static kn_status send(split_pass *pass, const kn_value *value) {
     int owner = owner_of(pass, value);
     for (int device = 0; device < pass->count; device++) {
@@ -111,7 +112,7 @@ static kn_status prepare(split_pass *pass) {
 }
 
 /* Sets the wanted values of each part: the caller's, and the token of its last transfer, which depends on all
- * others. */
+ * other transfers. */
 static kn_status want(split_pass *pass, kn_value *const *values, size_t count, kn_part_place *places) {
     for (int device = 0; device < pass->count; device++) {
         kn_part *part = &pass->parts[device];

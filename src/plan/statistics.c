@@ -1,5 +1,5 @@
-/* The statistics pass: where possible, the kernel that computes an image gathers the statistics of its
- * channels, so that the batch norm after it reads the image once less. */
+/* The statistics pass: where possible, the kernel that computes an image collects the statistics of its
+ * channels, which saves the following batch norm a read of the image. */
 #include "plan/plan_private.h"
 
 kn_status kn_pass_statistics(kn_planner *planner) {

@@ -1,14 +1,14 @@
-/* The sums pass: launches that only add parts, such as those of split gradients of weights, wait until a step
- * needs one of their results, and those that wait become one launch. */
+/* The sums pass: launches that only add parts, such as those of split gradients of weights, are postponed
+ * until a step needs one of their results, and then merged into one launch. */
 #include <string.h>
 
 #include "ops/ops.h"
 #include "plan/plan_private.h"
 
-/* Sums that wait: all of the types of `first`. */
+/* Postponed sums: all of the types of `first`. */
 typedef struct waiting_sums {
     kn_step *first;
-    int group; /* of the last */
+    int group; /* group of the last sum */
     int count;
     kn_part_sum sums[KN_MAX_SUMS];
 } waiting_sums;
@@ -45,8 +45,8 @@ static bool is_pointwise(const kn_step *step) {
     return step->kind == KN_STEP_KERNEL && !strcmp(step->file, "pointwise/pointwise.cl");
 }
 
-/* Whether step s needs a sum, or one of the pointwise steps that follow it if it begins a run of them: the
- * bucket pass joins such a run, so nothing is put into it. */
+/* Whether step s needs a sum or, if it begins a run of pointwise steps, whether a step of the run needs one:
+ * the bucket pass merges such a run, so nothing may be inserted into it. */
 static bool needs(kn_planner *planner, int s, bool begins, const waiting_sums *waiting) {
     kn_step *const *steps = planner->emitter.steps;
     if (touches(planner, steps[s], waiting)) return true;
@@ -55,7 +55,7 @@ static bool needs(kn_planner *planner, int s, bool begins, const waiting_sums *w
     return false;
 }
 
-/* One step instead of those that wait, at the end of the steps that are kept. */
+/* Adds one step for the postponed sums, after the steps so far. */
 static kn_status end_waiting(kn_planner *planner, waiting_sums *waiting, int *kept) {
     if (waiting->count == 0) return KN_OK;
     kn_step *step = waiting->first;
@@ -86,7 +86,7 @@ kn_status kn_pass_sums(kn_planner *planner) {
         int group = planner->step_group[s];
         planner->work++;
         if (step->given) continue;
-        /* What is computed once is not mixed with what is computed in each run. */
+        /* Steps that run once are not merged with steps that run each time. */
         bool waits = step->sum_count > 0 && !planner->invariant[step->sums[0].result->id];
         bool begins = is_pointwise(step) && !in_run;
         in_run = is_pointwise(step);

@@ -1,4 +1,4 @@
-/* Parses the switches that tests and tuning set: "matmul=tiled,invariant=recompute". */
+/* Parses the switches for tests and tuning: "matmul=tiled,invariant=recompute". */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,13 +50,12 @@ static kn_status fail_word(const char *word, size_t length, kn_error *error) {
     char list[352] = "";
     for (size_t i = 0, used = 0; i < KN_COUNT_OF(known); i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s=%s, ", known[i].word, known[i].value);
-    return kn_fail(
-        error, KN_ERROR_NOT_FOUND,
-        "there is no switch '%.*s'; there are: %stile=TILE, stored=TYPE, OPERATOR=KERNEL and *=KERNEL",
-        (int)length, word, list);
+    return kn_fail(error, KN_ERROR_NOT_FOUND,
+                   "unknown switch '%.*s'; expected %stile=TILE, stored=TYPE, OPERATOR=KERNEL or *=KERNEL",
+                   (int)length, word, list);
 }
 
-/* "tile=NAME", of the tiles of matrix products. */
+/* "tile=NAME", a tile of matrix products. */
 static kn_status set_tile(kn_switches *switches, const char *value, size_t length, kn_error *error) {
     char name[KN_TILE_NAME], list[256] = "";
     size_t used = 0;
@@ -66,11 +65,11 @@ static kn_status set_tile(kn_switches *switches, const char *value, size_t lengt
         switches->tile = tile;
         return KN_OK;
     }
-    return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no tile '%.*s'; there are: %s", (int)length, value,
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "unknown tile '%.*s'; expected one of %s", (int)length, value,
                    list);
 }
 
-/* "stored=TYPE", or "stored=TYPE/INPUTS/RESULTS" with a bit for each. */
+/* "stored=TYPE", or "stored=TYPE/INPUTS/RESULTS" with bit masks. */
 static kn_status set_stored(kn_switches *switches, const char *value, size_t length, kn_error *error) {
     char type[16];
     unsigned inputs = ~0u, results = ~0u;
@@ -81,8 +80,8 @@ static kn_status set_stored(kn_switches *switches, const char *value, size_t len
         (given && sscanf(value + word, "/%u/%u", &inputs, &results) != 2))
         return kn_fail(
             error, KN_ERROR_NOT_FOUND,
-            "the switch stored is '%.*s'; expected float16 or bfloat16, or TYPE/INPUTS/RESULTS with "
-            "the sums of 1 for the first, 2 for the second, 4 for the third …",
+            "unknown value '%.*s' of switch stored; expected float16 or bfloat16, or TYPE/INPUTS/RESULTS, "
+            "where INPUTS and RESULTS are bit masks (1 for the first, 2 for the second, …)",
             (int)length, value);
     switches->stored_halves = (kn_halves){inputs, results};
     return KN_OK;
@@ -99,8 +98,8 @@ static kn_status fail_variant(const kn_operator *row, const char *name, size_t l
     for (int i = 0, used = 0; i < row->variant_count && used < (int)sizeof list; i++)
         used +=
             snprintf(list + used, sizeof list - (size_t)used, "%s%s", i ? ", " : "", row->variants[i].name);
-    return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no kernel '%.*s'; there are: %s", row->name,
-                   (int)length, name, list[0] ? list : "none, its kernels are generated");
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no kernel '%.*s'; it has %s", row->name, (int)length,
+                   name, list[0] ? list : "none: its kernels are generated");
 }
 
 /* "*=NAME" or "OPERATOR=NAME". */

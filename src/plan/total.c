@@ -1,12 +1,12 @@
-/* Nodes that move values between the workers of a training: three rows that exist only in plans. A share node
- * gives sums of this worker's shards, or its part of a value, to the others as soon as they are computed. The
- * total node after it is the sum of all, or this worker's part of it; the gather node is the value made of
- * all parts. The host waits for both as late as possible. Tokens, values without elements, put the total and
- * gather nodes in the order of the graph, which is that of every worker. */
+/* Nodes that move values between data-parallel workers: three rows that exist only in plans. A share node
+ * sends sums of this worker's shards, or its shard of a value, to the other workers as soon as they are
+ * computed. The total node after it is the sum over all workers, or this worker's shard of it; the gather
+ * node is the value gathered from all shards. The host waits for both as late as possible. Tokens, values
+ * without elements, order the total and gather nodes as in the graph, which is the same for every worker. */
 #include "plan/plan_private.h"
 
 enum { SPREAD, ROUND, GIVEN, DTYPE, SHAPE }; /* the attributes of totals and gathers, by position */
-enum { OLD = 1, OWN = 2 }; /* bits of GIVEN: the inputs before the token of the previous node */
+enum { OLD = 1, OWN = 2 };                   /* bits of GIVEN: inputs before the token of the previous node */
 
 /* token = share(sum of some shards, …) */
 static kn_status share_shape(kn_shape_call *call) {
@@ -15,7 +15,8 @@ static kn_status share_shape(kn_shape_call *call) {
 }
 
 /* x, token = total(token of the share node, token of the previous node)
- * x, token = gather(x before, token of the share node, token of the previous node), each of them optional */
+ * x, token = gather(previous x, token of the share node, token of the previous node), where each input is
+ * optional */
 static kn_status moved_shape(kn_shape_call *call) {
     const kn_attribute_value *shape = &call->attributes[SHAPE];
     call->outputs[0] = (kn_shape){.dtype = (kn_dtype)call->attributes[DTYPE].integer, .rank = shape->count};
@@ -85,7 +86,7 @@ bool kn_shared_value_of(const kn_node *node, kn_shared_value *value) {
     return true;
 }
 
-/* old, shared: each may be NULL. */
+/* old, shared: may be NULL. */
 static kn_value *move(kn_graph *graph, const kn_operator *row, const char *name, kn_value *old,
                       kn_value *shared, const kn_sharing *sharing, const kn_shape *shape, kn_value **token) {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};

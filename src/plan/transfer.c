@@ -1,5 +1,5 @@
 /* Nodes that send a value to another device or receive one: two rows that exist only in plans. They become
- * steps like others, so that order and memory follow from what they read and write. */
+ * normal steps, so that order and memory follow from what they read and write. */
 #include "plan/plan_private.h"
 
 enum { TRANSFER, DEVICE, DTYPE, SHAPE }; /* the attributes, by position */
@@ -26,7 +26,7 @@ static kn_status receive_shape(kn_shape_call *call) {
 }
 
 void kn_transfer_cost(const kn_node *node, kn_cost *cost) {
-    /* What comes in is the result before the token, what goes out is the first input. */
+    /* A received value is the result before the token, a sent value is the first input. */
     const kn_value *moved = node->output_count > 1 ? node->outputs[0] : node->inputs[0];
     uint64_t bytes = 0;
     if (!kn_value_bytes(moved, &bytes)) bytes = 0;

@@ -1,6 +1,6 @@
 /* The widen pass: an input that is fed as bytes (its scale is not 0) becomes a uint8 input, and a node before
- * all others makes float32 of it for its readers. It runs once gradients and updates are there, on the part
- * of each device: every device that reads an input gets its bytes. */
+ * all others converts it to float32 for its readers. It runs after gradients and updates were added, on the
+ * part of each device: every device that reads an input gets its bytes. */
 #include <string.h>
 
 #include "ops/ops.h"

@@ -173,8 +173,8 @@ static void wrong_switches_list_the_known_ones(void **state) {
         const char *text, *told;
     } wrong[] = {
         {"joins=none", "images=blocked"},
-        {"images=plain", "there is no switch 'images=plain'"},
-        {"tiled", "there is no switch 'tiled'"},
+        {"images=plain", "unknown switch 'images=plain'"},
+        {"tiled", "unknown switch 'tiled'"},
         {"matmul=fastest", "matmul has no kernel 'fastest'"},
         {"matmul=fastest", "tiled"},
         {"add=tiled", "its kernels are generated"},

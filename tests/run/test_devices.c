@@ -294,8 +294,8 @@ static void mistakes_are_reported(void **state) {
                 "main, other", "did you mean 'other'", NULL);
     kn_session_destroy(&session);
     session = winding_session(two->single, "other", NULL);
-    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_compile(session, &feed, 1), "'other'",
-                "there are: main", NULL);
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_compile(session, &feed, 1), "'other'", "it has: main",
+                NULL);
     kn_session_destroy(&session);
     /* A kernel that does not exist: the error names the device. */
     kn_session_params params;
