@@ -1,5 +1,5 @@
 /* Attaching: a plan takes slices of the session's memory and sets the arguments of its kernels. Only inputs
- * change for each run (run.c). */
+ * change between runs (run.c). */
 #include <string.h>
 
 #include "run/run_private.h"
@@ -44,7 +44,7 @@ void kn_executable_detach(kn_executable *executable) {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-/* The start of packing; calling kn_pack again in the same order gives the same offsets. */
+/* Starts packing; calling kn_pack again in the same order gives the same offsets. */
 static kn_packing constant_packing(const kn_executable *executable) {
     const kn_capabilities *device = kn_context_capabilities(executable->context);
     return (kn_packing){
@@ -64,7 +64,7 @@ static kn_status make_constant_blocks(kn_executable *executable, kn_error *error
         if (bytes > packing.limit || constant->data_bytes < bytes)
             return kn_fail(
                 error, KN_ERROR_DEVICE_MEMORY,
-                "the constant '%s' has %llu bytes, and the device allows at most %llu in one allocation",
+                "constant '%s' has %llu bytes, but the device allows at most %llu in one allocation",
                 constant->name, (unsigned long long)bytes, (unsigned long long)packing.limit);
         kn_pack(&packing, bytes + executable->guard);
         sizes[packing.block] = packing.end;
@@ -88,7 +88,7 @@ static kn_status upload_constants(kn_executable *executable, kn_error *error) {
         kn_buffer *block = executable->constant_blocks[packing.block];
         status = kn_buffer_slice(block, offset, bytes + executable->guard, &executable->constant_buffers[i],
                                  error);
-        /* Waits: the plan, whose graph owns the data, may be destroyed before the write is complete. */
+        /* Wait: the plan, whose graph contains the data, may be destroyed before the write is complete. */
         if (status == KN_OK)
             status = kn_queue_write(executable->context, KN_QUEUE_COMPUTE, block, offset, constant->data,
                                     bytes, true, (kn_event){NULL}, NULL, error);
@@ -171,7 +171,7 @@ kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel 
     return kn_fail(error, KN_ERROR_INTERNAL, "an argument of an unknown kind");
 }
 
-/* The buffer of an argument that is a value or scratch memory; NULL for others. */
+/* The buffer of a value or scratch argument; NULL for others. */
 static kn_buffer *buffer_of(const kn_executable *executable, const kn_memory *memory,
                             const kn_argument *argument) {
     if (argument->kind == KN_ARGUMENT_SCRATCH) return executable->scratch_buffers[argument->integer];

@@ -16,18 +16,17 @@ static bool is_unused(const kn_session *session, const char *name) {
     return false;
 }
 
-/* A factor that is rounded to zero, or that the device flushes to it, would not give the host's numbers. */
+/* A scale that is rounded or flushed to zero would give different results than on the host. */
 static kn_status check_scale(kn_session *session, int input, double scale) {
     const kn_value *value = session->inputs[input];
     if (scale == 0) return KN_OK;
     if (value->shape.dtype != KN_FLOAT32)
         return kn_fail(&session->error, KN_ERROR_DTYPE,
-                       "the input '%s' is %s; only float32 can be fed as bytes with a scale: set it to 0",
+                       "input '%s' is %s; only float32 inputs can be fed as bytes with a scale: set it to 0",
                        value->name, kn_dtype_name(value->shape.dtype));
     if (isnormal((float)scale)) return KN_OK;
     return kn_fail(&session->error, KN_ERROR_ARGUMENT,
-                   "the scale of the bytes fed to '%s' is %g; expected a normal float32 number", value->name,
-                   scale);
+                   "the scale of input '%s' is %g; expected a normal float32 number", value->name, scale);
 }
 
 /* The type in which an input is fed. */
@@ -37,7 +36,7 @@ static kn_dtype fed_dtype(const kn_session *session, int input) {
 
 kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_t count, bool sizes_only) {
     kn_error *error = &session->error;
-    if (count && !feeds) return kn_fail(error, KN_ERROR_ARGUMENT, "%zu feeds, but their list is NULL", count);
+    if (count && !feeds) return kn_fail(error, KN_ERROR_ARGUMENT, "%zu feeds, but the list is NULL", count);
     for (int i = 0; i < session->input_count; i++) {
         kn_given *given = &session->given[i];
         if (!given->buffer) *given = (kn_given){.fed = false};
@@ -51,9 +50,9 @@ kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_
             return kn_session_fail_name(session, "input", feed->name, session->inputs,
                                         (size_t)session->input_count);
         kn_given *given = &session->given[input];
-        if (given->fed) return kn_fail(error, KN_ERROR_ARGUMENT, "the input '%s' is fed twice", feed->name);
+        if (given->fed) return kn_fail(error, KN_ERROR_ARGUMENT, "input '%s' is fed twice", feed->name);
         if (!feed->data && feed->bytes && !sizes_only)
-            return kn_fail(error, KN_ERROR_ARGUMENT, "the data fed to '%s' is NULL", feed->name);
+            return kn_fail(error, KN_ERROR_ARGUMENT, "the data for input '%s' is NULL", feed->name);
         kn_status status = check_scale(session, input, feed->scale);
         if (status != KN_OK) return status;
         *given =
@@ -72,7 +71,7 @@ static size_t gather_bindings(const kn_session *session, kn_binding *bindings) {
     return count;
 }
 
-/* *bytes: the size of an input; false if the numbers so far do not determine it. */
+/* *bytes: the size of an input; false if the known symbols do not determine it. */
 static bool expected_bytes(const kn_session *session, int position, uint64_t *bytes) {
     const kn_value *input = session->inputs[position];
     kn_binding bindings[KN_SESSION_SYMBOLS];
@@ -103,16 +102,16 @@ static kn_status fail_size(kn_session *session, int position, uint64_t expected)
     kn_shape_text(session->graph, &input->shape, &shape);
     numbers_text(session, &numbers);
     kn_status status = kn_fail(
-        &session->error, KN_ERROR_SHAPE, "the input '%s' is %s%s%s%s: expected %llu bytes, given %llu",
-        input->name, shape.data, given->scale != 0 ? ", fed as uint8," : "", numbers.data[0] ? " with " : "",
-        numbers.data, (unsigned long long)expected, (unsigned long long)given->bytes);
+        &session->error, KN_ERROR_SHAPE, "input '%s' is %s%s%s%s: expected %llu bytes, got %llu", input->name,
+        shape.data, given->scale != 0 ? ", fed as uint8," : "", numbers.data[0] ? " with " : "", numbers.data,
+        (unsigned long long)expected, (unsigned long long)given->bytes);
     kn_text_finish(&shape);
     kn_text_finish(&numbers);
     return status;
 }
 
-/* Tries to solve for a symbol from the size of one input; returns whether it did. *problem keeps the failure.
- */
+/* Tries to solve for a symbol from the size of one input; returns whether it did. Stores a failure in
+ * *problem. */
 static bool solve_from_input(kn_session *session, int input, bool *failed, kn_error *problem) {
     const kn_value *value = session->inputs[input];
     const kn_given *given = &session->given[input];
@@ -134,7 +133,7 @@ static bool solve_from_input(kn_session *session, int input, bool *failed, kn_er
     if (status != KN_OK) {
         *failed = true;
         *problem = error;
-        kn_fail_in(problem, "the input '%s'", value->name);
+        kn_fail_in(problem, "input '%s'", value->name);
         return false;
     }
     for (int i = 0; i < session->symbol_count && symbol; i++)
@@ -197,8 +196,8 @@ kn_status kn_session_bind(kn_session *session, const char *symbol, int64_t numbe
     kn_error *error = &session->error;
     if (!symbol) return kn_fail(error, KN_ERROR_ARGUMENT, "the symbol to bind is NULL");
     if (number < 0)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "the symbol '%s' was bound to %lld; expected 0 or more",
-                       symbol, (long long)number);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "symbol '%s' was bound to %lld; expected 0 or more", symbol,
+                       (long long)number);
     for (int i = 0; i < session->symbol_count; i++) {
         if (strcmp(session->symbols[i], symbol)) continue;
         if (session->bound[i] != number) session->solved = false;
@@ -206,6 +205,6 @@ kn_status kn_session_bind(kn_session *session, const char *symbol, int64_t numbe
         return KN_OK;
     }
     const char *nearest = kn_nearest_word(symbol, session->symbols, (size_t)session->symbol_count);
-    return kn_fail(error, KN_ERROR_NOT_FOUND, "no shape in the session's graph has the symbol '%s'%s%s%s",
-                   symbol, nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "no shape in the session's graph has symbol '%s'%s%s%s", symbol,
+                   nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
 }

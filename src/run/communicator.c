@@ -1,4 +1,4 @@
-/* Sums, gathers and broadcasts of all ranks, by messages of a communicator. */
+/* All-reduce, gather and broadcast, using a communicator's messages. */
 #include <koine/communicator.h>
 
 #include <string.h>
@@ -7,12 +7,12 @@
 
 enum {
     TAG = KN_COMMUNICATOR_TAGS - 1,
-    SMALL = 2048,    /* up to this many numbers are summed by the fewest messages */
-    ROUND = 1 << 18, /* numbers that a rank gets from the others for a piece of its slice: what caches hold */
-    DEPTH = 4,       /* pieces under way at once, so that a rank that is late for a while delays none */
+    SMALL = 2048,    /* up to this many elements are summed with the fewest messages */
+    ROUND = 1 << 18, /* elements from other ranks for a piece of a slice: fits in caches */
+    DEPTH = 4,       /* pieces in flight, so that a rank that is late briefly delays none */
 };
 
-/* Copies the fields that the caller's version of the struct has, and checks them. */
+/* Copies and checks the fields that the caller's version of the struct has. */
 static kn_status take(kn_communicator *own, const kn_communicator *given) {
     *own = (kn_communicator){0};
     if (!given || KN_PARAMS_TAKE(kn_communicator, own, given, NULL)) return KN_ERROR_ARGUMENT;
@@ -25,7 +25,8 @@ static bool fits(size_t count, size_t size, int ranks) {
     return count <= PTRDIFF_MAX / size / (size_t)ranks;
 }
 
-/* Waits for all, also after a failure. Returns the first failure, `status` before others. */
+/* Waits for all requests, even after a failure. Returns `status` if it is a failure, otherwise the first
+ * failure. */
 static kn_status wait_all(const kn_communicator *c, void **requests, size_t count, kn_status status) {
     for (size_t i = 0; i < count; i++) {
         if (!requests[i]) continue;
@@ -74,11 +75,11 @@ static void add(float *restrict target, const float *restrict other, size_t coun
         target[i] += other[i];
 }
 
-/* ---- broadcast: each rank that has the bytes sends them on, as a binary tree ------------------------ */
+/* ---- broadcast: ranks forward the bytes along a binary tree ------------------------ */
 
 static kn_status broadcast(const kn_communicator *c, int from, void *data, size_t bytes) {
     const unsigned ranks = (unsigned)c->ranks, own = ((unsigned)c->rank + ranks - (unsigned)from) % ranks;
-    unsigned step = 1; /* the lowest bit of `own`, which is counted from the rank that sends first */
+    unsigned step = 1; /* the lowest bit of `own`, which is relative to the root */
     while (step < ranks && !(own & step))
         step *= 2;
     kn_status status = KN_OK;
@@ -101,7 +102,7 @@ kn_status kn_broadcast_from(const kn_communicator *communicator, int from, void 
 
 /* ---- sums ------------------------------------------------------------------------------------------- */
 
-/* The tree's sums go up to rank 0, which sends the result down. At most SMALL numbers. */
+/* Sums go up the tree to rank 0, which broadcasts the result. At most SMALL elements. */
 static kn_status sum_small(const kn_communicator *c, float *data, size_t count) {
     const unsigned rank = (unsigned)c->rank, ranks = (unsigned)c->ranks;
     float other[SMALL];
@@ -118,13 +119,13 @@ static kn_status sum_small(const kn_communicator *c, float *data, size_t count) 
     return status ? status : broadcast(c, 0, data, count * sizeof *data);
 }
 
-/* The numbers are cut into a slice for each rank, which adds those of all ranks, and these into pieces: while
- * one piece is added, the next ones arrive, and those before go to all ranks. */
+/* The data is cut into a slice per rank, which adds the slice over all ranks. Slices are cut into pieces:
+ * while one piece is added, the next ones arrive, and earlier ones are sent to all ranks. */
 typedef struct sums {
     const kn_communicator *c;
     const float *data;
     float *result; /* of this rank's slice */
-    float *all;    /* where the sums of all slices go; NULL: nowhere */
+    float *all;    /* destination for the sums of all slices; NULL: none */
     size_t count, slice, piece;
     float *received; /* (DEPTH, ranks, piece) */
     float **parts;   /* (ranks) */
@@ -154,7 +155,7 @@ static void **requests_of(const sums *s, size_t number) {
     return s->requests + number % DEPTH * 4 * (size_t)s->c->ranks;
 }
 
-/* Where the sums of this rank's piece go. */
+/* The destination for the sums of this rank's piece. */
 static float *result_of(const sums *s, size_t number) {
     return s->result + number * s->piece;
 }
@@ -182,7 +183,7 @@ static kn_status begin_scatter(const sums *s, size_t number) {
     return status;
 }
 
-/* Each rank gets the sums of the others' pieces. */
+/* Each rank gets the sums of the other ranks' pieces. */
 static kn_status begin_gather(const sums *s, size_t number) {
     const int ranks = s->c->ranks, own = s->c->rank;
     void **receives = requests_of(s, number) + 2 * ranks, **sends = receives + ranks;
@@ -198,7 +199,7 @@ static kn_status begin_gather(const sums *s, size_t number) {
     return status;
 }
 
-/* Waits for the messages of a piece, and adds it: in place where this rank's numbers are one of the two. */
+/* Waits for the messages of a piece, and adds it: in place if this rank's data is one of the operands. */
 static kn_status add_piece(const sums *s, size_t number) {
     const unsigned ranks = (unsigned)s->c->ranks;
     const span own = piece_of(s, s->c->rank, number);
@@ -226,13 +227,13 @@ static kn_status sum_pieces(const sums *s) {
         if (p + DEPTH - 1 < pieces) status = begin_scatter(s, p + DEPTH - 1);
         if (!status) status = add_piece(s, p);
         if (!status && s->all) status = begin_gather(s, p);
-        /* The requests of the piece after DEPTH - 1 others. */
+        /* The requests of the piece DEPTH - 1 later. */
         if (!status) status = wait_all(s->c, requests_of(s, p + 1) + 2 * ranks, 2 * ranks, KN_OK);
     }
     return wait_all(s->c, s->requests, DEPTH * 4 * ranks, status);
 }
 
-/* Takes the memory for the sums, which the caller has described. */
+/* Allocates memory for the sums, which the caller has described. */
 static kn_status sum_large(sums *s) {
     const kn_host host = kn_host_with(&s->c->allocator);
     const size_t ranks = (size_t)s->c->ranks;

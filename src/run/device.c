@@ -34,7 +34,7 @@ void kn_target_of(kn_context *context, kn_target *target) {
     };
 }
 
-/* The device that owns a state; -1: none yet. */
+/* The device that has a state; -1: none yet. */
 static int device_of_state(const void *user, const kn_value *state) {
     const kn_states *states = user;
     kn_context *context = (kn_context *)kn_states_context(states);

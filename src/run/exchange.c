@@ -1,8 +1,8 @@
 /* Transfers of values from one device to another. The sender's compute queue reads a value into host memory,
- * and the receiver's writes it from there, in order with the other steps, since device memory is reused over
- * time. Drivers do not understand each other's events, so the host waits: for the sender's read before the
- * receiver writes, and for the receiver's write of the previous run before the sender reads into the same
- * memory. */
+ * and the receiver's queue writes it to the device, in order with the other steps, since device memory is
+ * reused over time. Drivers cannot wait for each other's events, so the host waits: for the sender's read
+ * before the receiver writes, and for the receiver's write of the previous run before the sender reads into
+ * the same memory. */
 #include <string.h>
 
 #include "run/run_private.h"
@@ -24,7 +24,8 @@ static kn_status make_exchange(kn_executable *part, const kn_ready_step *ready, 
     return KN_OK;
 }
 
-/* Orders the steps of all parts: each part in turn, up to a receive step whose value has not been sent. */
+/* Orders the steps of all parts: cycles through the parts, running each up to a receive step whose value has
+ * not been sent. */
 static kn_status order_steps(kn_executable *executable, kn_error *error) {
     int next[KN_CONTEXT_MAX_DEVICES] = {0}, count = 0, before = -1;
     executable->order =
@@ -77,8 +78,8 @@ void kn_exchanges_destroy(kn_executable *executable) {
     executable->exchange_count = 0;
 }
 
-/* Whether the host knows the value, a scalar that it set after the last write by the device: no need to read
- * it. */
+/* Whether the host knows the value, a scalar that it set after the last write by the device, and need not
+ * read it. */
 static bool is_known(const kn_executable *part, const kn_value *value, const kn_state **state) {
     const kn_placement *placement = kn_executable_placement(part, value);
     if (placement->storage != KN_STORAGE_STATE) return false;

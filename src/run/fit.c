@@ -1,18 +1,18 @@
-/* Plans that fit into memory. A plan that needs more than is allowed is made again in a way that needs less,
- * in this order: nothing is kept from run to run that could be computed in each; then values are computed
- * twice, as few as possible (plan/recompute.c). What comes after that is for the caller to ask for. */
+/* Plans that fit into memory. A plan that needs more than allowed is replanned with measures that need less,
+ * in this order: results that could be computed in each run do not persist; then as few values as possible
+ * are recomputed (plan/recompute.c). Further measures are up to the caller. */
 #include "run/run_private.h"
 
 const char *const kn_memory_measures[] = {
-    "results that depend on states alone are computed in each run",
-    "results of the forward pass are computed twice, the cheapest first",
-    "training cuts a batch into parts, whose gradients are added",
-    "moments wait in host memory between updates",
+    "compute results that depend only on states again in each run",
+    "recompute results of the forward pass in the backward pass, the cheapest first",
+    "train on parts of a batch and add up the gradients",
+    "keep moments in host memory between updates",
 };
 const int kn_memory_measure_count = (int)KN_COUNT_OF(kn_memory_measures);
 
-/* Plans that compute more and more values twice. How much memory a plan takes for the bytes that are live in
- * it differs from network to network, so each attempt begins with what the last one took. */
+/* Plans that recompute more and more values. How much memory a plan needs for its live bytes depends on the
+ * network, so each attempt starts from the memory of the last plan. */
 enum { ATTEMPTS = 8 };
 
 static kn_status recompute(const kn_executable_request *request, kn_economy *economy, kn_executable **result,
@@ -26,7 +26,7 @@ static kn_status recompute(const kn_executable_request *request, kn_economy *eco
         const bool least = economy->live_bytes == 1;
         if (least || !before) return status;
         economy->live_bytes = 1 + (uint64_t)((double)before * share);
-        /* The last plan could not do with as little as it was asked to, or this is the last attempt. */
+        /* The last plan did not reach its target, or this is the last attempt. */
         if (i + 1 == ATTEMPTS || (i > 0 && economy->live_bytes >= before)) economy->live_bytes = 1;
         kn_error_clear(error);
         status = kn_executable_make_with(request, economy, result, error);
@@ -39,7 +39,7 @@ static kn_status fit(const kn_executable_request *request, kn_executable **resul
     kn_economy economy = {.keeps = !request->switches->recompute_invariant,
                           .live_bytes = wanted == KN_RECOMPUTE_ALWAYS ? 1 : 0};
     kn_status status = kn_executable_make_with(request, &economy, result, error);
-    /* Only a plan that is too large counts what is live in it. */
+    /* Only a plan that is too large counts its live bytes. */
     const bool drops = economy.keeps && economy.kept, counts = wanted == KN_RECOMPUTE_NEEDED;
     if (status == KN_ERROR_DEVICE_MEMORY && (drops || counts)) {
         kn_error_clear(error);

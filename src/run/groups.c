@@ -1,5 +1,5 @@
-/* Work-groups that proved too large for a kernel, when it was compiled or launched: remembered for the files
- * of cl/ that need them, so that plans choose smaller tiles from then on. */
+/* Records work-groups that were too large for a kernel when it was compiled or launched, by cl/ file, so that
+ * later plans choose smaller tiles. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #include "run/run_private.h"
 
-/* What is remembered holds for one version of the kernels; `kind` is "limit" or "works". */
+/* Records are valid for one version of the kernels; `kind` is "limit" or "works". */
 static void write_key(const kn_context *context, const char *kind, const char *file, char key[160]) {
     snprintf(key, 160, "group/%s/%s/%s%s", kind, file, kn_version_text(),
              kn_context_wide_indices(context) ? "/x64" : "");
@@ -37,11 +37,11 @@ bool kn_groups_reduce(kn_reductions *reductions, const kn_executable *executable
     while (2 * smaller < items && 2 * smaller <= allowed)
         smaller *= 2;
     size_t known = kn_groups_limit(executable->context, step->file);
-    if (known && known <= smaller) return false; /* the lowering does not ask */
+    if (known && known <= smaller) return false; /* the lowering does not use the limit */
     write_key(executable->context, "limit", step->file, key);
     kn_verdict_put(executable->context, key, (double)smaller);
     kn_log_write(kn_context_host(executable->context), KN_LOG_WARNING,
-                 "%s: work-groups of %zu are too large for the kernel \"%s\" of \"%s\" on %s; %zu are tried",
+                 "%s: work-groups of %zu are too large for the kernel \"%s\" of \"%s\" on %s; trying %zu",
                  step->label, items, step->kernel, step->file, kn_context_device(executable->context)->name,
                  smaller);
     reductions->of[reductions->count].context = executable->context;

@@ -1,20 +1,20 @@
-/* The guard of a session, for tests: a fence, memory after every value that no step may write, is filled
- * before each run and checked after it. Its bytes differ between values, so that copying one fence to another
- * is detected. With a guard, values share no memory over time, and scratch values start as NaN, so that
- * reading an element that was never written is detected too. */
+/* Guard areas, for tests: memory after every value that no step may write is filled before each run and
+ * checked after it. Its bytes differ between values, so that copying one guard area to another is detected.
+ * With a guard, values share no memory over time, and scratch values start as NaN, so that reading an element
+ * that was never written is detected too. */
 #include <string.h>
 
 #include "run/run_private.h"
 
-enum { NAN_BYTE = 0xFF, MAX_READ_BYTES = 4096 }; /* four bytes 0xFF are a NaN */
+enum { NAN_BYTE = 0xFF, MAX_READ_BYTES = 4096 }; /* four bytes of 0xFF are a NaN */
 
 typedef struct guard_area {
     kn_context *context;
-    bool check; /* otherwise fill */
+    bool check; /* false: fill */
     kn_error *error;
 } guard_area;
 
-/* In every element type these bytes make large numbers, negative in signed types. */
+/* In every element type these bytes are large values, negative in signed types. */
 static unsigned char pattern_of(int number) {
     return (unsigned char)(0xE0 + number % 31);
 }
@@ -36,8 +36,8 @@ static kn_status check_guard_area(const guard_area *area, kn_buffer *buffer, uin
     return KN_OK;
 }
 
-/* Fills or checks the fence after value `number` of `bytes` bytes; with `all`, fills the value with NaN too.
- */
+/* Fills or checks the guard area after value `number` of `bytes` bytes; with `all`, fills the value with NaN
+ * too. */
 static kn_status fill_or_check(const guard_area *area, kn_buffer *buffer, uint64_t bytes, bool all,
                                int number, const char *name) {
     static const unsigned char nan_byte = NAN_BYTE;

@@ -1,12 +1,11 @@
-/* States that wait in host memory: the steps that bring them to the device, and take them back. */
+/* States in host memory: the steps that load them to the device and store them. */
 #include "run/run_private.h"
 
 static kn_state *state_of(const kn_executable *executable, const kn_ready_step *ready) {
     return executable->state_list[executable->plan.placements[ready->step->node->inputs[0]->id].slot];
 }
 
-/* A driver may read host memory as soon as it is told to, so what is on its way there has to arrive before.
- */
+/* A driver may read host memory as soon as the write is enqueued, so the last store must be complete. */
 kn_status kn_state_load(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
                         kn_error *error) {
     kn_state *state = state_of(executable, ready);

@@ -1,5 +1,5 @@
-/* Indices and labels that the host feeds: those out of range are an error before anything runs. Kernels give
- * NaN for them, which would be found late. */
+/* Indices and labels that the host feeds: an index out of range is an error before anything runs. Kernels
+ * give NaN for it, which would be noticed late. */
 #include <string.h>
 
 #include "run/session_private.h"
@@ -8,7 +8,7 @@ static bool is_integer(const kn_value *value) {
     return !kn_dtype_is_float(value->shape.dtype) && value->shape.dtype != KN_BOOL;
 }
 
-/* The input of the session whose numbers a value has, all of them as they are; -1: it is computed. */
+/* The session input that a value contains unchanged; -1: it is computed. */
 static int source_of(const kn_session *session, kn_value *value) {
     value = kn_value_root(value);
     while (value->kind == KN_VALUE_RESULT && value->producer->op->identity == KN_IDENTITY_ALWAYS &&
@@ -19,7 +19,7 @@ static int source_of(const kn_session *session, kn_value *value) {
     return -1;
 }
 
-/* How many elements a node's indices choose among; -1: the size depends on symbols that have no number. */
+/* The size of the axis that a node's indices refer to; -1: it depends on symbols without a number. */
 static int64_t size_of(const kn_session *session, const kn_node *node, const kn_binding *bindings,
                        size_t count) {
     const kn_attribute_value *classes = kn_attribute_in(node->op, node->attributes, "classes");
@@ -34,7 +34,7 @@ static int64_t size_of(const kn_session *session, const kn_node *node, const kn_
     return status == KN_OK ? size : -1;
 }
 
-/* The input that a node takes as indices, or -1. */
+/* The input that a node uses as indices, or -1. */
 static int indices_of(const kn_session *session, const kn_node *node) {
     const int number = node->op->index.number;
     if (!number || node->derivative || number > node->input_count || !node->inputs[number - 1]) return -1;
@@ -86,11 +86,10 @@ static kn_status check_use(kn_session *session, const kn_index_use *use, const k
         const int64_t index = index_at(input->shape.dtype, given->data, i);
         if (index >= low && index < size) continue;
         if (ignored && (index == ignored->integer || (double)index == ignored->number)) continue;
-        return kn_fail(
-            &session->error, KN_ERROR_ARGUMENT,
-            "the input '%s' has the index %lld, at element %llu, for %s '%s': expected %lld to %lld",
-            input->name, (long long)index, (unsigned long long)i, node->op->name, node->name, (long long)low,
-            (long long)size - 1);
+        return kn_fail(&session->error, KN_ERROR_ARGUMENT,
+                       "input '%s' has index %lld at element %llu for %s '%s'; expected %lld to %lld",
+                       input->name, (long long)index, (unsigned long long)i, node->op->name, node->name,
+                       (long long)low, (long long)size - 1);
     }
     return KN_OK;
 }

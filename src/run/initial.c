@@ -3,7 +3,7 @@
 
 #include "run/run_private.h"
 
-/* (2u - 1) * bound in float32, four elements for each block of the generator. */
+/* (2u - 1) * bound in float32, four elements per block of the generator. */
 static void uniform_floats(uint64_t key, float bound, uint64_t first, uint64_t count, float *target) {
     uint32_t words[4];
     for (uint64_t i = 0; i < count; i++) {
@@ -14,8 +14,7 @@ static void uniform_floats(uint64_t key, float bound, uint64_t first, uint64_t c
     }
 }
 
-/* A normal number within two standard deviations: redrawn, from other positions of the stream, until it is.
- */
+/* A normal number within two standard deviations: redrawn from other positions of the stream until it is. */
 static float truncated_normal(uint64_t key, uint64_t index) {
     enum { DRAWS = 32 }; /* 1 in 22 is outside */
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
@@ -52,7 +51,7 @@ static double product(const double *left, const double *right, uint64_t length) 
     return sum;
 }
 
-/* Gram-Schmidt: makes vector `at` orthogonal to those before it, twice to reduce rounding errors, and
+/* Gram-Schmidt: makes vector `at` orthogonal to the vectors before it, twice to reduce rounding errors, and
  * normalizes it. */
 static void orthogonalize(double *vectors, uint64_t at, uint64_t length) {
     double *vector = vectors + at * length;

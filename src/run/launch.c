@@ -1,8 +1,8 @@
-/* The sizes of launches, once kernels are compiled and their limits known. */
+/* Launch sizes, chosen once kernels are compiled and their limits known. */
 #include "run/run_private.h"
 
-/* The largest local size up to 64 along dimension `d` that divides the global size, which is that of a kernel
- * that need not ignore items beyond it: a power of two on devices with wide vectors. */
+/* The largest local size up to 64 along dimension `d` that divides the global size, since the kernel need not
+ * ignore items beyond it: a power of two on devices with wide vectors. */
 static size_t dividing_size(const kn_launch *launch, int d, size_t allowed, bool wide) {
     size_t best = 1, most = allowed < 64 ? allowed : 64;
     for (size_t size = 2; size <= most; size += wide ? size : 1)
@@ -10,7 +10,8 @@ static size_t dividing_size(const kn_launch *launch, int d, size_t allowed, bool
     return best;
 }
 
-/* Halves the groups of a kernel that allows any size, the last dimensions first, until it allows them. */
+/* Halves the groups of a kernel that accepts any size, the last dimensions first, until the device allows
+ * them. */
 static size_t shrink_groups(kn_launch *launch, size_t items, size_t allowed) {
     for (int d = launch->dimensions - 1; d >= 0; d--)
         while (items > allowed && launch->local[d] % 2 == 0) {
@@ -44,22 +45,23 @@ kn_status kn_launch_choose(kn_executable *executable, kn_reductions *reductions,
     kn_groups_reduce(reductions, executable, step, reported);
     return kn_fail(
         error, KN_ERROR_UNSUPPORTED,
-        "%s: the kernel \"%s\" of \"%s\" needs work-groups of %zu work-items, and %s allows %zu for it",
+        "%s: kernel \"%s\" of \"%s\" needs work-groups of %zu work-items, but %s allows %zu for it",
         step->label, step->kernel, step->file, items, kn_context_device(executable->context)->name, allowed);
 }
 
 /* ---- long launches ----------------------------------------------------------------------------------- */
 
-/* Drivers of GPUs that also show a display end launches of a second or more, some of half a second. */
+/* Drivers of GPUs that also drive a display abort launches that take more than a second, some after half a
+ * second. */
 static const double longest_seconds = 0.25;
 enum { MAX_LAUNCHES = 256, DOUBLE_FACTOR = 32 };
 
-/* The longest time that a step may take, in seconds. */
+/* An upper estimate of a step's time in seconds. */
 static double slow_seconds(const kn_ready_step *ready, double flops, double bytes) {
     const kn_node *node = ready->step->node;
     kn_cost cost = ready->cost;
     if (node && !(cost.flops > 0) && !(cost.bytes > 0)) kn_node_cost(node, &cost);
-    /* Many GPUs compute few 64-bit floats. */
+    /* Many GPUs have a low rate for 64-bit floats. */
     if (node && node->output_count && node->outputs[0]->shape.dtype == KN_FLOAT64)
         cost.flops *= DOUBLE_FACTOR;
     return cost.flops / flops > cost.bytes / bytes ? cost.flops / flops : cost.bytes / bytes;
@@ -69,7 +71,8 @@ static size_t groups_of(const kn_launch *launch, int d) {
     return launch->local[d] ? launch->global[d] / launch->local[d] : 1;
 }
 
-/* Cuts a launch into at least `wanted`, if it has as many groups, along its last dimensions first. */
+/* Splits a launch into at least `wanted` launches, if it has that many groups, along its last dimensions
+ * first. */
 static void cut_launch(kn_launch *launch, size_t wanted) {
     for (int d = launch->dimensions - 1; d >= 0; d--) {
         size_t groups = groups_of(launch, d), cut = wanted < groups ? wanted : groups;
@@ -78,7 +81,7 @@ static void cut_launch(kn_launch *launch, size_t wanted) {
     }
 }
 
-/* The launches that a step should be, by its time. */
+/* The number of launches for a step, according to its time. */
 static size_t pieces_of(const kn_ready_step *ready, double flops, double bytes) {
     if (ready->step->kind != KN_STEP_KERNEL || ready->step->source) return 1;
     double pieces = slow_seconds(ready, flops, bytes) / longest_seconds;
@@ -99,7 +102,7 @@ static void cut_by_time(kn_executable *executable) {
     }
 }
 
-/* Cuts each launch in three along the first dimension and in two along the others. */
+/* Splits each launch into three along the first dimension and two along the others. */
 static void cut_all(kn_executable *executable) {
     for (int i = 0; i < executable->plan.step_count; i++) {
         kn_ready_step *ready = &executable->steps[i];

@@ -1,4 +1,4 @@
-/* Making an executable: binds, extends and plans the graph, and prepares the steps (ready.c). After that it
+/* Making an executable: binds, extends and plans the graph, and prepares the steps (ready.c). Afterwards it
  * only needs memory (attach.c). */
 #include <string.h>
 
@@ -104,7 +104,7 @@ static kn_status find_input(executable_build *build, kn_placement *placement) {
             executable->input_bytes[i] = placement->bytes;
             return KN_OK;
         }
-    return kn_fail(build->error, KN_ERROR_INTERNAL, "the input '%s' is not one of the caller's",
+    return kn_fail(build->error, KN_ERROR_INTERNAL, "input '%s' is not in the caller's graph",
                    placement->root->name);
 }
 
@@ -114,7 +114,7 @@ static kn_status list_storage(executable_build *build, bool add) {
     executable->state_count = executable->constant_count = 0;
     for (size_t i = 0; i < executable->plan.placement_count; i++) {
         kn_placement *placement = &executable->plan.placements[i];
-        /* A state in parts is known to each worker, also where its part is empty. */
+        /* Each worker knows a sharded state, even if its shard is empty. */
         const bool accessed = placement->last >= 0 || placement->root->on_host ||
                               (placement->root->whole && placement->root->assign);
         if (placement->root->id != (int)i || !accessed) continue;
@@ -218,14 +218,12 @@ static kn_status compute_info(executable_build *build) {
     build->economy->limit = limit;
     build->economy->scratch = info->scratch_bytes;
     build->economy->live = executable->plan.repeats.live_bytes;
-    return kn_fail(
-        build->error, KN_ERROR_DEVICE_MEMORY,
-        "%llu bytes of device memory are needed (states %llu, inputs %llu, intermediate values %llu)%s, "
-        "and %llu are allowed; use a smaller batch",
-        (unsigned long long)info->peak_bytes, (unsigned long long)info->state_bytes,
-        (unsigned long long)executable->input_total, (unsigned long long)info->scratch_bytes,
-        info->recomputed ? " at least, with values computed twice to save memory" : "",
-        (unsigned long long)limit);
+    return kn_fail(build->error, KN_ERROR_DEVICE_MEMORY,
+                   "%llu bytes of device memory are needed (states %llu, inputs %llu, intermediate values "
+                   "%llu)%s, but only %llu are allowed; use a smaller batch",
+                   (unsigned long long)info->peak_bytes, (unsigned long long)info->state_bytes,
+                   (unsigned long long)executable->input_total, (unsigned long long)info->scratch_bytes,
+                   info->recomputed ? " even with recomputation" : "", (unsigned long long)limit);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -293,7 +291,7 @@ static kn_status add_part(executable_build *build, const kn_part *cut, int devic
     return KN_OK;
 }
 
-/* Splits the graph into one for each device. */
+/* Splits the graph into one graph per device. */
 static kn_status split_graph(executable_build *build, kn_part cuts[KN_CONTEXT_MAX_DEVICES]) {
     kn_executable *head = build->executable;
     kn_graph *whole = head->graph;
@@ -350,7 +348,7 @@ static kn_status make(executable_build *build) {
     if (status == KN_OK && build->several && build->request->totals)
         return kn_fail(
             build->error, KN_ERROR_UNSUPPORTED,
-            "operators are pinned to several devices, and several workers train: expected one of both");
+            "operators are pinned to several devices, which is not supported with several workers");
     if (status == KN_OK && build->several) return make_parts(build);
     executable->parts = kn_arena_take(&executable->arena, 1, sizeof(kn_executable *));
     if (status == KN_OK && !executable->parts) status = kn_fail_memory(build->error, sizeof(kn_executable *));

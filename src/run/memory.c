@@ -1,16 +1,16 @@
-/* The device memory that plans of one session share, and the writes of inputs.
+/* The device memory that plans of a session share, and the writes of inputs.
  *
  * Each input has two buffers. While a run reads one, the next batch is written into the other on the transfer
  * queue, as soon as the previous run that read it is complete. A blocking write only guarantees that the
  * caller may change the data: some drivers copy it and write later, so the run also waits for the write's
  * event.
  *
- * To a device with separate memory such a write is from memory that the device reads by itself
- * (kn_staging), one for each buffer: the host copies the data there, once the write before from that memory
- * is complete, and waits for nothing else. The device waits for the run that read the buffer, and the next
- * run for the write.
+ * For a device with separate memory, such a write uses host memory that the device can read directly
+ * (kn_staging), one per buffer: the host copies the data there, once the previous write from that memory is
+ * complete, and waits for nothing else. The device waits for the run that read the buffer, and the next run
+ * for the write.
  *
- * Where the caller waits for each run, a write cannot overlap with one: then it is enqueued on the compute
+ * If the caller waits for each run, writes cannot overlap with runs: then a write is enqueued on the compute
  * queue as the first command of the run, without a wait. */
 #include <string.h>
 
@@ -26,7 +26,7 @@ kn_status kn_memory_init(kn_memory *memory, kn_context *context, int input_count
     return kn_fail_memory(error, (size_t)input_count * sizeof *memory->inputs);
 }
 
-/* Frees the buffers of an input, when no run reads them. */
+/* Frees the buffers of an input that no run reads. */
 static void free_input(kn_memory *memory, struct kn_input_memory *slot) {
     for (int turn = 0; turn < 2; turn++) {
         kn_event_wait(memory->context, slot->written[turn], NULL);
@@ -112,7 +112,8 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_
     return status;
 }
 
-/* Both memories of an input of these bytes are within the limit, where `others` have so much. */
+/* Whether both staging buffers of an input of these bytes are within the limit, if `others` bytes are
+ * used. */
 static bool staging_fits(uint64_t others, uint64_t bytes) {
     return bytes <= (KN_STAGING_MOST - others) / 2;
 }
@@ -125,8 +126,7 @@ uint64_t kn_executable_staging_bytes(const kn_executable *executable) {
     return all;
 }
 
-/* The memory through which an input of this turn is written; NULL: there is none, the write is from the
- * caller's memory. */
+/* The staging memory of an input in this turn; NULL: none, write from the caller's memory. */
 static kn_staging *staging_of(kn_memory *memory, struct kn_input_memory *slot, int turn) {
     if (slot->asked) return slot->staging[turn];
     slot->asked = true;
@@ -138,7 +138,7 @@ static kn_staging *staging_of(kn_memory *memory, struct kn_input_memory *slot, i
     return slot->staging[turn];
 }
 
-/* Writes an input by way of memory that the device reads by itself. */
+/* Writes an input through staging memory. */
 static kn_status feed_staged(kn_memory *memory, int turn, struct kn_input_memory *slot, const void *data,
                              uint64_t bytes, kn_error *error) {
     void *staged = kn_staging_memory(slot->staging[turn]);
@@ -152,7 +152,7 @@ static kn_status feed_staged(kn_memory *memory, int turn, struct kn_input_memory
     return status == KN_OK ? kn_queue_after(memory->context, KN_QUEUE_COMPUTE, *written, error) : status;
 }
 
-/* Writes an input of this turn, or of the next. */
+/* Writes an input for this turn or the next. */
 static kn_status feed(kn_memory *memory, int turn, int input, const void *data, uint64_t bytes,
                       kn_error *error) {
     if (!bytes) return KN_OK;

@@ -1,5 +1,5 @@
-/* States in parts: of some states the device of each worker of a training has only a part (kn_value.whole).
- * Workers collect them, and copy their own. */
+/* Sharded states: the device of each worker has only a shard of some states (kn_value.whole). Workers collect
+ * whole states, and copy shards. */
 #include "run/run_private.h"
 
 bool kn_states_part(const kn_states *states, const char *name, uint64_t *bytes) {
@@ -41,7 +41,7 @@ static kn_status wait_all(const collection *c, kn_status status) {
     return kn_communicator_wait(c->all, c->requests, c->all->ranks, status, c->error);
 }
 
-/* Rank 0 receives the parts of the others, while it reads its own. */
+/* Rank 0 receives the other workers' shards while it reads its own. */
 static kn_status receive_parts(const collection *c, kn_state *state) {
     const uint64_t bytes = kn_state_outside_bytes(state), unit = kn_state_unit(state);
     if (bytes > SIZE_MAX) return kn_fail_memory_for(c->error, state->name, bytes, 1);
@@ -87,5 +87,5 @@ kn_status kn_states_collect(kn_states *states, const kn_communicator *communicat
         if (state->part && kn_state_outside_bytes(state))
             status = communicator->rank ? send_part(&c, state) : receive_parts(&c, state);
     kn_release(c.host, c.requests);
-    return status == KN_OK ? KN_OK : kn_fail_in(error, "collecting the parts of states");
+    return status == KN_OK ? KN_OK : kn_fail_in(error, "collecting sharded states");
 }

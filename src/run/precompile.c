@@ -1,11 +1,11 @@
 /* Precompiling: compiles each kernel of a plan, the last first, and launches it once on zeros, since some
- * drivers compile only at the first launch. The driver's cache then has it for a process that makes the same
- * plan from its first step on. */
+ * drivers compile only at the first launch. Then the driver's cache has all kernels for a process that runs
+ * the same plan. */
 #include <string.h>
 
 #include "run/run_private.h"
 
-/* Drivers may compile a kernel again for another work-group size, so a program is launched again where that
+/* Drivers may recompile a kernel for a different work-group size, so a program is launched again if the size
  * differs from its last launch, recorded in `last`. */
 static kn_status precompile_step(kn_executable *executable, const kn_executable_request *request,
                                  const kn_step_programs *list, int step, kn_launch *last, kn_error *error) {

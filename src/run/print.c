@@ -22,7 +22,7 @@ static void pad(kn_text *text, size_t start, size_t width) {
     while (!text->failed && text->length < start + width + 1);
 }
 
-/* The first value that a step writes; of a send, share or store step, the value that it reads. */
+/* The first value that a step writes; for a send, share or store step, the value that it reads. */
 static const kn_value *written_by(const kn_step *step) {
     const bool takes_away = kn_step_is_outgoing(step->kind);
     for (int a = 0; a < step->argument_count; a++)
@@ -93,9 +93,8 @@ static void add_step(const kn_executable *executable, int position, const column
 
 enum { MAX_NAMED = 64 };
 
-/* A line of what the plan stores in a type: the bytes of the results that have memory, and the operators that
- * they are of. Of float32 only results that might have 16 bits: no scalars and vectors, and nothing of
- * updates. */
+/* Prints what the plan stores in a type: the bytes of the results that have memory, and their operators. For
+ * float32, only results that could have 16 bits, which excludes scalars, vectors and updates. */
 static void add_stored(const kn_executable *executable, kn_dtype type, kn_text *text) {
     const kn_operator *seen[MAX_NAMED];
     int count = 0;
@@ -118,8 +117,8 @@ static void add_stored(const kn_executable *executable, kn_dtype type, kn_text *
     kn_text_add(text, "\n");
 }
 
-/* How many steps that multiply matrices in tiles do so by the matrix unit: in 16 bits or in TF32, float32
- * that is split, or 8-bit integers. */
+/* Prints how many steps that multiply matrices in tiles use the matrix unit: in 16 bits or TF32, in split
+ * float32, or in 8-bit integers. */
 static void add_products(const kn_executable *executable, kn_text *text) {
     int with = 0, split = 0, integers = 0, without = 0;
     for (int i = 0; i < executable->plan.step_count; i++) {
@@ -134,18 +133,18 @@ static void add_products(const kn_executable *executable, kn_text *text) {
     }
     const kn_precision precision = executable->precision;
     if (integers)
-        kn_text_format(text, "products of matrices: %d of 8-bit integers by the matrix unit %s\n", integers,
+        kn_text_format(text, "matrix products: %d of 8-bit integers on matrix unit %s\n", integers,
                        kn_matrix_unit_name(kn_context_matrix_unit_for(executable->context, KN_INT8)));
     if (split)
         kn_text_format(
-            text, "products of matrices: %d in float32 as three of bfloat16 by the matrix unit %s\n", split,
+            text, "matrix products: %d in float32 as three of bfloat16 on matrix unit %s\n", split,
             kn_matrix_unit_name(kn_context_matrix_unit(executable->context, KN_PRECISION_BFLOAT16)));
     if (precision == KN_PRECISION_FLOAT32) return;
     const kn_matrix_unit unit = kn_context_matrix_unit(executable->context, precision);
     if (precision == KN_PRECISION_TF32 && !unit)
-        kn_text_add(text, "products of matrices: in float32, since the device has no matrix unit for tf32\n");
+        kn_text_add(text, "matrix products: in float32, since the device has no matrix unit for tf32\n");
     else if (unit && (precision == KN_PRECISION_TF32 || with + without))
-        kn_text_format(text, "products of matrices: %d in %s by the matrix unit %s, %d in float32\n", with,
+        kn_text_format(text, "matrix products: %d in %s on matrix unit %s, %d in float32\n", with,
                        kn_precision_name(precision), kn_matrix_unit_name(unit), without);
 }
 
@@ -199,7 +198,7 @@ void kn_executable_print(const kn_executable *executable, kn_text *text) {
 
 /* ---- single steps -------------------------------------------------------------------------------- */
 
-/* Whether a step writes to the memory of `root` or, if that is NULL, to scratch memory number `scratch`. */
+/* Whether a step writes to the memory of `root` or, if that is NULL, to scratch memory `scratch`. */
 static bool writes_to(const kn_ready_step *ready, const kn_value *root, int64_t scratch) {
     const kn_step *step = ready->step;
     if (root && ready->target == root) return true;
@@ -246,7 +245,7 @@ static int sender_of(const kn_executable *executable, const kn_step *receive) {
     return position;
 }
 
-/* Adds the steps that a step of a part reads from, by their positions among the steps of all parts. */
+/* Adds the steps that a step of a part reads from, by position among the steps of all parts. */
 static void add_inputs(const kn_executable *part, int position, kn_plan_step *result) {
     const kn_ready_step *ready = &part->steps[position];
     const kn_step *step = ready->step;

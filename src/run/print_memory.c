@@ -1,5 +1,5 @@
-/* Prints the memory of a plan: of what kinds it is, what scratch memory holds where most of it is in use, and
- * what was done to need less. */
+/* Prints the memory of a plan by kind, the contents of scratch memory at its peak, and the measures taken to
+ * save memory. */
 #include <string.h>
 
 #include "run/run_private.h"
@@ -74,7 +74,7 @@ static void add_totals(const kn_executable *executable, kn_text *text) {
 
 enum { LARGEST = 8, KINDS = 3 };
 
-/* What scratch memory holds at a step. */
+/* The contents of scratch memory at a step. */
 typedef struct contents {
     uint64_t kinds[KINDS]; /* activations, gradients, workspace */
     const kn_placement *largest[LARGEST];
@@ -138,7 +138,8 @@ static int peak_step(const kn_executable *executable) {
     return best;
 }
 
-/* The label of the first step that uses scratch memory. What is kept from run to run is in use before it. */
+/* The label of the first step that uses scratch memory. Memory that persists between runs is in use before
+ * it. */
 static const char *user_of(const kn_plan *plan, const kn_placement *scratch) {
     for (int s = scratch->first; s < plan->step_count; s++)
         for (int a = 0; a < plan->steps[s]->argument_count; a++) {
@@ -180,7 +181,7 @@ static void add_peak(const kn_executable *executable, kn_text *text) {
 
 static void add_measures(const kn_executable *executable, kn_text *text) {
     const kn_plan_info *info = &executable->info;
-    kn_text_add(text, "where memory is short, in this order\n");
+    kn_text_add(text, "measures to save memory, in this order\n");
     for (int i = 0; i < kn_memory_measure_count; i++)
         kn_text_format(text, "  %s%s\n", kn_memory_measures[i],
                        executable->economies & 1u << i ? ": done" : "");

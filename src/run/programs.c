@@ -1,13 +1,13 @@
-/* The programs of a plan's steps: one for each combination of kernel and prelude, without the other kernels
- * of the file. Each kernel takes time to compile, and plans that use different kernels of a file then still
- * share the programs of those that both use. */
+/* The programs of a plan's steps: one per combination of kernel and prelude, without the other kernels of the
+ * file. Each kernel takes time to compile, and plans that use different kernels of a file can still share the
+ * programs of kernels that both use. */
 #include <string.h>
 
 #include "run/run_private.h"
 
 typedef struct program_listing {
     kn_step_programs *list;
-    kn_map known;        /* from file, newline, prelude, source to position + 1 in the requests */
+    kn_map known;        /* from file, newline, prelude, source to index + 1 in the requests */
     bool whole, passing; /* with all kernels of the file; not stored on disk */
 } program_listing;
 

@@ -6,15 +6,14 @@ static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     int count = step->source ? kn_kernel_parameters(ready->kernel) : -1;
     if (count < 0 || count == step->argument_count) return KN_OK;
-    return kn_fail(
-        error, KN_ERROR_ARGUMENT,
-        "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the symbols of the "
-        "shape patterns and the attributes",
-        step->label, step->kernel, count, step->argument_count);
+    return kn_fail(error, KN_ERROR_ARGUMENT,
+                   "%s: the kernel \"%s\" has %d parameters; expected %d: inputs, results, symbols of the "
+                   "shape patterns, attributes",
+                   step->label, step->kernel, count, step->argument_count);
 }
 
 /* Finds the source and target of a copy, fill or transfer among its arguments: fills, receives, totals and
- * loads have only a target, sends, shares and stores only a source. */
+ * loads have only a target; sends, shares and stores only a source. */
 static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     for (int a = 0; a < step->argument_count; a++) {
@@ -33,8 +32,8 @@ static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
     return KN_OK;
 }
 
-/* Where no step of a node has a cost, assigns the node's cost to the first. Sums of parts, which may run
- * later, have their own. */
+/* If no step of a node has a cost, assigns the node's cost to the first. Sums of parts, which may run later,
+ * have separate costs. */
 static void assign_costs(kn_executable *executable) {
     for (int i = 0, end; i < executable->plan.step_count; i = end) {
         const kn_node *node = executable->steps[i].step->node;
@@ -66,7 +65,7 @@ static void mark_states(kn_executable *executable, const kn_ready_step *ready) {
     }
 }
 
-/* Prepares everything but the kernels. */
+/* Prepares everything except the kernels. */
 static kn_status make_steps(kn_executable *executable, kn_error *error) {
     kn_status status = KN_OK;
     for (int i = 0; i < executable->plan.step_count; i++) {

@@ -1,5 +1,4 @@
-/* Running a plan: enqueues its steps in order on the compute queue of each part's device. Allocates nothing.
- */
+/* Runs a plan: enqueues its steps in order on the compute queue of each part's device. Allocates nothing. */
 #include "run/run_private.h"
 
 static kn_status launch(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error) {
@@ -39,7 +38,7 @@ static kn_status launch(const kn_executable *executable, const kn_memory *memory
     return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
 }
 
-/* The version of all states that steps that run once read: grows whenever one changes. */
+/* The version of all states that steps that run once read: increases whenever one changes. */
 static uint64_t version_of(const kn_executable *executable) {
     uint64_t sum = 0;
     for (int i = 0; i < executable->state_count; i++)
@@ -52,7 +51,7 @@ static kn_status begin(kn_executable *executable, kn_memory *memory, kn_run *run
     *run = (kn_run){.version = version,
                     .kept = memory->kept == executable && executable->kept &&
                             executable->kept_version == version};
-    /* From here on the memory belongs to this plan, even if the run fails; its results are kept only if it
+    /* From here on the memory belongs to this plan, even if the run fails; its results persist only if it
      * succeeds. */
     memory->kept = executable;
     executable->kept = false;
@@ -68,7 +67,7 @@ static kn_status begin(kn_executable *executable, kn_memory *memory, kn_run *run
     return KN_OK;
 }
 
-/* Before the host waits for the first time: what is enqueued so far begins, and the caller's turn comes. */
+/* Before the host waits for the first time: starts what is enqueued so far, and calls the caller. */
 static kn_status before_wait(const kn_executable *executable, int step, kn_meanwhile *meanwhile,
                              kn_error *error) {
     const kn_step_kind kind = executable->steps[step].step->kind;

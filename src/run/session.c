@@ -1,4 +1,4 @@
-/* Creates, queries and destroys sessions. Binding symbols is in binding.c, running in session_run.c. */
+/* Creates, queries and destroys sessions. See binding.c for binding symbols and session_run.c for running. */
 #include <string.h>
 
 #include "run/session_private.h"
@@ -26,10 +26,9 @@ kn_status kn_session_fail_name(kn_session *session, const char *what, const char
     for (size_t i = 0; words && i < count; i++)
         words[i] = values[i]->name;
     if (words) nearest = kn_nearest_word(name, words, count);
-    kn_status status =
-        kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there are: %s", what, name,
-                nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "",
-                list.data[0] ? list.data : "none");
+    kn_status status = kn_fail(&session->error, KN_ERROR_NOT_FOUND, "no %s '%s'%s%s%s; expected one of %s",
+                               what, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                               nearest ? "'?)" : "", list.data[0] ? list.data : "none");
     kn_release(&session->host, words);
     kn_text_finish(&list);
     return status;
@@ -39,7 +38,7 @@ kn_status kn_session_fail_name(kn_session *session, const char *what, const char
 
 static kn_status check_values(const kn_session_request *request, kn_error *error) {
     if (!request->values || !request->count)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "a session needs values to compute; none was given");
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a session needs at least one value to compute");
     const kn_graph *graph = NULL;
     for (size_t i = 0; i < request->count; i++) {
         const kn_value *value = request->values[i];
@@ -58,7 +57,7 @@ static kn_status check_values(const kn_session_request *request, kn_error *error
     return KN_OK;
 }
 
-/* Lists the inputs of the copy, and the names of those that it does not need. */
+/* Lists the inputs of the copy, and the names of the inputs that it does not need. */
 static kn_status list_inputs(kn_session *session, const kn_graph *original) {
     size_t count = 0, total = 0;
     for (size_t i = 0; i < original->value_count; i++)
@@ -118,7 +117,7 @@ static kn_status copy_params(kn_session *session, const kn_session_params *param
         return kn_fail(&session->failure, KN_ERROR_ARGUMENT,
                        kn_states_context(session->params.states)
                            ? "the states belong to a different context than the session"
-                           : "the states are in host memory only, and the session runs on a device");
+                           : "the states are in host memory only, but the session runs on a device");
     } else {
         session->states = kn_states_retain(session->params.states);
     }
@@ -222,7 +221,7 @@ kn_status kn_session_finish(const kn_session *session, kn_error *error) {
 /* ---- queries --------------------------------------------------------------------------------- */
 
 static const kn_error no_session = {KN_ERROR_MEMORY,
-                                    "there is no session: out of host memory when it was created"};
+                                    "the session is NULL: out of host memory when it was created"};
 
 const kn_error *kn_session_failure(const kn_session *session) {
     return session ? &session->error : &no_session;
@@ -264,8 +263,7 @@ int kn_session_find_value(const kn_session *session, const char *name) {
 static kn_status need_plan(kn_session *session) {
     kn_status status = kn_session_begin(session);
     if (status == KN_OK && !session->current)
-        status = kn_fail(&session->error, KN_ERROR_ARGUMENT,
-                         "there is no plan yet: compile or run the session first");
+        status = kn_fail(&session->error, KN_ERROR_ARGUMENT, "no plan yet: compile or run the session first");
     return status;
 }
 
@@ -330,7 +328,7 @@ kn_status kn_session_plan_pass_at(kn_session *session, size_t position, kn_plan_
     kn_status status = need_plan(session);
     if (status != KN_OK) return status;
     found.name = kn_plan_pass_name(position);
-    if (!found.name) return kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no pass %zu", position);
+    if (!found.name) return kn_fail(&session->error, KN_ERROR_NOT_FOUND, "no pass %zu", position);
     found.seconds = session->current->pass_seconds[position];
     return KN_RESULT_GIVE(kn_plan_pass, pass, &found);
 }

@@ -12,7 +12,7 @@ static bool is_for(const kn_executable *executable, const kn_session *session) {
                   (size_t)session->symbol_count * sizeof *executable->numbers) == 0;
 }
 
-/* A free position in the cache of plans, or else that of the least recently used plan. */
+/* A free slot in the cache of plans, or the slot of the least recently used plan. */
 static int slot_for_plan(const kn_session *session) {
     int oldest = 0;
     for (int i = 0; i < KN_SESSION_PLANS; i++) {
@@ -122,7 +122,7 @@ static bool is_needed(const kn_executable *executable, int input) {
 static kn_status check_fed(kn_session *session) {
     for (int i = 0; i < session->input_count; i++)
         if (is_needed(session->current, i) && !session->given[i].fed)
-            return kn_fail(&session->error, KN_ERROR_ARGUMENT, "the input '%s' is needed, but was not fed",
+            return kn_fail(&session->error, KN_ERROR_ARGUMENT, "input '%s' is needed, but was not fed",
                            session->inputs[i]->name);
     return KN_OK;
 }
@@ -138,7 +138,7 @@ static kn_status fail_room(kn_session *session, int value, uint64_t given) {
     kn_text_init(&text, &session->host);
     kn_info_text(&session->current->infos[value], &text);
     kn_status status = kn_fail(&session->error, KN_ERROR_SHAPE,
-                               "'%s' is %s, which has %llu bytes, but the memory given for it has %llu",
+                               "'%s' is %s, which has %llu bytes, but the memory for it has %llu",
                                session->outputs[value].name, text.data,
                                (unsigned long long)value_bytes(session, value), (unsigned long long)given);
     kn_text_finish(&text);
@@ -148,7 +148,7 @@ static kn_status fail_room(kn_session *session, int value, uint64_t given) {
 static kn_status check_fetches(kn_session *session, const kn_fetch *fetches, size_t count) {
     kn_error *error = &session->error;
     if (count && !fetches)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%zu fetches, but their list is NULL", count);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%zu fetches, but the list is NULL", count);
     for (size_t i = 0; i < count; i++) {
         const kn_fetch *fetch = &fetches[i];
         if (!fetch->name) return kn_fail(error, KN_ERROR_ARGUMENT, "fetch %zu has no name", i);
@@ -177,10 +177,9 @@ static kn_status upload_input(kn_session *session, int input, int part, bool wit
         return (within ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes,
                                                                  error);
     if (!part) return kn_memory_feed_buffer(memory, input, given->buffer, given->bytes, error);
-    return kn_fail(
-        error, KN_ERROR_UNSUPPORTED,
-        "the input '%s' was fed from a buffer, but the device '%s' reads it too; feed it from host memory",
-        session->inputs[input]->name, kn_context_device_name_at(session->context, part));
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "input '%s' was fed from a buffer, but device '%s' reads it too; feed it from host memory",
+                   session->inputs[input]->name, kn_context_device_name_at(session->context, part));
 }
 
 /* Writes the inputs to each device that reads them. `within`: as the first commands of the run. */
@@ -193,8 +192,8 @@ static kn_status upload(kn_session *session, bool within) {
     return status;
 }
 
-/* Whether inputs need no transfer queue: the host waits for the run, or the device is idle. A caller that is
- * called back during the run may let go of them then. */
+/* Whether inputs do not need the transfer queue: the host waits for the run, or the device is idle. A
+ * callback during the run may release the inputs, so that excludes it. */
 static bool uploads_within(const kn_session *session, const kn_meanwhile *meanwhile, bool wait) {
     if (meanwhile->call) return false;
     for (int i = 0; i < session->current->part_count && !wait; i++)
@@ -222,7 +221,7 @@ static kn_status fetch_to_buffers(kn_session *session) {
         if (part != session->current)
             return kn_fail(
                 &session->error, KN_ERROR_UNSUPPORTED,
-                "'%s' is computed on a different device than its buffer is on; fetch it to host memory",
+                "'%s' is computed on a different device than the buffer's; fetch it to host memory",
                 session->outputs[i].name);
         status = kn_queue_copy(session->context, KN_QUEUE_COMPUTE, source, 0, target, 0, bytes,
                                (kn_event){NULL}, NULL, &session->error);
@@ -231,7 +230,7 @@ static kn_status fetch_to_buffers(kn_session *session) {
 }
 
 /* Reads results in order; with `wait` and one device, the last read is blocking, which waits for all.
- * *fetched: the event of the last read with one device; NULL: not wanted. */
+ * *fetched: event of the last read with one device; NULL: not needed. */
 static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count, bool wait,
                        kn_event *fetched) {
     kn_status status = KN_OK;
@@ -290,7 +289,7 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = kn_session_find_plan(session);
     if (status == KN_OK && kn_context_precompiles(session->context))
         status = kn_fail(error, KN_ERROR_CANCELLED,
-                         "the context only precompiles: kernels are compiled, nothing runs");
+                         "the context only precompiles: kernels are compiled, but nothing runs");
     if (status == KN_OK && session->switches.programs == KN_PROGRAMS_NONE)
         status = kn_fail(error, KN_ERROR_CANCELLED, "the session only plans (programs=none): nothing runs");
     if (status == KN_OK && kn_context_is_described(session->context))
@@ -311,7 +310,7 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = guard(session, kn_guard_check);
     if (status == KN_OK) status = kn_meanwhile_call(&meanwhile, error);
     if (status != KN_OK) {
-        /* Transfers in progress use the caller's memory, which may go after the return. */
+        /* Transfers in progress use the caller's memory, which may be freed after the return. */
         kn_session_finish(session, NULL);
         forget_ahead(session);
     }
@@ -372,7 +371,7 @@ kn_status kn_session_feed_buffer(kn_session *session, const char *name, struct k
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
     if (!name || !buffer)
-        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "a name and a buffer are needed; one is NULL");
+        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "the name or the buffer is NULL");
     for (int i = 0; i < session->input_count; i++)
         if (kn_input_is(session->inputs[i], name)) {
             session->given[i] = (kn_given){.fed = true, .buffer = buffer, .bytes = kn_buffer_bytes(buffer)};
@@ -386,7 +385,7 @@ kn_status kn_session_fetch_buffer(kn_session *session, const char *name, struct 
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
     if (!name || !buffer)
-        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "a name and a buffer are needed; one is NULL");
+        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "the name or the buffer is NULL");
     int value = kn_session_find_value(session, name);
     if (value < 0) return kn_session_fail_name(session, "value", name, session->values, session->value_count);
     session->outputs[value].buffer = buffer;
@@ -398,10 +397,10 @@ kn_status kn_session_set_scalar(kn_session *session, const char *name, double va
     if (status != KN_OK) return status;
     kn_error *error = &session->error;
     kn_state *state = kn_states_find(session->states, name);
-    if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
+    if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "no state '%s'", name);
     if (state->bytes != 4 || state->stored != state->info.dtype ||
         (state->info.dtype != KN_FLOAT32 && state->info.dtype != KN_UINT32))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "the state '%s' is not a float32 or uint32 scalar", name);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "state '%s' is not a float32 or uint32 scalar", name);
     unsigned char bytes[4];
     kn_element_set(state->info.dtype, bytes, 0, value);
     if (state->buffer) {
@@ -418,7 +417,7 @@ kn_status kn_session_set_scalar(kn_session *session, const char *name, double va
 kn_status kn_session_repeat(kn_session *session, const kn_operator *row, int times) {
     kn_status status = kn_session_begin(session);
     if (status == KN_OK && (!session->current || session->current->part_count != 1))
-        status = kn_fail(&session->error, KN_ERROR_UNSUPPORTED, "nothing has run, or on several devices");
+        status = kn_fail(&session->error, KN_ERROR_UNSUPPORTED, "no run yet, or several devices");
     return status == KN_OK
                ? kn_executable_repeat(session->current, session->memories, row, times, &session->error)
                : status;

@@ -7,18 +7,18 @@ enum { STAGING_BYTES = 1 << 20 };
 
 struct kn_states {
     kn_host host;
-    kn_context *context; /* NULL: all states are in host memory only */
+    kn_context *context; /* NULL: all states are only in host memory */
     uint64_t seed;
     int references;
     bool whole;              /* no state is stored in a narrower type */
-    bool parts, parts_moved; /* there are states in parts; they are not what they were at first */
+    bool parts, parts_moved; /* there are sharded states; they have changed since initialization */
     uint64_t guard;          /* bytes after each state */
-    kn_error failure;        /* of creation */
-    kn_error error;          /* of the last call */
+    kn_error failure;        /* from creation */
+    kn_error error;          /* from the last call */
     kn_map names;            /* to kn_state */
     kn_state **entries;
     size_t count, capacity;
-    size_t passing; /* how many of them are not listed */
+    size_t passing; /* the number of unlisted states */
     kn_buffer **blocks;
     size_t block_count, block_capacity;
 };
@@ -70,7 +70,7 @@ kn_status kn_state_wait(kn_state *state, kn_error *error) {
 }
 
 static void state_destroy(kn_states *states, kn_state *state) {
-    kn_state_wait(state, NULL); /* what moves uses the memory */
+    kn_state_wait(state, NULL); /* transfers in progress use the memory */
     kn_buffer_destroy(&state->buffer);
     kn_release(&states->host, state->pending);
     kn_release(&states->host, state->name);
@@ -113,7 +113,7 @@ kn_tensor_info kn_info_of(const kn_shape *shape) {
     return info;
 }
 
-/* Whether callers see another type than the stored one. */
+/* Whether callers use a different type than the stored one. */
 static bool is_narrow(const kn_state *state) {
     return state->stored != state->info.dtype;
 }
@@ -147,7 +147,7 @@ static kn_status fail_info(const kn_states *states, const kn_state *state, const
     kn_info_text(info, &wanted);
     kn_status status =
         kn_fail(error, state->info.dtype != info->dtype ? KN_ERROR_DTYPE : KN_ERROR_SHAPE,
-                "the state '%s' is %s, but %s was requested", state->name, existing.data, wanted.data);
+                "state '%s' is %s, but %s was requested", state->name, existing.data, wanted.data);
     kn_text_finish(&existing);
     kn_text_finish(&wanted);
     return status;
@@ -157,8 +157,7 @@ static kn_status add_entry(kn_states *states, const char *name, const kn_tensor_
                            kn_error *error) {
     uint64_t bytes;
     if (!kn_tensor_bytes(info, &bytes))
-        return kn_fail(error, KN_ERROR_SHAPE, "the size of the state '%s' is negative or exceeds 64 bits",
-                       name);
+        return kn_fail(error, KN_ERROR_SHAPE, "the size of state '%s' is negative or exceeds 64 bits", name);
     kn_state *state = kn_allocate(&states->host, 1, sizeof *state);
     if (!state) return kn_fail_memory(error, sizeof *state);
     state->info = *info;
@@ -197,20 +196,19 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
     else if (!same_info(&(*state)->info, &info))
         status = fail_info(states, *state, &info, error);
     if (status == KN_OK && (*state)->planned && (*state)->stored != value->shape.dtype)
-        status =
-            kn_fail(error, KN_ERROR_DTYPE,
-                    "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
-                    "use separate states",
-                    value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
+        status = kn_fail(
+            error, KN_ERROR_DTYPE,
+            "state '%s' is stored as %s by an inference session, but %s is needed; use separate states",
+            value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
     if (status == KN_OK && (*state)->planned && (*state)->on_host != value->on_host)
         status =
             kn_fail(error, KN_ERROR_ARGUMENT,
-                    "the state '%s' is in %s memory, and a plan with it in %s memory was asked for: "
-                    "use the same offload_optimizer for all trainers of these states",
+                    "state '%s' is in %s memory, but a plan requires it in %s memory: use the same "
+                    "offload_optimizer for all trainers of these states",
                     value->name, (*state)->on_host ? "host" : "device", value->on_host ? "host" : "device");
     if (status == KN_OK && (*state)->planned && (*state)->context != context)
         status = kn_fail(error, KN_ERROR_INTERNAL,
-                         "the state '%s' is on a different device than the plan that reads it", value->name);
+                         "state '%s' is on a different device than the plan that reads it", value->name);
     if (status != KN_OK || (*state)->planned) return status;
     (*state)->planned = true;
     (*state)->on_host = value->on_host;
@@ -235,7 +233,7 @@ typedef struct staging {
     kn_context *context;
     kn_buffer *block;
     uint8_t *bytes;
-    uint64_t begin, used; /* the offset of `bytes` in the block, and how many are filled */
+    uint64_t begin, used; /* the offset of `bytes` in the block, and the bytes filled */
     kn_status status;
     kn_error *error;
 } staging;
@@ -312,7 +310,7 @@ static kn_status allocate_block(kn_states *states, kn_state *const *waiting, con
         for (size_t i = 0; i < count; i++)
             kn_buffer_destroy(&waiting[i]->buffer);
         kn_buffer_destroy(&block);
-        return kn_fail_in(error, "memory for %zu states, '%s' among them", count, waiting[0]->name);
+        return kn_fail_in(error, "memory for %zu states, including '%s'", count, waiting[0]->name);
     }
     for (size_t i = 0; i < count; i++) {
         if (waiting[i]->part) continue;
@@ -333,10 +331,10 @@ static kn_status allocate_waiting(kn_states *states, kn_state *const *waiting, u
     uint64_t end = 0;
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         if (waiting[i]->bytes > packing.limit)
-            return kn_fail(
-                error, KN_ERROR_DEVICE_MEMORY,
-                "the state '%s' has %llu bytes, and the device allows at most %llu in one allocation",
-                waiting[i]->name, (unsigned long long)waiting[i]->bytes, (unsigned long long)packing.limit);
+            return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
+                           "state '%s' has %llu bytes, but the device allows at most %llu in one allocation",
+                           waiting[i]->name, (unsigned long long)waiting[i]->bytes,
+                           (unsigned long long)packing.limit);
         int block = packing.block;
         offsets[i] = kn_pack(&packing, waiting[i]->bytes + states->guard);
         if (packing.block != block && i > first) {
@@ -350,8 +348,8 @@ static kn_status allocate_waiting(kn_states *states, kn_state *const *waiting, u
     return status;
 }
 
-/* Initializes a state in host memory, as if it had been set, where it stays there, or where that cannot be
- * done in parts or in the stored type. */
+/* Initializes a state in host memory, as if it had been set, if it stays there, or if it cannot be
+ * initialized in pieces or in the stored type. */
 static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn_error *error) {
     bool orthogonal = state->initializer.kind == KN_INITIALIZER_ORTHOGONAL;
     uint64_t bytes = kn_state_outside_bytes(state);
@@ -446,8 +444,8 @@ static kn_status fail_bytes(const kn_states *states, const kn_state *state, size
     kn_text_init(&text, &states->host);
     kn_info_text(&state->info, &text);
     kn_status status =
-        kn_fail(error, KN_ERROR_SHAPE, "the state '%s' is %s, which has %llu bytes, but %zu were given",
-                state->name, text.data, (unsigned long long)kn_state_outside_bytes(state), bytes);
+        kn_fail(error, KN_ERROR_SHAPE, "state '%s' is %s, which has %llu bytes, but got %zu", state->name,
+                text.data, (unsigned long long)kn_state_outside_bytes(state), bytes);
     kn_text_finish(&text);
     return status;
 }
@@ -474,18 +472,16 @@ static kn_status move_narrow(kn_states *states, kn_state *state, const void *giv
 
 kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error) {
     if (states->failure.status) return kn_fail(error, states->failure.status, "%s", states->failure.text);
-    if (!name || (!data && bytes))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "a name and memory are needed; one is NULL");
+    if (!name || (!data && bytes)) return kn_fail(error, KN_ERROR_ARGUMENT, "the name or the memory is NULL");
     kn_state *state = kn_states_find(states, name);
-    if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
+    if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "no state '%s'", name);
     if (kn_state_outside_bytes(state) != bytes) return fail_bytes(states, state, bytes, error);
     if (!bytes) return KN_OK;
     if (state->part && !state->pending && states->parts_moved)
-        return kn_fail(
-            error, KN_ERROR_UNSUPPORTED,
-            "the state '%s' is in parts, one with each worker of its training: all of them have to "
-            "call kn_trainer_collect first, and the first gets the whole state",
-            name);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "state '%s' is sharded over the workers: all of them must call kn_trainer_collect "
+                       "first, and rank 0 gets the whole state",
+                       name);
     if (state->part) {
         kn_state_read_whole(state, data);
         return KN_OK;
@@ -498,7 +494,7 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
         return KN_OK;
     }
     if (status == KN_OK && !state->buffer) /* setting it failed, and no plan uses it */
-        status = kn_fail(error, KN_ERROR_NOT_FOUND, "the state '%s' has no contents yet", name);
+        status = kn_fail(error, KN_ERROR_NOT_FOUND, "state '%s' has no contents yet", name);
     if (status == KN_OK && is_narrow(state)) return move_narrow(states, state, NULL, data, error);
     if (status == KN_OK)
         status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, bytes, true,
@@ -537,15 +533,14 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
     kn_error_clear(error);
     if (states->failure.status) return kn_fail(error, states->failure.status, "%s", states->failure.text);
     if (!name || !*name || (!data && bytes))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "a name and data are needed; one is NULL");
+        return kn_fail(error, KN_ERROR_ARGUMENT, "the name or the data is NULL");
     if (info && (info->rank < 0 || info->rank > KN_MAX_RANK || !kn_dtype_bytes(info->dtype)))
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "the state '%s' was given a type or rank that does not exist", name);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "state '%s': invalid type or rank", name);
     kn_state *state = kn_states_find(states, name);
     uint64_t needed;
     if (!state && !info)
-        return kn_fail(error, KN_ERROR_NOT_FOUND,
-                       "there is no state '%s'; its type and shape are needed to add it", name);
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "no state '%s'; its type and shape are needed to add it",
+                       name);
     if (state && info && !same_info(&state->info, info)) return fail_info(states, state, info, error);
     kn_state about = {.name = (char *)(uintptr_t)name, .info = info ? *info : state->info};
     about.stored = about.info.dtype;

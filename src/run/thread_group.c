@@ -8,14 +8,14 @@
 
 typedef struct member member;
 
-/* One end of a message: what a rank sends, or expects. */
+/* One end of a message: a send, or an expected receive. */
 typedef struct message {
     struct message *next;  /* of its list */
-    struct message *other; /* the other end, when both are there */
+    struct message *other; /* the other end, once both exist */
     member *owner;
     bool sends;
     int from, to, tag;
-    void *data; /* only read, if it sends */
+    void *data; /* only read if it sends */
     size_t bytes;
     bool copying, done;
 } message;
@@ -24,7 +24,7 @@ typedef struct message_list {
     message *first, *last;
 } message_list;
 
-/* A rank, and the messages to it of which one end is missing, the oldest first. */
+/* A rank, and the messages to it of which one end is missing, oldest first. */
 struct member {
     kn_communicator communicator;
     kn_group *group;
@@ -32,7 +32,7 @@ struct member {
     message_list sent, expected;
 };
 
-/* The mutex guards all that changes. */
+/* The mutex guards everything that changes. */
 struct kn_group {
     kn_host host;
     kn_arena arena; /* members and messages */
@@ -74,7 +74,7 @@ static void end_group(kn_group *group) {
     }
 }
 
-/* Joins a new end of a message with the other one, or leaves it for that. */
+/* Matches a new end of a message with the other end, or queues it. */
 static kn_status match(kn_group *group, message *added) {
     member *receiver = &group->members[added->to];
     message_list *others = added->sends ? &receiver->expected : &receiver->sent;
@@ -89,7 +89,7 @@ static kn_status match(kn_group *group, message *added) {
     }
     if (other->bytes != added->bytes)
         return kn_fail(&group->error, KN_ERROR_ARGUMENT,
-                       "rank %d sent %zu bytes to rank %d with the tag %d, which expected %zu", added->from,
+                       "rank %d sent %zu bytes to rank %d with tag %d, which expected %zu", added->from,
                        added->sends ? added->bytes : other->bytes, added->to, added->tag,
                        added->sends ? other->bytes : added->bytes);
     list_remove(others, before);
@@ -102,13 +102,13 @@ static kn_status match(kn_group *group, message *added) {
 /* With the mutex held. */
 static kn_status begin_locked(kn_group *group, const message *wanted, int peer, void **request) {
     if (peer < 0 || peer >= group->ranks || wanted->tag < 0 || wanted->tag >= KN_COMMUNICATOR_TAGS)
-        return kn_fail(&group->error, KN_ERROR_ARGUMENT,
-                       "a message from rank %d to rank %d with the tag %d; expected ranks below %d and tags "
-                       "below %d",
-                       wanted->from, wanted->to, wanted->tag, group->ranks, KN_COMMUNICATOR_TAGS);
+        return kn_fail(
+            &group->error, KN_ERROR_ARGUMENT,
+            "message from rank %d to rank %d with tag %d; expected ranks below %d and tags below %d",
+            wanted->from, wanted->to, wanted->tag, group->ranks, KN_COMMUNICATOR_TAGS);
     if (!request || (wanted->bytes && !wanted->data))
         return kn_fail(&group->error, KN_ERROR_ARGUMENT,
-                       "a message of %zu bytes from rank %d to rank %d without memory for it or its request",
+                       "message of %zu bytes from rank %d to rank %d: its memory or request is NULL",
                        wanted->bytes, wanted->from, wanted->to);
     message *begun = group->spare.first ? list_remove(&group->spare, NULL)
                                         : kn_arena_take(&group->arena, 1, sizeof *begun);
@@ -154,7 +154,7 @@ static kn_status group_receive(void *user, int rank, int tag, void *data, size_t
     return begin(&wanted, rank, request);
 }
 
-/* Copies a message of which both ends are there; without the mutex meanwhile. */
+/* Copies a matched message, releasing the mutex meanwhile. */
 static void copy_message(kn_group *group, message *own) {
     message *other = own->other;
     own->copying = other->copying = true;
@@ -175,7 +175,7 @@ static kn_status group_wait(void *user, void **request) {
         if (waited->copying)
             kn_condition_wait(own->changed, group->mutex);
         else if (group->error.status)
-            waited->done = waited->other->done = true; /* matched, and never copied */
+            waited->done = waited->other->done = true; /* matched, but never copied */
         else if (waited->other)
             copy_message(group, waited);
         else

@@ -1,9 +1,9 @@
-/* Sums over the workers of a training, and values gathered from their parts. The values that a plan shares go
- * to host memory while the device computes on, in the order of their total steps, several as one bucket. At
- * the first total step of a bucket the host waits for its values and exchanges them: of the numbers of a
- * bucket each worker owns a slice, gets what the others have of it, adds all in the order of the tree
- * (kn_shards), and gives the result to the others unless each needs its part alone. So each number of a sum
- * crosses a link twice, however many workers there are. */
+/* Sums over data-parallel workers, and values gathered from their shards. The values that a plan shares are
+ * copied to host memory while the device continues, in the order of their total steps, with several values
+ * per bucket. At the first total step of a bucket the host waits for its values and exchanges them: each
+ * worker receives its slice of a bucket from all workers, adds them up in the order of the tree (kn_shards),
+ * and sends the result to the others unless each needs only its own shard. So each element of a sum crosses a
+ * link twice, regardless of the number of workers. */
 #include <stddef.h>
 #include <string.h>
 
@@ -17,10 +17,9 @@ kn_status kn_totals_create(const kn_host *host, const kn_communicator *communica
                            bool any_order, kn_totals **result, kn_error *error) {
     *result = NULL;
     if (any_order && (communicator->size < offsetof(kn_communicator, allocator) || !communicator->sum))
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "sums in any order need a communicator with a function `sum`, such as that of MPI; this "
-            "one has none: leave sum_any_order out");
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "sum_any_order needs a communicator with a function `sum`, such as MPI's; this "
+                       "communicator has none");
     kn_totals *totals = *result = kn_allocate(host, 1, sizeof *totals);
     if (!totals) return kn_fail_memory(error, sizeof *totals);
     totals->host = *host;
@@ -65,7 +64,7 @@ void kn_totals_destroy(kn_totals **handle) {
     *handle = NULL;
 }
 
-/* Where the numbers of a bucket are. */
+/* Computes the offsets of a bucket's elements. */
 static void lay_out(kn_totals *totals, total_bucket *bucket) {
     const uint64_t ranks = (uint64_t)totals->shards.ranks;
     uint64_t at = 0, first;
@@ -86,12 +85,12 @@ static void lay_out(kn_totals *totals, total_bucket *bucket) {
     bucket->starts[ranks] = at;
 }
 
-/* The bytes of some numbers, so that what follows is aligned. */
+/* The bytes of `count` elements, rounded up for alignment. */
 static uint64_t padded_bytes(const total_bucket *bucket, uint64_t count) {
     return kn_align_up(kn_bucket_bytes(bucket, count), sizeof(float));
 }
 
-/* Votes end the first bucket that can have them. */
+/* The first bucket that can contain votes ends with them. */
 static void add_votes(kn_totals *totals) {
     for (int b = 0; b < totals->bucket_count; b++) {
         total_bucket *bucket = &totals->buckets[b];
@@ -144,7 +143,7 @@ static kn_status take_memory(kn_totals *totals, kn_error *error) {
     totals->result = kn_allocate(host, (size_t)totals->result_bytes, 1);
     totals->incoming = kn_allocate(host, (size_t)totals->slice_bytes, sums);
     totals->pointers = kn_allocate(host, sums, sizeof *totals->pointers);
-    /* Each sum to each other rank and from it, and each result. */
+    /* Each sum to and from each other rank, and each result. */
     totals->requests = kn_allocate(host, others * (size_t)totals->own_count + sums + 2 * others + 1,
                                    sizeof *totals->requests);
     return totals->own && totals->result && totals->incoming && totals->pointers && totals->requests
@@ -152,7 +151,7 @@ static kn_status take_memory(kn_totals *totals, kn_error *error) {
                : kn_fail_memory(error, (size_t)kn_totals_bytes(totals));
 }
 
-/* Whether a value travels with the last one of a bucket. */
+/* Whether a value is exchanged together with the last value of a bucket. */
 static bool travels_with(const kn_totals *totals, const total_bucket *bucket, const kn_shared_value *about) {
     const kn_shared_value *last = &totals->values[bucket->first + bucket->count - 1].about;
     return last->gathers == about->gathers && last->sharing.round == about->sharing.round &&
@@ -180,7 +179,7 @@ static bool same_value(const kn_shared_value *left, const kn_shared_value *right
            left->sharing.round == right->sharing.round && left->dtype == right->dtype;
 }
 
-/* The values that a plan adds up are those of the session's first plan: sizes of batches do not matter. */
+/* The values that a plan adds up are those of the session's first plan: batch sizes do not matter. */
 static kn_status find_values(kn_totals *totals, kn_executable *executable, int *value_of, kn_error *error) {
     const bool first = !totals->values;
     const size_t steps = (size_t)executable->plan.step_count;
@@ -242,13 +241,13 @@ void kn_totals_activate(kn_totals *totals, bool sums, bool gathers) {
 
 /* ---- steps -------------------------------------------------------------------------------------------- */
 
-/* Numbers in host memory, and elements of a value on the device. */
+/* Elements in host memory, and elements of a value on the device. */
 typedef struct piece {
     kn_event *done;
     char *numbers;
     kn_buffer *buffer;
     uint64_t first, count;
-    uint64_t unit; /* bytes of a number */
+    uint64_t unit; /* bytes per element */
 } piece;
 
 static kn_status move_piece(const kn_executable *executable, const piece *moved, bool reads,
@@ -262,8 +261,8 @@ static kn_status move_piece(const kn_executable *executable, const piece *moved,
                                   moved->numbers, bytes, false, (kn_event){NULL}, moved->done, error);
 }
 
-/* Moves all parts of a value, whose numbers begin at moved->numbers; the queue is in order, so that the last
- * event is that of all. */
+/* Moves all shards of a value, whose elements start at moved->numbers; the queue is in order, so the last
+ * event covers them all. */
 static kn_status move_parts(const kn_executable *executable, const total_value *value, piece *moved,
                             bool reads, kn_error *error) {
     const kn_totals *totals = executable->totals;
@@ -314,7 +313,7 @@ kn_status kn_total_share(const kn_executable *executable, const kn_memory *memor
     return move_piece(executable, &moved, true, error);
 }
 
-/* In a run without an exchange, a value keeps what it was. */
+/* In a run without an exchange, a value is unchanged. */
 static kn_status keep(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
                       kn_error *error) {
     kn_buffer *target = kn_executable_buffer(executable, memory, ready->target);

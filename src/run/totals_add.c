@@ -1,7 +1,7 @@
-/* Adding numbers that workers have exchanged. */
+/* Adds elements that workers have exchanged. */
 #include "run/totals_private.h"
 
-/* Bits above the lowest `dropped`, rounded to nearest even. */
+/* Drops the lowest `dropped` bits, rounding to nearest even. */
 static uint32_t rounded(uint32_t bits, int dropped) {
     return (bits + ((1u << (dropped - 1)) - 1) + (bits >> dropped & 1)) >> dropped;
 }
@@ -26,8 +26,8 @@ static uint16_t to_float16(float number) {
     const uint32_t bits = kn_bits_of_float(number), size = bits & 0x7fffffff;
     const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
     if (number != number) return sign | 0x7e00;
-    if (size >= 0x477ff000) return sign | 0x7c00; /* from 65520 on */
-    /* Below 2^-14 numbers are multiples of 2^-24, as those from 0.5 to 1 are in float32. */
+    if (size >= 0x477ff000) return sign | 0x7c00; /* 65520 or more */
+    /* Below 2^-14 half numbers are multiples of 2^-24, as are floats from 0.5 to 1. */
     if (size < 0x38800000)
         return (uint16_t)(sign | (kn_bits_of_float(kn_float_of_bits(size) + 0.5f) - kn_bits_of_float(0.5f)));
     return (uint16_t)(sign | rounded(size - 0x38000000, 13));

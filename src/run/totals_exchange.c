@@ -1,4 +1,4 @@
-/* Exchanges of sums and parts between the workers of a training, through their communicator. */
+/* Exchanges of sums and shards between data-parallel workers, through their communicator. */
 #include <string.h>
 
 #include "run/totals_private.h"
@@ -34,7 +34,7 @@ static int tag_of(int bucket, int kind) {
     return bucket % (KN_COMMUNICATOR_TAGS / TAGS) * TAGS + kind;
 }
 
-/* The bytes of a bucket that a rank owns. */
+/* The bytes of a bucket in a rank's slice. */
 static uint64_t slice_of(const total_bucket *bucket, int rank, uint64_t *first) {
     *first = kn_bucket_bytes(bucket, bucket->starts[rank]);
     return kn_bucket_bytes(bucket, bucket->starts[rank + 1]) - *first;
@@ -45,7 +45,7 @@ static char *own_sum(const kn_totals *totals, const total_bucket *bucket, int su
     return totals->own + (size_t)sum * (size_t)totals->own_bytes + bucket->own;
 }
 
-/* Gives the others their slices of this worker's sums, and gets theirs of this worker's slice. */
+/* Sends the other workers their slices of this worker's sums, and receives this worker's slice of theirs. */
 static kn_status exchange_sums(kn_totals *totals, int number, kn_error *error) {
     const total_bucket *bucket = &totals->buckets[number];
     const int me = totals->shards.rank, tag = tag_of(number, TAG_SUM);
@@ -68,7 +68,7 @@ static kn_status exchange_sums(kn_totals *totals, int number, kn_error *error) {
     return wait(totals, status, error);
 }
 
-/* Adds the sums of all workers, in the order of the tree, into the first one. */
+/* Adds the sums of all workers into the first one, in the order of the tree. */
 static void add_up(kn_totals *totals, kn_dtype dtype, uint64_t count) {
     kn_subtree stack[2 * KN_MAX_SUBTREES];
     void *numbers[2 * KN_MAX_SUBTREES];
@@ -98,7 +98,7 @@ static kn_status exchange_results(kn_totals *totals, int number, kn_error *error
     return wait(totals, status, error);
 }
 
-/* Sums a bucket by the communicator, in any order. */
+/* Sums a bucket using the communicator, in any order. */
 static kn_status sum_in_any_order(kn_totals *totals, const total_bucket *bucket, kn_error *error) {
     const kn_communicator *all = totals->communicator;
     char *sum = own_sum(totals, bucket, 0);
@@ -113,7 +113,8 @@ static kn_status sum_in_any_order(kn_totals *totals, const total_bucket *bucket,
     return KN_OK;
 }
 
-/* Waits until what this worker shares is in host memory, and the results of the last run are not needed. */
+/* Waits until this worker's shared values are in host memory, and the last run no longer needs the
+ * results. */
 static kn_status wait_for_device(kn_totals *totals, kn_context *context, const total_bucket *bucket,
                                  kn_error *error) {
     kn_status status = KN_OK;
@@ -133,7 +134,7 @@ static kn_status wait_for_device(kn_totals *totals, kn_context *context, const t
     return status;
 }
 
-/* Where the votes are, after the other numbers of their bucket. */
+/* The offset of the votes, after the other elements of their bucket. */
 static uint64_t before_votes(const total_bucket *bucket) {
     return kn_bucket_bytes(bucket, bucket->elements - KN_SESSION_VOTES);
 }

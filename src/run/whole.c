@@ -1,4 +1,5 @@
-/* A state as callers and files see it. Of one in parts (parts.c) all is in host memory where it is needed. */
+/* States as callers and files see them. The whole of a sharded state (parts.c) is in host memory when
+ * needed. */
 #include <string.h>
 
 #include "run/run_private.h"

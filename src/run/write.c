@@ -1,4 +1,4 @@
-/* Writes a plan's programs and launches into a folder, for other programs to compile and to examine. */
+/* Writes a plan's programs and launches into a folder, for other programs to compile and examine. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static kn_status write_file(const writing *all, const kn_text *text, const char 
     return status;
 }
 
-/* NNN.cl and NNN.options of each program of a part. */
+/* Writes NNN.cl and NNN.options for each program of a part. */
 static kn_status write_programs(writing *all, int part) {
     const kn_executable *executable = all->head->parts[part];
     kn_step_programs *list = &all->lists[part];
@@ -124,7 +124,7 @@ static void add_launch(const writing *all, int device, const kn_ready_step *read
     if (step->tiles.tile_rows) add_tiles(&step->tiles, text);
 }
 
-/* A line of launches.jsonl. */
+/* Writes a line of launches.jsonl. */
 static void add_step(const writing *all, int number, kn_text *text) {
     const kn_executable *head = all->head;
     const kn_part_step at = head->order ? head->order[number] : (kn_part_step){0, number};

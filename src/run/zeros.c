@@ -1,8 +1,8 @@
-/* Launching a kernel on zeros, before there is memory for values: to have it compiled, or to see whether it
- * can be launched. */
+/* Launches a kernel on zeros before there is memory for values: to compile it, or to check that it can be
+ * launched. */
 #include "run/run_private.h"
 
-/* The size of an argument that is memory; 0 for others and for values that no step accesses. */
+/* The size of a memory argument; 0 for others and for values that no step accesses. */
 static uint64_t argument_bytes(const kn_executable *executable, const kn_argument *argument) {
     if (argument->kind == KN_ARGUMENT_SCRATCH) return executable->plan.scratches[argument->integer].bytes;
     if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) return 0;

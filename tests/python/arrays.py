@@ -123,7 +123,7 @@ def wrong_shapes_are_refused_with_code_and_text():
         session.run(x=np.ones((2, 3)), out=np.empty((3, 2), np.float32))
     with raises(koine.DtypeError, "out of"):
         session.run(x=np.ones((2, 3)), out=np.empty((2, 3)))
-    with raises(koine.NotFoundError, "there is no input 'y'"):
+    with raises(koine.NotFoundError, "no input 'y'"):
         session.run(y=np.ones((2, 3)))
 
 

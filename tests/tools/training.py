@@ -91,7 +91,7 @@ def a_length_that_only_the_data_tells(folder):
         expect(shape == (samples, length, CLASSES), f"{model} gives {shape}")
     write_npy(os.path.join(folder, "y.npy"), "<i4", (samples, length + 1), [0] * samples * (length + 1))
     koine("train", "open.koine", *data, "--batch", "10", folder=folder).needs(
-        1, err="the input 'y' is int32 (batch,length) with batch = 10, length = 4: expected 160 bytes, given 200")
+        1, err="input 'y' is int32 (batch,length) with batch = 10, length = 4: expected 160 bytes, got 200")
 
 
 @case
