@@ -1,4 +1,4 @@
-/* The answers that plans get of a device. */
+/* The verdicts that plans ask for. */
 #include "verify/verify_private.h"
 
 const kn_verdict_functions kn_device_verdicts = {

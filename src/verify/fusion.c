@@ -5,8 +5,8 @@
 
 #include "verify/verify_private.h"
 
-/* A trial uses so many images, with so many rows more than the filter. All other sizes are those of the
- * nodes, since the kernels' code depends on them. */
+/* A trial has this many images, with this many rows more than the filter. All other sizes are unchanged,
+ * since the kernels' code depends on them. */
 enum { IMAGES = 2, ROWS = 8 };
 
 typedef struct fusion_trial {
@@ -59,7 +59,7 @@ static kn_status build(fusion_trial *trial, const kn_node *node, const kn_node *
     return KN_OK;
 }
 
-/* Computes the results with the nodes fused or separate. *steps: of the plan. */
+/* Computes the results with the nodes fused or separate. *steps: number of steps in the plan. */
 static kn_status run(fusion_trial *trial, bool fused, size_t count, uint64_t *steps) {
     kn_session_params params;
     kn_plan_info info = {.size = sizeof info};
@@ -100,7 +100,7 @@ static kn_status try_fusion(fusion_trial *trial, const kn_node *node, const kn_n
         status = run(trial, fused, (size_t)count, &steps[fused]);
     if (status == KN_OK && steps[1] >= steps[0])
         return kn_fail(trial->error, KN_ERROR_UNSUPPORTED,
-                       "at the sizes of the trial the two nodes are not fused");
+                       "the two nodes are not fused at the sizes of the trial");
     return status == KN_OK ? compare(trial, (size_t)count) : status;
 }
 

@@ -1,6 +1,5 @@
-/* Measures how long the steps of one node take: on random numbers that are uploaded once, many launches
- * between waits. And verdicts on variants that are chosen only where they are faster, once for each class of
- * sizes. */
+/* Measures the time of a node's steps, on random inputs that are uploaded once, with many launches between
+ * waits. Also gives verdicts on variants that are used only if they are faster, once per size class. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -136,7 +135,8 @@ static void name_sizes(kn_context *context, const kn_node *node, const kn_varian
         used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)node->attributes[i].integer);
 }
 
-/* The node that is measured instead of one: as large as the class of its sizes, or of the variant's own. */
+/* The node that is measured instead of `node`: with sizes rounded up to their classes, or the variant's
+ * measured_at. */
 static kn_status size_node(kn_context *context, const kn_node *node, const kn_variant *variant,
                            kn_node_spec *spec, kn_error *error) {
     const kn_trial_case *sizes = variant->choice.measured_at;
@@ -167,7 +167,7 @@ static kn_status time_variant(const kn_measurement *measure, const kn_variant *v
     return status;
 }
 
-/* How many times faster a variant is taken to be on a device that is not here. */
+/* The assumed speedup of a variant on a device that is not present. */
 static double guess_of(kn_context *context, const kn_node *node, const kn_variant *variant) {
     kn_target target;
     kn_target_of(context, &target);

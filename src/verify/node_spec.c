@@ -1,15 +1,16 @@
-/* A small node like another: the same operator, types and variant, and the same programs. With many threads
- * it is the trial of the node's variant, so that the trial compiles nothing that the node does not need. */
+/* Shrinks a node: finds a small node with the same operator, types, variant and programs. On many-thread
+ * devices it serves as the trial of the node's variant, so that the trial compiles nothing that the node
+ * does not need. */
 #include <stdio.h>
 #include <string.h>
 
 #include "verify/verify_private.h"
 
 enum {
-    FEW_FLOPS = 1000000, /* aimed at: the reference takes milliseconds */
+    FEW_FLOPS = 1000000, /* target: takes the reference milliseconds */
     FEW_ELEMENTS = 1 << 17,
-    TOO_MANY = 50, /* times that: no trial */
-    LEAST = 8,     /* sizes up to this one stay */
+    TOO_MANY = 50, /* times the target: too large for a trial */
+    LEAST = 8,     /* sizes up to this are not changed */
     MAX_FACTOR = 8,
     MAX_PROGRAMS = 32,
     MAX_TRIES = 200
@@ -43,7 +44,7 @@ kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_va
             known++;
         if (known < count || count == MAX_PROGRAMS) continue;
         seen[count++] = hash;
-        *programs += hash; /* whatever their order */
+        *programs += hash; /* independent of the order */
     }
     kn_emitter_finish(&emitter);
     kn_arena_finish(&arena);
@@ -56,7 +57,7 @@ kn_node *kn_node_spec_add(const kn_node_spec *spec, kn_graph *graph, kn_value *i
         snprintf(name, sizeof name, "x%d", i);
         if (spec->given[i] && !inputs[i]) inputs[i] = kn_input_add(graph, name, &spec->shapes[i]);
     }
-    kn_value *result = kn_node_add(graph, spec->row, "alike", inputs, spec->input_count, spec->attributes);
+    kn_value *result = kn_node_add(graph, spec->row, "trial", inputs, spec->input_count, spec->attributes);
     if (kn_value_failed(result)) return NULL;
     result->producer->accumulate = spec->accumulate;
     result->producer->tf32 = spec->tf32;
@@ -76,7 +77,7 @@ typedef struct search {
     const kn_variant *variant;
     int tile;
     kn_target target;
-    uint64_t programs; /* of the node */
+    uint64_t programs; /* of the original node */
     double flops, elements;
     int tries;
 } search;
@@ -113,8 +114,8 @@ static bool is_small(const search *on, double times) {
     return on->flops <= times * FEW_FLOPS && on->elements <= times * FEW_ELEMENTS;
 }
 
-/* The next smaller size after `size`: a little above a power of two, so that tiles have edges, and a multiple
- * of four where the size is one, since kernels read four at a time there. */
+/* The next smaller size to try: slightly above a power of two, so that tiles have edges, and a multiple of
+ * four if `size` is, since kernels then read four elements at a time. */
 static int64_t smaller(int64_t size) {
     int64_t next = 0, edge = size % 4 ? 5 : 4;
     for (int64_t power = 4; power + edge < size; power *= 2)
@@ -122,7 +123,7 @@ static int64_t smaller(int64_t size) {
     return next;
 }
 
-/* `size` becomes `less` wherever it occurs; with `factors`, multiples of it become as many times less. */
+/* Replaces `size` by `less`; with `factors`, also scales multiples of `size`. */
 static int64_t mapped(int64_t number, int64_t size, int64_t less, bool factors) {
     if (number == size) return less;
     bool multiple = factors && number > 0 && number % size == 0 && number / size <= MAX_FACTOR;
@@ -151,7 +152,7 @@ static int64_t largest_size(const kn_node_spec *spec, int64_t limit) {
     return largest;
 }
 
-/* Makes one size smaller, the largest that can be; false: none can. */
+/* Makes the largest possible size smaller; false: none can be. */
 static bool shrink(search *on, kn_node_spec *spec) {
     for (int64_t size = INT64_MAX; (size = largest_size(spec, size)) > LEAST;)
         for (int factors = 0; factors < 2 && on->tries < MAX_TRIES; factors++) {
@@ -172,8 +173,7 @@ void kn_node_spec_of(const kn_node *node, kn_node_spec *spec) {
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         spec->given[i] = node->inputs[i] != NULL;
         if (spec->given[i]) spec->shapes[i] = node->inputs[i]->shape;
-        /* Some rows read stored weights of 16 bits, and copies move any type: these are no matter of the
-         * plan. */
+        /* Not chosen by the plan: some rows read 16-bit weights, and copies move any type. */
         const kn_dtype type = spec->shapes[i].dtype;
         if (!kn_is_half(type) || node->op->halves >> i & 1 || node->op->moves) continue;
         spec->shapes[i].dtype = KN_FLOAT32;

@@ -9,11 +9,12 @@
 #include "ops/ops.h"
 #include "verify/verify_private.h"
 
-/* The allowed error: relative to the element for pointwise results, to the largest element of the tensor for
- * operators that sum many products; gradients also allow for the error of the reference's differences. */
+/* The allowed error: relative to the element for pointwise results, and to the largest element of the tensor
+ * for operators that sum many products; gradients also allow for the error of the reference's finite
+ * differences. */
 static double tolerance(const kn_trial *trial, double expected, double largest, bool gradient) {
     double factor = trial->row->tolerance > 0 ? trial->row->tolerance : 1;
-    /* float64 has 29 bits more; some are left for the rounding of the reference. */
+    /* float64 has 29 more bits; some are left for the rounding of the reference. */
     if (trial->outputs[0]->shape.dtype == KN_FLOAT64 && trial->infos[0].dtype == KN_FLOAT64 && !gradient)
         factor *= 1e-7;
     if (gradient) return factor * (2e-5 * largest + 1e-5);
@@ -21,9 +22,9 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
     return factor * (1e-5 * largest + 1e-6);
 }
 
-/* What storing in 16 bits may add: the rounding of the result, and of the numbers that it is a sum of where
- * the variant rounds them; in a gradient, where rounded numbers are multiplied and added, a few of the
- * largest, and so with TF32. */
+/* The error that 16-bit storage may add: the rounding of the result, and of the summands if the variant
+ * rounds them; for gradients, which sum products of rounded numbers, a few roundings of the largest, as with
+ * TF32. */
 static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient,
                                bool rounds) {
     if (trial->tf32) return gradient ? 0x1p-11 * 8 * largest : 0;
@@ -33,7 +34,8 @@ static double stored_tolerance(const kn_trial *trial, double expected, double la
     return step * (gradient ? 8 * largest : rounded) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
 }
 
-/* The difference of two numbers divided by the tolerance. NaN matches only NaN, an infinity only itself. */
+/* The difference of two numbers divided by the tolerance. NaN matches only NaN, an infinity only the same
+ * infinity. */
 static double ratio_of(double actual, double expected, double allowed) {
     if (isnan(expected)) return isnan(actual) ? 0 : INFINITY;
     if (isinf(expected)) return actual == expected ? 0 : INFINITY;
@@ -53,7 +55,7 @@ typedef struct device_run {
     kn_context *context;
     kn_trial_options options;
     bool fast;   /* the variant may have a larger error */
-    bool rounds; /* kn_promise.rounds of it */
+    bool rounds; /* kn_promise.rounds of the variant */
     double ratio;
     kn_error *error;
 } device_run;
@@ -71,7 +73,7 @@ static void compare(device_run *run, double actual, double expected, double allo
     run->ratio = ratio;
     if (!(ratio <= 1))
         kn_fail(run->error, KN_ERROR_MISMATCH,
-                "%s, element %lld: the device gives %.9g, the reference %.9g (allowed difference: %.2g)",
+                "%s, element %lld: the device computed %.9g, the reference %.9g (allowed difference: %.2g)",
                 what, (long long)element, actual, expected, allowed);
 }
 
@@ -135,7 +137,7 @@ static kn_status add_gradients(void *user, kn_graph *bound, kn_value **values, s
         kn_status status =
             kn_graph_gradient(bound, pass ? twice : loss, by, (size_t)wanted, gradients, error);
         if (status != KN_OK) return status;
-        /* An input on which the loss does not depend must have the gradient zero. */
+        /* The gradient of an input on which the loss does not depend must be zero. */
         for (int w = 0; w < wanted; w++)
             store_gradient(bound, gradients[w] ? gradients[w] : kn_scale(by[w], 0),
                            pass ? "added" : "gradient", inputs[w]);
@@ -144,7 +146,7 @@ static kn_status add_gradients(void *user, kn_graph *bound, kn_value **values, s
     return KN_OK;
 }
 
-/* The distance of the elements whose gradient is checked: all of a small input, some of a large one. */
+/* The stride between the elements whose gradient is checked: all of a small input, some of a large one. */
 static int64_t probe_stride(const kn_trial *trial, int64_t elements) {
     int64_t work = 0;
     for (int k = 0; k < trial->output_count; k++)
@@ -262,7 +264,7 @@ static kn_status run_trial(device_run *run) {
     char switches[288] = "", more[KN_MORE_SWITCHES];
     kn_text text;
     kn_text_init(&text, trial->host);
-    /* In 16 bits a variant may take the node but not its gradients, which have other types. */
+    /* In 16 bits a variant may support the node but not its gradients, which have other types. */
     if (options->variant && !kn_is_half(options->stored) && !options->tf32)
         kn_text_format(&text, ",%s=%s", trial->row->name, options->variant);
     if (options->variant)
@@ -317,8 +319,8 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
     return status;
 }
 
-/* What an integer of a case may be at most where its first input has other sizes: class numbers stay below
- * the number of classes, lengths within it. `sizes` are those of the case, "2,5,4". */
+/* The largest integer for a case when its first input has other sizes: class indices stay below the number of
+ * classes, lengths within the size. `sizes` are the case's, "2,5,4". */
 static long long most_of(const char *sizes, const kn_shape *shape, long long high) {
     long long most = high;
     sizes += strcspn(sizes, "0123456789");
@@ -332,8 +334,8 @@ static long long most_of(const char *sizes, const kn_shape *shape, long long hig
     return most;
 }
 
-/* Ranges of the inputs: those of the first case of the table whose inputs are of the same kinds. What is fed
- * back, (columns,units), is at most 1 / sqrt(units). */
+/* Ranges of the inputs: those of the first case in the table with the same kinds of inputs. For fed-back
+ * inputs, (columns,units), at most 1 / sqrt(units). */
 static void take_ranges(const kn_node_spec *spec, kn_case *test_case, char ranges[][32]) {
     for (int c = 0; c < spec->row->case_count; c++) {
         const kn_case *known = &spec->row->cases[c];
@@ -366,7 +368,7 @@ static void take_ranges(const kn_node_spec *spec, kn_case *test_case, char range
     test_case->ranges[fed_back] = ranges[fed_back];
 }
 
-/* A trial of a node alike; `test_case` and `ranges` must stay valid as long as it. */
+/* A trial of a node specification; `test_case` and `ranges` must outlive it. */
 static kn_status make_from_spec(kn_trial *trial, const kn_host *host, const kn_node_spec *spec,
                                 kn_case *test_case, char ranges[][32], kn_error *error) {
     *test_case = (kn_case){.no_gradient = true, .training = true};
@@ -378,7 +380,7 @@ kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_node_spec
     char ranges[KN_TRIAL_INPUTS][32];
     kn_case test_case;
     kn_status status = make_from_spec(trial, host, spec, &test_case, ranges, error);
-    trial->test_case = NULL; /* it ends here */
+    trial->test_case = NULL; /* its lifetime ends here */
     return status;
 }
 
@@ -404,8 +406,8 @@ kn_status kn_trial_run_spec(kn_context *context, const kn_node_spec *spec, const
     return status;
 }
 
-/* Whether all images of a node can be blocked: channels a multiple of a block, 4-byte elements or, with many
- * threads, of 16 bits too. */
+/* Whether all images of a node can be blocked: channels are a multiple of a block, and elements have 4 bytes
+ * or, on many-thread devices, 16 bits. */
 static bool can_block(const kn_target *target, const kn_node *node) {
     bool any = false;
     for (int i = 0; i < node->input_count; i++) {
@@ -421,7 +423,7 @@ static bool can_block(const kn_target *target, const kn_node *node) {
     return any;
 }
 
-/* Stores what the variant takes so. */
+/* Changes the values that the variant supports in 16 bits to the stored type. */
 static void store(kn_value *const *values, int count, unsigned halves, kn_dtype stored) {
     for (int i = 0; i < count && kn_is_half(stored); i++)
         if (values[i] && halves >> i & 1 && values[i]->shape.dtype == KN_FLOAT32)

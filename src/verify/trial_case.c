@@ -1,4 +1,4 @@
-/* Cases of operators: their graphs, inputs, reference results, and slopes. */
+/* Cases of operators: graphs, inputs, reference results and finite differences. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static kn_status read_input(const char *text, kn_dtype *dtype, const char **shap
     memcpy(word, text, length);
     word[length] = 0;
     if (!kn_dtype_parse(word, dtype))
-        return kn_fail(error, KN_ERROR_INTERNAL, "the case input '%s' has an unknown element type", text);
+        return kn_fail(error, KN_ERROR_INTERNAL, "input '%s' of a case has an unknown element type", text);
     *shape = space ? space + 1 : "";
     return KN_OK;
 }
@@ -72,7 +72,7 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
     bool integer = info->dtype != KN_FLOAT32 && info->dtype != KN_FLOAT64;
     double low = info->dtype == KN_BOOL ? 0 : -2, high = info->dtype == KN_BOOL ? 1 : 2;
     if (range && !special && !read_range(range, &low, &high))
-        return kn_fail(error, KN_ERROR_INTERNAL, "cannot parse the range '%s' of a case; expected \"-2..2\"",
+        return kn_fail(error, KN_ERROR_INTERNAL, "cannot parse range '%s' of a case; expected \"-2..2\"",
                        range);
     uint64_t elements = 0;
     char name[16];
@@ -103,8 +103,7 @@ static kn_status fail_from_graph(const kn_trial *trial, kn_error *error) {
     return kn_fail(error, trial->graph->error.status, "%s", trial->graph->error.text);
 }
 
-/* Whether the case, or the node alike, has an input of this number; *absent: it is an optional one left out.
- */
+/* Whether the case, or the node specification, has input i; *absent: it is an omitted optional input. */
 static bool has_input(const kn_trial *trial, int i, bool *absent) {
     const char *text = i < KN_TRIAL_INPUTS && !trial->spec ? trial->test_case->inputs[i] : NULL;
     *absent =

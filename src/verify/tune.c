@@ -1,4 +1,4 @@
-/* Tuning one shape: each candidate is checked and glanced at, then the fastest are timed in turn. */
+/* Tuning one shape: each candidate is checked and timed briefly, then the fastest are timed in turns. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,19 +6,19 @@
 #include "verify/tuner_private.h"
 
 enum { FINALISTS = 4, ROUNDS = 9, SLOW_ROUNDS = 3 };
-/* A candidate must be so much faster than the untuned kernel to replace it: less is within the noise. */
+/* A candidate replaces the untuned kernel only with this speedup: less is within the noise. */
 static const double least_gain = 1.03;
-static const double close = 1.3;         /* finalists take at most so many times the shortest time */
-static const double far_slower = 4;      /* one glance is enough then */
-static const double turn_seconds = 0.01; /* of launches between waits */
-static const double slow = 0.1;          /* a launch that takes longer is timed in fewer rounds */
+static const double close = 1.3;    /* limit on the time of finalists, as a multiple of the shortest time */
+static const double far_slower = 4; /* then one brief timing is enough */
+static const double turn_seconds = 0.01; /* launch time between waits */
+static const double slow = 0.1;          /* launches that take longer are timed in fewer turns */
 static const double warm_seconds = 0.2;
-static const double upload_seconds = 0.1; /* more than uploads take, which are in the time of a first run */
+static const double upload_seconds = 0.1; /* longer than uploads take, which are included in the first run */
 
-/* A candidate that is right. */
+/* A candidate with correct results. */
 typedef struct timed {
     const kn_candidate *candidate;
-    double seconds; /* of the glance, then the median */
+    double seconds; /* from the brief timing, then the median */
     kn_session *session;
     double rounds[ROUNDS];
     int times;
@@ -45,13 +45,12 @@ static bool time_is_over(const tuning_run *run) {
 }
 
 static kn_status fail_time(const tuning_run *run) {
-    return kn_fail(&run->tuner->error, KN_ERROR_CANCELLED,
-                   "the time was over before all candidates were timed");
+    return kn_fail(&run->tuner->error, KN_ERROR_CANCELLED, "time ran out before all candidates were timed");
 }
 
 /* ---- checks and glances ------------------------------------------------------------------------------ */
 
-/* Whether a failure speaks against the candidate: not one of the host's memory or of files. */
+/* Whether the candidate caused a failure, as opposed to host memory or files. */
 static bool is_refusal(kn_status status) {
     return status != KN_ERROR_MEMORY && status != KN_ERROR_FILE && status != KN_ERROR_NOT_FOUND;
 }
@@ -123,7 +122,7 @@ static bool is_untuned(const tuning_run *run, const timed *one) {
     return one->candidate == &run->shape->candidates[0];
 }
 
-/* Keeps those that may be the fastest, and the untuned one unless a glance has said enough. */
+/* Keeps candidates that may be the fastest, and the untuned one unless it was clearly slower. */
 static void choose_finalists(tuning_run *run) {
     int kept = 0;
     qsort(run->timed, (size_t)run->count, sizeof *run->timed, by_seconds);
@@ -170,7 +169,7 @@ static kn_status time_in_turn(tuning_run *run) {
     return status;
 }
 
-/* Keeps the choice: the untuned kernel unless another one gains enough. */
+/* Keeps the choice: the untuned kernel unless another gains enough. */
 static kn_status keep_fastest(const tuning_run *run) {
     const timed *best = NULL, *untuned = NULL;
     for (int i = 0; i < run->count; i++) {
@@ -199,11 +198,10 @@ kn_status kn_tuner_run(kn_tuner *tuner, size_t position, const kn_tuner_params *
     kn_status status = KN_PARAMS_TAKE(kn_tuner_params, &own, params, &tuner->error);
     kn_tuner_node *shape = kn_tuner_node_at(tuner, position);
     if (status != KN_OK) return status;
-    if (!shape)
-        return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has no shape of number %zu", position);
+    if (!shape) return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has no shape %zu", position);
     if (kn_context_is_described(tuner->context) || kn_context_precompiles(tuner->context))
         return kn_fail(&tuner->error, KN_ERROR_UNSUPPORTED,
-                       "kernels are timed on a device, which must be here");
+                       "kernels can only be timed on a device that is present");
     tuning_run *run = kn_allocate(&tuner->host, 1, sizeof *run);
     if (!run) return kn_fail_memory(&tuner->error, sizeof *run);
     *run = (tuning_run){.tuner = tuner, .shape = shape, .params = &own, .begin = kn_clock()};

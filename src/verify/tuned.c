@@ -1,11 +1,11 @@
-/* Tuned choices: the key of a node among them, and the one that a plan gets for it. */
+/* Tuned choices: the key of a node, and the choice that a plan gets for it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ops/ops.h"
 #include "verify/verify_private.h"
 
-/* Appends to a key; a key that is too long stays so. */
+/* Appends to a key; stops if the key is too long. */
 static void add(char *key, size_t *used, const char *format, ...) KN_PRINTF(3, 4);
 static void add(char *key, size_t *used, const char *format, ...) {
     va_list arguments;
@@ -68,7 +68,7 @@ const kn_variant *kn_tuned_variant(const kn_operator *row, const char *name, int
     return NULL;
 }
 
-/* ---- what plans ask ------------------------------------------------------------------------------ */
+/* ---- queries of plans ------------------------------------------------------------------------------ */
 
 const kn_variant *kn_tuned_choice(void *device, const kn_tuning *tuning, int *tile) {
     kn_context *context = device;

@@ -1,4 +1,5 @@
-/* The tuner: notes the shapes of plans, lists their candidates, and what is kept of them. tune.c measures. */
+/* The tuner: collects the shapes of plans, lists their candidates, and manages stored results. tune.c
+ * measures. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ void kn_tuner_destroy(kn_tuner **handle) {
 }
 
 const char *kn_tuner_error(const kn_tuner *tuner) {
-    return tuner ? tuner->error.text : "there is no tuner";
+    return tuner ? tuner->error.text : "the tuner is NULL";
 }
 
 /* ---- the shapes of plans --------------------------------------------------------------------------- */
@@ -118,7 +119,7 @@ static int count_tiles(void) {
     return count;
 }
 
-/* Adds a variant, and also with each of so many tiles that gives other programs. */
+/* Adds a variant, and the variant with each of the `tiles` tiles that changes the programs. */
 static void add_variant(kn_tuner *tuner, kn_tuner_node *shape, const kn_node *node, const kn_variant *variant,
                         int tiles) {
     uint64_t seen[KN_TUNER_CANDIDATES], programs = 0;
@@ -136,8 +137,8 @@ static void add_variant(kn_tuner *tuner, kn_tuner_node *shape, const kn_node *no
     }
 }
 
-/* Whether a variant promises the planner's passes what the untuned one does: without the same layouts and
- * statistics, what it gains would be lost in conversions and passes around it, which are not measured. */
+/* Whether a variant promises the planner's passes the same as the untuned one: with different layouts and
+ * statistics, its gain would be lost in conversions and passes around it, which are not measured. */
 static bool keeps_promises(const kn_variant *variant, const kn_variant *untuned) {
     const kn_promise *own = &variant->promise, *given = &untuned->promise;
     return own->any == given->any && !memcmp(own->inputs, given->inputs, sizeof own->inputs) &&
@@ -215,7 +216,7 @@ kn_tuner_node *kn_tuner_node_at(kn_tuner *tuner, size_t position) {
 }
 
 static kn_status fail_position(kn_tuner *tuner, size_t position) {
-    return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has %zu shapes, and none of number %zu",
+    return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "the tuner has %zu shapes; shape %zu does not exist",
                    tuner->count, position);
 }
 
@@ -256,8 +257,7 @@ kn_status kn_tuner_exclude(kn_tuner *tuner, const char *key, const char *kernel,
     kn_tuned entry = {.end = (kn_tuned_end)why};
     if (!key[0] || !kernel[0] || strlen(key) >= sizeof entry.key || strlen(kernel) >= sizeof entry.kernel ||
         strpbrk(key, " \r\n") || strpbrk(kernel, " \r\n"))
-        return kn_fail(&tuner->error, KN_ERROR_ARGUMENT, "'%.80s %.80s' is not the name of a kernel", key,
-                       kernel);
+        return kn_fail(&tuner->error, KN_ERROR_ARGUMENT, "'%.80s %.80s' is not a kernel name", key, kernel);
     memcpy(entry.key, key, strlen(key));
     memcpy(entry.kernel, kernel, strlen(kernel));
     kn_tuned_put(tuner->context, &entry);
@@ -272,7 +272,7 @@ kn_status kn_tuner_forget(kn_tuner *tuner, size_t position) {
     return KN_OK;
 }
 
-/* The operator of a key: its first part; NULL: there is none of that name. */
+/* The operator of a key, its first component; NULL: unknown operator. */
 static const kn_operator *row_of(const char *key) {
     char name[64];
     size_t length = strcspn(key, "/");
@@ -282,7 +282,7 @@ static const kn_operator *row_of(const char *key) {
     return kn_operator_find(name);
 }
 
-/* Whether a key is of the version and kernels that `middle` names: kn_verdict_name after the operator. */
+/* Whether a key belongs to the version and kernels of `middle`: kn_verdict_name after the operator. */
 static bool is_current(const char *middle, const char *key) {
     const char *after = key + strcspn(key, "/");
     size_t length = strlen(middle);
@@ -297,7 +297,7 @@ kn_status kn_tuner_entry_at(kn_tuner *tuner, size_t position, kn_tuner_entry *en
     bool there = position < SIZE_MAX;
     for (size_t i = 0; i <= position && there; i++)
         there = kn_tuned_next(tuner->context, &at, &found);
-    if (!there) return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "there is no entry %zu", position);
+    if (!there) return kn_fail(&tuner->error, KN_ERROR_NOT_FOUND, "entry %zu does not exist", position);
     kn_verdict_name(tuner->context, "", middle, sizeof middle);
     kn_tuner_entry own = {.size = sizeof own,
                           .outcome = (kn_tuner_event)found.end,

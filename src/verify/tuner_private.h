@@ -1,4 +1,4 @@
-/* The tuner: the shapes that it has noted, and their candidates. */
+/* The tuner: the shapes that it has collected, and their candidates. */
 #ifndef KN_TUNER_PRIVATE_H
 #define KN_TUNER_PRIVATE_H
 
@@ -8,10 +8,10 @@
 
 enum { KN_TUNER_CANDIDATES = 48 };
 
-/* A way to compute a node. */
+/* A candidate kernel for a node. */
 typedef struct kn_candidate {
     const kn_variant *variant;
-    int tile;          /* 0: chosen by the shape */
+    int tile;          /* 0: chosen by shape */
     uint64_t programs; /* kn_node_programs */
     char name[KN_TUNED_KERNEL];
 } kn_candidate;
@@ -19,12 +19,12 @@ typedef struct kn_candidate {
 /* Nodes of the same shapes. */
 typedef struct kn_tuner_node {
     kn_node_spec node;
-    bool kept, fast; /* as kn_tuning and its target have them */
+    bool kept, fast; /* see kn_tuning and kn_target */
     const kn_variant *untuned;
     int nodes;
-    double seconds; /* predicted, of all of them */
+    double seconds; /* predicted total time of these nodes */
     char *key, *name;
-    kn_candidate *candidates; /* the untuned one first */
+    kn_candidate *candidates; /* the untuned candidate first */
     int candidate_count;
 } kn_tuner_node;
 
@@ -34,12 +34,12 @@ struct kn_tuner {
     kn_error error;
     kn_tuner_node **nodes;
     size_t count, capacity;
-    bool failed;      /* out of memory while a plan was noted */
+    bool failed;      /* out of memory while recording a plan */
     size_t listed;    /* nodes whose candidates are known */
     double predicted; /* seconds of all nodes with several candidates */
 };
 
-/* The shape at a position of kn_tuner_shape_count; NULL: none. */
+/* The shape at an index below kn_tuner_shape_count; NULL: out of range. */
 kn_tuner_node *kn_tuner_node_at(kn_tuner *tuner, size_t position);
 
 #endif

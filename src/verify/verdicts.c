@@ -1,4 +1,4 @@
-/* Verdicts on doubtful variants: a trial on the device, run once and remembered. */
+/* Verdicts on doubtful variants: a trial on the device, run once and cached. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 
 #include "verify/verify_private.h"
 
-/* Tries the smallest case of the table that the variant accepts, or else any. Without gradients: the variants
- * of their rows have separate verdicts, and each kernel takes time to compile. */
+/* Tries the smallest case of the table that the variant accepts, otherwise any. Without gradients: the
+ * variants of their rows have separate verdicts, and each kernel takes time to compile. */
 static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,
                            kn_dtype stored, bool tf32, kn_error *error) {
     const kn_trial_options options = {
@@ -39,16 +39,15 @@ size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t 
                             (unsigned long long)kn_kernels_hash(context));
 }
 
-/* ---- with many threads: a small node of the same programs ---------------------------------------- */
+/* ---- on many-thread devices: a small node of the same programs ---------------------------------------- */
 
-/* The name below which a refusal is kept: "refused/matmul/tiled/plain", with the variant that comes next: the
- * last of a row is never judged. */
+/* The name under which a refusal is stored: "refused/matmul/tiled/plain", including the next variant: the
+ * last variant of a row needs no verdict. */
 static void name_refusal(const kn_operator *row, const kn_variant *variant, char *name, size_t bytes) {
     snprintf(name, bytes, "refused/%s/%s/%s", row->name, variant->name, variant[1].name);
 }
 
-/* Whether a failed trial speaks against the kernel: it was wrong, or it does not build or run on the device.
- */
+/* Whether the kernel caused a failed trial: it was wrong, or it does not build or run on the device. */
 static bool is_refusal(kn_status status) {
     return status == KN_ERROR_MISMATCH || status == KN_ERROR_COMPILE || status == KN_ERROR_DEVICE ||
            status == KN_ERROR_DEVICE_MEMORY || status == KN_ERROR_UNSUPPORTED;
@@ -70,13 +69,12 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
     kn_error error = {.status = KN_OK};
     snprintf(name, sizeof name, "%s/%s", node->op->name, variant->name);
     kn_status status = kn_node_programs(context, node, variant, tile, &programs, &error);
-    if (status != KN_OK || programs == 0) return true; /* lowering fails again when the plan is made */
+    if (status != KN_OK || programs == 0) return true; /* lowering will fail again when planning */
     name_refusal(node->op, variant, what, sizeof what);
     size_t used = kn_verdict_name(context, what, key, sizeof key);
     if (used < sizeof key) snprintf(key + used, sizeof key - used, "/%016llx", (unsigned long long)programs);
-    /* 1: right, 0: wrong, or a program ended meanwhile; a failure is only believed by the context that met
-     * it.
-     */
+    /* 1: right, 0: wrong, or a process ended meanwhile; other failures are valid only in the context that had
+     * them. */
     double failed = 2 + kn_context_made(context);
     if (kn_verdict_expect(context, key, 1, &verdict) &&
         (verdict <= 1 || verdict == failed || kn_context_precompiles(context))) {
@@ -101,7 +99,7 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
                          int tile) {
     kn_context *context = device;
     if (node && !variant->choice.doubtful) return node_variant_is_right(context, node, variant, tile);
-    /* Its programs may be others than those of the trial case below. */
+    /* Its programs may differ from those of the trial case below. */
     const bool many = !kn_context_capabilities(context)->wide_vector;
     if (node && (tile || many) && !node_variant_is_right(context, node, variant, tile)) return false;
     char what[104], key[384];
@@ -124,8 +122,8 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
     kn_attempt_begin(context, &attempt, key);
     kn_status status = for_node ? try_trial_case(context, row, variant, &trial_case, &error)
                                 : try_table(context, row, variant, KN_FLOAT32, false, &error);
-    /* Other failures are not remembered: a compiler may have run out of memory or disk space, which the next
-     * run may have. */
+    /* Other failures are not cached: a compiler may have run out of memory or disk space, which the next run
+     * may have. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH) kn_verdict_put(context, key, status == KN_OK);
     kn_attempt_end(context, &attempt);
     if (status != KN_OK) kn_variant_refused(context, name, error.text);

@@ -34,7 +34,7 @@ const char *kn_verify_case_name_at(size_t position) {
     return row ? row->name : NULL;
 }
 
-/* Whether `list`, words separated by commas, contains a word; NULL or "" contains all. */
+/* Whether a comma-separated list contains a word; NULL or "" contains all. */
 static bool listed(const char *list, const char *word) {
     size_t length = strlen(word);
     if (!list || !*list) return true;
@@ -43,7 +43,7 @@ static bool listed(const char *list, const char *word) {
     return false;
 }
 
-/* Whether `list`, as kn_verify_params.variants, contains a variant; *tile: the one after its name, or 0. */
+/* Whether `list` (see kn_verify_params.variants) contains a variant; *tile: the tile after its name, or 0. */
 static bool lists_variant(const char *list, const char *name, int *tile) {
     char word[64], of_tile[KN_TILE_NAME];
     *tile = 0;
@@ -55,7 +55,7 @@ static bool lists_variant(const char *list, const char *name, int *tile) {
     return *tile != 0;
 }
 
-/* From here on the kernels are those that would be chosen, and there is one case per operator. */
+/* From this thoroughness on, kernels are chosen as in plans, with one case per operator. */
 enum { CHOSEN_KERNELS = 3 };
 
 static int first_smallest(const kn_operator *row) {
@@ -111,7 +111,7 @@ static void verify_variant(verify_run *run, const kn_operator *row, int number, 
     snprintf(name, sizeof name, "%s#%d%s%s%s", row->name, number, variant ? " " : "", variant ? variant : "",
              blocked ? " in blocks" : "");
     result.name = name;
-    /* Programs of cases that also run at low thoroughness are cached on disk; those of others are not. */
+    /* Programs of cases that also run at low thoroughness are cached on disk; others are not. */
     const kn_trial_options options = {.variant = variant,
                                       .tile = tile,
                                       .blocked = blocked,
@@ -133,13 +133,13 @@ static bool has_element_types(const kn_context *context, const kn_case *test_cas
     return !doubles || kn_context_capabilities(context)->double_precision;
 }
 
-/* Whether the device has the element types of a case, and time for it. */
+/* Whether the device supports the element types of a case, and is fast enough for it. */
 static bool suits(const kn_context *context, const kn_case *test_case) {
     return has_element_types(context, test_case) && !(test_case->large && kn_context_is_simulated(context));
 }
 
-/* A plain kernel replaces others that go wrong. Where one of them takes a case, the smallest cases do for it,
- * unless variants are named. */
+/* A plain kernel is a fallback. If another variant accepts a case, the plain kernel runs only the smallest
+ * cases, unless variants are named. */
 static bool is_fallback(const verify_run *run, const kn_operator *row, int number,
                         const kn_variant *variant) {
     if (run->params.variants || strcmp(variant->name, "plain") != 0 || is_wanted(row, number, 1))
@@ -152,7 +152,7 @@ static bool is_fallback(const verify_run *run, const kn_operator *row, int numbe
     return false;
 }
 
-/* Whether it takes the case, in a way that has something to do with the precision of this run. */
+/* Whether the variant accepts the case, and the precision of this run affects it. */
 static bool takes(const verify_run *run, const kn_operator *row, int number, const kn_variant *variant,
                   bool blocked) {
     const kn_halves halves = variant->promise.halves;
@@ -232,8 +232,8 @@ kn_status kn_verify_case_at(kn_context *context, size_t position, const kn_verif
 
 /* ---- custom operators -------------------------------------------------------------------------- */
 
-/* Splits "3,7; int32 7" at semicolons into `pieces`, stored in `buffers`; false if there is not enough space.
- */
+/* Splits "3,7; int32 7" at semicolons into `pieces`, stored in `buffers`; false if there is not enough
+ * space. */
 static bool split(const char *text, char buffers[KN_TRIAL_INPUTS][64], const char *pieces[KN_TRIAL_INPUTS]) {
     for (int i = 0; text; i++) {
         text += strspn(text, " ");
@@ -267,7 +267,7 @@ static void verify_custom(verify_run *run, const kn_operator *custom, const kn_v
                     "expected the shapes of at most %d inputs, separated by ';', and at most as many ranges",
                     KN_TRIAL_INPUTS);
     else if (custom->class == KN_CLASS_KERNEL && !custom->reference)
-        result.status = kn_fail(&error, KN_ERROR_UNSUPPORTED, "it has no reference to compare with");
+        result.status = kn_fail(&error, KN_ERROR_UNSUPPORTED, "there is no reference to compare with");
     else
         result.status = kn_trial_run(run->context, custom, &test_case, &options, &result.error, &error);
     result.seconds = kn_clock() - start;

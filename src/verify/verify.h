@@ -1,5 +1,5 @@
-/* The door of the verify room: compares operators on a device with their references, and defines the verdicts
- * that planning needs (kn_device_verdicts of run/run.h). The public API is koine/verify.h. */
+/* Public header of the verify module: compares operators on a device with their references, and defines the
+ * verdicts that planning needs (kn_device_verdicts in run/run.h). The public API is koine/verify.h. */
 #ifndef KN_VERIFY_DOOR_H
 #define KN_VERIFY_DOOR_H
 
