@@ -1,4 +1,4 @@
-/* Building nodes: settings by name, nodes of one or two inputs, parsing lists of integers. */
+/* Builds nodes: settings by name, nodes with one or two inputs, parsing of integer lists. */
 #include "ops/build.h"
 
 #include <string.h>
@@ -93,7 +93,7 @@ int kn_read_integers(kn_graph *graph, const kn_operator *row, const char *text, 
         at++;
         while (*at == ' ')
             at++;
-        if (!*at) at--; /* a comma at the end: a number was expected */
+        if (!*at) at--; /* a trailing comma: expected a number */
     }
     if (!*at) return count;
     kn_graph_fail(graph, KN_ERROR_ARGUMENT,

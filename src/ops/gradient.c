@@ -1,4 +1,4 @@
-/* Nodes that gradient rules build. */
+/* Helpers of gradient rules. */
 #include "ops/gradient.h"
 
 #include "ops/build.h"
@@ -13,7 +13,7 @@ kn_value *kn_gradient_build(kn_gradient_call *call, const kn_operator *row, kn_v
         wide[i] = inputs[i];
         if (inputs[i] && kn_is_half(inputs[i]->shape.dtype)) halves.inputs |= 1u << i;
     }
-    /* Results have the type of what they are computed from. */
+    /* Results have the type of the inputs. */
     if (halves.inputs) halves.results = 1;
     const bool computes = kn_row_computes_halves(row, halves);
     for (int i = 0; i < count && !computes; i++)

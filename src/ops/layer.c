@@ -13,7 +13,7 @@ const char *kn_layer_name(kn_graph *graph, const char *given, const char *kind) 
 kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *name, const kn_shape *shape,
                              const kn_initializer *initializer, double fan_in) {
     const char *path = kn_arena_format(&graph->arena, "%s.%s", layer, name);
-    if (!path) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");
+    if (!path) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for the name of a parameter");
     kn_initializer usual = {KN_INITIALIZER_UNIFORM, fan_in > 0 ? 1 / sqrt(fan_in) : 0};
     return kn_state_add(graph, path, shape, KN_STATE_PARAMETER, initializer ? initializer : &usual);
 }
@@ -24,7 +24,7 @@ kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *
     kn_value *inputs[2] = {x, weight};
     if (!bias) return kn_node_add(graph, row, layer, inputs, 2, settings->values);
     const char *name = kn_arena_format(&graph->arena, "%s.product", layer);
-    if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
+    if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for the name of a layer");
     inputs[0] = kn_node_add(graph, row, name, inputs, 2, settings->values);
     inputs[1] = bias;
     return kn_node_add(graph, &kn_row_add, layer, inputs, 2, NULL);

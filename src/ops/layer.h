@@ -4,12 +4,12 @@
 
 #include "ops/build.h"
 
-/* The name that the caller gave, in its scope, or the kind and a number. */
+/* The caller's name in its scope, or the kind and a number. */
 const char *kn_layer_name(kn_graph *graph, const char *given, const char *kind);
 /* LAYER.NAME; NULL initializer: uniform within 1 / sqrt(fan_in). */
 kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *name, const kn_shape *shape,
                              const kn_initializer *initializer, double fan_in);
-/* The row's result for x and weight, plus bias (or NULL), named as the layer. */
+/* The row's result for x and weight, plus bias (or NULL), with the layer's name. */
 kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x,
                            kn_value *weight, kn_value *bias, const kn_settings *settings);
 /* KN_PARAMS_TAKE for a builder on x: a struct without a size fails the graph of x. */

@@ -1,4 +1,4 @@
-/* What variants of all families accept, and the sizes of their launches. */
+/* What variants of all families support, and their launch sizes. */
 #include "ops/lowering.h"
 
 bool kn_on_wide_vector(const kn_target *target, const kn_node *node) {
@@ -128,7 +128,7 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     return vectors < most ? vectors : most;
 }
 
-/* Whether a step has the value, or a view of it, as an argument. */
+/* Whether the value, or a view of it, is an argument of a step. */
 static bool touches(const kn_step *step, const kn_value *value) {
     for (int a = 0; a < step->argument_count; a++) {
         const kn_value *at = step->arguments[a].value;

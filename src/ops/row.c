@@ -1,4 +1,4 @@
-/* Attributes of a row, found by name. */
+/* Finds attributes of a row by name. */
 #include "ops/row.h"
 
 #include <stdio.h>

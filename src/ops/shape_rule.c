@@ -1,4 +1,4 @@
-/* Reading attributes and inputs in shape rules, and their messages. */
+/* Helpers of shape rules: reading attributes and inputs, and error messages. */
 #include "ops/shape_rule.h"
 
 #include <stdarg.h>
@@ -23,7 +23,7 @@ kn_attribute_value *kn_shape_attribute(const kn_shape_call *call, const char *na
     char text[300];
     kn_attribute_value *value = kn_row_attribute(call->row, call->attributes, name);
     if (value) return value;
-    if (call->error->status == KN_OK) /* the rule goes on with any value, and its node fails */
+    if (call->error->status == KN_OK) /* the rule continues with any value; the node fails later */
         kn_shape_fail(call, KN_ERROR_INTERNAL, "%s", kn_row_no_attribute(call->row, name, text, sizeof text));
     return call->attributes;
 }
@@ -39,9 +39,8 @@ kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis
 kn_status kn_shape_float_input(kn_shape_call *call, int input) {
     if (kn_dtype_is_float(call->inputs[input]->shape.dtype)) return KN_OK;
     return kn_shape_fail(call, KN_ERROR_DTYPE,
-                         "input %d is %s; expected a floating-point type, such as float32 "
-                         "(cast makes one)",
-                         input, kn_shape_words_of(call, input));
+                         "input %d is %s; cast it to a floating-point type, such as float32", input,
+                         kn_shape_words_of(call, input));
 }
 
 kn_status kn_shape_like_first(kn_shape_call *call) {

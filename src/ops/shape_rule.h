@@ -1,4 +1,4 @@
-/* What shape rules use: reading attributes and inputs, and failing with a message. */
+/* Helpers of shape rules: reading attributes and inputs, and error messages. */
 #ifndef KN_OPS_SHAPE_RULE_H
 #define KN_OPS_SHAPE_RULE_H
 
@@ -8,10 +8,10 @@
 kn_status kn_shape_fail(const kn_shape_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* The shape of an input as text, for messages. */
 const char *kn_shape_words_of(const kn_shape_call *call, int input);
-/* The value of an attribute of the row, to be read or completed. A name that the row does not have fails the
- * node, whatever the rule returns; the message lists the row's names. */
+/* The value of an attribute of the row, to be read or completed. An unknown name fails the node, regardless
+ * of the rule's return value; the message lists the row's names. */
 kn_attribute_value *kn_shape_attribute(const kn_shape_call *call, const char *name);
-/* Reads an axis of a value of rank `rank`; negative ones count from the end. */
+/* Reads an axis of a value of rank `rank`; negative axes count from the end. */
 kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis);
 kn_status kn_shape_float_input(kn_shape_call *call, int input);
 /* Output 0 has the shape of input 0. */

@@ -1,4 +1,4 @@
-/* The operator table: every row of this room, in the order of the grammar page. */
+/* The operator table: every row of this module, in the order of the grammar page. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@
     /* reductions */                                                                                         \
     X(sum) X(mean) X(reduce_max) X(reduce_min)                                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                                    \
-    /* products and convolutions */                                                                          \
+    /* matrix products and convolutions */                                                                          \
     X(matmul) X(matmul_integer) X(matmul_quantized) X(columns) X(conv2d) X(conv2d_data) X(conv2d_weight) X(max_pool) X(max_pool_data) X(average_pool)    \
     X(average_pool_data) X(batch_norm) X(batch_norm_gradient)                                                \
     /* sequences */                                                                                          \
@@ -40,9 +40,9 @@
     X(reshape) X(flatten) X(broadcast) X(transpose) X(concat) X(slice) X(slice_gradient) X(pad)    \
     X(flip) X(resize) X(resize_gradient)                                                                     \
     X(rotary) X(put_rows) X(take_rows)                                                                       \
-    /* by index */                                                                                \
+    /* indexing */                                                                                \
     X(gather) X(gather_elements) X(gather_gradient) X(scatter) X(scatter_elements) X(top_k) X(cumsum)         \
-    /* what the planner inserts */                                                                           \
+    /* inserted by the planner */                                                                           \
     X(copy) X(bitcast) X(assign) X(layout) X(widen)
 
 /* clang-format on */

@@ -195,7 +195,7 @@ static const struct {
     {"a convolution of a row", convolution_of_a_row, KN_ERROR_SHAPE, "batch,3"},
     {"an axis outside", axis_outside, KN_ERROR_SHAPE, "axis 4"},
     {"axes outside", axes_outside, KN_ERROR_SHAPE, "-4 to 3"},
-    {"axes twice", axes_twice, KN_ERROR_SHAPE, "twice"},
+    {"axes twice", axes_twice, KN_ERROR_SHAPE, "repeated"},
     {"another number of elements", other_number_of_elements, KN_ERROR_SHAPE, "9"},
     {"no permutation", no_permutation, KN_ERROR_SHAPE, "permutation"},
     {"a slice outside", slice_outside, KN_ERROR_SHAPE, "5 to 2"},

@@ -391,7 +391,7 @@ static void mistakes(void **state) {
          "int32 (20,3)", "cast");
     told(kn_matmul(kn_input(graph, "a", KN_FLOAT32, "2,3,4"), kn_input(graph, "b", KN_FLOAT32, "3,4,5"),
                    false, false),
-         KN_ERROR_SHAPE, "(2,3,4)", "before the last two");
+         KN_ERROR_SHAPE, "(2,3,4)", "leading dimensions");
     told(kn_conv(rows, 3, 3, 0, NULL), KN_ERROR_SHAPE, "conv conv1", "(N,C,H,W)");
     told(kn_conv(images, 3, 0, 0, NULL), KN_ERROR_ARGUMENT, "conv1", "0x0");
     kn_conv_params groups = {.size = sizeof groups, .groups = 4};
@@ -416,7 +416,7 @@ static void mistakes(void **state) {
     told(kn_conv_transpose(images, 3, 1, 0, &wrong), KN_ERROR_SHAPE, "(batch,6,9,8)", "padding");
     told(kn_conv_transpose2d(images, images, NULL, NULL), KN_ERROR_SHAPE, "conv_transpose2d", "filters");
     kn_pool_params apart = {.size = sizeof apart, .dilation = {2}};
-    told(kn_average_pool(images, 2, &apart), KN_ERROR_ARGUMENT, "dilation", "maxima");
+    told(kn_average_pool(images, 2, &apart), KN_ERROR_ARGUMENT, "dilation", "max_pool");
     told(kn_adaptive_max_pool(images, 0, 3), KN_ERROR_ARGUMENT, "output", "at least 1");
     kn_pool_params rounded = {.size = sizeof rounded, .stride = {3}, .ceil = true};
     told(kn_max_pool(kn_input(graph, "open", KN_FLOAT32, "1,1,n,n"), 2, &rounded), KN_ERROR_UNSUPPORTED,

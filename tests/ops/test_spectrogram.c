@@ -141,7 +141,7 @@ static void mistakes_are_reported(void **state) {
     params.bands = 11;
     told(kn_spectrogram(sound(), 20, 5, &params), KN_ERROR_ARGUMENT, "a longer window");
     params.high = 9000;
-    told(kn_spectrogram(sound(), 20, 5, &params), KN_ERROR_ARGUMENT, "half the rate");
+    told(kn_spectrogram(sound(), 20, 5, &params), KN_ERROR_ARGUMENT, "half the sample rate");
     params.high = 0;
     params.floor = 0;
     told(kn_spectrogram(sound(), 20, 5, &params), KN_ERROR_ARGUMENT, "more than 0");

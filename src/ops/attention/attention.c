@@ -1,5 +1,5 @@
-/* Scaled dot-product attention by head: softmax(scale Q Kᵀ) V. Scores are computed and consumed tile by
- * tile; they are never stored. */
+/* Scaled dot-product attention by head: softmax(scale Q Kᵀ) V. Scores are computed and consumed tile by tile;
+ * they are never stored. */
 #include "ops/attention/attention.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ enum { RESULT, LOG_SUM };
 /* q, k and v have three axes, lengths (B) one, a mask (B,heads,T,S) four. */
 enum { RANK_OF_LENGTHS = 1, RANK_OF_DATA = 3, RANK_OF_MASK = 4 };
 
-/* The number of inputs from `first` on that hold q, k and v: one (packed) or three. */
+/* The number of inputs starting at `first` that hold q, k and v: one (packed) or three. */
 static int count_data(kn_value *const *inputs, int first, int count) {
     int data = 0;
     while (first + data < count && data < 3 && inputs[first + data] &&
@@ -75,27 +75,28 @@ static kn_status check_heads(kn_shape_call *call, int first) {
     int64_t key_heads = kn_shape_attribute(call, "key_heads")->integer;
     if (kn_shape_float_input(call, first)) return call->error->status;
     if (heads < 1 || key_heads < 0 || heads > INT64_MAX / 3 || (key_heads > 0 && heads % key_heads))
-        return kn_shape_fail(
-            call, KN_ERROR_ARGUMENT,
-            "%lld heads and %lld of k and v; expected at least 1, and a multiple of the others",
-            (long long)heads, (long long)key_heads);
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "%lld heads and %lld heads of k and v; expected at least 1, with the first a "
+                             "multiple of the second",
+                             (long long)heads, (long long)key_heads);
     if (key_heads == 0) key_heads = heads;
     int64_t parts = data == 1 ? heads + 2 * key_heads : heads;
     if (q->rank != 3 || !kn_dim_known(q->dims[2]) || q->dims[2] % parts)
         return kn_shape_fail(
             call, KN_ERROR_SHAPE, "%s is %s; expected (batch,length,columns) with columns a multiple of %lld",
-            data == 1 ? "the array of q, k and v" : "q", kn_shape_words_of(call, first), (long long)parts);
+            data == 1 ? "the packed q, k and v" : "q", kn_shape_words_of(call, first), (long long)parts);
     if (data == 2)
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "two inputs; expected q, k and v, or one array of all");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "two inputs; expected q, k and v, or a single packed input");
     for (int i = first + 1; i < first + data; i++) {
         const kn_shape *own = &call->inputs[i]->shape, *keys = &call->inputs[first + 1]->shape;
         if (own->dtype != q->dtype || own->dims[0] != q->dims[0] || own->dims[1] != keys->dims[1] ||
             own->dims[2] != q->dims[2] / heads * key_heads)
-            return kn_shape_fail(
-                call, KN_ERROR_SHAPE,
-                "q is %s, k is %s and v is %s; expected (B,T,columns) and twice (B,S,columns), by heads",
-                kn_shape_words_of(call, first), kn_shape_words_of(call, first + 1),
-                kn_shape_words_of(call, first + 2));
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "q is %s, k is %s and v is %s; expected (B,T,columns) for q and "
+                                 "(B,S,columns) for k and v, with columns matching the heads",
+                                 kn_shape_words_of(call, first), kn_shape_words_of(call, first + 1),
+                                 kn_shape_words_of(call, first + 2));
     }
     return KN_OK;
 }
@@ -122,8 +123,7 @@ static kn_status check_limits(kn_shape_call *call, int first) {
         if (!call->inputs[i])
             return kn_shape_fail(
                 call, KN_ERROR_ARGUMENT,
-                "input %d is missing; expected q, k and v, or one array of all, then lengths "
-                "and a mask",
+                "input %d is missing; expected q, k and v, or a single packed input, then lengths and a mask",
                 i - first);
         const kn_shape *own = &call->inputs[i]->shape;
         bool lengths = own->rank == RANK_OF_LENGTHS && own->dtype == KN_INT32;
@@ -142,9 +142,9 @@ static kn_status check_limits(kn_shape_call *call, int first) {
     return KN_OK;
 }
 
-/* One input, q, k and v side by side, (B,T,(heads+2*key_heads)*D); or three, q (B,T,heads*D), k and v
- * (B,S,key_heads*D). Then lengths (B) and a mask (B,heads,T,S), where they are wanted. The result is
- * (B,T,heads*D); hidden is the logarithm of each query's sum of exp(score), (B,heads,T). */
+/* Either one packed input q, k and v, (B,T,(heads+2*key_heads)*D); or three, q (B,T,heads*D), k and v
+ * (B,S,key_heads*D). Then, optionally, lengths (B) and a mask (B,heads,T,S). The result is (B,T,heads*D); the
+ * hidden output is each query's log(sum(exp(score))), (B,heads,T). */
 static kn_status attention_shape(kn_shape_call *call) {
     const kn_shape *q = &call->inputs[0]->shape;
     if (check_heads(call, 0) || check_limits(call, 0)) return call->error->status;
@@ -159,7 +159,7 @@ static kn_status attention_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* Inputs: dy, y, log_sum, then those of the attention; results: the gradients of those. */
+/* Inputs: dy, y, log_sum, then the inputs of the attention; results: the gradients of q, k and v. */
 static kn_status gradient_shape(kn_shape_call *call) {
     if (check_heads(call, KN_ATTENTION_Q) || check_limits(call, KN_ATTENTION_Q)) return call->error->status;
     const kn_shape *q = &call->inputs[KN_ATTENTION_Q]->shape;
@@ -171,35 +171,34 @@ static kn_status gradient_shape(kn_shape_call *call) {
     const kn_shape sums = {.rank = 3, .dims = {q->dims[0], heads, q->dims[1]}};
     for (int i = 0; i < KN_ATTENTION_Q; i++)
         if (!kn_shape_same(&call->inputs[i]->shape, i == KN_ATTENTION_LOG_SUM ? &sums : &result))
-            return kn_shape_fail(
-                call, KN_ERROR_SHAPE,
-                "input %d is %s; expected dy and y like the result of the attention, and a logarithm of a "
-                "sum for each query of each head",
-                i, kn_shape_words_of(call, i));
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "input %d is %s; expected dy and y like the result of the attention, and "
+                                 "log-sums (B,heads,T)",
+                                 i, kn_shape_words_of(call, i));
     for (int i = 0; i < call->output_count; i++)
         call->outputs[i] = call->inputs[KN_ATTENTION_Q + i]->shape;
     return KN_OK;
 }
 
-/* What keeps the gradient's row of a program from being that of an attention; NULL: nothing. */
+/* Describes an error in a gradient node of a program; NULL if there is none. */
 static const char *gradient_wrong(const kn_node *node) {
     for (int i = 0; i < KN_ATTENTION_Q; i++)
         if (node->inputs[i]->shape.dtype != node->inputs[KN_ATTENTION_Q]->shape.dtype)
-            return "expected dy, y and the logarithms of sums in the type of q";
+            return "dy, y and the log-sums must have the type of q";
     return NULL;
 }
 
 /* ---- references -------------------------------------------------------------------------------------- */
 
-/* One head of one batch: where its rows of q, k, v or of their gradients begin in the arrays, and which
- * keys its queries see. */
+/* One head of one sample: where its rows of q, k, v or of their gradients begin in the arrays, and which keys
+ * its queries see. */
 typedef struct head_rows {
     double *q, *k, *v;
     int64_t y_at, sums_at;
     int64_t length, offset; /* keys within the length; query i is at position i + offset */
     const double *mask;     /* (T,S), or NULL */
     bool drops;
-    uint64_t key; /* of the step's random numbers */
+    uint64_t key; /* key of the step's random numbers */
 } head_rows;
 
 static head_rows rows_of(const kn_attention_form *form, const kn_reference_call *call, double *const *arrays,
@@ -225,7 +224,7 @@ static head_rows rows_of(const kn_attention_form *form, const kn_reference_call 
     return rows;
 }
 
-/* The factor that dropout multiplies a weight by: 0, or 1 / (1 - rate). */
+/* The factor by which dropout multiplies a weight: 0, or 1 / (1 - rate). */
 static double kept(const kn_attention_form *form, const head_rows *rows, int64_t query, int64_t key) {
     if (!rows->drops) return 1;
     uint64_t place = (uint64_t)((rows->sums_at + query) * form->keys + key);
@@ -320,7 +319,7 @@ static kn_status gradient_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* Two products forward, five backward; half of that where half is masked. */
+/* Two products forward, five backward; half of that if causal. */
 static void attention_cost(const kn_node *node, kn_cost *cost) {
     kn_attention_form form;
     bool backward = node->op->backward;
@@ -332,8 +331,7 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradient and rows ----------------------------------------------------------------------- */
 
-/* Lengths and masks have no gradient. The dropped weights are found again by the random key of the node
- * whose gradient it is */
+/* Lengths and masks have no gradient. The random key of the forward node reproduces the dropped weights */
 static kn_status attention_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[RESULT]) return KN_OK;
@@ -367,14 +365,15 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 }
 
 #define LIST                                                                                                 \
-    KN_INT("heads", 1, "parts into which the columns are split"),                                            \
-        KN_INT("key_heads", 0, "those of k and v, each for some heads of q; 0: as many"),                    \
-        KN_BOOLEAN("causal", 0, "each query sees the keys up to its own position"),                          \
-        KN_BOOLEAN("last", 0, "the queries stand at the last keys, not at the first"),                       \
-        KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns of a head)")
+    KN_INT("heads", 1, "number of heads of q"),                                                              \
+        KN_INT("key_heads", 0,                                                                               \
+               "number of heads of k and v, each shared by several heads of q; 0: as many as of q"),         \
+        KN_BOOLEAN("causal", 0, "each query sees only the keys up to its own position"),                     \
+        KN_BOOLEAN("last", 0, "aligns the queries with the last keys instead of the first"),                 \
+        KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns per head)")
 #define ATTRIBUTES KN_ATTRIBUTES(LIST)
 #define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "fraction of weights dropped"))
-/* The arguments are kn_halves: all but the sums of exponentials. */
+/* The arguments are kn_halves: all except the log-sums. */
 #define VARIANTS(...)                                                                                        \
     KN_VARIANTS({.name = "wide",                                                                             \
                  .choice.accepts = kn_attention_wide_accepts,                                                \
@@ -399,9 +398,9 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 
 KN_OPERATOR(
     attention,
-    .help = "softmax(scale q kᵀ) v by head, for q (B,T,columns), k and v (B,S,columns), or all three side by "
-            "side in one (B,T,3*columns); then perhaps int32 lengths (B), and a mask to add to the scores, "
-            "(B,heads,T,S)",
+    .help = "softmax(scale q kᵀ) v by head, for q (B,T,columns), k and v (B,S,columns), or one packed input "
+            "(B,T,3*columns); optionally with int32 lengths (B), and a mask (B,heads,T,S) that is added to "
+            "the scores",
     ATTRIBUTES, .min_inputs = 1, .max_inputs = 5, .hidden = 1, .at_sizes = kn_attention_of_parts,
     .shape = attention_shape, .gradient = attention_gradient, .reference = attention_reference,
     .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
@@ -429,7 +428,7 @@ KN_OPERATOR(
               .attributes = "heads=4 causal=1",
               .ranges = {NULL, "21..21"},
               .no_gradient = true}));
-/* Any numbers will do for the result and the sums. */
+/* Any values work for the result and the log-sums. */
 #define PACKED_CASE(x, y, sums)                                                                              \
     .inputs = {y, y, sums, x}, .ranges = {NULL, NULL, "1..2", "-1..1"}, .no_gradient = true
 #define APART_CASE(q, k, sums)                                                                               \
@@ -437,9 +436,10 @@ KN_OPERATOR(
 #define LIMITED_CASE(q, k, sums, lengths, mask, length)                                                      \
     .inputs = {q, q, sums, q, k, k, lengths, mask},                                                          \
     .ranges = {NULL, NULL, "1..2", "-1..1", "-1..1", NULL, length}, .no_gradient = true
-KN_OPERATOR(attention_gradient, .help = "gradients of attention by q, k and v", ATTRIBUTES, .min_inputs = 6,
-            .max_inputs = 8, .outputs = 3, .backward = true, .wrong = gradient_wrong, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
+KN_OPERATOR(attention_gradient, .help = "gradients of attention with respect to q, k and v", ATTRIBUTES,
+            .min_inputs = 6, .max_inputs = 8, .outputs = 3, .backward = true, .wrong = gradient_wrong,
+            .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
+            BACKWARD_VARIANTS,
             KN_CASES({APART_CASE("1,3,10", "1,7,10", "1,2,3"), .attributes = "heads=2", .smallest = true},
                      {APART_CASE("2,33,31", "2,7,31", "2,1,33"), .attributes = "causal=1"},
                      {APART_CASE("1,31,32", "1,93,32", "1,2,31"), .attributes = "heads=2 scale=0.1"},
@@ -448,8 +448,8 @@ KN_OPERATOR(attention_gradient, .help = "gradients of attention by q, k and v", 
                       .attributes = "heads=4 key_heads=2 causal=1 last=1", .smallest = true},
                      {LIMITED_CASE("2,93,20", "2,33,10", "2,4,93", "int32 1", "2,1,93,33", "31..31"),
                       .attributes = "heads=4 key_heads=2"}));
-KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention by q, k and v side by side", ATTRIBUTES,
-            .min_inputs = 4, .max_inputs = 6, .backward = true, .shape = gradient_shape,
+KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention with respect to packed q, k and v",
+            ATTRIBUTES, .min_inputs = 4, .max_inputs = 6, .backward = true, .shape = gradient_shape,
             .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
             KN_CASES({PACKED_CASE("1,3,30", "1,3,10", "1,2,3"), .attributes = "heads=2 causal=1",
                       .smallest = true},
@@ -457,7 +457,7 @@ KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention by q, k an
                      {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1"},
                      {PACKED_CASE("1,93,192", "1,93,64", "1,1,93"), .attributes = "causal=1"}));
 
-KN_OPERATOR(attention_dropout, .help = "attention whose weights are dropped in training", RATE_TOO,
+KN_OPERATOR(attention_dropout, .help = "attention with dropout of the weights in training", RATE_TOO,
             .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .at_sizes = kn_attention_of_parts,
             .shape = attention_shape, .gradient = attention_gradient, .without_training = without_training,
             .reference = attention_reference, .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
@@ -471,8 +471,8 @@ KN_OPERATOR(attention_dropout, .help = "attention whose weights are dropped in t
                       .ranges = {NULL, "0..9"},
                       .training = true},
                      {.inputs = {"1,3,15", "uint32"}, .ranges = {NULL, "0..9"}}));
-KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout by q, k and v", RATE_TOO,
-            .min_inputs = 7, .max_inputs = 9, .outputs = 3, .backward = true, .random = true,
+KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout with respect to q, k and v",
+            RATE_TOO, .min_inputs = 7, .max_inputs = 9, .outputs = 3, .backward = true, .random = true,
             .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
             BACKWARD_VARIANTS,
             KN_CASES({.inputs = {"1,31,32", "1,31,32", "1,2,31", "1,31,32", "1,93,16", "1,93,16", "uint32"},
@@ -482,8 +482,8 @@ KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout 
                       .training = true,
                       .smallest = true}));
 KN_OPERATOR(attention_dropout_packed_gradient,
-            .help = "gradient of attention_dropout by q, k and v side by side", RATE_TOO, .min_inputs = 5,
-            .max_inputs = 7, .backward = true, .random = true, .shape = gradient_shape,
+            .help = "gradient of attention_dropout with respect to packed q, k and v", RATE_TOO,
+            .min_inputs = 5, .max_inputs = 7, .backward = true, .random = true, .shape = gradient_shape,
             .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
             KN_CASES({.inputs = {"1,3,10", "1,3,10", "1,2,3", "1,3,30", "uint32"},
                       .attributes = "heads=2 causal=1",
@@ -494,7 +494,7 @@ KN_OPERATOR(attention_dropout_packed_gradient,
 
 /* ---- builders ------------------------------------------------------------------------------------------ */
 
-/* The number that a mask adds to a score: 0 where a bool mask is true, minus infinity elsewhere. */
+/* The mask to add to scores: 0 where a bool mask is true, minus infinity elsewhere. */
 static kn_value *mask_of(kn_value *mask, kn_dtype dtype) {
     if (kn_value_failed(mask) || mask->shape.dtype != KN_BOOL) return mask;
     kn_value *added = kn_where(mask, kn_scalar(mask->graph, 0), kn_scalar(mask->graph, -INFINITY));

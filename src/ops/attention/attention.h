@@ -4,22 +4,21 @@
 
 #include "ops/row.h"
 
-/* The sizes and strides of one attention, forward or gradient: q, k and v are separate arrays,
- * (B,T,heads*D) and twice (B,S,key_heads*D), or interleaved in one, (B,T,(heads+2*key_heads)*D). Row t
- * of head h of batch b begins at first + (b * length + t) * row + h * head; `group` heads of q use the
- * same head of k and v. */
+/* The sizes and strides of an attention, forward or gradient: q, k and v are separate arrays, (B,T,heads*D)
+ * and (B,S,key_heads*D) twice, or packed in one, (B,T,(heads+2*key_heads)*D). Row t of head h of sample b
+ * begins at first + (b * length + t) * row + h * head; `group` heads of q share a head of k and v. */
 typedef struct kn_attention_form {
     bool packed, causal, last;
     int64_t batches, heads, key_heads, group, head, queries, keys;
     int64_t q_first, k_first, v_first, q_row, k_row, y_row;
     double scale;
-    int lengths_at, mask_at;       /* their positions among the node's inputs; -1: there is none */
-    int64_t lengths_row;           /* from batch to batch; 0: all have the same */
-    int64_t mask_batch, mask_head; /* likewise, in elements */
-    int step_at;                   /* the step counter where weights are dropped; -1: none are */
-    double rate;                   /* fraction of them */
+    int lengths_at, mask_at;       /* indices of inputs; -1: none */
+    int64_t lengths_row;           /* stride between samples; 0: the same for all */
+    int64_t mask_batch, mask_head; /* strides in elements; 0: the same for all */
+    int step_at;                   /* index of the step counter, for dropout; -1: no dropout */
+    double rate;                   /* fraction of weights to drop */
 } kn_attention_form;
-/* `first` is the position of q, or of the packed array, among the node's inputs. */
+/* `first` is the index of input q, or of the packed input. */
 void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form);
 
 extern const kn_operator kn_row_attention, kn_row_attention_gradient, kn_row_attention_packed_gradient;
@@ -29,39 +28,39 @@ extern const kn_operator kn_row_attention_dropout, kn_row_attention_dropout_grad
 /* Inputs of the gradient rows before q. */
 enum { KN_ATTENTION_DY, KN_ATTENTION_Y, KN_ATTENTION_LOG_SUM, KN_ATTENTION_Q };
 
-/* At known sizes: attention on columns of one value becomes attention on that value (packed.c). */
+/* At known sizes: attention on slices of a packed value becomes attention on that value (packed.c). */
 kn_status kn_attention_of_parts(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                 kn_value **results);
 
 /* ---- lowering (lowering.c) ------------------------------------------------------------------------- */
 
-/* The position of q, or of the packed array, among the node's inputs. */
+/* The index of input q, or of the packed input. */
 int kn_attention_first(const kn_node *node);
 /* Without queries or keys there is nothing to add, and kernels would divide by zero: results are zeros. */
 bool kn_attention_is_empty(const kn_attention_form *form);
 kn_status kn_attention_fill_zero(kn_lowering *lowering);
-/* Defines KN_LENGTHS, KN_MASK and KN_DROPOUT where the attention has them. */
+/* Defines KN_LENGTHS, KN_MASK and KN_DROPOUT if the attention has them. */
 void kn_attention_define_limits(kn_step *step, const kn_attention_form *form);
-/* q, k and v (part 0, 1, 2) of `values`, or the array that holds all three. Results of the gradient rows are
- * stored likewise. */
+/* q, k or v (part 0, 1, 2) in `values`, or the packed value. Results of the gradient rows are stored in the
+ * same way. */
 kn_value *kn_attention_part(kn_value *const *values, const kn_attention_form *form, int part);
-extern const char *const kn_attention_gradient_names[]; /* of the kernels' arguments, by part */
+extern const char *const kn_attention_gradient_names[]; /* names of the kernels' arguments, by part */
 void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first);
-/* The arguments after the arrays. */
+/* Adds the arguments after the arrays. */
 void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form);
 
-/* The kernels in tiles, of cl/attention/tiled.cl, and of fragment.cl with the same arguments. */
+/* The tiled kernels of cl/attention/tiled.cl, and of fragment.cl with the same arguments. */
 typedef enum kn_attention_pass {
     KN_ATTENTION_FORWARD,
     KN_ATTENTION_QUERIES, /* the gradient of q */
-    KN_ATTENTION_KEYS,    /* those of k and v, after it */
+    KN_ATTENTION_KEYS,    /* the gradients of k and v, computed after it */
 } kn_attention_pass;
 typedef struct kn_attention_tile {
     const char *file;
     int rows, depth; /* of a work-group, and of the other side at a time */
     size_t items;
-    kn_matrix_unit unit; /* that multiplies; KN_MATRIX_UNIT_NONE: the work-items do */
-    int registers;       /* of a work-item that the compiler must be told of; 0: what it takes */
+    kn_matrix_unit unit; /* used for products; KN_MATRIX_UNIT_NONE: work-items */
+    int registers;       /* registers of a work-item that the compiler must be told; 0: its default */
 } kn_attention_tile;
 typedef struct kn_attention_tiling {
     /* false: none fits on the device */
@@ -70,9 +69,9 @@ typedef struct kn_attention_tiling {
     void (*define)(kn_step *step, const kn_lowering *lowering, const kn_attention_form *form,
                    const kn_attention_tile *tile);
 } kn_attention_tiling;
-/* Whether there is a tile for each kernel of the node. */
+/* Whether each kernel of the node has a tile that fits. */
 bool kn_attention_tiles_fit(const kn_target *target, const kn_node *node, const kn_attention_tiling *tiling);
-/* The steps of the node by such kernels (tiled.c). */
+/* Emits the steps of the node with such kernels (tiled.c). */
 kn_status kn_attention_lower_tiles(kn_lowering *lowering, const kn_attention_tiling *tiling);
 
 bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node);

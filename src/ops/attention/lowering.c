@@ -51,7 +51,6 @@ void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attent
         kn_step_read(step, names[part], kn_attention_part(node->inputs + first, form, part));
 }
 
-/* Without queries or keys there is nothing to add up: zeros, which kernels would divide by. */
 bool kn_attention_is_empty(const kn_attention_form *form) {
     return form->batches == 0 || form->queries == 0 || form->keys == 0 || form->head == 0;
 }

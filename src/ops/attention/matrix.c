@@ -1,11 +1,11 @@
-/* Attention on matrix units, for inputs in 16 bits: steps for cl/attention/fragment.cl. */
+/* Attention on matrix units, for 16-bit inputs: steps for cl/attention/fragment.cl. */
 #include "ops/attention/attention.h"
 #include "ops/fragment.h"
 #include "ops/lowering.h"
 
-/* How a unit's waves share a tile: `waves_m` times `wave_m` rows, and of columns of the result `wave_n` each,
- * or about as many. Tiles that do not change are held in registers, where they fit there. The compiler must
- * be told of more than 128 registers of a work-item, in each pass. */
+/* How a unit's waves share a tile: `waves_m` times `wave_m` rows, and about `wave_n` columns of the result
+ * each. Tiles that do not change are held in registers if they fit. In each pass, the compiler must be told
+ * if a work-item needs more than 128 registers. */
 typedef struct unit_waves {
     int wave_m, waves_m, wave_n;
     bool held;
@@ -18,11 +18,12 @@ static const unit_waves units[] = {[KN_MATRIX_UNIT_MMA] = {16, 4, 64, true, {0}}
                                    [KN_MATRIX_UNIT_DPAS8] = {8, 8, 16, false, {192, 192, 192}},
                                    [KN_MATRIX_UNIT_DPAS16] = {8, 8, 32, false, {[KN_ATTENTION_KEYS] = 192}}};
 enum {
-    DEPTH = 32,         /* of the other side at a time, or half of it */
+    DEPTH = 32,         /* rows of the other side at a time, or half of them */
     LARGEST_HEAD = 128, /* rounded up to a multiple of DEPTH */
-    STAGE_PADDING = 16, /* at most, after a row of sums */
+    STAGE_PADDING = 16, /* at most, after a row of results */
     SCORE_PADDING = 8,  /* at most, after a row of scores */
-    LOCAL_BYTES = 32768 /* more only where a tile has few rows otherwise: several work-groups are resident */
+    LOCAL_BYTES =
+        32768 /* exceeded only if a tile has few rows otherwise: several work-groups should be resident */
 };
 
 static int columns_of(const kn_attention_form *form) {
@@ -39,7 +40,7 @@ static int waves_n(kn_matrix_unit unit, int columns) {
     return waves;
 }
 
-/* What KN_MEMORY of the kernel takes, and the arrays by row. */
+/* The bytes of KN_MEMORY in the kernel, and of the arrays by row. */
 static int64_t local_bytes(int64_t columns, const kn_attention_tile *tile, kn_attention_pass pass) {
     const unit_waves *unit = &units[tile->unit];
     const kn_fragment *fragment = kn_fragment_of(tile->unit);
@@ -58,8 +59,7 @@ static int64_t local_bytes(int64_t columns, const kn_attention_tile *tile, kn_at
     return loop + (unit->held ? 0 : tiles[pass].own * own) + 4 * (2 * rows + (int64_t)tile->items);
 }
 
-/* Takes the most rows from `least` waves of them on, and then the deepest tile, that fit in so much memory.
- */
+/* Chooses the most rows, at least `least` waves, and then the deepest tile, that fit in `bytes`. */
 static bool choose_within(const kn_target *target, const kn_attention_form *form, kn_attention_pass pass,
                           int least, uint64_t most_bytes, kn_attention_tile *tile) {
     const unit_waves *unit = &units[tile->unit];
@@ -110,7 +110,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_attentio
 
 static const kn_attention_tiling tiling = {choose, define};
 
-/* q, k, v, and the gradient of the result, are in the same 16 bits. */
+/* q, k, v and the gradient of the result have the same 16-bit type. */
 static bool may_multiply(const kn_node *node) {
     const int first = kn_attention_first(node);
     const kn_dtype type = node->inputs[first]->shape.dtype;

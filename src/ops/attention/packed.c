@@ -1,18 +1,19 @@
-/* Attention on columns of one value: where q, k and v are neighbouring slices of it, in this order, it is
- * read in place, and has one gradient instead of three that would be put together. */
+/* Attention on slices of one value: if q, k and v are adjacent slices in this order, the packed value is read
+ * in place, and has one gradient instead of three to be concatenated. */
 #include "ops/attention/attention.h"
 #include "ops/build.h"
 #include "ops/lowering.h"
 #include "ops/shape/shape.h"
 
-/* Some columns of a value whose last axis has `columns` of them. */
+/* A slice of the columns of a value whose last axis has `columns`. */
 typedef struct part_of {
     kn_value *whole;
     int64_t columns, begin;
 } part_of;
 
-/* Whether x (B,T,C) is a slice of columns of some value, perhaps with other views between. The slice may be
- * along an axis before the last one, such as axis 2 of (B,T,3,C): what is after it are adjacent columns. */
+/* Whether x (B,T,C) is a slice of columns of a value, possibly with views in between. The slice may be along
+ * an axis before the last one, such as axis 2 of (B,T,3,C), where each element is a range of adjacent
+ * columns. */
 static bool is_part(kn_value *x, part_of *part) {
     kn_node *slice = kn_value_root(x)->producer;
     if (!slice || slice->derivative || slice->op != &kn_row_slice) return false;

@@ -1,4 +1,4 @@
-/* Attention with a work-item for each query or key: steps for cl/attention/plain.cl. */
+/* Attention with a work-item per query or key: steps for cl/attention/plain.cl. */
 #include "ops/attention/attention.h"
 #include "ops/lowering.h"
 

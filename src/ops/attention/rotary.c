@@ -1,5 +1,5 @@
-/* Rotary embedding (cl/attention/rotary.cl): pairs of a head's numbers are rotated by angles that grow
- * with the position. */
+/* Rotary embedding (cl/attention/rotary.cl): pairs of a head's elements are rotated by angles proportional to
+ * the position. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -11,15 +11,14 @@
 
 extern const kn_operator kn_row_rotary;
 
-/* x is (B,T,heads*D) with an even D; start, if given, is int32 (B) or (1): the position of each first
- * row. */
+/* x is (B,T,heads*D) with an even D; start, if given, is int32 (B) or (1): the position of the first row. */
 static kn_status rotary_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     int64_t heads = kn_shape_attribute(call, "heads")->integer;
     if (kn_shape_float_input(call, 0)) return call->error->status;
     if (heads < 1 || heads > INT64_MAX / 2 || !(kn_shape_attribute(call, "base")->number > 0))
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "%lld heads and a base of %g; expected at least 1, and above 0",
+                             "%lld heads and base %g; expected at least 1 head and a base above 0",
                              (long long)heads, kn_shape_attribute(call, "base")->number);
     if (x->rank != 3 || !kn_dim_known(x->dims[2]) || x->dims[2] % (2 * heads))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
@@ -42,8 +41,8 @@ static kn_status rotary_gradient(kn_gradient_call *call) {
 }
 
 typedef struct rotary_form {
-    int64_t batches, length, heads, pairs; /* pairs of a head */
-    int64_t starts_row;                    /* from batch to batch; 0: all have the same */
+    int64_t batches, length, heads, pairs; /* pairs per head */
+    int64_t starts_row;                    /* stride between samples; 0: the same for all */
     bool interleaved, inverse, starts;
     double base;
 } rotary_form;
@@ -107,12 +106,12 @@ static kn_status rotary_lower(kn_lowering *lowering) {
 
 KN_OPERATOR(
     rotary,
-    .help = "turns pairs of each head's numbers, (B,T,heads*D), by their position: row t stands at t, or at "
-            "start[b] + t for int32 start (B) or (1)",
-    KN_ATTRIBUTES(KN_INT("heads", 1, "parts into which the columns are split"),
-                  KN_FLOAT("base", 10000, "pair i is turned by position / base^(2 i / D)"),
-                  KN_BOOLEAN("interleaved", 0, "pairs are neighbours, not half a head apart"),
-                  KN_BOOLEAN("inverse", 0, "turns back")),
+    .help = "rotates pairs of each head's elements, (B,T,heads*D), by their position: row t is at position "
+            "t, or start[b] + t for int32 start (B) or (1)",
+    KN_ATTRIBUTES(KN_INT("heads", 1, "number of heads"),
+                  KN_FLOAT("base", 10000, "pair i is rotated by position / base^(2 i / D)"),
+                  KN_BOOLEAN("interleaved", 0, "pairs are adjacent elements instead of half a head apart"),
+                  KN_BOOLEAN("inverse", 0, "rotates by the negative angle")),
     .min_inputs = 1, .max_inputs = 2, .shape = rotary_shape, .gradient = rotary_gradient,
     .reference = rotary_reference, .tolerance = 8,
     KN_VARIANTS({.name = "threads",

@@ -1,5 +1,5 @@
-/* Attention on many-thread devices, tiles in local memory: steps for cl/attention/tiled.cl, and those of its
- * kernels and of fragment.cl's, which have the same arguments. */
+/* Attention on many-thread devices, with tiles in local memory: steps for cl/attention/tiled.cl, and
+ * for fragment.cl, whose kernels have the same arguments. */
 #include "ops/attention/attention.h"
 #include "ops/lowering.h"
 
@@ -24,9 +24,8 @@ static kn_step *begin(kn_lowering *lowering, const kn_attention_form *form, cons
     return step;
 }
 
-/* `length` rows of `heads` heads are in tiles, each of which adds over `depth` rows of the other side by
- * `products` products; where the attention is causal, half of them are skipped, but for tiles at the
- * diagonal. */
+/* `length` rows of `heads` heads are in tiles, each of which adds over `depth` rows of the other side with
+ * `products` products; causal attention skips half of them, except for tiles on the diagonal. */
 static kn_status end(kn_step *step, kn_lowering *lowering, const kn_attention_form *form,
                      const kn_attention_tile *tile, int64_t length, int64_t heads, int64_t depth,
                      int products) {
@@ -74,7 +73,7 @@ static kn_status lower_gradient(kn_lowering *lowering, const kn_attention_form *
         for (int part = by_keys; part <= 2 * by_keys; part++)
             kn_step_write(step, kn_attention_gradient_names[part],
                           kn_attention_part(node->outputs, form, part));
-        /* Of the five products two belong to the queries. */
+        /* Two of the five products are for the queries. */
         kn_step_cost(step, cost.flops * (by_keys ? 0.6 : 0.4), cost.bytes / 2);
         status = by_keys ? end(step, lowering, form, &tile, form->keys, form->key_heads,
                                form->queries * form->group, 4)
@@ -100,7 +99,7 @@ kn_status kn_attention_lower_tiles(kn_lowering *lowering, const kn_attention_til
 
 /* ---- by the work-items ------------------------------------------------------------------------------ */
 
-/* As many rows as fit in local memory, where four tiles of a head's numbers go. */
+/* Chooses as many rows as fit in local memory with four tiles of a head's elements. */
 static bool choose(const kn_target *target, const kn_node *node, const kn_attention_form *form,
                    kn_attention_pass pass, kn_attention_tile *tile) {
     (void)pass;

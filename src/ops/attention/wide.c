@@ -1,9 +1,9 @@
-/* Attention on wide-vector devices, blocks with packed operands: steps for cl/attention/wide.cl. */
+/* Attention on wide-vector devices, in blocks with packed operands: steps for cl/attention/wide.cl. */
 #include "ops/attention/attention.h"
 #include "ops/lowering.h"
 
 typedef struct wide_form {
-    int64_t vectors, keys, block; /* vectors in a row of a tile; keys and queries of a block */
+    int64_t vectors, keys, block; /* vectors per row of a tile; keys and queries per block */
 } wide_form;
 
 /* The largest block whose operands fit in local memory; false: not even the smallest does. */
@@ -67,7 +67,8 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     }
     kn_attention_read_parts(step, node, &form, first);
     if (backward) {
-        /* The gradient of q is accumulated in place, one block of keys after another, or apart in float32. */
+        /* The gradient of q is accumulated in place, one block of keys after another, or separately in
+         * float32. */
         for (int part = 0; part < 3; part++)
             kn_step_update(step, kn_attention_gradient_names[part],
                            kn_attention_part(node->outputs, &form, part));

@@ -1,12 +1,12 @@
-/* Convolutions of blocked images of 16 bits by a matrix unit, on devices with many threads: steps for
+/* Convolutions of blocked 16-bit images on a matrix unit, on many-thread devices: steps for
  * cl/conv/blocked.cl and cl/conv/blocked_weight.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 
 enum {
-    PACKED_PLACES = 16,    /* of weights that a work-group packs for a gradient; each has 64 bytes */
-    PACKED_NUMBERS = 1024, /* that it packs, where a filter has no more than an eighth of them */
-    LARGEST_FILTER = 512   /* whose eight sources are in local memory */
+    PACKED_PLACES = 16,    /* positions of weights that a work-group packs for a gradient, of 64 bytes each */
+    PACKED_NUMBERS = 1024, /* elements that it packs, if a filter has at most an eighth as many */
+    LARGEST_FILTER = 512   /* filters whose eight sources are in local memory */
 };
 
 static const char *file_of(const kn_node *node) {
@@ -25,13 +25,13 @@ bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node) {
            kn_product_unit(target, node, file_of(node), KN_PRODUCT_MATRIX) != KN_MATRIX_UNIT_NONE;
 }
 
-/* A filter of one pixel whose source has no padding: no pixel is outside the image. */
+/* 1x1 filters whose source has no padding: no pixel is outside the image. */
 static bool stays_inside(const kn_conv_form *form) {
     return form->filter_height == 1 && form->filter_width == 1 && form->padding[0] == 0 &&
            form->padding[1] == 0 && form->padding[2] == 0 && form->padding[3] == 0;
 }
 
-/* depth: every sum is a multiple of it long. */
+/* depth: the length of every sum is a multiple of it. */
 static void define_common(kn_step *step, const kn_product *product, const kn_conv_form *form, int64_t depth) {
     kn_product_define(step, product);
     kn_step_define(step, "KN_POINTWISE", "%d", (int)stays_inside(form));
@@ -75,7 +75,7 @@ static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *pack
     const kn_node *node = lowering->node;
     const bool data = node->op == &kn_row_conv2d_data;
     const int64_t numbers = kn_elements_of(node->inputs[1]), taps = form->filter_height * form->filter_width;
-    /* Of a filter of one pixel the numbers are in this order, but for the gradient. */
+    /* A 1x1 filter already has this order, except for the gradient. */
     const int64_t sources = data ? form->outputs : taps == 1 ? numbers : form->channels;
     const int64_t places = numbers / sources, group_places = data ? PACKED_PLACES : taps;
     int64_t group_sources = PACKED_NUMBERS / group_places / KN_BLOCK_OF_THREADS * KN_BLOCK_OF_THREADS;

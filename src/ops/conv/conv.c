@@ -1,4 +1,4 @@
-/* Two-dimensional convolutions, their gradients by data and by weight, and the layer. */
+/* Two-dimensional convolutions, their gradients with respect to data and weight, and the layer. */
 #include "ops/conv/conv.h"
 
 #include "ops/build.h"
@@ -25,18 +25,17 @@ static kn_status conv_shape(kn_shape_call *call) {
                              kn_shape_words_of(call, 1));
     for (int i = 0; i < 4; i++)
         if (!kn_dim_known(weight->dims[i]) || (i == 1 && !kn_dim_known(x->dims[1])))
-            return kn_shape_fail(call, KN_ERROR_SHAPE,
-                                 "x is %s and the weight %s; expected numbers of channels and "
-                                 "filters without symbols",
-                                 kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+            return kn_shape_fail(
+                call, KN_ERROR_SHAPE,
+                "x is %s and the weight %s; the numbers of channels and filters must not be symbols",
+                kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     int64_t groups = kn_shape_attribute(call, "groups")->integer;
     if (groups < 1 || x->dims[1] % groups || weight->dims[0] % groups ||
         x->dims[1] / groups != weight->dims[1])
-        return kn_shape_fail(
-            call, KN_ERROR_SHAPE,
-            "x is %s and the weight %s with %lld groups; expected (K,C/groups,R,S) with C and K "
-            "multiples of the groups",
-            kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), (long long)groups);
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "x is %s and the weight %s with %lld groups; expected (K,C/groups,R,S), with C "
+                             "and K multiples of the groups",
+                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), (long long)groups);
     if (kn_window_lists(call)) return call->error->status;
     bool lower = kn_shape_attribute(call, "same_lower")->integer != 0;
     bool same = lower || kn_shape_attribute(call, "same")->integer != 0;
@@ -55,9 +54,9 @@ static kn_status conv_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* The gradient rows are built by the rule below from a node whose shapes are valid, and by trials from
- * smaller shapes, which need not fit the groups; "size" holds what their inputs do not determine: height and
- * width of x, or of the filters. */
+/* Gradient rows are built by the rule below from a valid node, or by trials from smaller shapes, which need
+ * not fit the groups; "size" holds what their inputs do not determine: height and width of x, or of the
+ * filters. */
 static kn_status data_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *weight = &call->inputs[1]->shape;
     const kn_attribute_value *size = kn_shape_attribute(call, "size");
@@ -116,8 +115,8 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
 
 /* ---- references ------------------------------------------------------------------------------------- */
 
-/* All three rows iterate over the same products: y(n,k,p,q) contains x(n,c,v,u) * weight(k,c,r,s). Two
- * of the arrays are read, the third is accumulated. */
+/* All three rows iterate over the same products: y(n,k,p,q) contains x(n,c,v,u) * weight(k,c,r,s). Two of the
+ * arrays are read, the third is accumulated. */
 static kn_status conv_reference(kn_reference_call *call) {
     const kn_node *node = call->node;
     bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
@@ -191,8 +190,8 @@ static kn_status conv_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* The gradients of dx (N,C,H,W) by dy and by weight (a transposed convolution is dx of its input). dx is
- * linear in each, so they are a convolution and its gradient by weight. */
+/* The gradients of dx (N,C,H,W) with respect to dy and weight (a transposed convolution is dx of its input).
+ * dx is linear in each, so they are a convolution and its weight gradient. */
 static kn_status data_gradient(kn_gradient_call *call) {
     kn_value *dy = call->node->inputs[0], *weight = call->node->inputs[1], *by_dx = call->output_gradients[0];
     if (!by_dx) return KN_OK;
@@ -202,18 +201,18 @@ static kn_status data_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* What keeps a gradient row of a program from being that of a convolution; NULL: nothing. */
+/* Describes an error in a gradient node of a program; NULL if there is none. */
 static const char *gradient_wrong(const kn_node *node) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     const bool data = node->op == &kn_row_conv2d_data;
     const kn_shape *dy = &node->inputs[0]->shape, *other = &node->inputs[1]->shape;
     const kn_shape *weight = data ? other : &node->outputs[0]->shape;
-    if (other->dtype != dy->dtype) return "expected dy and the other input to be of one type";
-    if (dy->dims[0] != form.images) return "expected as many images in x as in dy";
+    if (other->dtype != dy->dtype) return "dy and the other input must have the same type";
+    if (dy->dims[0] != form.images) return "x and dy must have the same number of images";
     if (form.channels / form.groups != weight->dims[1] || form.channels % form.groups ||
         form.outputs % form.groups || form.outputs != weight->dims[0])
-        return "expected channels that are multiples of the groups";
+        return "channels must be multiples of the groups";
     const int64_t sizes[2] = {form.height, form.width}, filter[2] = {form.filter_height, form.filter_width};
     const int64_t out[2] = {form.out_height, form.out_width};
     for (int axis = 0; axis < 2; axis++) {
@@ -223,7 +222,7 @@ static const char *gradient_wrong(const kn_node *node) {
         int64_t reach = (filter[axis] - 1) * form.dilation[axis] + 1;
         int64_t padded = sizes[axis] + form.padding[axis] + form.padding[axis + 2];
         if (padded < reach || (padded - reach) / form.stride[axis] + 1 != out[axis])
-            return "expected dy to have the size that the convolution of x gives";
+            return "dy must have the output size of the convolution of x";
     }
     return NULL;
 }
@@ -231,13 +230,14 @@ static const char *gradient_wrong(const kn_node *node) {
 /* ---- the rows ------------------------------------------------------------------------------------------ */
 
 #define WINDOW                                                                                               \
-    KN_INTS("stride", "1", "steps of the window: one number, or height,width"),                              \
-        KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),          \
-        KN_INTS("dilation", "1", "distance of the filter's taps"),                                           \
-        KN_INT("groups", 1, "parts of the channels that are convolved apart")
-/* Depthwise convolutions have separate kernels. On wide-vector devices images are blocked: both
- * sides, or all but a source of few channels, or, where the result's channels fill no block, only in
- * scratch memory. */
+    KN_INTS("stride", "1", "stride of the window: one number, or height,width"),                             \
+        KN_INTS("padding", "0",                                                                              \
+                "zero padding: one number for all sides, height,width, or top,left,bottom,right"),           \
+        KN_INTS("dilation", "1", "distance between the filter's taps"),                                      \
+        KN_INT("groups", 1, "groups of channels that are convolved independently")
+/* Depthwise convolutions have separate kernels. On wide-vector devices images are blocked: both sides, or all
+ * except a source with few channels; a result whose channels fill no block is blocked only in scratch
+ * memory. */
 #define PRODUCT(word, lowering, ...)                                                                         \
     { .name = word, .lower = lowering, .promise.takes_epilogue = true, .promise.halves = {3, 1}, __VA_ARGS__ }
 /* The sizes are those at which a matrix unit is compared with the work-items. */
@@ -247,7 +247,7 @@ static const char *gradient_wrong(const kn_node *node) {
                 .choice.fast = true, .choice.pays = kn_product_split_pays, .choice.measured = true,          \
                 .choice.measured_at = &(sizes)),                                                             \
         PRODUCT("implicit", kn_conv_implicit_lower, .choice.accepts = kn_takes_kernel_types)
-/* Of blocked images of 16 bits. */
+/* For blocked 16-bit images. */
 #define BLOCKED(from, to)                                                                                    \
     PRODUCT("matrix_blocked", kn_conv_blocked_lower, .choice.accepts = kn_conv_blocked_accepts,              \
             .promise.inputs = from, .promise.outputs = to)
@@ -337,8 +337,10 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
-    KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up"),
-                  KN_BOOLEAN("same_lower", 0, "the same, an odd line of padding above and on the left")),
+    KN_ATTRIBUTES(WINDOW,
+                  KN_BOOLEAN("same", 0,
+                             "pads so that the output size is the input size / stride, rounded up"),
+                  KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
     .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
     .reference = conv_reference, .cost = conv_cost, SWEEPS(forward_sizes),
     KN_CASES(
@@ -369,7 +371,7 @@ KN_OPERATOR(
          .attributes = "stride=2",
          .no_gradient = true,
          .smallest = true},
-        /* Results so large that they are stored past the caches. */
+        /* Results so large that they bypass the caches. */
         {.inputs = {"1,16,257,256", "16,16,1,1"}, .no_gradient = true, .large = true},
         {.inputs = {"1,16,257,256", "16,1,3,3"},
          .attributes = "padding=1 groups=16",
@@ -399,7 +401,7 @@ KN_OPERATOR(
         {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
 KN_OPERATOR(
-    conv2d_data, .help = "gradient of conv2d by its data, and what transposed convolutions are",
+    conv2d_data, .help = "gradient of conv2d with respect to its data; also used for transposed convolutions",
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
     .min_inputs = 2, .max_inputs = 2, .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient,
     .reference = conv_reference, .cost = conv_cost, SWEEPS(data_sizes),
@@ -446,7 +448,7 @@ KN_OPERATOR(
         {.inputs = {"1,2,4,4", "2,3,1,1"}, .attributes = "stride=2 size=8,7", .no_gradient = true}));
 
 KN_OPERATOR(
-    conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
+    conv2d_weight, .help = "gradient of conv2d with respect to its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .shape = weight_shape, .wrong = gradient_wrong, .reference = conv_reference,
     .cost = conv_cost,

@@ -5,8 +5,8 @@
 #include "ops/matmul/product.h"
 #include "ops/row.h"
 
-/* The sizes of a convolution y (images,outputs,out_height,out_width) of x (images,channels,height,width)
- * with weight (outputs,channels/groups,filter_height,filter_width), for all three rows alike. */
+/* The sizes of a convolution y (images,outputs,out_height,out_width) of x (images,channels,height,width) with
+ * weight (outputs,channels/groups,filter_height,filter_width), for all three rows. */
 typedef struct kn_conv_form {
     int64_t images, channels, height, width, outputs, out_height, out_width, filter_height, filter_width;
     int64_t stride[2], padding[4], dilation[2], groups;
@@ -16,22 +16,23 @@ extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight
 
 /* implicit.c */
 kn_status kn_conv_implicit_lower(kn_lowering *lowering);
-/* By a matrix unit, where the first operand has 16 bits. */
+/* On a matrix unit, if the first operand has 16 bits. */
 bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_matrix_lower(kn_lowering *lowering);
-/* Of float32, each number as two of bfloat16. */
+/* Float32, with each element split into two bfloat16. */
 bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_matrix_split_lower(kn_lowering *lowering);
 /* The convolution as a matrix product for kernels of `file`, not yet planned. The gradient of the data has
- * one for each phase of the stride and each group; its depth is that of the phase with the most taps. */
+ * one product per phase of the stride and group; its depth is that of the phase with the most taps. */
 kn_product kn_conv_product(const kn_target *target, const kn_node *node, const kn_conv_form *form,
                            const char *file, kn_product_way way);
-/* For reports: gives the gradient of the data the average depth of its phases. */
+/* For reports: sets the depth of a data gradient to the average over its phases. */
 void kn_conv_report_phases(kn_product *product, const kn_node *node, const kn_conv_form *form);
-/* blocked.c: the same of blocked images. */
+/* blocked.c: the same for blocked images. */
 bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_blocked_lower(kn_lowering *lowering);
-/* The arguments filter_height … dilation_x of the kernels for many threads, and all of images … groups. */
+/* The arguments filter_height … dilation_x of the kernels for many-thread devices, and all of images …
+ * groups. */
 void kn_conv_step_window(kn_step *step, const kn_conv_form *form);
 void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form);
 /* plain.c */
@@ -52,7 +53,7 @@ kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial);
-/* Filters of one pixel with stride 1 and no padding: both sides have the same pixels. */
+/* 1x1 filters with stride 1 and no padding: both sides have the same pixels. */
 bool kn_conv_is_pointwise(const kn_conv_form *form);
 /* first.c */
 bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);

@@ -33,7 +33,7 @@ static void add_sizes(kn_step *step, const kn_conv_form *form) {
     kn_conv_step_window(step, form);
 }
 
-/* y of x and weight, or dx of dy and weight. */
+/* Computes y from x and weight, or dx from dy and weight. */
 static kn_status lower_pixels(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
@@ -55,8 +55,7 @@ static kn_status lower_pixels(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* dw (C,1,R,S) of dy and x: partial sums over groups of images, chosen by the shape alone, then their
- * sum. */
+/* dw (C,1,R,S) from dy and x: partial sums over groups of images, chosen by the shape, then their sum. */
 static kn_status lower_filters(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;

@@ -4,8 +4,8 @@
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* KN_TAPS of the kernels; how many parts the sum over pixels should have for all blocks together; pixels
- * of a part of the statistics. */
+/* KN_TAPS of the kernels; how many parts the sum over pixels should have for all blocks together; pixels per
+ * part of the statistics. */
 enum { MAX_TAPS = 64, PARTS = 64, GATHERED = 96 };
 
 bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
@@ -24,7 +24,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel) {
     return step;
 }
 
-/* y of x and weight, or dx of dy and weight. */
+/* Computes y from x and weight, or dx from dy and weight. */
 static kn_status lower_sweep(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
@@ -32,12 +32,12 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    /* An item takes whole images where there are enough of them, and several where there are many. */
+    /* An item processes whole images if there are enough of them, and several if there are many. */
     int64_t blocks = form.channels / lowering->target->vector_width, planes = blocks * form.images;
     int64_t wanted = 8 * (int64_t)lowering->target->compute_units, rows = result->dims[2], images = 1;
     if (planes < wanted) rows = kn_divide_up(rows, kn_divide_up(wanted, planes));
     if (planes >= 2 * wanted) images = kn_divide_up(form.images, kn_divide_up(2 * wanted, blocks));
-    /* Statistics are gathered in parts of about so many pixels, in whole rows. */
+    /* Statistics are collected in parts of about this many pixels, in whole rows. */
     int64_t part = kn_divide_up(GATHERED, result->dims[3]);
     if (part > result->dims[2]) part = result->dims[2];
     bool gathers = lowering->gathers && result->dims[3] <= 2 * GATHERED && (!swapped || form.stride[1] == 1);
@@ -63,7 +63,7 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* dw (C,1,R,S) of dy and x: partial sums, chosen by the shape alone, then their sum. */
+/* dw (C,1,R,S) from dy and x: partial sums, chosen by the shape, then their sum. */
 static kn_status lower_filters(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     kn_conv_form form;

@@ -1,14 +1,13 @@
-/* A convolution of plain images with few channels, such as a network's first layer, on wide-vector
- * devices: steps for cl/conv/first.cl. Its result is blocked by the vector width; if its channels fill
- * no block, only in scratch memory. */
+/* A convolution of plain images with few channels, such as a network's first layer, on wide-vector devices:
+ * steps for cl/conv/first.cl. Its result is blocked by the vector width; if its channels fill no block, only
+ * in scratch memory. */
 #include <stdio.h>
 
 #include "ops/conv/conv.h"
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* KN_LINES of the kernel; at most so many panels, columns of a filter and pixels of stride; pixels of a
- * part of the statistics. */
+/* KN_LINES of the kernel; limits on panels, filter columns and stride; pixels per part of the statistics. */
 enum { LINES = 16384, MAX_PANELS = 16, MAX_SIDE = 16, PART_PIXELS = 128 };
 
 typedef struct first {
@@ -22,7 +21,7 @@ static void describe(const kn_target *target, const kn_node *node, first *made) 
     const kn_conv_form *form = &made->form;
     kn_conv_describe(node, &made->form);
     made->filter = kn_conv_packed_filter(target, form, false, true);
-    /* Tiles of fewer pixels where they waste less of the last tile in a row. */
+    /* Tiles of fewer pixels if they waste less of the last tile in a row. */
     made->rows = kn_conv_tile_rows(&made->filter);
     if (made->filter.vectors > 1 &&
         kn_round_up(form->out_width, 4) < kn_round_up(form->out_width, made->rows))
@@ -49,8 +48,8 @@ bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node) 
     return kn_conv_wide_padded_accepts(target, node) && accepts(target, node);
 }
 
-/* A small image with the node's own filter and stride, and a row of y that is cut into tiles of the same
- * size: the choice repeats every 24 pixels, which all tile sizes divide. */
+/* A small image with the node's filter and stride, and a row of y that is cut into tiles of the same size:
+ * the choice repeats every 24 pixels, which all tile sizes divide. */
 void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -65,7 +64,7 @@ void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial) {
              (long long)form.stride[0], (long long)form.stride[1]);
 }
 
-/* y (N,K,P,Q) of x (N,C,H,W) and a filter (K,C,R,S). */
+/* y (N,K,P,Q) from x (N,C,H,W) and a filter (K,C,R,S). */
 static kn_status lower(kn_lowering *lowering, bool padded) {
     const kn_node *node = lowering->node;
     first made;
@@ -77,7 +76,7 @@ static kn_status lower(kn_lowering *lowering, bool padded) {
     const int64_t height = form->out_height, plane = height * form->out_width,
                   wanted = 8 * (int64_t)lowering->target->compute_units;
     int64_t rows = kn_divide_up(height, kn_divide_up(wanted, form->images));
-    /* Statistics are gathered in parts of a few rows; work-items take whole parts. */
+    /* Statistics are collected in parts of a few rows; work-items process whole parts. */
     int64_t part = PART_PIXELS / form->out_width;
     if (part < 1) part = 1;
     if (lowering->gathers) rows = kn_round_up(rows, part);

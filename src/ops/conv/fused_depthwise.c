@@ -5,17 +5,17 @@
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* KN_TAPS, KN_RING and KN_PIXELS of the kernel; the fewest rows of a band, since each band computes the
- * rows around it again. */
+/* KN_TAPS, KN_RING and KN_PIXELS of the kernel; the fewest rows of a band, since each band recomputes the
+ * rows around it. */
 enum { MAX_TAPS = 64, RING = 16384, PIXELS = 8, MIN_ROWS = 8 };
 
 typedef struct fused {
     kn_conv_form first, second;
-    kn_packed_filter filter; /* of the first */
+    kn_packed_filter filter; /* of the 1x1 convolution */
     int64_t ring_rows, ring_width;
 } fused;
 
-/* Takes as many vectors as the ring has room for, up to `vectors`; false: not even one fits. */
+/* Uses as many vectors as fit in the ring, up to `vectors`; false: not even one fits. */
 static bool fill_ring(fused *form, int64_t vectors) {
     const kn_conv_form *second = &form->second;
     const int64_t reach =
@@ -37,8 +37,8 @@ static bool describe(const kn_target *target, const kn_node *node, const kn_node
     kn_conv_describe(node, &form->second);
     const int64_t blocks = form->first.outputs / target->vector_width;
     form->filter = kn_conv_packed_filter(target, &form->first, false, false);
-    /* Three vectors where all panels are full, otherwise two: with more the ring would have no room for
-     * its rows */
+    /* Three vectors if all panels are full, otherwise two: with more, the ring would be too small for its
+     * rows */
     return fill_ring(form, blocks % 3 == 0 ? 3 : blocks > 1 ? 2 : 1);
 }
 
@@ -52,7 +52,7 @@ bool kn_conv_fused_depthwise_fuses(const kn_target *target, const kn_node *node,
            second->dilation[1] == 1 && second->filter_height * second->filter_width <= MAX_TAPS;
 }
 
-/* The work of both, less writing and reading the intermediate. */
+/* The work of both, without writing and reading the intermediate. */
 static void add_cost(kn_step *step, const kn_lowering *lowering) {
     kn_cost first, second;
     const kn_value *between = lowering->producer->node->outputs[0];
@@ -62,7 +62,7 @@ static void add_cost(kn_step *step, const kn_lowering *lowering) {
                  first.bytes + second.bytes - 2 * (double)kn_elements_of(between) * sizeof(float));
 }
 
-/* y (N,K,P,Q) of x (N,C,H,W), a filter (K,C,1,1) and one (K,1,R,S). */
+/* y (N,K,P,Q) from x (N,C,H,W), a filter (K,C,1,1) and a filter (K,1,R,S). */
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node, *before = lowering->producer->node;
     fused form;

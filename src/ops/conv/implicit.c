@@ -1,9 +1,9 @@
-/* Convolutions on many-thread devices, by work-items or by a matrix unit: steps for cl/conv/implicit.cl,
+/* Convolutions on many-thread devices, or on a matrix unit: steps for cl/conv/implicit.cl,
  * implicit_data.cl and implicit_weight.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 
-/* Whether an operand differs along a row of the result: four results of a work-item would access it with
+/* Whether an operand varies along a row of the result: four results of a work-item would access it with
  * gaps. */
 static bool epilogue_varies(const kn_epilogue *epilogue) {
     for (int i = 0; epilogue && i < epilogue->operand_count; i++)
@@ -11,7 +11,7 @@ static bool epilogue_varies(const kn_epilogue *epilogue) {
     return false;
 }
 
-/* The most taps whose bits fit into a number. */
+/* The most taps whose bits fit into a word. */
 enum { TAP_BITS = 32 };
 
 static bool has_small_sides(const kn_lowering *lowering) {
@@ -23,11 +23,12 @@ static bool has_small_sides(const kn_lowering *lowering) {
     return true;
 }
 
-/* Slices of nine have the nine taps of an output: the filters of all channels for it are adjacent in memory.
- */
+/* Slices of nine contain the nine taps of an output: its filters for all channels are contiguous in
+ * memory. */
 enum { NINE_TAPS = 9 };
 
-/* Whether the gradient of the data has such slices. They change no sum, since the order along it stays. */
+/* Whether the data gradient has such slices. They do not change results, since the order of summation is the
+ * same. */
 static bool takes_nine(const kn_node *node, const kn_product *product) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -37,8 +38,8 @@ static bool takes_nine(const kn_node *node, const kn_product *product) {
            (product->parts == 1 || product->part_depth % NINE_TAPS == 0);
 }
 
-/* Adjacent pixels of a plane, channels of a pixel's weight and taps of a filter are adjacent in memory: which
- * of them the sides of the product load together. */
+/* Adjacent pixels of a plane, channels of a pixel's weight and taps of a filter are contiguous in memory;
+ * this chooses what the sides of the product load together. */
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
     kn_conv_form form;
     kn_conv_describe(lowering->node, &form);
@@ -61,7 +62,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     if (!product->unit && has_small_sides(lowering)) kn_step_define(step, "KN_SMALL_SIDES", "1");
     if (!product->unit && (forward || data) && taps <= TAP_BITS) kn_step_define(step, "KN_TAP_BITS", "1");
     if (data) {
-        /* Along the sum lie the taps of a filter. */
+        /* The taps of a filter are along the sum. */
         kn_step_define(step, "KN_LEFT_ACROSS", "%d", (int)(taps == 1));
         kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
         if (product->slice == NINE_TAPS) kn_step_define(step, "KN_LEFT_NINE", "1");
@@ -76,7 +77,7 @@ static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
     return kn_divide_up(filter, step);
 }
 
-/* The phases of a stride, for each of which the gradient of the data has a product. */
+/* The phases of a stride; the data gradient has a product for each. */
 static int64_t phases_of(const kn_node *node, const kn_conv_form *form) {
     return node->op == &kn_row_conv2d_data ? form->stride[0] * form->stride[1] : 1;
 }
@@ -138,7 +139,7 @@ static const char *file_of(const kn_node *node) {
                                              : "conv/implicit_weight.cl";
 }
 
-/* In place of pixels outside its kernels load the first ones. */
+/* For pixels outside the image its kernels load the first pixels instead. */
 static bool unit_accepts(const kn_target *target, const kn_node *node, kn_product_way way) {
     return kn_takes_kernel_types(target, node) && kn_elements_of(node->inputs[0]) > 0 &&
            kn_elements_of(node->inputs[1]) > 0 &&

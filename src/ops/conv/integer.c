@@ -24,7 +24,7 @@ static axis_form axis_of(const kn_node *node, int axis) {
                        .dilation = kn_attribute_of(node, "dilation")->list[axis]};
 }
 
-/* x is (N,C,H,W), blank one number; the result is (N,C*R*S,P,Q). */
+/* x is (N,C,H,W), blank a scalar; the result is (N,C*R*S,P,Q). */
 static kn_status columns_shape(kn_shape_call *call) {
     const kn_shape *x = call->inputs[0] ? &call->inputs[0]->shape : NULL;
     const kn_value *blank = call->input_count > 1 ? call->inputs[1] : NULL;
@@ -33,7 +33,7 @@ static kn_status columns_shape(kn_shape_call *call) {
         return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images (N,C,H,W) of int8 or uint8",
                              x ? kn_shape_words_of(call, 0) : "missing");
     if (blank && (blank->shape.dtype != x->dtype || kn_shape_elements(&blank->shape) != 1))
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "the blank is %s; expected one number of the type of x",
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "the blank is %s; expected a scalar of the type of x",
                              kn_shape_words_of(call, 1));
     if (kn_window_lists(call)) return call->error->status;
     bool lower = kn_shape_attribute(call, "same_lower")->integer != 0;
@@ -96,13 +96,14 @@ static kn_status columns_lower(kn_lowering *lowering) {
 }
 
 KN_OPERATOR(
-    columns, .help = "what windows of the images x see, (N,C*R*S,P,Q), and the blank beyond them",
-    KN_ATTRIBUTES(KN_INTS("window", "3", "size of the window: one number, or height,width"),
-                  KN_INTS("stride", "1", "steps of the window: one number, or height,width"),
-                  KN_INTS("padding", "0", "lines around: all alike, height,width, or top,left,bottom,right"),
-                  KN_INTS("dilation", "1", "distance of the window's taps"),
-                  KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up"),
-                  KN_BOOLEAN("same_lower", 0, "the same, an odd line of padding above and on the left")),
+    columns, .help = "the elements of x in each window, (N,C*R*S,P,Q), with `blank` outside the images",
+    KN_ATTRIBUTES(
+        KN_INTS("window", "3", "size of the window: one number, or height,width"),
+        KN_INTS("stride", "1", "stride of the window: one number, or height,width"),
+        KN_INTS("padding", "0", "padding: one number for all sides, height,width, or top,left,bottom,right"),
+        KN_INTS("dilation", "1", "distance between the window's taps"),
+        KN_BOOLEAN("same", 0, "pads so that the output size is the input size / stride, rounded up"),
+        KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
     .min_inputs = 1, .max_inputs = 2, .shape = columns_shape, .reference = columns_reference,
     KN_VARIANTS({.name = "lines", .lower = columns_lower}),
     KN_CASES({.inputs = {"uint8 2,3,7,5", "uint8"},
@@ -118,7 +119,7 @@ KN_OPERATOR(
               .attributes = "window=1,4 padding=0,3",
               .ranges = {"-128..127", "-128..127"}}));
 
-/* x is (N,C,H,W), weight (K,C/groups,R,S), x_zero one number, weight_zero one or, with one group, (K); the
+/* x is (N,C,H,W), weight (K,C/groups,R,S), x_zero a scalar, weight_zero a scalar or, with one group, (K); the
  * result is int32 (N,K,P,Q). */
 static kn_value *convolve(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
                           const kn_conv_params *given) {
@@ -129,11 +130,11 @@ static kn_value *convolve(kn_value *x, kn_value *weight, kn_value *x_zero, kn_va
     for (int i = 0; fits && i < 4; i++)
         fits = kn_dim_known(filter[i]) && filter[i] >= 0 && filter[i] <= INT32_MAX;
     if (!fits || filters % groups || filter[1] * groups != x->shape.dims[1] || filter[2] < 1 || filter[3] < 1)
-        return kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "conv2d_integer: x is %s and the weight %s with %lld groups; expected (N,C,H,W) and "
-            "(K,C/groups,R,S) with C and K multiples of the groups",
-            kn_shape_words(graph, &x->shape), kn_shape_words(graph, &weight->shape), (long long)groups);
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "conv2d_integer: x is %s and the weight %s with %lld groups; expected (N,C,H,W) "
+                             "and (K,C/groups,R,S), with C and K multiples of the groups",
+                             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &weight->shape),
+                             (long long)groups);
     for (int i = 1; i < 4; i++)
         depth *= filter[i];
     kn_settings settings;

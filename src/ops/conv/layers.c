@@ -1,6 +1,6 @@
-/* Convolutions and transposed convolutions as layers and as functions, of images and of sequences. A
- * sequence is an image of one row; a transposed convolution is the row conv2d_data, the gradient of a
- * convolution by its data. */
+/* Convolutions and transposed convolutions as layers and functions, for images and sequences. A sequence is
+ * an image of one row; a transposed convolution is the row conv2d_data, the gradient of a convolution with
+ * respect to its data. */
 #include "ops/build.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/window.h"
@@ -13,7 +13,7 @@ typedef struct conv_call {
     kn_graph *graph;
     const char *name;       /* for messages: "conv conv1" */
     bool transposed, along; /* along: x is (N,C,L) */
-    kn_conv_params given;   /* completed: as for images, and all_padding */
+    kn_conv_params given;   /* completed: as for images, with all_padding */
 } conv_call;
 
 static kn_value *fail(const conv_call *call, const kn_value *x, const char *what) {
@@ -21,7 +21,8 @@ static kn_value *fail(const conv_call *call, const kn_value *x, const char *what
                          kn_shape_words(call->graph, &x->shape), what);
 }
 
-/* Attribute lists of a sequence become those of images; a 0 in a pair stands for its first number. */
+/* Converts attribute lists of a sequence to those of images; a 0 in a pair is replaced by its first
+ * element. */
 static void complete(conv_call *call) {
     kn_conv_params *given = &call->given;
     if (call->along) {
@@ -49,7 +50,7 @@ static void settings_of(kn_settings *settings, const conv_call *call) {
     kn_settings_int(settings, "same_lower", given->same_lower);
 }
 
-/* The list of an attribute as it was set. */
+/* The list of an attribute that was set. */
 static const kn_dim *list_in(const kn_settings *settings, const char *name) {
     return kn_attribute_in(settings->row, settings->values, name)->list;
 }
@@ -62,7 +63,7 @@ static bool set_size(kn_settings *settings, const conv_call *call, const kn_valu
     kn_graph *graph = call->graph;
     kn_dim size[2];
     if (call->given.same || call->given.same_lower) {
-        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: `same` is for convolutions that are not transposed",
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: `same` is not supported for transposed convolutions",
                       call->name);
         return false;
     }
@@ -85,7 +86,7 @@ static bool set_size(kn_settings *settings, const conv_call *call, const kn_valu
         size[i] = rest < 0 ? kn_dim_subtract(graph, steps, -rest) : kn_dim_add(graph, steps, rest);
         int64_t number;
         if (kn_dim_constant(graph, size[i], &number) && number < 1) {
-            fail(call, x, "images from which the padding leaves something");
+            fail(call, x, "images larger than what the padding removes");
             return false;
         }
     }
@@ -110,16 +111,15 @@ static bool weight_fits(const conv_call *call, const kn_value *x, const kn_value
     fits = fits && shape->dims[0] == x->shape.dims[1] && call->given.groups >= 1 &&
            shape->dims[0] % call->given.groups == 0;
     if (!fits)
-        kn_graph_fail(
-            call->graph, KN_ERROR_SHAPE,
-            "%s: x is %s and the weight %s with %lld groups; expected filters (C,K/groups,R,S), with C the "
-            "channels of x and a multiple of the groups",
-            call->name, kn_shape_words(call->graph, &x->shape), kn_shape_words(call->graph, shape),
-            (long long)call->given.groups);
+        kn_graph_fail(call->graph, KN_ERROR_SHAPE,
+                      "%s: x is %s and the weight %s with %lld groups; expected filters (C,K/groups,R,S), "
+                      "with C the channels of x and a multiple of the groups",
+                      call->name, kn_shape_words(call->graph, &x->shape), kn_shape_words(call->graph, shape),
+                      (long long)call->given.groups);
     return fits;
 }
 
-/* x is (N,C,H,W) or (N,C,L), the weight of as many dimensions. */
+/* x is (N,C,H,W) or (N,C,L); the weight has as many dimensions. */
 static kn_value *convolve(conv_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                           const kn_conv_params *params) {
     if (kn_value_failed(x)) return x;
@@ -179,7 +179,7 @@ static kn_value *along_length(const conv_call *call, const char *layer, kn_value
     const char *product = kn_arena_format(&call->graph->arena, "%s.product", layer);
     const char *shifted = kn_arena_format(&call->graph->arena, "%s.shifted", layer);
     if (!product || !shifted)
-        return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
+        return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of memory for the name of a layer");
     kn_value *inputs[2] = {x, weight};
     inputs[0] = kn_node_add(call->graph, settings->row, product, inputs, 2, settings->values);
     inputs[1] = bias;
@@ -187,8 +187,8 @@ static kn_value *along_length(const conv_call *call, const char *layer, kn_value
     return kn_as_lengths(inputs[0], layer);
 }
 
-/* The weight is (channels,C/groups,height,width), or (channels,C/groups,height) along a length; transposed
- * ones have (C,channels/groups,…). */
+/* The weight is (channels,C/groups,height,width), or (channels,C/groups,height) for a sequence; transposed:
+ * (C,channels/groups,…). */
 static kn_value *layer_of(bool transposed, kn_value *x, int64_t channels, int64_t height, int64_t width,
                           const kn_conv_params *params) {
     if (kn_value_failed(x)) return x;
@@ -200,7 +200,7 @@ static kn_value *layer_of(bool transposed, kn_value *x, int64_t channels, int64_
     const char *kind = transposed ? "convtranspose" : "conv";
     const char *layer = kn_layer_name(graph, call.given.name, kind);
     call.name = kn_arena_format(&graph->arena, "%s %s", transposed ? "conv_transpose" : "conv", layer);
-    if (!call.name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
+    if (!call.name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for the name of a layer");
     if (width == 0) width = height;
     if (channels < 1 || height < 1 || width < 1)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
@@ -211,9 +211,8 @@ static kn_value *layer_of(bool transposed, kn_value *x, int64_t channels, int64_
     int64_t inputs = x->shape.dims[1], groups = call.given.groups;
     if (groups < 1 || inputs % groups || channels % groups)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "%s: x is %s, with %lld channels to make and %lld groups; expected both numbers "
-                             "of channels to be "
-                             "multiples of the groups",
+                             "%s: x is %s, with %lld output channels and %lld groups; both numbers of "
+                             "channels must be multiples of the groups",
                              call.name, kn_shape_words(graph, &x->shape), (long long)channels,
                              (long long)groups);
     if (call.along) width = 1;

@@ -17,7 +17,7 @@ kn_packed_filter kn_conv_packed_filter(const kn_target *target, const kn_conv_fo
     int64_t blocks = kn_divide_up(pack.targets, pack.width);
     /* Three vectors compute as fast as four, and may waste less of the last panel. */
     if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
-    /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
+    /* With 16 registers, tiles of four rows and three vectors read less than tiles of six and two. */
     if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
     kn_conv_panels(&pack);
     return pack;
@@ -38,7 +38,7 @@ kn_step *kn_conv_begin(kn_lowering *lowering, const kn_packed_filter *pack, cons
     return step;
 }
 
-/* The common arguments of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
+/* Adds the common arguments of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
 static void add_packing(kn_step *step, const kn_packed_filter *pack, bool swapped) {
     kn_step_int(step, "targets", pack->targets);
     kn_step_int(step, "sources", pack->sources);
@@ -55,7 +55,7 @@ static void size_packing(kn_step *step, const kn_packed_filter *pack) {
 }
 
 kn_status kn_conv_pack(kn_lowering *lowering, kn_packed_filter *pack, kn_value *weight, bool swapped) {
-    /* A line of zeros follows the panels; pixels outside the image are read from it. */
+    /* A line of zeros follows the panels; it is read for pixels outside the image. */
     pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
     kn_step *step = kn_conv_begin(lowering, pack, "conv/packing.cl", "kn_pack_filter");
     kn_step_read(step, "plain", weight);

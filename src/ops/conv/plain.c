@@ -1,4 +1,4 @@
-/* Convolutions with a work-item for each result: steps for cl/conv/plain.cl. */
+/* Convolutions with a work-item per result: steps for cl/conv/plain.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 

@@ -14,8 +14,8 @@ extern const kn_operator kn_row_max_pool, kn_row_max_pool_data, kn_row_average_p
 
 /* ---- shapes ----------------------------------------------------------------------------------------- */
 
-/* The type of a place in a window: a byte for windows of at most 256 places. The sizes of adaptive windows
- * follow from the image. */
+/* The type of a position in a window: a byte for windows of at most 256 positions. Adaptive window sizes
+ * depend on the image. */
 static kn_dtype place_type(bool adaptive, const int64_t window[2]) {
     return !adaptive && window[0] * window[1] <= 256 ? KN_UINT8 : KN_INT32;
 }
@@ -38,17 +38,17 @@ static kn_status complete_lists(kn_shape_call *call) {
         if (padding->list[i] >= window->list[i % 2])
             return kn_shape_fail(
                 call, KN_ERROR_ARGUMENT,
-                "padding %lld is not below the window's %lld: a window could lie outside the image",
+                "padding %lld is not below the window's %lld: a window could be outside the image",
                 (long long)padding->list[i], (long long)window->list[i % 2]);
     if (window->list[0] > INT32_MAX / window->list[1])
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the window is beyond 32 bits");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the window exceeds 32 bits");
     kn_attribute_value *output = kn_shape_attribute(call, "output");
     if (output->count == 1) output->list[1] = output->list[0], output->count = 2;
     if (output->count == 0) return KN_OK;
     if (output->count != 2 || output->list[0] < 1 || output->list[1] < 1 || output->list[0] > INT32_MAX ||
         output->list[1] > INT32_MAX)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "output is not one number, or two (height, width), of at least 1");
+                             "output must be one number, or two (height, width), of at least 1");
     return KN_OK;
 }
 
@@ -59,7 +59,7 @@ static bool is_set(const kn_shape_call *call, const char *name) {
     return false;
 }
 
-/* With `ceil`, one more window where part of the image is left, if it begins inside the image or the
+/* With `ceil`, adds a window if part of the image remains, provided that it begins inside the image or the
  * padding before it. */
 static kn_status round_up(kn_shape_call *call, int axis, int64_t size, kn_dim *result) {
     kn_graph *graph = call->graph;
@@ -73,16 +73,16 @@ static kn_status round_up(kn_shape_call *call, int axis, int64_t size, kn_dim *r
         if ((*result - 1) * stride >= image + before) *result -= 1;
         return KN_OK;
     }
-    /* The last one begins before image + sides - size + stride. */
+    /* The last window begins before image + sides - size + stride. */
     if (padding->list[axis + 2] + stride <= size) return KN_OK;
-    return kn_shape_fail(
-        call, KN_ERROR_UNSUPPORTED,
-        "x is %s, and whether the last window begins in the image depends on its size; expected a "
-        "stride and padding that are no more than the window, or a size without symbols",
-        kn_shape_words_of(call, 0));
+    return kn_shape_fail(call, KN_ERROR_UNSUPPORTED,
+                         "x is %s, and whether the last window begins in the image depends on its size; "
+                         "expected a stride and padding of at most the window, or a size without symbols",
+                         kn_shape_words_of(call, 0));
 }
 
-/* x is (N,C,H,W), the result (N,C,P,Q); the hidden output of a maximum is its place in each window. */
+/* x is (N,C,H,W), the result (N,C,P,Q); the hidden output of max_pool is the position of the maximum in each
+ * window. */
 static kn_status pool_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     kn_shape *y = &call->outputs[0];
@@ -100,15 +100,14 @@ static kn_status pool_shape(kn_shape_call *call) {
         if (adaptive) {
             y->dims[2 + axis] = output->list[axis];
             if (x->dims[2 + axis] == 0)
-                return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images with pixels",
+                return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images with at least one pixel",
                                      kn_shape_words_of(call, 0));
             continue;
         }
         if (call->output_count > 1) {
             int64_t dilation = kn_shape_attribute(call, "dilation")->list[axis];
             if (dilation > INT32_MAX || (size > 1 && dilation > (INT32_MAX - 1) / (size - 1)))
-                return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                                     "the window and its dilation are beyond 32 bits");
+                return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the window and its dilation exceed 32 bits");
             size = (size - 1) * dilation + 1;
         }
         if (kn_window_size(call, axis, size, false, false, &y->dims[2 + axis])) return call->error->status;
@@ -121,7 +120,7 @@ static kn_status pool_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* dy (N,C,P,Q), for maxima the places (N,C,P,Q); "size" is H,W of the result (N,C,H,W). */
+/* dy is (N,C,P,Q), for max_pool with positions (N,C,P,Q); "size" is H,W of the result (N,C,H,W). */
 static kn_status pool_data_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape;
     const kn_attribute_value *size = kn_shape_attribute(call, "size");
@@ -172,7 +171,7 @@ static pool_form describe(const kn_node *node) {
 
 /* ---- references --------------------------------------------------------------------------------------- */
 
-/* Where window `place` begins and ends along an axis; taps are `dilation` apart. */
+/* The range of window `place` along an axis; taps are `dilation` apart. */
 static void window_ends(const pool_form *form, int axis, int64_t place, int64_t *begin, int64_t *end) {
     int64_t size = axis ? form->width : form->height, count = axis ? form->out_width : form->out_height;
     *begin = place * form->stride[axis] - form->padding[axis];
@@ -186,7 +185,7 @@ static int64_t at_most(int64_t number, int64_t most) {
     return number < most ? number : most;
 }
 
-/* One window of one plane; x and dx are (H,W). Forward, returns the result and its place; with dx,
+/* One window of one plane; x and dx are (H,W). Forward, returns the result and its position; with dx,
  * distributes the gradient g */
 static double window_reference(const pool_form *form, int64_t p, int64_t q, const double *x, double *dx,
                                double g, int64_t *place) {
@@ -242,9 +241,9 @@ static void pool_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 
-enum { LINE = 64 }; /* neighbouring pixels whose maxima fit in the first-level cache */
+enum { LINE = 64 }; /* adjacent pixels whose maxima fit in the first-level cache */
 
-/* Whether work-items of many threads compute two pixels each (KN_PAIRS): few columns of a window are loaded
+/* Whether, on many-thread devices, each computes two pixels (KN_PAIRS): few columns of a window are loaded
  * twice. */
 static bool takes_pairs(const kn_target *target, const kn_node *node, const pool_form *form) {
     enum { MAX_TAPS = 4 };
@@ -333,7 +332,7 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* What keeps a gradient row of a program from being that of a pool; NULL: nothing. */
+/* Describes an error in a gradient node of a program; NULL if there is none. */
 static const char *data_wrong(const kn_node *node) {
     pool_form form = describe(node);
     const kn_attribute_value *output = kn_attribute_of(node, "output");
@@ -343,14 +342,14 @@ static const char *data_wrong(const kn_node *node) {
         if (sizes[axis] < 1 || sizes[axis] > INT32_MAX || form.stride[axis] > INT32_MAX)
             return "expected sizes of at least 1x1 and at most 32 bits";
         if (output->count) {
-            if (out[axis] != output->list[axis]) return "expected dy of the size of the output";
+            if (out[axis] != output->list[axis]) return "dy must have the output size";
             continue;
         }
         int64_t before = sizes[axis] + padding[axis], rest = before + padding[axis + 2] - form.window[axis];
         int64_t whole = rest < 0 ? 0 : rest / form.stride[axis] + 1;
         if (rest < 0 ||
             (out[axis] != whole && (out[axis] != whole + 1 || whole * form.stride[axis] >= before)))
-            return "expected dy to have the size that the pool of x gives";
+            return "dy must have the output size of the pool of x";
     }
     return NULL;
 }
@@ -359,13 +358,14 @@ static const char *data_wrong(const kn_node *node) {
 
 #define WINDOW                                                                                               \
     KN_INTS("window", "2", "size of the window: one number, or height,width"),                               \
-        KN_INTS("stride", "", "steps of the window; those of its size without"),                             \
-        KN_INTS("padding", "0", "border: all alike, height,width, or top,left,bottom,right"),                \
-        KN_INTS("output", "", "size of the result: adaptive windows that divide the image")
-#define CEIL KN_BOOLEAN("ceil", 0, "a part of a window that is left at the end makes one more")
-#define DILATION KN_INTS("dilation", "1", "distance of the window's taps")
+        KN_INTS("stride", "", "stride of the window; default: its size"),                                    \
+        KN_INTS("padding", "0",                                                                              \
+                "padding: one number for all sides, height,width, or top,left,bottom,right"),                \
+        KN_INTS("output", "", "size of the result, with adaptive windows that divide the image")
+#define CEIL KN_BOOLEAN("ceil", 0, "rounds the output size up: a partial window at the end counts")
+#define DILATION KN_INTS("dilation", "1", "distance between the window's taps")
 #define SIZE KN_INTS("size", "", "height and width of the images")
-#define SKIP KN_BOOLEAN("skip_padding", 0, "divides by the elements inside the image only")
+#define SKIP KN_BOOLEAN("skip_padding", 0, "divides by the number of elements inside the image")
 #define FORWARD                                                                                              \
     .min_inputs = 1, .max_inputs = 1, .shape = pool_shape, .gradient = pool_gradient,                        \
     .reference = pool_reference, .cost = pool_cost,                                                          \
@@ -430,7 +430,7 @@ KN_OPERATOR(average_pool_data, .help = "gradient of average_pool", KN_ATTRIBUTES
 
 /* ---- builders -------------------------------------------------------------------------------- */
 
-/* x is (N,C,H,W), or (N,C,L) with the first number of each pair. */
+/* x is (N,C,H,W), or (N,C,L) with the first element of each pair. */
 static kn_value *pool(const kn_operator *row, kn_value *x, int64_t window, const kn_pool_params *params) {
     if (kn_value_failed(x)) return x;
     kn_pool_params given = {.size = sizeof given};
@@ -453,7 +453,7 @@ static kn_value *pool(const kn_operator *row, kn_value *x, int64_t window, const
     if (row == &kn_row_average_pool) {
         kn_settings_int(&settings, "skip_padding", given.skip_padding);
         if (given.dilation[0] > 1 || given.dilation[1] > 1)
-            return kn_graph_fail(x->graph, KN_ERROR_ARGUMENT, "average_pool: dilation is for maxima");
+            return kn_graph_fail(x->graph, KN_ERROR_ARGUMENT, "average_pool: dilation is only for max_pool");
     } else {
         kn_window_pair(&settings, "dilation", given.dilation, 1);
     }
@@ -470,16 +470,17 @@ kn_value *kn_average_pool(kn_value *x, int64_t window, const kn_pool_params *par
     return pool(&kn_row_average_pool, x, window, params);
 }
 
-/* Sums of powers are averages times the window's size: pixels outside the image count as zeros. */
+/* A sum of powers is the average times the window size: pixels outside the image count as zeros. */
 kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_params *params) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
     kn_pool_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(x, kn_pool_params, &given, params);
     if (!(power >= 1 && power < INFINITY))
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "lp_pool: the power is not a number of at least 1");
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "lp_pool: the power must be at least 1");
     if (given.ceil)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "lp_pool: `ceil` is for maxima and averages");
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                             "lp_pool: `ceil` is only for max_pool and average_pool");
     given.skip_padding = false;
     int64_t height = given.window[0] ? given.window[0] : window;
     double taps = (double)height * (double)(x->shape.rank == 3 ? 1
@@ -492,7 +493,7 @@ kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_pa
     return power == 2 ? kn_sqrt(sums) : kn_pow(sums, kn_cast(kn_scalar(graph, 1 / power), x->shape.dtype));
 }
 
-/* x is (N,C,H,W), or (N,C,L) with the width alone. */
+/* x is (N,C,H,W), or (N,C,L) with only the width. */
 static kn_value *adaptive(const kn_operator *row, kn_value *x, int64_t height, int64_t width) {
     if (kn_value_failed(x)) return x;
     bool along = x->shape.rank == 3;
@@ -513,7 +514,7 @@ kn_value *kn_adaptive_average_pool(kn_value *x, int64_t height, int64_t width) {
     return adaptive(&kn_row_average_pool, x, height, width);
 }
 
-/* x is (N,C,H,W) or (N,C,L), the result has pixels of size 1. */
+/* x is (N,C,H,W) or (N,C,L); the result has spatial size 1. */
 static kn_value *global(kn_value *x, const char *name, kn_value *(*reduce)(kn_value *, const char *, bool)) {
     if (kn_value_failed(x)) return x;
     if (x->shape.rank != 3 && x->shape.rank != 4)

@@ -1,5 +1,5 @@
-/* Spectrograms: a convolution by constant waves, the squares of its results summed in bands, and a
- * logarithm. Nothing here is learnt, so checkpoints hold none of it. */
+/* Spectrograms: a convolution with constant waves, the squares of its results summed in bands, and a
+ * logarithm. Nothing is trainable, so checkpoints contain none of it. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -7,12 +7,12 @@
 #include "ops/shape/shape.h"
 
 static const double PI = 3.14159265358979323846;
-enum { LONGEST = 4096 }; /* samples of a window: the waves are its square times two */
+enum { LONGEST = 4096 }; /* samples of a window: twice its square is the number of elements of the waves */
 
 /* One call of the builder. */
 typedef struct spectrum {
     kn_graph *graph;
-    kn_dtype dtype;            /* float32 or float64: of the constants */
+    kn_dtype dtype;            /* float32 or float64: type of the constants */
     int64_t window, hop, fold; /* samples; fold divides window and hop */
     int64_t frequencies, windows;
     kn_spectrogram_params given;
@@ -20,10 +20,10 @@ typedef struct spectrum {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-/* A constant of that many zeros; *data is to be filled in. */
+/* A constant of `count` zeros; *data is to be filled in. */
 static void *constant_begin(const spectrum *own, int64_t count) {
     void *data = kn_allocate(&own->graph->host, (size_t)count, kn_dtype_bytes(own->dtype));
-    if (!data) kn_graph_fail(own->graph, KN_ERROR_MEMORY, "spectrogram: no memory for its waves");
+    if (!data) kn_graph_fail(own->graph, KN_ERROR_MEMORY, "spectrogram: out of memory for the waves");
     return data;
 }
 
@@ -39,8 +39,8 @@ static kn_value *constant_end(const spectrum *own, int rank, const int64_t *size
     return constant;
 }
 
-/* Filters (2*F,fold,window/fold): for frequency k the cosine at k, the sine at F + k, times Hann's window, so
- * that a tone of amplitude 1 gives 1. Sample t of a window is at (t % fold, t / fold). */
+/* Filters (2*F,fold,window/fold): for frequency k the cosine at k, the sine at F + k, times a Hann window,
+ * normalized so that a tone of amplitude 1 gives 1. Sample t of a window is at (t % fold, t / fold). */
 static kn_value *waves(const spectrum *own) {
     const int64_t sizes[3] = {2 * own->frequencies, own->fold, own->window / own->fold};
     void *data = constant_begin(own, sizes[0] * own->window);
@@ -52,7 +52,7 @@ static kn_value *waves(const spectrum *own) {
         for (int64_t t = 0; t < own->window; t++) {
             double hann = 0.5 - 0.5 * cos(2 * PI * (double)t / (double)own->window),
                    amplitude = 2 * hann / sum;
-            /* The phase without its whole turns, so that long windows lose no precision. */
+            /* Removes whole periods from the phase, so that long windows lose no precision. */
             double angle = 2 * PI * (double)(k * t % own->window) / (double)own->window;
             int64_t place = t % own->fold * sizes[2] + t / own->fold;
             kn_element_set(own->dtype, data, k * own->window + place, amplitude * cos(angle));
@@ -69,8 +69,8 @@ static double from_mel(double mel) {
     return 700 * (pow(10, mel / 2595) - 1);
 }
 
-/* Filters (bands,2*F,1) of triangles at equal distances on the mel scale: each falls from 1 to 0 at the
- * middle of its neighbours. Cosines and sines of a frequency count alike. */
+/* Filters (bands,2*F,1) of triangles equally spaced on the mel scale: each falls from 1 to 0 at the centers
+ * of its neighbors. Cosine and sine of a frequency have the same weight. */
 static kn_value *triangles(const spectrum *own) {
     const kn_spectrogram_params *given = &own->given;
     const int64_t sizes[3] = {given->bands, 2 * own->frequencies, 1};
@@ -95,8 +95,7 @@ static kn_value *triangles(const spectrum *own) {
         return kn_graph_fail(
             own->graph, KN_ERROR_ARGUMENT,
             "spectrogram: between %.0f and %.0f Hz, band %" PRId64 " of %" PRId64
-            ", there is none of the frequencies, which are %.1f Hz apart; expected fewer bands or "
-            "a longer window",
+            ": no frequency is inside, since they are %.1f Hz apart; use fewer bands or a longer window",
             left, right, b + 1, given->bands, given->rate / (double)own->window);
     }
     return constant_end(own, 3, sizes, data);
@@ -125,18 +124,17 @@ static bool takes(spectrum *own, const kn_value *x) {
     else if (given->bands < 0 || given->bands > own->window / 2 + 1)
         kn_graph_fail(graph, KN_ERROR_ARGUMENT,
                       "spectrogram: %" PRId64 " bands; expected at most %" PRId64
-                      ", the frequencies of a window, or 0 for these themselves",
+                      ", the number of frequencies of a window, or 0 to keep the frequencies",
                       given->bands, own->window / 2 + 1);
     else if (!(given->rate > 0 && given->low >= 0 && given->low < top && top <= given->rate / 2) ||
              !isfinite(given->rate))
-        kn_graph_fail(
-            graph, KN_ERROR_ARGUMENT,
-            "spectrogram: bands from %g to %g Hz at %g samples per second; expected 0 <= low < high <= half "
-            "the rate",
-            given->low, top, given->rate);
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                      "spectrogram: bands from %g to %g Hz at %g samples per second; expected 0 <= low < "
+                      "high <= half the sample rate",
+                      given->low, top, given->rate);
     else if (!given->no_log && !(given->floor > 0 && isfinite(given->floor)))
         kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                      "spectrogram: a floor of %g under the logarithm; expected more than 0", given->floor);
+                      "spectrogram: the floor under the logarithm is %g; expected more than 0", given->floor);
     else
         return true;
     return false;

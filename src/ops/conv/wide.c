@@ -1,5 +1,5 @@
-/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl
- * and packing.cl. Images are blocked by the vector width, except a first layer's few channels; filters are
+/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl and
+ * packing.cl. Images are blocked by the vector width, except for a first layer with few channels; filters are
  * plain and are packed by a separate step. */
 #include <stdio.h>
 
@@ -7,14 +7,14 @@
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* Bytes of packed filters that one sweep over pixels may use, to stay in the second-level cache, and of
- * pixels that are read panel after panel; pixels in a band; how many blocks of less than 16 channels an
- * item takes together. */
+/* Bytes of packed filters that a sweep over pixels may use, to stay in the second-level cache, and of pixels
+ * that are read panel by panel; pixels in a band; how many blocks of less than 16 channels an item processes
+ * together. */
 enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 256 << 10, BAND = 96 };
 /* The fewest tiles of pixels in an item; they use the same panel, which each item reads again. */
 enum { MIN_TILES = 4, SINGLE_TILES = 9 };
 enum { MIN_PART = 2048, MAX_PARTS = 8, NARROW_BLOCKS = 3 };
-/* Of statistics: parts that are enough, and the most pixels of a part. */
+/* For statistics: a sufficient number of parts, and the most pixels of a part. */
 enum { MANY_PARTS = 256, GATHERED = 128 };
 
 static bool right_device(const kn_target *target, const kn_node *node) {
@@ -23,8 +23,8 @@ static bool right_device(const kn_target *target, const kn_node *node) {
            node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 
-/* Whether the channels that a product reads, and those that it makes, fill whole blocks in each group;
- * for the gradient of filters those of x and of dy. */
+/* Whether the channels that a product reads, and those that it computes, fill whole blocks in each group; for
+ * the filter gradient the channels of x and dy. */
 static bool describe(const kn_target *target, const kn_node *node, kn_conv_form *form, bool *sources,
                      bool *targets) {
     if (!right_device(target, node)) return false;
@@ -44,30 +44,29 @@ bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node) {
     return describe(target, node, &form, &sources, &targets) && sources && targets;
 }
 
-/* The source's channels fill no whole blocks, as in a first layer: it is read plain. */
+/* The source's channels fill no whole blocks, as in a first layer: it is read in the plain layout. */
 bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
     return describe(target, node, &form, &sources, &targets) && !sources && targets && form.groups == 1;
 }
 
-/* The result's channels fill no whole blocks: it is padded in scratch memory, and plain for its
- * consumers. */
+/* The result's channels fill no whole blocks: it is padded in scratch memory, and plain for its consumers. */
 bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
     return describe(target, node, &form, &sources, &targets) && sources && !targets && form.groups == 1;
 }
 
-/* Neither side fills blocks. */
+/* Neither side fills whole blocks. */
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
     return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
 }
 
-/* Few channels that compile to the same kernel as that many: panels of 3 and of 4 vectors behave alike,
- * and filters of one pixel have panels of 3 where those are full. */
+/* A small number of channels that compiles to the same kernel: panels of 3 and 4 vectors behave alike, and
+ * 1x1 filters have panels of 3 if those are full. */
 static long long channels_like(int64_t channels, bool one_pixel) {
     if (one_pixel && channels % 192 == 0) return 192;
     if (channels % 64 == 0) return 64;
@@ -82,7 +81,7 @@ void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial) {
     const long long channels = channels_like(form.channels / form.groups, one_pixel),
                     outputs = channels_like(form.outputs / form.groups, one_pixel);
     const int side = one_pixel ? 1 : 3;
-    /* Filters of one pixel with a stride use other kernels. */
+    /* 1x1 filters with a stride use other kernels. */
     const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
     char *x = trial->inputs[0], *other = trial->inputs[1];
     const size_t room = sizeof trial->inputs[0];
@@ -103,7 +102,7 @@ void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial) {
                  by_data ? 7 : side, by_data ? 5 : side);
 }
 
-/* The channels of both sides, then sizes, stride, padding and dilation, in the kernels' order. */
+/* Adds the channels of both sides, then sizes, stride, padding and dilation, in the kernels' order. */
 static void add_form(kn_step *step, const kn_conv_form *form, const kn_packed_filter *pack, bool swapped) {
     kn_step_int(step, "x_channels", pack->sources);
     kn_step_int(step, "x_lanes", pack->lanes);
@@ -111,7 +110,7 @@ static void add_form(kn_step *step, const kn_conv_form *form, const kn_packed_fi
     kn_conv_add_sizes(step, form, swapped);
 }
 
-/* Filters of one pixel without padding. */
+/* 1x1 filters without padding. */
 static bool is_one_pixel(const kn_conv_form *form) {
     bool single = form->filter_height * form->filter_width == 1;
     for (int i = 0; i < 4; i++)
@@ -123,14 +122,14 @@ bool kn_conv_is_pointwise(const kn_conv_form *form) {
     return is_one_pixel(form) && form->stride[0] == 1 && form->stride[1] == 1;
 }
 
-/* Filters of one pixel whose sources all fit one sweep. */
+/* 1x1 filters whose sources all fit in one sweep. */
 static bool is_single(const kn_conv_form *form, const kn_packed_filter *filter, bool swapped) {
     return (swapped ? kn_conv_is_pointwise(form) : is_one_pixel(form)) && filter->groups == 1 &&
            filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
-/* The step's arguments after the images, for filters of one pixel; an item has `chunk` pixels and that
- * many panels. */
+/* Adds the step's arguments after the images, for 1x1 filters; an item has `chunk` pixels and `panels`
+ * panels. */
 static void add_single(kn_step *step, const kn_conv_form *form, const kn_packed_filter *filter, bool swapped,
                        int64_t chunk, int64_t panels) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
@@ -157,16 +156,16 @@ static int64_t chunk_pixels(const kn_packed_filter *filter, bool single, int64_t
     int64_t chunk = kn_round_up(kn_divide_up(pixels, items), rows);
     if (chunk < least) chunk = least;
     if (!single) return chunk;
-    /* With filters of one pixel an item uses several panels while its part of x stays in the cache;
-     * items have the same size. */
+    /* With 1x1 filters an item uses several panels while its part of x stays in the cache; items have the
+     * same size. */
     int64_t near = NEAR_BYTES / (filter->sources * (int64_t)sizeof(float)) / rows * rows;
     if (near < MIN_TILES * rows) near = MIN_TILES * rows;
     if (chunk > near) chunk = near;
     return kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, chunk)), rows);
 }
 
-/* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded`
- * converts a padded result to a plain one. */
+/* y from x, or dx from dy with the filter's channels swapped. `plain` reads a plain source, `padded` converts
+ * a padded result to a plain one. */
 static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
     bool swapped = node->op == &kn_row_conv2d_data;
@@ -190,7 +189,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     bool single = is_single(&form, &filter, swapped);
     int64_t chunk =
         chunk_pixels(&filter, single, pixels, kn_divide_up(8 * units, single ? 1 : columns * phases));
-    /* Statistics are gathered in parts of a few tiles; work-items take whole parts. */
+    /* Statistics are collected in parts of a few tiles; work-items process whole parts. */
     int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
     int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
     bool gathers = lowering->gathers && !padded && phases == 1;
@@ -233,7 +232,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
                                plane, false);
 }
 
-/* dw (K,C/groups,R,S) of dy and x: partial sums in packed form, then their sum in the plain layout.
+/* dw (K,C/groups,R,S) from dy and x: partial sums in packed form, then their sum in the plain layout.
  * `padded` reads a plain dy, too. */
 static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
@@ -250,14 +249,14 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
         status = kn_conv_emit_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs, plane,
                                      true);
     if (status != KN_OK) return status;
-    /* The parts decide rounding, so they follow from the shape alone. */
+    /* The parts determine rounding, so they depend only on the shape. */
     int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
     int64_t parts = kn_divide_up(64, blocks * filter.taps * columns), most = kn_divide_up(pixels, MIN_PART);
     if (parts > most) parts = most;
     if (parts > MAX_PARTS) parts = MAX_PARTS;
     int64_t part = kn_round_up(kn_divide_up(pixels, parts), BAND);
     parts = kn_divide_up(pixels, part);
-    /* An item takes several narrow blocks, so that the list of pixels is used for more of them. */
+    /* An item processes several narrow blocks, so that the list of pixels is used more often. */
     int64_t item_blocks = filter.width < 16 ? NARROW_BLOCKS : 1;
     if (kn_divide_up(blocks, item_blocks) * columns * parts * filter.taps < 4 * units) item_blocks = 1;
     int64_t groups = kn_divide_up(blocks, item_blocks);

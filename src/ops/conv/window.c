@@ -15,7 +15,7 @@ static kn_status complete(kn_shape_call *call, const char *name, int64_t least) 
     }
     if (list->count != 2 || list->list[0] < least || list->list[1] < least)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "%s is not one number, or two (height, width), of at least %lld", name,
+                             "%s must be one number, or two (height, width), of at least %lld", name,
                              (long long)least);
     return KN_OK;
 }
@@ -37,10 +37,9 @@ kn_status kn_window_lists(kn_shape_call *call) {
     for (int i = 0; i < 4 && right; i++)
         right = padding->list[i] >= 0 && padding->list[i] <= INT32_MAX;
     if (!right)
-        return kn_shape_fail(
-            call, KN_ERROR_ARGUMENT,
-            "padding is not one number, two (height, width), or four (top, left, bottom, right), "
-            "of at least 0");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "padding must be one number, two (height, width), or four (top, left, bottom, "
+                             "right), of at least 0");
     return KN_OK;
 }
 
@@ -61,14 +60,13 @@ kn_status kn_window_size(kn_shape_call *call, int axis, int64_t size, bool same,
         return KN_OK;
     }
     if (*before > INT32_MAX || *after > INT32_MAX || size > INT32_MAX)
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the window or its padding is beyond 32 bits");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the window or its padding exceeds 32 bits");
     kn_dim padded = kn_dim_add(graph, image, *before + *after);
     if (kn_dim_known(padded) && padded < size)
-        return kn_shape_fail(
-            call, KN_ERROR_SHAPE,
-            "x is %s, and its %s with padding is %lld; expected at least the window's %lld: make the "
-            "image or the padding larger, or the window smaller",
-            kn_shape_words_of(call, 0), word, (long long)padded, (long long)size);
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "x is %s, and its %s with padding is %lld; expected at least the window's %lld: "
+                             "use a larger image or padding, or a smaller window",
+                             kn_shape_words_of(call, 0), word, (long long)padded, (long long)size);
     *result = kn_dim_add(graph, kn_dim_divide(graph, kn_dim_subtract(graph, padded, size), stride), 1);
     return KN_OK;
 }

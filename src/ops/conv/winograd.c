@@ -1,4 +1,4 @@
-/* 3x3 convolutions by Winograd's method on wide-vector devices: steps for cl/conv/winograd.cl, and where they
+/* 3x3 convolutions by Winograd's method on wide-vector devices: steps for cl/conv/winograd.cl, and when they
  * pay. */
 #include <stdio.h>
 
@@ -6,18 +6,17 @@
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* Costs other than multiply-adds, in FLOPs that take as long on all units: reading and writing an
- * element of a transformed filter, packing one of a plain filter, and transforming a tile of one
- * channel. */
+/* Costs other than multiply-adds, in FLOPs of the same time: reading and writing an element of a transformed
+ * filter, packing an element of a plain filter, and transforming a tile of one channel. */
 enum { READ = 36, WRITE = 60, TRANSFORM_4 = 700, TRANSFORM_2 = 300 };
-/* Bytes of a filter, and of transformed images, that fit in caches; tiles of a block of the fused
- * kernel; channels of the sums that errors are measured with. */
+/* Bytes of a filter, and of transformed images, that fit in caches; tiles of a block of the fused kernel;
+ * channels of the sums that errors are measured with. */
 enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, MIN_TILES = 24, MAX_TILES = 96, MIN_SUM = 512 };
-enum { GATHERED = 6 }; /* tiles of a part of statistics; blocks of tiles are multiples of it */
-/* Of the gradient of a filter: bytes and tiles of a round, and images of a sample. */
+enum { GATHERED = 6 }; /* tiles per part of statistics; blocks of tiles are multiples of it */
+/* For the filter gradient: bytes and tiles of a round, and images of a sample. */
 enum { ROUND_BYTES = 8 << 20, MIN_ROUND = 48, MAX_ROUND = 512, MAX_SAMPLE = 512 };
 
-/* The convolution to compute: y of x, or dx of dy with the filter rotated. */
+/* The convolution to compute: y from x, or dx from dy with the filter rotated. */
 typedef struct winograd {
     int64_t width, vectors, panels, columns, tile, points;
     int64_t images, sources, targets, tiles;
@@ -64,7 +63,7 @@ bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node) {
 
 /* ---- where it pays ------------------------------------------------------------------------------------- */
 
-/* filter_stays: it is transformed once, not in each run. */
+/* filter_stays: it is transformed once instead of in each run. */
 static double work_of(const winograd *form, bool filter_stays) {
     double channels = (double)form->sources + (double)form->targets, tiles = (double)form->tiles;
     double filter = (double)form->points * (double)form->sources * (double)(form->panels * form->columns);
@@ -83,8 +82,8 @@ static int64_t filter_bytes(const winograd *form) {
     return form->points * form->sources * form->panels * form->columns * (int64_t)sizeof(float);
 }
 
-/* Whether the tiles are few enough to be computed at once, and it pays: a large filter is read only
- * once, and a few tiles are divided among units by points. */
+/* Whether the tiles are few enough to be computed at once, and it pays: a large filter is read only once, and
+ * a few tiles are divided among units by transformed points. */
 static bool takes_phases(const kn_target *target, const winograd *form) {
     int64_t channels = form->sources + form->panels * form->columns;
     return form->tiles <= IMAGE_BYTES / (form->points * channels * (int64_t)sizeof(float)) &&
@@ -166,7 +165,7 @@ static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     return kn_step_end(step, lowering);
 }
 
-/* Statistics are gathered in parts of a few tiles; blocks and chunks are multiples of them. */
+/* Statistics are collected in parts of a few tiles; blocks and chunks are multiples of them. */
 static void gather(kn_lowering *lowering, const winograd *form, kn_step *step) {
     kn_conv_gather(lowering, step, form->targets, kn_divide_up(form->tiles, GATHERED), GATHERED);
 }
@@ -198,7 +197,7 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
     return kn_step_end(step, lowering);
 }
 
-/* Zeros, read for pixels outside the image. */
+/* Zeros, to be read for pixels outside the image. */
 static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *zeros) {
     *zeros = take_floats(lowering, form->width);
     kn_step *step = begin_plain(lowering, form, "kn_winograd_zeros");
@@ -207,7 +206,7 @@ static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *z
     return kn_step_end(step, lowering);
 }
 
-/* sources (points,tiles,channels) of x, for `tiles` tiles from `first` on. */
+/* Computes sources (points,tiles,channels) from x, for `tiles` tiles starting at `first`. */
 static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_value *x, int zeros,
                               int sources, int64_t first, int64_t tiles) {
     int64_t chunk = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
@@ -278,7 +277,8 @@ static int64_t block_of(const kn_target *target, const winograd *form) {
     return block > MIN_TILES ? block : MIN_TILES;
 }
 
-/* Neither the method nor the size of a block changes a bit, so both may depend on the device. */
+/* Neither the method nor the size of a block changes the bits of results, so both may depend on the
+ * device. */
 static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
@@ -293,8 +293,8 @@ static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
 
 /* ---- the gradient of the filter -------------------------------------------------------------- */
 
-/* Tiles of a round: as many as have transforms that stay in a cache. They follow from the shape alone,
- * since the sums of rounds are added. */
+/* Tiles of a round: as many as have transforms that fit in a cache. They depend only on the shape, since the
+ * sums of rounds are added. */
 static int64_t round_of(const winograd *form) {
     int64_t channels = form->sources + form->panels * form->columns;
     int64_t tiles = ROUND_BYTES / (form->points * channels * (int64_t)sizeof(float));
@@ -320,7 +320,7 @@ static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int
     return kn_step_end(step, lowering);
 }
 
-/* dw (targets,sources,3,3) of dy and x. */
+/* dw (targets,sources,3,3) from dy and x. */
 static kn_status lower_weights(kn_lowering *lowering, int tile) {
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;

@@ -1,18 +1,18 @@
-/* 3x3 convolutions by Winograd's method on many-thread devices: steps for cl/conv/winograd_tiled.cl, with the
- * tiled matrix product between the transforms, and where they pay. */
+/* 3x3 convolutions by Winograd's method on many-thread devices: steps for cl/conv/winograd_tiled.cl,
+ * with the tiled matrix product between the transforms, and when they pay. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 #include "ops/matmul/product.h"
 
 static const char file[] = "conv/winograd_tiled.cl", product_file[] = "matmul/tiled.cl";
 
-/* Bytes of the points of filters at most, and of images and their sums, which are computed in chunks of
- * tiles; what the columns of a chunk are a multiple of, so that rows of points begin at multiples of 64
- * bytes. */
+/* Limits in bytes on transformed filters, and on transformed images and results, which are computed in chunks
+ * of tiles; the columns of a chunk are a multiple of COLUMN_STEP, so that rows of points start at multiples
+ * of 64 bytes. */
 enum { FILTER_BYTES = 256 << 20, CHUNK_BYTES = 256 << 20, COLUMN_STEP = 16 };
 
-/* The convolution to compute: y (images,targets,y_size) of x (images,sources,x_size), or dx of dy with the
- * filter rotated. */
+/* The convolution to compute: y (images,targets,y_size) from x (images,sources,x_size), or dx from dy with
+ * the filter rotated. */
 typedef struct winograd {
     int64_t tile, points, images, sources, targets;
     int64_t x_size[2], y_size[2], pad[2];
@@ -30,7 +30,7 @@ static uint64_t within(uint64_t bytes, const kn_target *target) {
     return bytes < target->largest_block_bytes ? bytes : target->largest_block_bytes;
 }
 
-/* The columns of each chunk, which all have the same number: those that do not exist are few. */
+/* The columns per chunk, the same for all chunks, which wastes few. */
 static int64_t columns_of(const kn_target *target, const winograd *form) {
     const int64_t column_bytes = form->points * (int64_t)sizeof(float), sides = form->sources + form->targets;
     const int64_t larger = form->sources > form->targets ? form->sources : form->targets;
@@ -68,15 +68,14 @@ static int64_t filter_bytes(const winograd *form) {
     return form->points * form->sources * form->targets * (int64_t)sizeof(float);
 }
 
-/* Whether the points of the fewest columns of a chunk have room in a block of memory. */
+/* Whether the points of a chunk with the fewest columns fit in a block of memory. */
 static bool fits_chunk(const kn_target *target, const winograd *form) {
     const int64_t larger = form->sources > form->targets ? form->sources : form->targets;
     return (uint64_t)(form->points * COLUMN_STEP * larger * (int64_t)sizeof(float)) <=
            within(CHUNK_BYTES, target);
 }
 
-/* 3x3 filters of float32 or 16 bits, stride 1, and what is not so large that the filters have no room or that
- * tiles cannot be counted. */
+/* 3x3 filters of float32 or 16 bits with stride 1, if the filters fit and tiles can be counted. */
 bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node) {
     const kn_dtype type = node->outputs[0]->shape.dtype;
     enum { LARGE_TILE = 4, MIN_CHANNELS = 8 };
@@ -106,7 +105,7 @@ static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *k
     return step;
 }
 
-/* The arguments columns … width: a chunk of tiles from `first` on, in images of this size. */
+/* Adds the arguments columns … width: a chunk of tiles starting at `first`, in images of this size. */
 static void add_tiles(kn_step *step, const winograd *form, int64_t first, int64_t channels,
                       const int64_t size[2]) {
     kn_step_int(step, "columns", form->columns);
@@ -122,7 +121,7 @@ static void add_tiles(kn_step *step, const winograd *form, int64_t first, int64_
     kn_step_int(step, "width", size[1]);
 }
 
-/* A transform of the tiles of a chunk, between points and pixels of float32: its bytes are its cost. */
+/* Sets the cost of a transform of the tiles of a chunk, between points and float32 pixels: its bytes. */
 static void add_cost(kn_step *step, const winograd *form, int64_t channels) {
     kn_step_cost(step, 0,
                  4.0 * (double)(channels * form->columns) * (double)(form->points + form->tile * form->tile));
@@ -157,14 +156,14 @@ static kn_status lower_images(kn_lowering *lowering, const winograd *form, int i
     return kn_step_end(step, lowering);
 }
 
-/* A product at each point, whose sides are stored so. */
+/* A product at each point, and how its sides are stored. */
 typedef struct point_product {
     kn_product product;
     bool transpose_a, transpose_b;
     int a, b, sums;
 } point_product;
 
-/* Chooses its tiles, and takes memory for the sums. */
+/* Chooses its tiles, and allocates memory for the results. */
 static void plan_products(kn_lowering *lowering, const winograd *form, point_product *products) {
     kn_product *product = &products->product;
     const int64_t sums = form->points * product->rows * product->columns;
@@ -234,8 +233,8 @@ static kn_status lower_results(kn_lowering *lowering, const winograd *form, cons
     return kn_step_end(step, lowering);
 }
 
-/* At each point (targets,sources) · (sources,columns), where filters are stored as weights are: transposed,
- * for dx. Neither chunks nor tiles of the product change a bit. */
+/* At each point (targets,sources) · (sources,columns), where filters are stored like weights: transposed for
+ * dx. Neither chunks nor tiles of the product change the bits of results. */
 static kn_status lower(kn_lowering *lowering, int tile) {
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
@@ -270,7 +269,7 @@ static kn_status lower_gradients(kn_lowering *lowering, const winograd *form, in
     return kn_step_end(step, lowering);
 }
 
-/* total: the gradient of the chunks so far, where there are several. */
+/* total: the gradient of the chunks so far, if there are several. */
 static kn_status lower_unfilters(kn_lowering *lowering, const winograd *form, const point_product *products,
                                  int total, int64_t first) {
     const int64_t pairs = form->sources * form->targets;
@@ -294,7 +293,7 @@ static kn_status lower_unfilters(kn_lowering *lowering, const winograd *form, co
     return kn_step_end(step, lowering);
 }
 
-/* dw (targets,sources,3,3) of dy and x: at each point (targets,columns) · (columns,sources). The sums of
+/* dw (targets,sources,3,3) from dy and x: at each point (targets,columns) · (columns,sources). The sums of
  * chunks are added in order. */
 static kn_status lower_weights(kn_lowering *lowering, int tile) {
     winograd form;
@@ -319,12 +318,12 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
 
 /* ---- where it pays ------------------------------------------------------------------------------------- */
 
-/* Multiply-adds that take as long as moving a byte to or from memory: 15 or less at the peaks of most GPUs,
- * of which products reach two thirds or half. */
+/* Multiply-adds that take as long as moving a byte to or from memory: at most 15 at the peaks of most GPUs,
+ * of which products reach half to two thirds. */
 static const double byte_work = 12;
 
-/* In multiply-adds. Points are written and read once each. filter_stays: it is transformed once, not in each
- * run. */
+/* In multiply-adds. Points are written and read once each. filter_stays: it is transformed once instead of in
+ * each run. */
 static double work_of(const winograd *form, bool filter_stays) {
     const double pairs = (double)form->sources * (double)form->targets, points = (double)form->points;
     const double columns = (double)kn_round_up(form->tiles, form->columns);
@@ -339,7 +338,7 @@ static double direct_work(const winograd *form) {
            (double)form->y_size[0] * (double)form->y_size[1];
 }
 
-/* Not where a matrix unit multiplies numbers of 16 bits. */
+/* Not if a matrix unit multiplies 16-bit elements. */
 static bool pays(const kn_target *target, const kn_node *node, bool filter_stays, int tile) {
     winograd large, small;
     if (kn_conv_matrix_accepts(target, node)) return false;
@@ -350,7 +349,7 @@ static bool pays(const kn_target *target, const kn_node *node, bool filter_stays
     return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
 }
 
-/* The fastest units multiply split numbers faster, as predicted (docs/measurements/gpu-lab.md). */
+/* The fastest units are expected to be faster with split float32 (docs/measurements/gpu-lab.md). */
 bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *node) {
     return !kn_conv_matrix_split_accepts(target, node) ||
            target->matrix_unit(target->device, KN_BFLOAT16) != KN_MATRIX_UNIT_MMA;

@@ -1,4 +1,4 @@
-/* Builders on gather and scatter: indices of several axes, one-hot rows, padding by the array's own
+/* Builders on top of gather and scatter: indices along several axes, one-hot rows, padding with the array's
  * elements. */
 #include <inttypes.h>
 
@@ -45,7 +45,7 @@ kn_value *kn_gather_elements(kn_value *x, kn_value *numbers, int axis) {
 
 static bool check_reduction(kn_graph *graph, const char *builder, kn_scatter_reduction reduction) {
     if ((unsigned)reduction <= KN_SCATTER_MIN) return true;
-    kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: %d is no reduction; use one of kn_scatter_reduction",
+    kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: unknown reduction %d; use one of kn_scatter_reduction",
                   builder, (int)reduction);
     return false;
 }
@@ -57,7 +57,7 @@ kn_value *kn_scatter(kn_value *x, kn_value *numbers, kn_value *updates, int axis
     return along(&kn_row_scatter, inputs, 3, axis, (int)reduction);
 }
 
-/* Where x is longer than the indices along another axis, the rest of it is kept as it is. */
+/* If x is longer than the indices along another axis, the remaining elements are unchanged. */
 kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
                               kn_scatter_reduction reduction) {
     kn_value *inputs[3] = {x, numbers, updates};
@@ -83,7 +83,7 @@ static kn_value *size_value(kn_graph *graph, kn_dim size, kn_dtype dtype) {
     return dtype == KN_INT32 ? count : kn_cast(count, dtype);
 }
 
-/* Negative indices become indices from the beginning. */
+/* Converts negative indices to indices from the beginning. */
 static kn_value *from_beginning(kn_value *numbers, kn_dim size) {
     if (kn_value_failed(numbers)) return numbers;
     const kn_shape scalar = {.dtype = numbers->shape.dtype};
@@ -101,8 +101,8 @@ static kn_value *times_size(kn_value *numbers, kn_dim size) {
                               : kn_mul(numbers, size_value(numbers->graph, size, numbers->shape.dtype));
 }
 
-/* numbers is (...,K): K indices into K axes of x from `first` on. Returns (...) flat indices into those
- * axes merged into one, whose length goes to *length, and K to *axes. NULL after failing the graph. */
+/* numbers is (...,K): K indices into K axes of x starting at `first`. Returns (...) flat indices into those
+ * axes merged into one, sets *length to its size and *axes to K. NULL after failing the graph. */
 static kn_value *flat_indices(const char *builder, kn_value *x, kn_value *numbers, int first, kn_dim *length,
                               int *axes) {
     kn_graph *graph = x->graph;
@@ -120,11 +120,10 @@ static kn_value *flat_indices(const char *builder, kn_value *x, kn_value *number
         *length = fits ? kn_dim_multiply(graph, *length, size) : 1;
     }
     if (!fits) {
-        kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "%s: x is %s and the numbers are %s; expected int32 or int64 (...,K), with K axes of x that "
-            "have elements, and no more than 32 bits count",
-            builder, kn_shape_words(graph, &x->shape), kn_shape_words(graph, shape));
+        kn_graph_fail(graph, KN_ERROR_SHAPE,
+                      "%s: x is %s and the indices are %s; expected int32 or int64 (...,K), with K axes of x "
+                      "that are not empty and have at most 2^31 - 1 elements",
+                      builder, kn_shape_words(graph, &x->shape), kn_shape_words(graph, shape));
         return NULL;
     }
     *axes = (int)depth;
@@ -138,7 +137,7 @@ static kn_value *flat_indices(const char *builder, kn_value *x, kn_value *number
     return flat;
 }
 
-/* x with its first `axes` axes merged into one of `length`. */
+/* x with its first `axes` axes merged into one of size `length`. */
 static kn_value *merge_axes(kn_value *x, int axes, kn_dim length) {
     kn_dim dims[KN_MAX_RANK] = {length};
     for (int i = axes; i < x->shape.rank; i++)
@@ -154,7 +153,7 @@ kn_value *kn_gather_nd(kn_value *x, kn_value *numbers) {
     return flat ? kn_gather(merge_axes(x, axes, length), flat, 0) : &x->graph->failed;
 }
 
-/* The product of the dimensions from `first` to before `last`. */
+/* The product of dimensions [first, last). */
 static kn_dim elements_between(kn_graph *graph, const kn_shape *shape, int first, int last) {
     kn_dim product = 1;
     for (int i = first; i < last; i++)
@@ -169,25 +168,24 @@ static bool share_batches(const kn_shape *x, const kn_shape *numbers, int batch)
     return shared;
 }
 
-/* x is (B...,places...,rest...), numbers (B...,I...,K): reshaped to (B,length,R) and (B,I), so that the
- * batch may be a symbol. */
+/* x is (B...,places...,rest...), numbers (B...,I...,K): reshaped to (B,length,R) and (B,I), so that the batch
+ * may be a symbol. */
 kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch) {
     if (kn_value_failed(x) || kn_value_failed(numbers) || batch == 0) return kn_gather_nd(x, numbers);
     kn_graph *graph = x->graph;
     kn_dim length;
     int axes;
     if (!share_batches(&x->shape, &numbers->shape, batch))
-        return kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "gather_nd: x is %s and the numbers are %s; expected both to begin with the same %d axes, "
-            "and to have more",
-            kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), batch);
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "gather_nd: x is %s and the indices are %s; expected the same first %d axes, "
+                             "and more axes after them",
+                             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), batch);
     kn_value *flat = flat_indices("gather_nd", x, numbers, batch, &length, &axes);
     if (kn_value_failed(flat)) return &graph->failed;
     int rank = flat->shape.rank, rest = x->shape.rank - batch - axes;
     if (rank + rest > KN_MAX_RANK)
         return kn_graph_fail(
-            graph, KN_ERROR_SHAPE, "gather_nd: x is %s and the numbers are %s: more than %d dimensions",
+            graph, KN_ERROR_SHAPE, "gather_nd: x is %s and the indices are %s: more than %d dimensions",
             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), KN_MAX_RANK);
     kn_dim dims[KN_MAX_RANK], all[3] = {elements_between(graph, &x->shape, 0, batch), length,
                                         elements_between(graph, &x->shape, batch + axes, x->shape.rank)};
@@ -217,7 +215,7 @@ kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, do
     int rank = numbers->shape.rank + 1, at;
     kn_dtype dtype = numbers->shape.dtype;
     if (dtype != KN_INT32 && dtype != KN_INT64)
-        return kn_graph_fail(graph, KN_ERROR_DTYPE, "one_hot: the numbers are %s; expected int32 or int64",
+        return kn_graph_fail(graph, KN_ERROR_DTYPE, "one_hot: the indices are %s; expected int32 or int64",
                              kn_shape_words(graph, &numbers->shape));
     if (classes < 1 || classes > INT32_MAX)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "one_hot: %" PRId64 " classes; expected at least 1",
@@ -237,7 +235,8 @@ kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, do
 
 /* ---- padding by the array's own elements ----------------------------------------------------- */
 
-/* The index of the element at each place of an axis of `size`; places count from its first element */
+/* The index of the element at each position of an axis of `size`, where positions are relative to its first
+ * element */
 static kn_value *elements_at(kn_value *places, int32_t size, kn_pad_mode mode) {
     if (kn_value_failed(places)) return places;
     if (mode == KN_PAD_EDGE) return kn_clip(places, 0, size - 1);
@@ -255,10 +254,11 @@ static kn_value *pad_axis(kn_value *x, int axis, int64_t before, int64_t after, 
     kn_dim size = x->shape.dims[axis];
     if (!kn_dim_known(size) || size < 1 || before < 0 || after < 0 || before > INT32_MAX ||
         after > INT32_MAX || before + after + size > INT32_MAX / 2)
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "pad: x is %s; axis %d cannot have %" PRId64 " elements before it and %" PRId64
-                             " after it; expected amounts of 0 or more, and a size that is a number above 0",
-                             kn_shape_words(graph, &x->shape), axis, before, after);
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "pad: x is %s; axis %d cannot be padded with %" PRId64 " elements before and %" PRId64
+            " after; expected amounts of at least 0, and a positive size that is not a symbol",
+            kn_shape_words(graph, &x->shape), axis, before, after);
     kn_value *places = kn_shift(kn_iota(graph, before + size + after, 0, 1), -(double)before);
     return kn_gather(x, elements_at(places, (int32_t)size, mode), axis);
 }
@@ -270,11 +270,10 @@ kn_value *kn_pad_with_mode(kn_value *x, const char *amounts, kn_pad_mode mode) {
     int count = kn_read_integers(x->graph, &kn_row_pad, amounts, 2 * KN_MAX_RANK, numbers);
     if (count < 0) return &x->graph->failed;
     if (count != 2 * rank || (unsigned)mode > KN_PAD_WRAP)
-        return kn_graph_fail(
-            x->graph, KN_ERROR_ARGUMENT,
-            "pad: x is %s and there are %d amounts; expected %d, one before and then one after for "
-            "each axis, and a mode of kn_pad_mode",
-            kn_shape_words(x->graph, &x->shape), count, 2 * rank);
+        return kn_graph_fail(x->graph, KN_ERROR_ARGUMENT,
+                             "pad: x is %s and there are %d amounts; expected %d, one before and then one "
+                             "after for each axis, and a mode of kn_pad_mode",
+                             kn_shape_words(x->graph, &x->shape), count, 2 * rank);
     for (int i = 0; i < rank; i++)
         if (numbers[i] || numbers[rank + i]) x = pad_axis(x, i, numbers[i], numbers[rank + i], mode);
     return x;

@@ -1,4 +1,4 @@
-/* Rows of a table gathered by index (cl/gather/embedding.cl): tokens become vectors. */
+/* Gathers rows of a table by index (cl/gather/embedding.cl): tokens become vectors. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -18,15 +18,15 @@ extern const kn_operator kn_row_embedding, kn_row_embedding_gradient;
 static kn_status check_numbers(kn_shape_call *call) {
     const kn_shape *numbers = &call->inputs[1]->shape;
     if (numbers->dtype != KN_INT32)
-        return kn_shape_fail(call, KN_ERROR_DTYPE, "the numbers are %s; expected int32 (cast makes it)",
+        return kn_shape_fail(call, KN_ERROR_DTYPE, "the indices are %s; cast them to int32",
                              kn_shape_words_of(call, 1));
     if (numbers->rank >= KN_MAX_RANK)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "the numbers are %s; expected at most %d dimensions",
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "the indices are %s; expected at most %d dimensions",
                              kn_shape_words_of(call, 1), KN_MAX_RANK - 1);
     return KN_OK;
 }
 
-/* table is (V,D), the numbers int32 (...), the result (...,D). */
+/* table is (V,D), the indices int32 (...), the result (...,D). */
 static kn_status embedding_shape(kn_shape_call *call) {
     const kn_shape *table = &call->inputs[0]->shape;
     if (kn_shape_float_input(call, 0) || check_numbers(call)) return call->error->status;
@@ -40,7 +40,7 @@ static kn_status embedding_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* dy is (...,D), the numbers int32 (...), the result (rows,D). */
+/* dy is (...,D), the indices int32 (...), the result (rows,D). */
 static kn_status gradient_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *numbers = &call->inputs[1]->shape;
     int64_t rows = kn_shape_attribute(call, "rows")->integer;
@@ -49,7 +49,7 @@ static kn_status gradient_shape(kn_shape_call *call) {
     leading.rank--;
     if (dy->rank != numbers->rank + 1 || !kn_shape_same(&leading, numbers))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "dy is %s and the numbers are %s; expected dy to have one more dimension",
+                             "dy is %s and the indices are %s; expected dy to have one more dimension",
                              kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     if (rows < 0) return kn_shape_fail(call, KN_ERROR_ARGUMENT, "%lld rows", (long long)rows);
     call->outputs[0] = (kn_shape){.dtype = dy->dtype, .rank = 2, .dims = {rows, dy->dims[dy->rank - 1]}};
@@ -96,7 +96,7 @@ static void gradient_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-enum { ITEMS = 64, WORK = 16384 }; /* of a group; the fewest elements that are worth a work-item */
+enum { ITEMS = 64, WORK = 16384 }; /* per group; the minimum elements per work-item */
 
 static kn_status lower(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
@@ -108,7 +108,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     if (kn_elements_of(node->outputs[0]) == 0) return KN_OK;
     kn_step *step =
         kn_step_begin(lowering, "gather/embedding.cl", backward ? "kn_embedding_gradient" : "kn_embedding");
-    if (kn_is_half(table->shape.dtype)) { /* only its bits are moved */
+    if (kn_is_half(table->shape.dtype)) { /* only the bits are moved */
         kn_step_define(step, "KN_BITS", "1");
         kn_step_define(step, "KN_T", "ushort");
         kn_step_define(step, "KN_MISSING", table->shape.dtype == KN_FLOAT16 ? "0x7e00" : "0x7fc0");
@@ -119,7 +119,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     if (wide) {
         int64_t made = backward ? rows : count;
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        /* Each work-item reads all indices again, so there are few work-items. */
+        /* Each work-item reads all indices, so there are few work-items. */
         chunk = backward ? kn_divide_up(rows, 4 * (int64_t)target->compute_units) : WORK / columns + 1;
         kn_step_size1(step, (size_t)kn_divide_up(made, chunk), 1);
     } else {
@@ -171,7 +171,7 @@ static bool takes_tables_wide(const kn_target *target, const kn_node *node) {
 }
 
 KN_OPERATOR(
-    embedding, .help = "rows of a table (V,D), picked by int32 numbers; NaN where there is no such row",
+    embedding, .help = "rows of a table (V,D) selected by int32 indices; NaN if an index is out of range",
     .min_inputs = 2, .max_inputs = 2, .moves = true, .index = {.number = 2}, .shape = embedding_shape,
     .gradient = embedding_gradient, .reference = embedding_reference, .cost = embedding_cost,
     KN_VARIANTS(
@@ -186,14 +186,14 @@ KN_OPERATOR(
              {.inputs = {"float16 5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
              {.inputs = {"5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
              {.inputs = {"5,7", "int32 0,3"}}, {.inputs = {"0,7", "int32 3"}, .no_gradient = true}));
-/* The shape rule checks all that a program can give. */
+/* The shape rule already checks everything. */
 static const char *gradient_wrong(const kn_node *node) {
     (void)node;
     return NULL;
 }
 
 KN_OPERATOR(
-    embedding_gradient, .help = "gradient of embedding by its table", .backward = true,
+    embedding_gradient, .help = "gradient of embedding with respect to its table", .backward = true,
     .wrong = gradient_wrong, KN_ATTRIBUTES(KN_INT("rows", 1, "rows of the table")), .min_inputs = 2,
     .max_inputs = 2, .shape = gradient_shape, .reference = gradient_reference, .cost = gradient_cost,
     KN_VARIANTS({.name = "wide",
@@ -212,8 +212,8 @@ KN_OPERATOR(
 
 /* ---- what follows a table -------------------------------------------------------------------- */
 
-/* The embedding that produced x, if its table has at most half as many rows as are gathered from it:
- * then the table may be computed on instead of the rows of x. */
+/* The embedding that produced x, if its table has at most half as many rows as are gathered from it: then
+ * operations on x can be applied to the table instead. */
 static kn_node *small_table(const kn_value *x) {
     kn_node *node = x && !x->failed ? x->producer : NULL;
     if (!node || node->op != &kn_row_embedding || node->derivative) return NULL;
@@ -226,8 +226,8 @@ static kn_value *pick(kn_graph *bound, kn_value *table, const kn_node *embedding
     return kn_node_add(bound, &kn_row_embedding, NULL, inputs, 2, NULL);
 }
 
-/* Gathered rows times a matrix are gathered rows of the table times the matrix. x is (...,D), w (D,N) or
- * (N,D) */
+/* A product of gathered rows and a matrix equals gathered rows of the table times the matrix. x is (...,D), w
+ * (D,N) or (N,D) */
 kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results) {
     const kn_node *embedding = small_table(inputs[0]);
@@ -244,7 +244,7 @@ kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *co
     return bound->error.status;
 }
 
-/* Gathered rows plus a bias (D) are gathered rows of the table plus the bias. */
+/* Gathered rows plus a bias (D) equal gathered rows of the table plus the bias. */
 kn_status kn_sum_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results) {
     const kn_node *embedding = small_table(inputs[0]);
     (void)node;

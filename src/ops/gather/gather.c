@@ -1,5 +1,5 @@
-/* Elements gathered along an axis by index, and scattered (cl/gather/gather.cl). Negative indices count
- * from the end. */
+/* Gathers and scatters elements along an axis by index (cl/gather/gather.cl). Negative indices count from the
+ * end. */
 #include "ops/gather/gather.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-enum { REPLACE, ADD, MULTIPLY, MAXIMUM, MINIMUM }; /* the words of "reduction" */
+enum { REPLACE, ADD, MULTIPLY, MAXIMUM, MINIMUM }; /* the choices of "reduction" */
 #define REDUCTIONS "none add mul max min"
 
 /* ---- shapes ---------------------------------------------------------------------------------------- */
@@ -19,8 +19,7 @@ enum { REPLACE, ADD, MULTIPLY, MAXIMUM, MINIMUM }; /* the words of "reduction" *
 static kn_status check_numbers(kn_shape_call *call, int *axis) {
     const kn_shape *x = &call->inputs[0]->shape, *numbers = &call->inputs[1]->shape;
     if (numbers->dtype != KN_INT32 && numbers->dtype != KN_INT64)
-        return kn_shape_fail(call, KN_ERROR_DTYPE,
-                             "the numbers are %s; expected int32 or int64 (cast makes it)",
+        return kn_shape_fail(call, KN_ERROR_DTYPE, "the indices are %s; cast them to int32 or int64",
                              kn_shape_words_of(call, 1));
     return kn_shape_axis(call, kn_shape_attribute(call, "axis")->integer, x->rank, axis);
 }
@@ -39,7 +38,7 @@ static bool instead_of_axis(const kn_shape *x, const kn_shape *numbers, int axis
     return true;
 }
 
-/* The dimensions of x except along the axis. */
+/* Compares the dimensions except along the axis. */
 static bool same_except_axis(const kn_shape *x, const kn_shape *other, int axis) {
     if (x->rank != other->rank) return false;
     for (int i = 0; i < x->rank; i++)
@@ -52,7 +51,7 @@ static kn_status gather_shape(kn_shape_call *call) {
     if (check_numbers(call, &axis)) return call->error->status;
     if (instead_of_axis(&call->inputs[0]->shape, &call->inputs[1]->shape, axis, &call->outputs[0]))
         return KN_OK;
-    return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and the numbers are %s: more than %d dimensions",
+    return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and the indices are %s: more than %d dimensions",
                          kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), KN_MAX_RANK);
 }
 
@@ -63,15 +62,15 @@ static kn_status gather_elements_shape(kn_shape_call *call) {
     if (!same_except_axis(x, numbers, axis))
         return kn_shape_fail(
             call, KN_ERROR_SHAPE,
-            "x is %s and the numbers are %s; expected the same sizes along all axes but axis %d",
+            "x is %s and the indices are %s; expected the same sizes along all axes except axis %d",
             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), axis);
     call->outputs[0] = *numbers;
     call->outputs[0].dtype = x->dtype;
     return KN_OK;
 }
 
-/* dy has the shape of gather's result; the result has `size` elements along the axis, in place of the
- * indices' dimensions. */
+/* dy has the shape of gather's result; the result has `size` elements along the axis, instead of the indices'
+ * dimensions. */
 static kn_status gradient_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *numbers = &call->inputs[1]->shape;
     int64_t axis = kn_shape_attribute(call, "axis")->integer,
@@ -79,9 +78,10 @@ static kn_status gradient_shape(kn_shape_call *call) {
     bool elements = kn_shape_attribute(call, "elements")->integer != 0;
     int replaced = elements ? 1 : numbers->rank, rank = dy->rank + 1 - replaced;
     if (axis < 0 || axis >= rank || size < 0 || (elements && !kn_shape_same(dy, numbers)))
-        return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "dy is %s and the numbers are %s: not the shape of a gather's result",
-                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+        return kn_shape_fail(
+            call, KN_ERROR_SHAPE,
+            "dy is %s and the indices are %s; expected dy to have the shape of gather's result",
+            kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     kn_shape *x = &call->outputs[0];
     *x = (kn_shape){.dtype = dy->dtype, .rank = rank};
     for (int i = 0; i < rank; i++)
@@ -98,17 +98,17 @@ static kn_status scatter_shape(kn_shape_call *call) {
     if (check_numbers(call, &axis)) return call->error->status;
     bool fits = elements ? same_except_axis(x, numbers, axis) : instead_of_axis(x, numbers, axis, &expected);
     if (!fits || !kn_shape_same(elements ? numbers : &expected, updates) || updates->dtype != x->dtype)
-        return kn_shape_fail(
-            call, KN_ERROR_SHAPE,
-            "x is %s, the numbers are %s and the updates %s; expected numbers %s, and an update "
-            "of the type of x for each",
-            kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), kn_shape_words_of(call, 2),
-            elements ? "of the sizes of x along all other axes" : "along the axis");
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "x is %s, the indices are %s and the updates %s; expected indices %s, and "
+                             "updates of the type of x, one per index",
+                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1),
+                             kn_shape_words_of(call, 2),
+                             elements ? "of the sizes of x along all other axes" : "along the axis");
     call->outputs[0] = *x;
     return KN_OK;
 }
 
-/* ---- what all of them see: (outer,size,inner) and `count` numbers for each lane ------------------------ */
+/* ---- common form: (outer,size,inner) and `count` indices per lane ------------------------ */
 
 typedef struct gather_form {
     int64_t outer, size, inner, count;
@@ -133,14 +133,14 @@ static gather_form gather_form_of(const kn_node *node, const kn_shape *x) {
 
 /* ---- references ---------------------------------------------------------------------------------------- */
 
-/* The index for (o,j,i), from 0 to size - 1; -1 if there is no such element. */
+/* The index for (o,j,i), from 0 to size - 1; -1 if it is out of range. */
 static int64_t number_at(const gather_form *pick, const double *numbers, int64_t o, int64_t j, int64_t i) {
     double number = numbers[o * pick->number_outer + j * pick->number_each + i * pick->number_inner];
     if (number < 0) number += (double)pick->size;
     return number >= 0 && number < (double)pick->size ? (int64_t)number : -1;
 }
 
-/* NaN; 0 for types without. */
+/* NaN, or 0 for integer types. */
 static uint32_t missing_bits(kn_dtype dtype) {
     switch (dtype) {
     case KN_FLOAT32:
@@ -210,11 +210,10 @@ static kn_status scatter_reference(kn_reference_call *call) {
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-/* The fewest elements that are worth a work-item where there are few; iterations of a loop where there
- * are many */
+/* Minimum elements per work-item on wide-vector devices; maximum loop iterations on others */
 enum { WORK = 16384, ROUNDS = 32768 };
 
-/* Types of the same size are moved alike. */
+/* Types of the same size are moved in the same way. */
 static const char *bits_of(kn_dtype dtype) {
     size_t bytes = kn_dtype_bytes(dtype);
     return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 8 ? "ulong" : "uint";
@@ -249,8 +248,8 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     return kn_step_end(step, lowering);
 }
 
-/* Applies updates begin to stop - 1. Each item reads the indices of its lanes, so lanes are divided
- * first, and elements only where lanes are few. */
+/* Applies updates [begin, stop). Each item reads the indices of its lanes, so lanes are divided first, and
+ * elements only if lanes are few. */
 static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, int64_t stop) {
     const kn_node *node = lowering->node;
     const kn_value *y = node->outputs[0];
@@ -335,7 +334,7 @@ static kn_status gather_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* Replaced elements have no gradient; an update has the gradient of its place, even if a later update
+/* Replaced elements have no gradient; an update has the gradient of its position, even if a later update
  * replaced it. */
 static kn_status scatter_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
@@ -377,7 +376,7 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define AXIS KN_INT("axis", 0, "axis that is picked along, negative from the end")
+#define AXIS KN_INT("axis", 0, "axis to index, negative from the end")
 #define GATHER_VARIANTS                                                                                      \
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = gather_wide},                 \
                 {.name = "threads", .lower = gather_threads})
@@ -387,11 +386,11 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
 #define GATHERING                                                                                            \
     .min_inputs = 2, .max_inputs = 2, .moves = true, .index = {.number = 2, .from_end = true},               \
     .gradient = gather_gradient, .reference = gather_reference,                                              \
-    KN_ATTRIBUTES(AXIS, KN_CHOICE("outside", "nan zero", 0, "result where there is no such element")),       \
+    KN_ATTRIBUTES(AXIS, KN_CHOICE("outside", "nan zero", 0, "result for indices out of range")),             \
     GATHER_VARIANTS
 
 KN_OPERATOR(
-    gather, .help = "slices of x along an axis, by their numbers (...), which stand for the axis",
+    gather, .help = "slices of x along an axis, selected by indices (...), whose dimensions replace the axis",
     .shape = gather_shape, GATHERING,
     KN_CASES({.inputs = {"5,7", "int32 3"}, .ranges = {NULL, "-5..4"}, .smallest = true},
              {.inputs = {"7,31", "int32 2,5"}, .ranges = {NULL, "0..30"}, .attributes = "axis=1"},
@@ -405,7 +404,7 @@ KN_OPERATOR(
              {.inputs = {"5,17", "int64 3"}, .ranges = {NULL, "-5..4"}}, {.inputs = {"5,7", "int32 0,3"}},
              {.inputs = {"0,7", "int32 3"}, .no_gradient = true}));
 KN_OPERATOR(
-    gather_elements, .help = "for each number the element of x that stands there along the axis",
+    gather_elements, .help = "for each index, the element of x at that position along the axis",
     .shape = gather_elements_shape, GATHERING,
     KN_CASES({.inputs = {"5,7", "int32 3,7"}, .ranges = {NULL, "-5..4"}, .smallest = true},
              {.inputs = {"7,31", "int32 7,33"}, .ranges = {NULL, "0..30"}, .attributes = "axis=1"},
@@ -414,8 +413,8 @@ KN_OPERATOR(
              {.inputs = {"33", "int32 7"}, .ranges = {NULL, "0..32"}}, {.inputs = {"5,0", "int32 3,0"}}));
 KN_OPERATOR(
     gather_gradient, .help = "gradient of gather and gather_elements", .backward = true,
-    KN_ATTRIBUTES(KN_INT("axis", 0, "axis that was picked along"), KN_INT("size", 1, "its size"),
-                  KN_BOOLEAN("elements", 0, "of gather_elements")),
+    KN_ATTRIBUTES(KN_INT("axis", 0, "axis that was indexed"), KN_INT("size", 1, "its size"),
+                  KN_BOOLEAN("elements", 0, "gradient of gather_elements")),
     .min_inputs = 2, .max_inputs = 2, .shape = gradient_shape, .reference = scatter_reference,
     SCATTER_VARIANTS,
     KN_CASES(
@@ -431,12 +430,13 @@ KN_OPERATOR(
 #define SCATTERING                                                                                           \
     .min_inputs = 3, .max_inputs = 3, .shape = scatter_shape, .gradient = scatter_gradient,                  \
     .reference = scatter_reference,                                                                          \
-    KN_ATTRIBUTES(AXIS, KN_CHOICE("reduction", REDUCTIONS, 0, "what an update does to what is there")),      \
+    KN_ATTRIBUTES(                                                                                           \
+        AXIS, KN_CHOICE("reduction", REDUCTIONS, 0, "how an update is combined with the existing element")), \
     SCATTER_VARIANTS
 
-/* With reduction `none` and gradients, each index occurs at most once: of several updates only the last
+/* With reduction `none` and gradients, each index must occur at most once: only the last of several updates
  * counts. */
-KN_OPERATOR(scatter, .help = "x with updates in the places of its slices along an axis, by their numbers",
+KN_OPERATOR(scatter, .help = "x with updates written to slices along an axis, selected by indices",
             SCATTERING,
             KN_CASES({.inputs = {"5,7", "int32 3", "3,7"},
                       .ranges = {NULL, "-5..4"},
@@ -461,7 +461,7 @@ KN_OPERATOR(scatter, .help = "x with updates in the places of its slices along a
                       .no_gradient = true},
                      {.inputs = {"5,7", "int32 0", "0,7"}, .attributes = "reduction=add"}));
 KN_OPERATOR(
-    scatter_elements, .help = "x with each update at its number along the axis", SCATTERING,
+    scatter_elements, .help = "x with each update written at its index along the axis", SCATTERING,
     KN_CASES({.inputs = {"5,7", "int32 3,7", "3,7"},
               .ranges = {NULL, "-5..4"},
               .attributes = "reduction=add",

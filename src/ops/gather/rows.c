@@ -1,4 +1,4 @@
-/* Rows written to an array, and read from it, from a position on that is known at run time
+/* Rows written to or read from an array, starting at a position that is known at run time
  * (cl/gather/rows.cl). */
 #include "ops/build.h"
 #include "ops/gradient.h"
@@ -8,7 +8,7 @@
 
 extern const kn_operator kn_row_put_rows, kn_row_take_rows;
 
-/* x is (B,M,C), rows (B,T,C), start int32 (B) or (1); the result is as x. */
+/* x is (B,M,C), rows (B,T,C), start int32 (B) or (1); the result is like x. */
 static kn_status put_shape(kn_shape_call *call) {
     for (int i = 0; i < call->input_count; i++)
         if (!call->inputs[i])
@@ -38,7 +38,7 @@ static kn_status take_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* Replaced rows do not reach the result: the gradient by x is zero there, and the new rows get it */
+/* Replaced rows do not reach the result: their gradient of x is zero, and the new rows receive it */
 static kn_status put_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[0]) return KN_OK;
@@ -73,7 +73,7 @@ static kn_status take_gradient(kn_gradient_call *call) {
 
 typedef struct rows_form {
     int64_t batches, most, count, columns; /* M of x, T of the rows */
-    int64_t starts_row;                    /* from batch to batch; 0: all have the same */
+    int64_t starts_row;                    /* stride between samples; 0: the same for all */
     bool put, clear, blank;
     int starts_at;
 } rows_form;
@@ -138,10 +138,10 @@ static kn_status rows_lower(kn_lowering *lowering) {
 
 KN_OPERATOR(
     put_rows,
-    .help = "x (B,M,C) with rows (B,T,C) replaced from row start, int32 (B) or (1); rows "
-            "beyond M are ignored",
-    KN_ATTRIBUTES(KN_BOOLEAN("clear", 0, "what is not replaced becomes 0"),
-                  KN_BOOLEAN("blank", 0, "zeros stand for the rows")),
+    .help = "x (B,M,C) with rows (B,T,C) written starting at row start, int32 (B) or (1); rows beyond M are "
+            "ignored",
+    KN_ATTRIBUTES(KN_BOOLEAN("clear", 0, "sets all other rows to 0"),
+                  KN_BOOLEAN("blank", 0, "writes zeros instead of the rows")),
     .min_inputs = 3, .max_inputs = 3, .shape = put_shape, .gradient = put_gradient,
     .reference = rows_reference,
     KN_VARIANTS({.name = "threads",
@@ -155,7 +155,8 @@ KN_OPERATOR(
         {.inputs = {"3,31,5", "3,7,5", "int32 3"}, .attributes = "blank=1", .ranges = {NULL, NULL, "-3..30"}},
         {.inputs = {"2,7,3", "2,0,3", "int32 1"}, .ranges = {NULL, NULL, "1..1"}},
         {.inputs = {"0,7,3", "0,2,3", "int32 1"}, .ranges = {NULL, NULL, "1..1"}}));
-KN_OPERATOR(take_rows, .help = "rows of x (B,M,C) from start on, int32 (B) or (1); 0 where x has none",
+KN_OPERATOR(take_rows,
+            .help = "rows of x (B,M,C) starting at row start, int32 (B) or (1); 0 beyond the end of x",
             KN_ATTRIBUTES(KN_INT("rows", 1, "how many")), .min_inputs = 2, .max_inputs = 2,
             .shape = take_shape, .gradient = take_gradient, .reference = rows_reference,
             KN_VARIANTS({.name = "threads", .choice.accepts = kn_takes_kernel_types, .lower = rows_lower}),
@@ -194,11 +195,10 @@ kn_value *kn_kv_cache(kn_value *rows, kn_value *start, int64_t most, const char 
     if (graph->error.status != KN_OK) return &graph->failed;
     if (shape.rank == 3) shape.dims[1] = most;
     if (shape.rank != 3 || most < 1 || kn_shape_elements(&shape) < 0)
-        return kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "cache '%s' of %lld rows for %s: expected at least one row, and rows (B,T,C) where B and C "
-            "are numbers",
-            whole, (long long)most, kn_shape_words(graph, &rows->shape));
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "cache '%s' of %lld rows for %s: expected at least one row, and rows (B,T,C), "
+                             "where B and C are not symbols",
+                             whole, (long long)most, kn_shape_words(graph, &rows->shape));
     kn_value *state = kn_state_add(graph, whole, &shape, KN_STATE_CACHE, NULL);
     kn_value *all = kn_put_rows(state, rows, start);
     if (!kn_value_failed(all)) kn_assign(graph, state, all);

@@ -1,18 +1,18 @@
-/* Cross-entropy, negative log-likelihood and accuracy. What the rows cross_entropy and accuracy do not
- * compute (class weights, ignored targets, sums, log-probabilities) is built of pointwise rows and sums: for
- * losses a target becomes the probability that each class should have. */
+/* Cross-entropy, negative log-likelihood and accuracy. Features that the rows cross_entropy and accuracy lack
+ * (class weights, ignored targets, sums, log-probabilities) are built from pointwise rows and sums: for
+ * losses, a target becomes the target probability of each class. */
 #include "ops/build.h"
 #include "ops/layer.h"
 #include "ops/losses/losses.h"
 #include "ops/row.h"
 #include "ops/shape/shape.h"
 
-/* 0 / 0 is for the number of a class that does not exist. -0.5 is the number of none. */
+/* 0 / 0 for class indices out of range. ignored -0.5 means none. */
 KN_POINTWISE(
-    class_share, .help = "the target probability of class y where class x is right",
+    class_share, .help = "the target probability of class y if class x is correct",
     KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes"),
-                  KN_FLOAT("classes", 2, "how many there are"),
-                  KN_FLOAT("ignored", -0.5, "an x for which all target probabilities are 0")),
+                  KN_FLOAT("classes", 2, "number of classes"),
+                  KN_FLOAT("ignored", -0.5, "a class index x whose target probabilities are all 0")),
     .index = {.number = 1},
     .value = "(x == ignored ? 0 : x >= 0 && x < classes ? (x == y ? 1 - label_smoothing : 0) + "
              "label_smoothing / classes : 0 / 0) + 0 * y",
@@ -31,7 +31,7 @@ KN_POINTWISE(
               .attributes = "classes=3 ignored=3",
               .no_gradient = true}));
 
-/* -inf is the logarithm of a probability of 0, which costs nothing where the target is 0. */
+/* -inf is the logarithm of probability 0, which contributes 0 if the target is 0. */
 KN_POINTWISE(share_error, .help = "-x * y for log-probabilities x and target probabilities y",
              .value = "y != 0 ? -x * y : 0", .by = {"-g * y", "-g * x"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"-4..0", "0..1"}, .smallest = true},
@@ -46,7 +46,7 @@ static kn_value *class_numbers(kn_graph *graph, kn_dtype dtype, int64_t classes)
     const kn_shape shape = {.dtype = KN_INT32, .rank = 1, .dims = {classes}};
     int32_t *numbers = kn_arena_take(&graph->arena, (size_t)classes, sizeof *numbers);
     if (!numbers)
-        return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the numbers of %lld classes",
+        return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for the indices of %lld classes",
                              (long long)classes);
     for (int64_t i = 0; i < classes; i++)
         numbers[i] = (int32_t)i;
@@ -70,8 +70,8 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     return kn_build(&kn_row_class_share, inputs, 2, &settings);
 }
 
-/* target and, where samples are mixed, the second target are (...) of class indices, the mixing ratio is
- * (...); the result is (...,classes). */
+/* target and (if samples are mixed) the second target are (...) of class indices, the mixing ratio is (...);
+ * the result is (...,classes). */
 static kn_value *mixed_target(kn_value *target, const kn_shape *x, double smoothing,
                               const kn_cross_entropy_params *given) {
     kn_value *own = shares_of(target, x, smoothing, given);
@@ -90,11 +90,10 @@ static bool mixture_fits(const char *loss, kn_value *x, kn_value *target,
     if (other && share && labels && other->shape.dtype == KN_INT32 && share->shape.dtype == x->shape.dtype &&
         kn_shape_same(&other->shape, &target->shape) && kn_shape_same(&share->shape, &target->shape))
         return true;
-    kn_graph_fail(
-        x->graph, KN_ERROR_SHAPE,
-        "%s: a mixture needs two targets of class indices, of the same shape, and the fraction of the "
-        "first target, of the same shape and the type of the logits",
-        loss);
+    kn_graph_fail(x->graph, KN_ERROR_SHAPE,
+                  "%s: a mixture needs two targets of class indices with the same shape, and the fraction of "
+                  "the first target, with the same shape and the type of the logits",
+                  loss);
     return false;
 }
 
@@ -113,7 +112,7 @@ static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn
         return false;
     }
     if (!(given->label_smoothing >= 0 && given->label_smoothing <= 1)) {
-        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: label_smoothing is a fraction; expected 0 to 1", loss);
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: label_smoothing must be from 0 to 1", loss);
         return false;
     }
     rows.rank--;
@@ -124,14 +123,14 @@ static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn
         rows.dtype = KN_INT32;
         kn_graph_fail(
             graph, KN_ERROR_SHAPE,
-            "%s: x is %s and the target %s; expected class numbers, %s, or distributions of the shape of x",
+            "%s: x is %s and the target %s; expected class indices, %s, or distributions of the shape of x",
             loss, words, kn_shape_words(graph, &target->shape), kn_shape_words(graph, &rows));
         return false;
     }
     if (weights && (weights->shape.rank != 1 || weights->shape.dims[0] != x->shape.dims[rows.rank] ||
                     weights->shape.dtype != x->shape.dtype)) {
         kn_graph_fail(graph, KN_ERROR_SHAPE,
-                      "%s: x is %s and the weights of its classes %s; expected one for each", loss, words,
+                      "%s: x is %s and the class weights are %s; expected one per class", loss, words,
                       kn_shape_words(graph, &weights->shape));
         return false;
     }
@@ -146,8 +145,8 @@ static bool any_failed(const kn_value *target, const kn_cross_entropy_params *gi
     return kn_value_failed(target);
 }
 
-/* x is (...,classes) of log-probabilities. The mean over targets is divided by the sum of their weights,
- * the mean over distributions by their number. */
+/* x is (...,classes) of log-probabilities. The mean over class indices is divided by the sum of their
+ * weights, the mean over distributions by their number. */
 static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
                             const kn_cross_entropy_params *given) {
     bool labels;
@@ -200,7 +199,7 @@ kn_value *kn_nll(kn_value *log_probabilities, kn_value *target, const kn_cross_e
     return likelihood("nll", log_probabilities, target, &given);
 }
 
-/* A sum divided by a sum, so that shards and parts of a batch divide by the count of the whole batch. */
+/* A sum divided by a sum, so that shards and parts of a batch are divided by the count of the whole batch. */
 kn_value *kn_accuracy_ignoring(kn_value *logits, kn_value *target, int64_t ignored) {
     const kn_cross_entropy_params given = {.size = sizeof given};
     const int32_t number = (int32_t)ignored;
@@ -211,12 +210,11 @@ kn_value *kn_accuracy_ignoring(kn_value *logits, kn_value *target, int64_t ignor
         return &graph->failed;
     if (!labels)
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "accuracy: the target %s is a distribution; expected class numbers",
+                             "accuracy: the target %s is a distribution; expected class indices",
                              kn_shape_words(graph, &target->shape));
     if (number != ignored)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "accuracy: no target can be the ignored %lld; expected a number of 32 bits",
-                             (long long)ignored);
+                             "accuracy: the ignored index %lld does not fit in 32 bits", (long long)ignored);
     kn_value *none = kn_constant(graph, KN_INT32, "", &number, sizeof number);
     kn_value *counted = kn_cast(kn_not_equal(target, none), KN_FLOAT32);
     kn_value *right = kn_cast(kn_equal(kn_argmax(logits, -1, false), target), KN_FLOAT32);

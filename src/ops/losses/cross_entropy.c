@@ -1,5 +1,5 @@
-/* Cross-entropy of softmax against labels or distributions, and accuracy: from logits to one number.
- * cross_entropy_counted leaves out the rows whose label is a certain number. */
+/* Softmax cross-entropy against class indices or distributions, and accuracy: scalars computed from logits.
+ * cross_entropy_counted ignores rows with a certain class index. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -11,9 +11,9 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* logits are (..., classes), seen as (rows, classes); target is int32 (...) or of the logits' shape. The
- * hidden outputs are (...): the largest logit of a row, and the logarithm of sum(exp(logit - largest)); and,
- * of cross_entropy_counted alone, a scalar: the number of rows that count. */
+/* logits are (..., classes), viewed as (rows, classes); target is int32 (...) or has the logits' shape. The
+ * hidden outputs are (...): the largest logit of a row, and log(sum(exp(logit - largest))); and, only for
+ * cross_entropy_counted, a scalar: the number of rows that count. */
 enum { LOSS, MOST, LOG_SUM, COUNTED };
 
 static int64_t class_count(const kn_shape *logits) {
@@ -28,7 +28,7 @@ static int64_t row_count(const kn_shape *logits) {
 static bool has_labels(const kn_shape *logits, const kn_shape *target) {
     return target->rank < logits->rank;
 }
-/* The label of rows that do not count; NULL: all do. */
+/* The class index of rows to ignore; NULL: all rows count. */
 static const kn_attribute_value *ignored_of(const kn_node *node) {
     return kn_attribute_in(node->op, node->attributes, "ignored");
 }
@@ -47,21 +47,20 @@ static kn_status check_target(kn_shape_call *call, bool labels_only, kn_shape *r
     rows->dtype = logits->dtype == KN_FLOAT64 ? KN_FLOAT64 : KN_FLOAT32;
     if (kn_shape_same(target, rows) && target->rank == rows->rank) {
         if (target->dtype == KN_INT32) return KN_OK;
-        return kn_shape_fail(call, KN_ERROR_DTYPE,
-                             "the target is %s; class numbers are int32 (cast makes them)",
+        return kn_shape_fail(call, KN_ERROR_DTYPE, "the target is %s; cast class indices to int32",
                              kn_shape_words_of(call, 1));
     }
     if (!labels_only && target->rank == logits->rank && kn_shape_same(target, logits)) {
         if (target->dtype == logits->dtype) return KN_OK;
-        return kn_shape_fail(call, KN_ERROR_DTYPE,
-                             "the target is %s and the logits are %s; distributions have the "
-                             "type of the logits",
-                             kn_shape_words_of(call, 1), kn_shape_words_of(call, 0));
+        return kn_shape_fail(
+            call, KN_ERROR_DTYPE,
+            "the target is %s and the logits are %s; distributions must have the type of the logits",
+            kn_shape_words_of(call, 1), kn_shape_words_of(call, 0));
     }
     rows->dtype = KN_INT32;
     const char *expected = kn_shape_words(call->graph, rows);
     return kn_shape_fail(call, KN_ERROR_SHAPE,
-                         "the logits are %s and the target %s; expected class numbers, %s%s",
+                         "the logits are %s and the target %s; expected class indices, %s%s",
                          kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), expected,
                          labels_only ? "" : ", or distributions of the logits' shape");
 }
@@ -69,7 +68,7 @@ static kn_status check_target(kn_shape_call *call, bool labels_only, kn_shape *r
 static kn_status cross_entropy_shape(kn_shape_call *call) {
     double smoothing = kn_shape_attribute(call, "label_smoothing")->number;
     if (!(smoothing >= 0 && smoothing <= 1))
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "label_smoothing is a fraction; expected 0 to 1");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "label_smoothing must be from 0 to 1");
     bool counted = call->row == &kn_row_cross_entropy_counted;
     kn_shape rows;
     if (check_target(call, counted, &rows)) return call->error->status;
@@ -93,7 +92,7 @@ static kn_status accuracy_shape(kn_shape_call *call) {
 
 /* ---- references --------------------------------------------------------------------------------------- */
 
-/* The probability that class `j` of row `row` should have; NaN if the label is no class. */
+/* The target probability of class `j` of row `row`; NaN if the class index is out of range. */
 static double probability_of(const kn_reference_call *call, int64_t row, int64_t j) {
     const kn_reference_array *target = &call->inputs[1];
     const kn_shape *logits = &call->inputs[0].shape;
@@ -205,7 +204,7 @@ static kn_status emit_mean(kn_lowering *lowering, int scratch, kn_method method)
     return kn_emit_reduction(lowering, &mean, method);
 }
 
-/* The same over the rows that count, whose number is a result, too: by one work-group or work-item. */
+/* The same over the rows that count, whose number is also a result: by a single work-group or work-item. */
 static kn_status emit_counted_mean(kn_lowering *lowering, int scratch, kn_method method) {
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
@@ -304,7 +303,7 @@ static void logits_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradient -------------------------------------------------------------------------------- */
 
-/* Of a distribution: each probability weighs (1 - smoothing) / rows times -log(softmax). */
+/* For a distribution: the gradient of each probability is (1 - smoothing) / rows * -log(softmax). */
 static kn_value *target_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     kn_shape column = node->inputs[0]->shape;
@@ -349,14 +348,13 @@ static kn_status cross_entropy_gradient(kn_gradient_call *call) {
 
 #define SMOOTHED KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes")
 #define SMOOTHING KN_ATTRIBUTES(SMOOTHED)
-#define IGNORING                                                                                             \
-    KN_ATTRIBUTES(SMOOTHED, KN_INT("ignored", -100, "the class number of rows that do not count"))
+#define IGNORING KN_ATTRIBUTES(SMOOTHED, KN_INT("ignored", -100, "class index of rows to ignore"))
 #define LOSS_VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower_loss, .promise.halves = {1, 0}))
 #define GRADIENT_VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower_gradient, .promise.halves = {1, 1}))
 #define LABELS(count) "0.." #count
 
 KN_OPERATOR(
-    cross_entropy, .help = "mean cross-entropy of softmax(x) against class numbers or distributions",
+    cross_entropy, .help = "mean cross-entropy of softmax(x) against class indices or distributions",
     SMOOTHING, .min_inputs = 2, .max_inputs = 2, .index = {.number = 2, .along_last = true}, .hidden = 2,
     .shape = cross_entropy_shape, .gradient = cross_entropy_gradient, .reference = cross_entropy_reference,
     .cost = logits_cost, .tolerance = 4, LOSS_VARIANTS,
@@ -374,9 +372,9 @@ KN_OPERATOR(
              {.inputs = {"3,33", "int32 3"}, .ranges = {"special", LABELS(32)}, .no_gradient = true},
              {.inputs = {"0,5", "int32 0"}, .no_gradient = true}));
 KN_OPERATOR(
-    cross_entropy_gradient, .help = "gradient of cross_entropy by its logits", SMOOTHING, .min_inputs = 5,
-    .max_inputs = 5, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
-    .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
+    cross_entropy_gradient, .help = "gradient of cross_entropy with respect to its logits", SMOOTHING,
+    .min_inputs = 5, .max_inputs = 5, .backward = true, .shape = gradient_shape,
+    .reference = gradient_reference, .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
     KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", ""},
               .ranges = {NULL, LABELS(6), "1..2", "0..2"},
               .no_gradient = true,
@@ -396,9 +394,8 @@ KN_OPERATOR(
              {.inputs = {"7,5", "int32 7", "7", "7", ""}, .ranges = {NULL, "-1..5"}, .no_gradient = true}));
 KN_OPERATOR(
     cross_entropy_counted,
-    .help =
-        "cross_entropy against class numbers, as the mean over the rows whose number is not `ignored`; for "
-        "trainings without shards",
+    .help = "cross_entropy against class indices, as the mean over the rows whose class index is not "
+            "`ignored`; only for training without shards",
     IGNORING, .min_inputs = 2, .max_inputs = 2, .index = {.number = 2, .along_last = true}, .hidden = 3,
     .shape = cross_entropy_shape, .gradient = cross_entropy_gradient, .reference = cross_entropy_reference,
     .cost = logits_cost, .tolerance = 4, LOSS_VARIANTS,
@@ -415,9 +412,10 @@ KN_OPERATOR(
               .no_gradient = true},
              {.inputs = {"7,5", "int32 7"}, .ranges = {NULL, "-1..5"}, .no_gradient = true},
              {.inputs = {"0,5", "int32 0"}, .no_gradient = true}));
-KN_OPERATOR(cross_entropy_counted_gradient, .help = "gradient of cross_entropy_counted by its logits",
-            IGNORING, .min_inputs = 6, .max_inputs = 6, .backward = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
+KN_OPERATOR(cross_entropy_counted_gradient,
+            .help = "gradient of cross_entropy_counted with respect to its logits", IGNORING, .min_inputs = 6,
+            .max_inputs = 6, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
+            .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
             KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", "", ""},
                       .ranges = {NULL, LABELS(6), "1..2", "0..2", NULL, "1..3"},
                       .no_gradient = true,

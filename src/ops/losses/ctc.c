@@ -11,8 +11,8 @@
 
 extern const kn_operator kn_row_ctc, kn_row_ctc_gradient;
 
-/* x is (N,T,C) of log-probabilities, labels (N,S), both lengths (N). The hidden output is the log-
- * probability of each prefix */
+/* x is (N,T,C) of log-probabilities, labels (N,S), both lengths (N). The hidden output contains the
+ * log-probability of each prefix */
 enum { X, LABELS, TIMES_OF, LABELS_OF, ALPHAS, LOSSES, SLOPES };
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static kn_status ctc_shape(kn_shape_call *call) {
     int64_t blank = kn_shape_attribute(call, "blank")->integer;
     if (blank < 0 || blank > INT32_MAX || (kn_dim_known(x->dims[2]) && blank >= x->dims[2]))
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "x is %s, and the blank is %lld; expected one of the classes",
+                             "x is %s, and the blank is %lld; expected a class index",
                              kn_shape_words_of(call, X), (long long)blank);
     call->outputs[0] = (kn_shape){.dtype = x->dtype, .rank = 1, .dims = {x->dims[0]}};
     if (call->output_count > 1) {
@@ -54,9 +54,9 @@ static kn_status gradient_shape(kn_shape_call *call) {
 /* One sample. */
 typedef struct sample {
     const double *x, *labels;
-    int64_t times, classes, most, states; /* of the arrays */
+    int64_t times, classes, most, states; /* sizes of the arrays */
     int64_t own_times, own_labels, own_states, blank;
-    bool lengths; /* they exist */
+    bool lengths; /* they are valid */
 } sample;
 
 static sample sample_of(const kn_reference_call *call, int64_t number) {
@@ -123,7 +123,7 @@ static kn_status ctc_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* dx of one sample, (times,classes); `later` has room for two times of states. */
+/* dx of one sample, (times,classes); `later` has space for two times of states. */
 static void spread(const sample *one, const double *alphas, double loss, double slope, double *later,
                    double *dx) {
     for (int64_t t = one->own_times - 1; t >= 0; t--) {
@@ -147,7 +147,7 @@ static kn_status gradient_reference(kn_reference_call *call) {
     int64_t samples = call->inputs[LOSSES].elements;
     size_t room = 2 * (2 * (size_t)call->inputs[LABELS].shape.dims[1] + 1);
     double *later = kn_allocate(call->host, room, sizeof *later);
-    if (!later) return kn_fail(call->error, KN_ERROR_MEMORY, "no memory for a reference");
+    if (!later) return kn_fail(call->error, KN_ERROR_MEMORY, "out of memory for a reference");
     for (int64_t n = 0; n < samples; n++) {
         sample one = sample_of(call, n);
         double loss = call->inputs[LOSSES].data[n];
@@ -253,37 +253,38 @@ static kn_status ctc_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-#define BLANK KN_ATTRIBUTES(KN_INT("blank", 0, "class that stands for no label"))
-KN_OPERATOR(ctc,
-            .help = "how unlikely labels (N,S) are by log-probabilities (N,T,C), with lengths (N) of both",
-            BLANK, .min_inputs = 4, .max_inputs = 4, .hidden = 1, .shape = ctc_shape,
-            .gradient = ctc_gradient, .reference = ctc_reference, .cost = ctc_cost, .tolerance = 8,
-            KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = ctc_steps},
-                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = ctc_plain}),
-            KN_CASES({.inputs = {"2,5,4", "int32 2,2", "int32 2", "int32 2"},
-                      .ranges = {"-4..0", "1..3", "5..5", "1..2"},
-                      .smallest = true},
-                     {.inputs = {"3,7,4", "int32 3,3", "int32 3", "int32 3"},
-                      .ranges = {"-4..0", "1..2", "6..7", "0..3"}},
-                     {.inputs = {"2,31,7", "int32 2,9", "int32 2", "int32 2"},
-                      .ranges = {"-4..0", "0..5", "20..31", "3..9"},
-                      .attributes = "blank=6"},
-                     {.inputs = {"3,93,33", "int32 3,40", "int32 3", "int32 3"},
-                      .ranges = {"-4..0", "1..32", "85..93", "30..40"},
-                      .no_gradient = true},
-                     {.inputs = {"7,3,4", "int32 7,3", "int32 7", "int32 7"},
-                      .ranges = {"-4..0", "1..1", "0..3", "0..3"},
-                      .no_gradient = true},
-                     {.inputs = {"7,3,4", "int32 7,3", "int32 7", "int32 7"},
-                      .ranges = {"-4..0", "-1..4", "-1..4", "-1..4"},
-                      .no_gradient = true},
-                     {.inputs = {"0,3,4", "int32 0,3", "int32 0", "int32 0"}, .no_gradient = true}));
-/* Any alphas will do that are no more likely than the loss. */
+#define BLANK KN_ATTRIBUTES(KN_INT("blank", 0, "class that separates labels"))
+KN_OPERATOR(
+    ctc,
+    .help = "negative log-likelihood of labels (N,S) for log-probabilities (N,T,C), with lengths (N) of both",
+    BLANK, .min_inputs = 4, .max_inputs = 4, .hidden = 1, .shape = ctc_shape, .gradient = ctc_gradient,
+    .reference = ctc_reference, .cost = ctc_cost, .tolerance = 8,
+    KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = ctc_steps},
+                {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = ctc_plain}),
+    KN_CASES({.inputs = {"2,5,4", "int32 2,2", "int32 2", "int32 2"},
+              .ranges = {"-4..0", "1..3", "5..5", "1..2"},
+              .smallest = true},
+             {.inputs = {"3,7,4", "int32 3,3", "int32 3", "int32 3"},
+              .ranges = {"-4..0", "1..2", "6..7", "0..3"}},
+             {.inputs = {"2,31,7", "int32 2,9", "int32 2", "int32 2"},
+              .ranges = {"-4..0", "0..5", "20..31", "3..9"},
+              .attributes = "blank=6"},
+             {.inputs = {"3,93,33", "int32 3,40", "int32 3", "int32 3"},
+              .ranges = {"-4..0", "1..32", "85..93", "30..40"},
+              .no_gradient = true},
+             {.inputs = {"7,3,4", "int32 7,3", "int32 7", "int32 7"},
+              .ranges = {"-4..0", "1..1", "0..3", "0..3"},
+              .no_gradient = true},
+             {.inputs = {"7,3,4", "int32 7,3", "int32 7", "int32 7"},
+              .ranges = {"-4..0", "-1..4", "-1..4", "-1..4"},
+              .no_gradient = true},
+             {.inputs = {"0,3,4", "int32 0,3", "int32 0", "int32 0"}, .no_gradient = true}));
+/* Any alphas work that are not more likely than the loss. */
 #define GRADIENT_CASE(x, labels, n, alphas)                                                                  \
     .inputs = {x, "int32 " labels, "int32 " n, "int32 " n, alphas, n, n}, .no_gradient = true
-KN_OPERATOR(ctc_gradient, .help = "gradient of ctc by the log-probabilities", BLANK, .min_inputs = 7,
-            .max_inputs = 7, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
-            .cost = ctc_cost, .tolerance = 8,
+KN_OPERATOR(ctc_gradient, .help = "gradient of ctc with respect to the log-probabilities", BLANK,
+            .min_inputs = 7, .max_inputs = 7, .backward = true, .shape = gradient_shape,
+            .reference = gradient_reference, .cost = ctc_cost, .tolerance = 8,
             KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = gradient_steps},
                         {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain}),
             KN_CASES({GRADIENT_CASE("2,5,4", "2,2", "2", "2,5,5"),
@@ -298,8 +299,7 @@ static kn_value *full_length(kn_value *x, kn_dim length, const char *words) {
     if (kn_dim_known(length) && length <= INT32_MAX)
         return kn_filled(x->graph, KN_INT32, x->shape.dims[0], (double)length);
     return kn_graph_fail(x->graph, KN_ERROR_SHAPE,
-                         "ctc: x is %s; expected the lengths of the %s, since the number of "
-                         "these is a symbol",
+                         "ctc: x is %s; give the lengths of the %s, since their number is a symbol",
                          kn_shape_words(x->graph, &x->shape), words);
 }
 

@@ -1,4 +1,4 @@
-/* Rows of losses that several files build with. */
+/* Rows of losses that several files use in builders. */
 #ifndef KN_OPS_LOSSES_H
 #define KN_OPS_LOSSES_H
 

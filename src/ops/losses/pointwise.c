@@ -1,5 +1,5 @@
-/* Losses that are a mean over a pointwise error: squares, absolute values, Huber, binary cross-entropy,
- * divergence, and those of pairs and triplets. */
+/* Losses that are the mean of a pointwise error: squared, absolute and Huber errors, binary cross-entropy,
+ * divergence, and losses of pairs and triplets. */
 #include "ops/build.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
@@ -9,9 +9,7 @@ KN_POINTWISE(squared_error, .help = "(x - y) squared", .value = "(x - y) * (x - 
 
 static kn_status huber_shape(kn_shape_call *call) {
     if (!(kn_shape_attribute(call, "delta")->number > 0))
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "delta is where the error turns from square to straight; "
-                             "expected a number above 0");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "delta must be above 0");
     if (!kn_shape_broadcast(call->graph, &call->inputs[0]->shape, &call->inputs[1]->shape, &call->outputs[0]))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
                              "the prediction is %s and the target %s; expected the same shape",
@@ -23,8 +21,8 @@ static kn_status huber_shape(kn_shape_call *call) {
     call->outputs[0].dtype = call->inputs[0]->shape.dtype;
     return KN_OK;
 }
-KN_POINTWISE(huber_error, .help = "half the square of x - y near 0, straight beyond delta",
-             KN_ATTRIBUTES(KN_FLOAT("delta", 1, "where it turns straight")), .shape = huber_shape,
+KN_POINTWISE(huber_error, .help = "Huber error: half the square of x - y up to delta, linear beyond",
+             KN_ATTRIBUTES(KN_FLOAT("delta", 1, "where the error becomes linear")), .shape = huber_shape,
              .value = "abs(x - y) <= delta ? 0.5 * (x - y) * (x - y) : delta * (abs(x - y) - 0.5 * delta)",
              .by = {"x - y > delta ? delta * g : x - y < -delta ? -delta * g : g * (x - y)",
                     "x - y > delta ? -delta * g : x - y < -delta ? delta * g : g * (y - x)"},
@@ -40,7 +38,7 @@ KN_POINTWISE(logits_error, .help = "cross-entropy of sigmoid(x) against the prob
                       {.inputs = {"3,1,93", "3,1,93"}, .ranges = {NULL, "0..1"}}, {.inputs = {"0,5", "0,5"}}),
              .tolerance = 4);
 
-/* Logarithms are clamped at -100, so that a wrong certainty has a large but finite loss. */
+/* Logarithms are clamped at -100, so that a confident wrong prediction has a large but finite loss. */
 KN_POINTWISE(probability_error, .help = "cross-entropy of the probability x against the probability y",
              .value = "-(y * max(log(x), -100) + (1 - y) * max(log(1 - x), -100))",
              .by = {"g * (x - y) / max(x * (1 - x), 1e-12)",
@@ -50,7 +48,7 @@ KN_POINTWISE(probability_error, .help = "cross-entropy of the probability x agai
                       {.inputs = {"3,7", "3,7"}, .ranges = {"0..0", "0..1"}, .no_gradient = true},
                       {.inputs = {"0,5", "0,5"}}),
              .tolerance = 4);
-KN_POINTWISE(weighted_logits_error, .help = "logits_error, where what speaks for 1 counts z times",
+KN_POINTWISE(weighted_logits_error, .help = "logits_error with the positive class weighted by z",
              .value = "(1 - y) * x + (1 + (z - 1) * y) * softplus(-x)",
              .by = {"g * (1 - y - (1 + (z - 1) * y) * sigmoid(-x))", "g * ((z - 1) * softplus(-x) - x)",
                     "g * y * softplus(-x)"},
@@ -58,9 +56,9 @@ KN_POINTWISE(weighted_logits_error, .help = "logits_error, where what speaks for
                       {.inputs = {"31,33", "31,33", "33"}, .ranges = {"-30..30", "0..1", "0.5..3"}},
                       {.inputs = {"0,5", "0,5", "5"}}),
              .tolerance = 4);
-KN_POINTWISE(absolute_error, .help = "the distance of x and y", .value = "abs(x - y)",
+KN_POINTWISE(absolute_error, .help = "absolute difference of x and y", .value = "abs(x - y)",
              .by = {"x > y ? g : x < y ? -g : 0", "x > y ? -g : x < y ? g : 0"}, KN_BINARY_CASES);
-/* Summed over a row, the divergence of exp(x) from the distribution y. Where y is 0 the term is 0. */
+/* Summed over a row, the divergence of exp(x) from the distribution y. If y is 0 the term is 0. */
 KN_POINTWISE(divergence_error, .help = "y * (log(y) - x), for log-probabilities x and probabilities y",
              .value = "y == 0 ? 0 * x : y * (log(y) - x)",
              .by = {"-g * y", "y == 0 ? 0 : g * (log(y) + 1 - x)"},
@@ -69,22 +67,21 @@ KN_POINTWISE(divergence_error, .help = "y * (log(y) - x), for log-probabilities 
                       {.inputs = {"3,7", "3,7"}, .ranges = {"-4..0", "0..0"}, .no_gradient = true},
                       {.inputs = {"0,5", "0,5"}}),
              .tolerance = 4);
-KN_POINTWISE(hinge_error, .help = "how far x * y stays below the margin",
-             KN_ATTRIBUTES(KN_FLOAT("margin", 1, "what x * y should reach")),
-             .value = "max(margin - x * y, 0)",
+KN_POINTWISE(hinge_error, .help = "how far x * y is below the margin",
+             KN_ATTRIBUTES(KN_FLOAT("margin", 1, "lower limit of x * y")), .value = "max(margin - x * y, 0)",
              .by = {"margin - x * y > 0 ? -g * y : 0", "margin - x * y > 0 ? -g * x : 0"},
              KN_CASES({.inputs = {"7", "7"}, .smallest = true},
                       {.inputs = {"31,33", "33"}, .attributes = "margin=0.5"}, {.inputs = {"0,5", "0,5"}}));
-/* y is 1 or -1; a NaN of it stays. */
-KN_POINTWISE(cosine_error, .help = "1 - x for y above 0, elsewhere how far x is above the margin",
-             KN_ATTRIBUTES(KN_FLOAT("margin", 0, "what x may reach")),
+/* y is 1 or -1; NaN propagates. */
+KN_POINTWISE(cosine_error, .help = "1 - x for y above 0, otherwise how far x is above the margin",
+             KN_ATTRIBUTES(KN_FLOAT("margin", 0, "upper limit of x")),
              .value = "(y > 0 ? 1 - x : max(x - margin, 0)) + 0 * y",
              .by = {"y > 0 ? -g : x > margin ? g : 0"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"-1..1", "1..1"}, .smallest = true},
                       {.inputs = {"31,33", "33"}, .ranges = {"-1..1", "-1..-1"}, .attributes = "margin=0.25"},
                       {.inputs = {"0,5", "0,5"}}));
 
-/* ---- builders: prediction and target are of one shape, the result is a scalar ----------------------- */
+/* ---- builders: prediction and target have the same shape, the result is a scalar ----------------------- */
 
 /* Shapes must be equal, since broadcasting would hide a mistake: (N,1) with (N) gives (N,N). */
 static bool same_shape(kn_value *prediction, kn_value *target, const char *loss) {
@@ -118,7 +115,7 @@ kn_value *kn_huber(kn_value *prediction, kn_value *target, double delta) {
     return kn_mean(kn_build(&kn_row_huber_error, inputs, 2, &settings), NULL, false);
 }
 
-/* ---- the same for the others ------------------------------------------------------------------------- */
+/* ---- other losses ------------------------------------------------------------------------- */
 
 /* The mean of the row's results for x and y, with one attribute. */
 static kn_value *mean_error(const kn_operator *row, kn_value *x, kn_value *y, const char *attribute,
@@ -136,7 +133,7 @@ kn_value *kn_l1(kn_value *prediction, kn_value *target) {
     return mean_error(&kn_row_absolute_error, prediction, target, NULL, 0);
 }
 
-/* Huber's over beta, so that the slope beyond is 1. */
+/* Huber divided by beta, so that the slope beyond is 1. */
 kn_value *kn_smooth_l1(kn_value *prediction, kn_value *target, double beta) {
     if (beta == 0) return kn_l1(prediction, target);
     return kn_scale(kn_huber(prediction, target, beta), 1 / beta);
@@ -147,7 +144,7 @@ kn_value *kn_probability_cross_entropy(kn_value *probabilities, kn_value *target
     return mean_error(&kn_row_probability_error, probabilities, target, NULL, 0);
 }
 
-/* logits and target are of one shape, the weight broadcasts to it. */
+/* logits and target have the same shape, to which the weight broadcasts. */
 kn_value *kn_binary_cross_entropy_weighted(kn_value *logits, kn_value *target, kn_value *positive_weight) {
     if (!same_shape(logits, target, "binary cross-entropy")) return &logits->graph->failed;
     kn_value *inputs[3] = {logits, target, positive_weight};
@@ -155,15 +152,15 @@ kn_value *kn_binary_cross_entropy_weighted(kn_value *logits, kn_value *target, k
     if (kn_value_failed(errors)) return errors;
     kn_graph *graph = errors->graph;
     if (errors->shape.rank != logits->shape.rank || !kn_shape_same(&errors->shape, &logits->shape))
-        return kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "binary cross-entropy: the logits are %s and the positive weight %s; expected one that "
-            "broadcasts to the logits",
-            kn_shape_words(graph, &logits->shape), kn_shape_words(graph, &positive_weight->shape));
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "binary cross-entropy: the logits are %s and the positive weight %s; expected a "
+                             "weight that broadcasts to the logits",
+                             kn_shape_words(graph, &logits->shape),
+                             kn_shape_words(graph, &positive_weight->shape));
     return kn_mean(errors, NULL, false);
 }
 
-/* Both are (...,classes): the sum over classes, the mean over rows. */
+/* Both are (...,classes): the sum over classes, averaged over rows. */
 kn_value *kn_kl_divergence(kn_value *log_prediction, kn_value *target) {
     if (!same_shape(log_prediction, target, "kl divergence")) return &log_prediction->graph->failed;
     return kn_mean(kn_sum(kn_build2(&kn_row_divergence_error, log_prediction, target), "-1", false), NULL,
@@ -185,7 +182,7 @@ static kn_value *inner(kn_value *x, kn_value *y) {
     return kn_sum(kn_mul(x, y), "-1", false);
 }
 
-/* x and y are (...,D), the result is (...). A row of zeros is orthogonal to all others. */
+/* x and y are (...,D), the result is (...). A row of zeros is orthogonal to all rows. */
 kn_value *kn_cosine_similarity(kn_value *x, kn_value *y) {
     const double least = 1e-12;
     if (!same_shape(x, y, "cosine similarity")) return &x->graph->failed;
@@ -200,7 +197,8 @@ kn_value *kn_cosine_embedding(kn_value *x, kn_value *y, kn_value *target, double
     return mean_error(&kn_row_cosine_error, cosine, target, "margin", margin);
 }
 
-/* The distance of the rows of x and y; the small number keeps the slope of the root finite. */
+/* The distance between the rows of x and y, (...,D); the epsilon keeps the slope of the square root
+ * finite. */
 static kn_value *distance(kn_value *x, kn_value *y) {
     kn_value *difference = kn_shift(kn_sub(x, y), 1e-6);
     return kn_sqrt(inner(difference, difference));

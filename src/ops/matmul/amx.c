@@ -1,11 +1,11 @@
-/* Matrix products on processors with tile registers: steps for cl/matmul/amx.cl. */
+/* Matrix products on CPUs with tile registers: steps for cl/matmul/amx.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/product.h"
 
-/* As in cl/matmul/amx.cl. LEAST: fewer rows, columns or numbers along the sum leave most of the tiles empty.
- * NEAR: bytes of a panel and of rows, which stay in the second cache; WIDEST: columns, beyond which the rows
- * that are packed for each panel cost little; NARROW: columns, below which they cost much. */
+/* As in cl/matmul/amx.cl. LEAST: with fewer rows, columns or depth most of the tiles would be empty. NEAR:
+ * bytes of a panel and of rows, which stay in the second-level cache; WIDEST: columns beyond which packing
+ * rows for each panel costs little; NARROW: columns below which it costs much. */
 enum {
     WIDTH = 16,
     LEVELS = 2,
@@ -17,21 +17,21 @@ enum {
     WIDEST = 512
 };
 
-/* Bytes for packed tiles, next to the sums. */
+/* Bytes for packed tiles, in addition to the accumulators. */
 static int64_t tile_bytes(const kn_target *target) {
     const int64_t all = target->local_bytes < NEAR ? (int64_t)target->local_bytes : NEAR;
     const int64_t sums = SIDE * SIDE * sizeof(float);
     return all > sums ? (all - sums) / 64 * 64 : 0;
 }
 
-/* The most columns of a panel that fit next to the rows; less than SIDE: none do. */
+/* The maximum columns of a panel that fit with the rows; less than SIDE: none fit. */
 static int64_t most_columns(const kn_target *target, const kn_matmul_form *form, bool split) {
     const int64_t column = kn_round_up(form->k, CHUNK) * (split ? 4 : 2);
     const int64_t columns = tile_bytes(target) / column / SIDE * SIDE - SIDE;
     return columns < WIDEST ? columns : WIDEST;
 }
 
-/* `split`: float32 as two numbers of bfloat16 each. */
+/* `split`: each float32 as two bfloat16. */
 static bool accepts(const kn_target *target, const kn_node *node, bool split) {
     kn_matmul_form form;
     const kn_dtype a = node->inputs[0]->shape.dtype, b = node->inputs[1]->shape.dtype,
@@ -55,7 +55,7 @@ bool kn_matmul_amx_split_accepts(const kn_target *target, const kn_node *node) {
     return accepts(target, node, true);
 }
 
-/* Smaller products, and those so deep that panels are narrow, spend more on splitting numbers than the unit
+/* Smaller products, and those so deep that panels are narrow, spend more time on splitting than the unit
  * saves. */
 bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool invariant) {
     enum { FEWEST = 64, PANEL = 96 };
@@ -65,7 +65,7 @@ bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool
            form.k >= FEWEST && most_columns(target, &form, true) >= PANEL;
 }
 
-/* Columns of a work-item, in panels of equal size: wide ones, but so that there is work for all cores. */
+/* Columns of a work-item, in panels of equal size: wide, but with work for all cores. */
 static int64_t choose_columns(const kn_matmul_form *form, int64_t most, int64_t units) {
     const int64_t fewest = kn_divide_up(form->n, most), many = kn_divide_up(form->n, NARROW);
     int64_t panels = kn_divide_up(2 * units, form->batches);

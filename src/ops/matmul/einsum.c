@@ -1,5 +1,5 @@
-/* Einstein summation, "bij,bjk->bik": each pair of operands becomes one matrix product. An ellipsis
- * stands for axes that the caller gave no letter: they get digits, 0 for the last. */
+/* Einstein summation, "bij,bjk->bik": each pair of operands becomes a matrix product. An ellipsis replaces
+ * axes without letters: internally they get digits, 0 for the last. */
 #include <string.h>
 
 #include "ops/build.h"
@@ -17,18 +17,17 @@ typedef struct letter_sum {
     kn_graph *graph;
     const char *text;
     lettered *operands;
-    int count, unnamed; /* axes that the ellipsis stands for, at most */
+    int count, unnamed; /* unnamed: the maximum number of axes that the ellipsis replaces */
     char result[KN_MAX_RANK + 1];
     int result_rank;
 } letter_sum;
 
 static bool refuse(const letter_sum *equation, const char *what) {
-    kn_graph_fail(
-        equation->graph, KN_ERROR_ARGUMENT,
-        "einsum: \"%s\": %s; expected letters for the axes of each value, commas between values, and "
-        "perhaps -> and the letters of the result: \"bij,bjk->bik\"; ... once a value for axes without "
-        "letters",
-        equation->text, what);
+    kn_graph_fail(equation->graph, KN_ERROR_ARGUMENT,
+                  "einsum: \"%s\": %s; expected letters for the axes of each operand, separated by commas, "
+                  "optionally followed by -> and the letters of the result, as in \"bij,bjk->bik\"; ... can "
+                  "replace axes once per operand",
+                  equation->text, what);
     return false;
 }
 
@@ -42,26 +41,26 @@ static const char *find(const char *letters, int count, char letter) {
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-/* *points: before how many letters the ellipsis is; -1: there is none. */
+/* *points: the number of letters before the ellipsis; -1: there is none. */
 static bool read_letters(letter_sum *equation, const char **at, char *letters, int *count, int *points) {
     *count = 0;
     *points = -1;
     for (;; (*at)++) {
         if (**at == ' ') continue;
         if (!strncmp(*at, "...", 3)) {
-            if (*points >= 0) return refuse(equation, "a part has ... twice");
+            if (*points >= 0) return refuse(equation, "an operand has ... twice");
             *points = *count;
             *at += 2;
             continue;
         }
         if (!is_letter(**at)) return true;
-        if (*count == KN_MAX_RANK) return refuse(equation, "a value has more than 8 axes");
+        if (*count == KN_MAX_RANK) return refuse(equation, "an operand has more than 8 axes");
         letters[(*count)++] = **at;
         letters[*count] = '\0';
     }
 }
 
-/* Digits for `unnamed` axes in place of the ellipsis: those of all operands are aligned at the last. */
+/* Inserts digits for `unnamed` axes instead of the ellipsis: the operands' axes are aligned at the last. */
 static bool name_axes(letter_sum *equation, char *letters, int *count, int points, int unnamed) {
     if (*count + unnamed > KN_MAX_RANK) return refuse(equation, "the result has more than 8 axes");
     memmove(letters + points + unnamed, letters + points, (size_t)(*count - points));
@@ -77,7 +76,7 @@ static bool read_operand(letter_sum *equation, const char **at, lettered *operan
     if (!read_letters(equation, at, operand->letters, &operand->rank, &points)) return false;
     int unnamed = rank - operand->rank;
     if (points < 0 ? unnamed != 0 : unnamed < 0)
-        return refuse(equation, "a part does not have as many letters as its value has axes");
+        return refuse(equation, "an operand has a different number of axes than letters");
     if (unnamed > equation->unnamed) equation->unnamed = unnamed;
     return points < 0 || name_axes(equation, operand->letters, &operand->rank, points, unnamed);
 }
@@ -103,7 +102,7 @@ static bool check_result(letter_sum *equation) {
         for (int k = 0; k < equation->count; k++)
             known =
                 known || find(equation->operands[k].letters, equation->operands[k].rank, equation->result[i]);
-        if (!known) return refuse(equation, "the result has a letter that no value has");
+        if (!known) return refuse(equation, "the result has a letter that no operand has");
         if (find(equation->result, i, equation->result[i]))
             return refuse(equation, "the result has a letter twice");
     }
@@ -113,15 +112,15 @@ static bool check_result(letter_sum *equation) {
 static bool read_equation(letter_sum *equation) {
     const char *at = equation->text;
     for (int i = 0; i < equation->count; i++) {
-        if (i && *at++ != ',') return refuse(equation, "there are more values than parts");
+        if (i && *at++ != ',') return refuse(equation, "more operands than lists of letters");
         if (!read_operand(equation, &at, &equation->operands[i])) return false;
     }
     if (*at == '\0') return default_result(equation);
-    if (strncmp(at, "->", 2) != 0) return refuse(equation, "a letter, a comma or -> was expected");
+    if (strncmp(at, "->", 2) != 0) return refuse(equation, "expected a letter, a comma or ->");
     at += 2;
     int points;
     if (!read_letters(equation, &at, equation->result, &equation->result_rank, &points)) return false;
-    if (*at) return refuse(equation, "letters alone were expected after ->");
+    if (*at) return refuse(equation, "expected only letters after ->");
     if (points >= 0 &&
         !name_axes(equation, equation->result, &equation->result_rank, points, equation->unnamed))
         return false;
@@ -142,7 +141,8 @@ static bool take_diagonal(letter_sum *equation, lettered *term, int first, int s
     int order[KN_MAX_RANK], count = 0;
     char letter = term->letters[first];
     if (!kn_dim_known(size) || size != shape->dims[second])
-        return refuse(equation, "a letter that a value has twice has to stand for one size that is a number");
+        return refuse(equation,
+                      "a letter that an operand has twice must have one size, which must be a number");
     for (int i = 0; i < term->rank; i++)
         if (i != first && i != second) {
             dims[count] = shape->dims[i];
@@ -177,7 +177,7 @@ static bool without_doubles(letter_sum *equation, lettered *term) {
     return true;
 }
 
-/* Removes axes without a letter whose size is 1 where another operand's is not: they broadcast. */
+/* Removes axes without a letter whose size is 1 if another operand's is not: they broadcast. */
 static void drop_broadcast_axes(letter_sum *equation, lettered *term) {
     for (int i = 0; i < term->rank; i++) {
         const kn_shape *shape = &term->value->shape;
@@ -207,7 +207,7 @@ static bool is_wanted(const letter_sum *equation, char letter, int next) {
     return wanted;
 }
 
-/* Sums over the axes that neither `other`, if given, nor anything later has. */
+/* Sums over axes that are not in `other` (if given), later operands or the result. */
 static void sum_unshared(letter_sum *equation, lettered *term, const lettered *other, int next) {
     kn_dim axes[KN_MAX_RANK];
     int count = 0, before = term->rank;
@@ -237,7 +237,7 @@ static int kind_of(const letter_sum *equation, char letter, const lettered *othe
     return is_wanted(equation, letter, next) ? BATCH : SUMMED;
 }
 
-/* A term as a stack of matrices: (batch,free,summed), or (batch,summed,free) with `swapped`. */
+/* An operand as a stack of matrices: (batch,free,summed), or (batch,summed,free) with `swapped`. */
 typedef struct matrices {
     kn_value *value;
     bool swapped;
@@ -247,7 +247,7 @@ typedef struct matrices {
     int counts[KINDS];
 } matrices;
 
-/* The letters of each role are in the order in which `model` has them, so that both stacks agree. */
+/* Sorts the letters of each role as in `model`, so that both stacks agree. */
 static void sort_letters(const letter_sum *equation, const lettered *term, const lettered *other,
                          const lettered *model, int next, matrices *made) {
     const lettered *orders[2] = {model, term};
@@ -266,7 +266,7 @@ static void sort_letters(const letter_sum *equation, const lettered *term, const
         }
 }
 
-/* Transposes only where neither order of the matrices matches the memory layout. */
+/* Transposes only if neither order of the matrices matches the memory layout. */
 static void stack_matrices(const lettered *term, matrices *made) {
     static const int kinds[2][KINDS] = {{BATCH, FREE, SUMMED}, {BATCH, SUMMED, FREE}};
     int order[KN_MAX_RANK];
@@ -288,7 +288,7 @@ static void stack_matrices(const lettered *term, matrices *made) {
     made->value = kn_reshape_to(kn_permute(term->value, order), 3, dims);
 }
 
-/* Replaces left by the product of both. */
+/* Replaces left by the product of left and right. */
 static bool multiply(letter_sum *equation, lettered *left, lettered *right, int next) {
     matrices a, b;
     sum_unshared(equation, left, right, next);
@@ -297,7 +297,7 @@ static bool multiply(letter_sum *equation, lettered *left, lettered *right, int 
     for (int i = 0; i < left->rank; i++) {
         const char *same = find(right->letters, right->rank, left->letters[i]);
         if (same && left->value->shape.dims[i] != right->value->shape.dims[same - right->letters])
-            return refuse(equation, "a letter stands for two sizes");
+            return refuse(equation, "a letter has two different sizes");
     }
     sort_letters(equation, left, right, left, next, &a);
     sort_letters(equation, right, left, left, next, &b);

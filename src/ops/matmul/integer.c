@@ -13,16 +13,15 @@ static bool is_byte(const kn_shape *shape) {
     return shape->dtype == KN_INT8 || shape->dtype == KN_UINT8;
 }
 
-/* A zero point: one number of the type of `of`, or one for each of `count`. */
+/* A zero point: a scalar of the type of `of`, or one for each of `count`. */
 static kn_status zero_shape(kn_shape_call *call, int input, const kn_shape *of, kn_dim count,
                             const char *each) {
     if (call->input_count <= input || !call->inputs[input]) return KN_OK;
     const kn_shape *zero = &call->inputs[input]->shape;
     bool fits = zero->rank == 0 || (zero->rank == 1 && (zero->dims[0] == 1 || zero->dims[0] == count));
     if (fits && zero->dtype == of->dtype) return KN_OK;
-    return kn_shape_fail(call, KN_ERROR_SHAPE,
-                         "zero point %d is %s; expected %s, one number or one for each %s", input - 2,
-                         kn_shape_words_of(call, input), kn_dtype_name(of->dtype), each);
+    return kn_shape_fail(call, KN_ERROR_SHAPE, "zero point %d is %s; expected %s, a scalar or one per %s",
+                         input - 2, kn_shape_words_of(call, input), kn_dtype_name(of->dtype), each);
 }
 
 /* a is (...,M,K), b (...,K,N), a_zero () or (M), b_zero () or (N); the result is int32 (...,M,N). */
@@ -40,11 +39,10 @@ static kn_status shape(kn_shape_call *call) {
     leading_b.rank -= 2;
     if (a->dims[a->rank - 1] != b->dims[b->rank - 2] ||
         !kn_shape_broadcast(call->graph, &leading_a, &leading_b, y))
-        return kn_shape_fail(
-            call, KN_ERROR_SHAPE,
-            "a is %s and b is %s; expected as many columns of a as rows of b, and dimensions "
-            "before the last two that are equal, or 1",
-            kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "a is %s and b is %s; the columns of a must match the rows of b, and the "
+                             "leading dimensions must be equal or 1",
+                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     y->dims[y->rank++] = a->dims[a->rank - 2];
     y->dims[y->rank++] = b->dims[b->rank - 1];
     y->dtype = KN_INT32;
@@ -104,7 +102,7 @@ static void cost(const kn_node *node, kn_cost *cost) {
 
 KN_OPERATOR(
     matmul_integer,
-    .help = "int32 product of the 8-bit matrices a and b, less the zero points a_zero and b_zero",
+    .help = "int32 product of the 8-bit matrices a and b minus their zero points a_zero and b_zero",
     .min_inputs = 2, .max_inputs = 4, .shape = shape, .reference = reference, .cost = cost,
     KN_VARIANTS({.name = "wide",
                  .choice.accepts = kn_matmul_integer_wide_accepts,

@@ -1,4 +1,4 @@
-/* Products of 8-bit integers with a work-item for each result: steps for cl/matmul/plain.cl. */
+/* Products of 8-bit integers with a work-item per result: steps for cl/matmul/plain.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/integer.h"
 #include "ops/matmul/matmul.h"

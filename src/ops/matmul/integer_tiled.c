@@ -1,4 +1,4 @@
-/* Products of 8-bit integers on many-thread devices, by work-items or by a matrix unit: steps for
+/* Products of 8-bit integers on many-thread devices, or on a matrix unit: steps for
  * cl/matmul/integer_tiled.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/integer.h"
@@ -24,7 +24,8 @@ bool kn_matmul_integer_matrix_accepts(const kn_target *target, const kn_node *no
            kn_product_unit(target, node, file, KN_PRODUCT_MATRIX) != KN_MATRIX_UNIT_NONE;
 }
 
-/* Of a unit that multiplies signed bytes alone others are 128 less, and so are their zero points. */
+/* For a unit that multiplies only signed bytes, 128 is subtracted from unsigned operands and their zero
+ * points. */
 static bool is_biased(const kn_node *node, const kn_product *product, int input) {
     return product->unit == KN_MATRIX_UNIT_MFMA && !is_signed(node, input);
 }

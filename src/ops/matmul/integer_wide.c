@@ -13,7 +13,7 @@ bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node
     return form.levels <= WIDE_LEVELS;
 }
 
-/* Sizes as the kernel names them, as large as local memory allows. */
+/* Sizes as named in the kernel, as large as local memory allows. */
 typedef struct wide_sizes {
     int64_t vectors, panels, item_panels, left_rows, depth, slice_depth, rows;
 } wide_sizes;

@@ -1,8 +1,8 @@
-/* Matrix products by an external library, where the target has one. */
+/* Matrix products by an external library, if the target has one. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 
-/* The library is called once for each batch: many small products are faster in one launch of our own. */
+/* The library is called once per batch: many small products are faster in a single launch of our kernels. */
 enum { MAX_BATCHES = 8 };
 
 static bool describe(const kn_node *node, kn_matmul_form *form, kn_library_product *product) {

@@ -1,4 +1,4 @@
-/* Matrix products with leading dimensions that broadcast, and the dense layer. */
+/* Matrix products with broadcast leading dimensions, and the dense layer. */
 #include "ops/matmul/matmul.h"
 
 #include <stdio.h>
@@ -16,43 +16,43 @@
 /* ---- shapes ----------------------------------------------------------------------------------- */
 
 /* a is (...,M,K) or, transposed, (...,K,M); b is (...,K,N) or (...,N,K); the result is (...,M,N). b may have
- * 16 bits where a is float32. */
+ * 16 bits if a is float32. */
 static kn_status matmul_shape(kn_shape_call *call) {
     const kn_shape *a = &call->inputs[0]->shape, *b = &call->inputs[1]->shape;
     kn_shape *y = &call->outputs[0];
     for (int i = 0; i < 2; i++) {
         if (kn_shape_float_input(call, i)) return call->error->status;
         if (call->inputs[i]->shape.rank < 2)
-            return kn_shape_fail(call, KN_ERROR_SHAPE,
-                                 "input %d is %s; expected a matrix, or a stack of them: (...,rows,columns)",
-                                 i, kn_shape_words_of(call, i));
+            return kn_shape_fail(
+                call, KN_ERROR_SHAPE,
+                "input %d is %s; expected a matrix, or a stack of matrices: (...,rows,columns)", i,
+                kn_shape_words_of(call, i));
     }
     if (a->dtype != b->dtype && !(a->dtype == KN_FLOAT32 && kn_is_half(b->dtype)))
-        return kn_shape_fail(call, KN_ERROR_DTYPE, "a is %s and b is %s; expected one type (cast makes it)",
+        return kn_shape_fail(call, KN_ERROR_DTYPE, "a is %s and b is %s; cast one to the type of the other",
                              kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     int ta = kn_shape_attribute(call, "transpose_a")->integer != 0;
     int tb = kn_shape_attribute(call, "transpose_b")->integer != 0;
     kn_dim left = a->dims[a->rank - (ta ? 2 : 1)], right = b->dims[b->rank - (tb ? 1 : 2)];
     if (left != right)
         return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "a is %s%s and b is %s%s; expected as many columns of a as rows of b",
+                             "a is %s%s and b is %s%s; the columns of a must match the rows of b",
                              kn_shape_words_of(call, 0), ta ? " transposed" : "", kn_shape_words_of(call, 1),
                              tb ? " transposed" : "");
     kn_shape leading_a = *a, leading_b = *b;
     leading_a.rank -= 2;
     leading_b.rank -= 2;
     if (!kn_shape_broadcast(call->graph, &leading_a, &leading_b, y))
-        return kn_shape_fail(
-            call, KN_ERROR_SHAPE,
-            "a is %s and b is %s; expected dimensions before the last two that are equal, or 1",
-            kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "a is %s and b is %s; the leading dimensions must be equal or 1",
+                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     y->dims[y->rank++] = a->dims[a->rank - (ta ? 1 : 2)];
     y->dims[y->rank++] = b->dims[b->rank - (tb ? 2 : 1)];
     y->dtype = a->dtype;
     return KN_OK;
 }
 
-/* Products of integers, which are described here as well, transpose nothing. */
+/* Integer products, which also use this description, transpose nothing. */
 static bool transposes(const kn_node *node, const char *name) {
     const kn_attribute_value *value = kn_attribute_in(node->op, node->attributes, name);
     return value && value->integer != 0;
@@ -66,7 +66,7 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
     form->m = y->dims[y->rank - 2];
     form->n = y->dims[y->rank - 1];
     form->k = a->dims[a->rank - (form->transpose_a ? 2 : 1)];
-    /* From the last leading dimension outwards, dimensions that a and b traverse alike are merged into
+    /* From the last leading dimension outwards, merge dimensions that a and b traverse in the same way into
      * one level. */
     int64_t a_stride = form->m * form->k, b_stride = form->k * form->n;
     int count = 0;
@@ -93,8 +93,8 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
     form->levels = count;
 }
 
-/* Where b is the same for all batches, their rows are rows of one taller matrix, unless the epilogue's
- * operands have another stride from batch to batch than from row to row. */
+/* If b is the same for all batches, their rows are rows of one taller matrix, unless the epilogue's operands
+ * have a different stride between batches than between rows. */
 void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue) {
     if (form->levels != 1 || form->b_strides[0] || !form->a_strides[0] || form->transpose_a) return;
     for (int i = 0; epilogue && i < epilogue->operand_count; i++)
@@ -150,7 +150,7 @@ static kn_value *product(kn_gradient_call *call, kn_value *a, kn_value *b, bool 
     return kn_gradient_build(call, &kn_row_matmul, inputs, 2, &settings);
 }
 
-/* Sums the gradient over leading dimensions that the input broadcast over. */
+/* Sums the gradient over leading dimensions along which the input was broadcast. */
 static kn_value *sum_leading(kn_gradient_call *call, kn_value *gradient, const kn_shape *shape) {
     if (kn_value_failed(gradient)) return gradient;
     int missing = gradient->shape.rank - shape->rank, count = 0;
@@ -176,8 +176,8 @@ static kn_value *as_matrix(kn_gradient_call *call, kn_value *x) {
     return kn_gradient_reshape(call, x, &matrix);
 }
 
-/* With A and B as they enter the product and g the gradient of its result: dA = g·Bᵀ and dB = Aᵀ·g. A B of 16
- * bits can only stand on the right of a product. */
+/* With A and B as they enter the product and g the gradient of its result: dA = g·Bᵀ and dB = Aᵀ·g. A 16-bit
+ * B can only be the right side of a product. */
 static kn_status matmul_gradient(kn_gradient_call *call) {
     kn_value *a = call->node->inputs[0], *b = call->node->inputs[1], *g = call->output_gradients[0];
     bool ta = kn_attribute_of(call->node, "transpose_a")->integer != 0;
@@ -202,8 +202,8 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* ---- the row ------------------------------------------------------------------------------------------ */
 
-/* With the widest tile, which most products have, so that they and the trial that verifies them are one
- * program; or skinny, as the node is. */
+/* With the widest tile, which most products have, so that they share a program with the trial; or skinny,
+ * like the node. */
 static void trial_case_like(kn_skinny kind, kn_trial_case *trial) {
     static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
                                             [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},
@@ -223,7 +223,7 @@ static void wide_trial_case(const kn_node *node, kn_trial_case *trial) {
     trial_case_like(kn_matmul_skinny_kind(node), trial);
 }
 
-/* So large that the variant takes it, and as the node is stored. */
+/* Large enough for the variant to support it, and stored like the node. */
 static void split_trial_case(const kn_node *node, kn_trial_case *trial) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
@@ -233,13 +233,13 @@ static void split_trial_case(const kn_node *node, kn_trial_case *trial) {
              form.transpose_b);
 }
 
-/* Those at which a matrix unit, and sums without local memory, are compared with the work-items. */
+/* Sizes at which a matrix unit, and sums without local memory, are compared with the work-items. */
 static const kn_trial_case measured_sizes = {{"1024,1024", "1024,1024"}, ""};
 
 KN_OPERATOR(
-    matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
-    KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is given as (...,K,M)"),
-                  KN_BOOLEAN("transpose_b", 0, "b is given as (...,N,K)")),
+    matmul, .help = "matrix product of a and b; leading dimensions broadcast",
+    KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is stored as (...,K,M)"),
+                  KN_BOOLEAN("transpose_b", 0, "b is stored as (...,N,K)")),
     .min_inputs = 2, .max_inputs = 2, .halves = 1 << 1, .matrices = true, .at_sizes = kn_product_of_table,
     .shape = matmul_shape, .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
     KN_VARIANTS({.name = "amx",
@@ -377,11 +377,10 @@ kn_value *kn_linear(kn_value *x, int64_t units, const kn_linear_params *params) 
                              (long long)units);
     int rank = x->shape.rank;
     if (rank < 2 || !kn_dim_known(x->shape.dims[rank - 1]))
-        return kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "linear %s: x is %s; expected (...,inputs) with a batch and a known number of inputs "
-            "(flatten makes one of all axes but the first)",
-            layer, kn_shape_words(graph, &x->shape));
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "linear %s: x is %s; expected (...,inputs) with a batch and a known number of "
+                             "inputs (use flatten to merge axes)",
+                             layer, kn_shape_words(graph, &x->shape));
     int64_t inputs = x->shape.dims[rank - 1];
     kn_shape weight_shape = {.dtype = x->shape.dtype, .rank = 2, .dims = {units, inputs}};
     kn_shape bias_shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {units}};

@@ -4,8 +4,8 @@
 
 #include "ops/row.h"
 
-/* A product with its leading dimensions merged into levels: level 0 is the innermost. A stride of 0
- * repeats a matrix. */
+/* A product with its leading dimensions merged into levels: level 0 is the innermost. Stride 0 broadcasts a
+ * matrix. */
 enum { KN_MATMUL_LEVELS = KN_MAX_RANK };
 typedef struct kn_matmul_form {
     bool transpose_a, transpose_b;
@@ -21,27 +21,27 @@ bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
 bool kn_matmul_direct_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_direct_lower(kn_lowering *lowering);
-/* Whether it can add the rows of A besides. */
+/* Whether the variant can also sum the rows of A. */
 bool kn_matmul_sums_rows(const kn_target *target, const kn_node *node, const kn_node *sum);
-/* By a matrix unit, where an operand has 16 bits. */
+/* On a matrix unit, if an operand has 16 bits. */
 bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_matrix_lower(kn_lowering *lowering);
-/* Of float32, each number as two of bfloat16. */
+/* Float32, with each element split into two bfloat16. */
 bool kn_matmul_matrix_split_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_matrix_split_lower(kn_lowering *lowering);
-/* matmul/amx.c: by tile registers of processors, where an operand is bfloat16. */
+/* matmul/amx.c: on tile registers of CPUs, if an operand is bfloat16. */
 bool kn_matmul_amx_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_amx_lower(kn_lowering *lowering);
-/* Of float32, split so. */
+/* Float32, split in the same way. */
 bool kn_matmul_amx_split_accepts(const kn_target *target, const kn_node *node);
 bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool invariant);
 kn_status kn_matmul_amx_split_lower(kn_lowering *lowering);
 /* matmul/plain.c */
 kn_status kn_matmul_plain_lower(kn_lowering *lowering);
-/* The arguments count, m … b_step of the kernels of cl/matmul/plain.cl. */
+/* Adds the arguments count, m … b_step of the kernels of cl/matmul/plain.cl. */
 void kn_matmul_plain_sizes(kn_step *step, const kn_lowering *lowering, const kn_matmul_form *form);
 /* matmul/wide.c */
-/* Adds the arguments by which the kernels of cl/matmul find a batch: outer and inner strides, b's as
+/* Adds the arguments by which the kernels of cl/matmul find a batch: outer and inner strides, with b's as
  * given. */
 void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner);
 bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node);
@@ -49,11 +49,11 @@ kn_status kn_matmul_library_lower(kn_lowering *lowering);
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_wide_lower(kn_lowering *lowering);
 bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node);
-/* The same kernels with b packed by a step before, once for weights that do not change. */
+/* The same kernels, with b packed by a previous step, which runs once for constant weights. */
 kn_status kn_matmul_packed_lower(kn_lowering *lowering);
 
-/* Products that are bound by memory and read b in place. ALONG: few rows times weights (N,K); ACROSS:
- * few rows times (K,N); SHALLOW: short sums. */
+/* Memory-bound products that read b in place. ALONG: few rows times weights (N,K); ACROSS: few rows times
+ * (K,N); SHALLOW: short sums. */
 typedef enum kn_skinny { KN_SKINNY_NOT, KN_SKINNY_ALONG, KN_SKINNY_ACROSS, KN_SKINNY_SHALLOW } kn_skinny;
 kn_skinny kn_matmul_skinny_kind(const kn_node *node);
 kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind);

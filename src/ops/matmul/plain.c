@@ -1,4 +1,4 @@
-/* Matrix products with a work-item for each result: steps for cl/matmul/plain.cl. */
+/* Matrix products with a work-item per result: steps for cl/matmul/plain.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 

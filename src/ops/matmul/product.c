@@ -8,14 +8,14 @@
 #include "ops/lowering.h"
 #include "ops/ops.h"
 
-/* Tiles from the largest to the smallest, with the depth of their slices, the sums of a work-item, the
- * multiple of the peak that they reach, and the registers of a work-item that they need. Those of matrix
+/* Tiles from the largest to the smallest, with the depth of their slices, the accumulators of a work-item, a
+ * relative measure of the peak that they reach, and the registers that a work-item needs. Tiles of matrix
  * units come first; they have as many work-items as the unit's waves. */
 typedef struct product_tile {
     int side, slice, item_m, item_n;
     double efficiency;
     int registers;
-    size_t matrix; /* the bytes of a number that a matrix unit multiplies; 0: the work-items do */
+    size_t matrix; /* bytes per element that a matrix unit multiplies; 0: work-items multiply */
 } product_tile;
 static const product_tile tiles[] = {
     {128, 32, 0, 0, 6, 0, 2},   {64, 32, 0, 0, 3.5, 0, 2}, {128, 16, 0, 0, 3, 0, 4},
@@ -25,11 +25,11 @@ enum {
     TILES = KN_COUNT_OF(tiles),
     PART_STEP = 16,       /* a multiple of all slices */
     DIRECT_SUMS = 4,      /* rows and columns of a work-item that reads from global memory */
-    MATRIX_PART_STEP = 32 /* of those of matrix units */
+    MATRIX_PART_STEP = 32 /* for matrix units */
 };
 
-/* The sums of a wave by the side of the tile, and the registers that the large tile needs where the compiler
- * must be told. */
+/* The tile of a wave by the side of the work-group's tile, and the registers that the large tile needs if the
+ * compiler must be told. */
 static const struct {
     struct {
         int m, n;
@@ -41,14 +41,14 @@ static const struct {
     [KN_MATRIX_UNIT_DPAS8] = {{32, 16}, {16, 16}, 192}, [KN_MATRIX_UNIT_DPAS16] = {{32, 32}, {16, 32}, 192}};
 enum { LARGE_SIDE = 128, SLICE_PADDING = 16 /* bytes */ };
 
-/* The device that splits are chosen for: a large one, since a smaller one loses little by larger partial
- * sums. It is the same for all devices, so that results depend on the shape alone: a tile changes the order
- * in which sums are computed, but not the order of additions in any. */
+/* The device that splits are chosen for: a large one, since a smaller one loses little with larger partial
+ * sums. It is the same for all devices, so that results depend only on the shape: a tile changes the order in
+ * which results are computed, but not the order of additions within one. */
 enum { UNITS = 128, FEW_ITEMS = 32, MIN_PART = 128, MAX_PARTS = 128 };
 static const double unit_multiply_adds_per_second = 240e9, load_seconds = 0.35e-6;
 static const double bytes_per_second = 2e12, launch_seconds = 4e-6;
 
-/* The convolutions' tables of k, for two slices, and of columns. */
+/* The convolutions' tables of k for two slices, and of columns. */
 static uint64_t table_bytes(const product_tile *tile) {
     return 2 * (uint64_t)tile->slice * (2 * sizeof(int64_t) + 2 * sizeof(int32_t)) +
            (uint64_t)tile->side * (sizeof(int64_t) + 2 * sizeof(int32_t));
@@ -59,8 +59,8 @@ static uint64_t local_bytes(const product_tile *tile, size_t element) {
     return 2 * 2 * (uint64_t)tile->slice * (uint64_t)(tile->side + 4) * element + table_bytes(tile);
 }
 
-/* Two slices of both sides in what the unit multiplies, which the rows of sums on their way to the result fit
- * in, and what lanes give each other in tests without the unit. */
+/* Two slices of both sides in the unit's type, which also hold rows of results before they are stored, and
+ * the elements that lanes exchange in tests without the unit. */
 static uint64_t matrix_local_bytes(const kn_target *target, const product_tile *tile, kn_matrix_unit unit,
                                    size_t items) {
     const uint64_t row = (uint64_t)tile->slice * tile->matrix + SLICE_PADDING;
@@ -72,8 +72,8 @@ static int64_t count_tiles(const kn_product *product, const product_tile *tile) 
            product->batches;
 }
 
-/* The predicted time with a tile and a split: the slices of a unit's work-groups, or where there are few the
- * loads that nothing hides, and the sum of the parts. Below the time of a launch all are alike. */
+/* The predicted time with a tile and a split: slices of work-groups of a unit or, if there are few, loads
+ * that nothing hides, plus the sum of the parts. Below the time of a launch all are equal. */
 static double predict(const kn_product *product, const product_tile *tile, int64_t parts,
                       double result_bytes) {
     double slice =
@@ -110,7 +110,7 @@ static bool is_possible(const kn_target *target, const kn_product *product, cons
     if (tile->matrix != product->number) return false;
     const size_t items = items_of(tile, product->unit);
     const int registers = registers_of(tile, product->unit);
-    /* Numbers that each work-item reads by itself: many sums of one would not share them with the next. */
+    /* Elements that each work-item reads separately: many accumulators would not share them. */
     if (product->way == KN_PRODUCT_DIRECT)
         return tile->item_m == DIRECT_SUMS && items <= kn_group_limit(target, product->file);
     const uint64_t local =
@@ -130,9 +130,9 @@ static bool has_bytes(const kn_node *node) {
     return true;
 }
 
-/* Whether a matrix unit may multiply: 8-bit integers; or in the type of the first input, of 16 bits, or
- * float32 that is rounded to TF32. The second has it too, or is float32 and rounded as it is read. Split ones
- * are float32. */
+/* Whether a matrix unit may multiply: 8-bit integers; 16 bits, in the type of the first input; or float32
+ * rounded to TF32. The second input has the same type, or is float32 and rounded when it is read. With split,
+ * both are float32. */
 static bool may_multiply(const kn_node *node, kn_product_way way) {
     const kn_dtype type = node->inputs[0]->shape.dtype,
                    others[] = {node->inputs[1]->shape.dtype, node->outputs[0]->shape.dtype};
@@ -143,8 +143,7 @@ static bool may_multiply(const kn_node *node, kn_product_way way) {
     return way == KN_PRODUCT_MATRIX && (kn_is_half(type) || (type == KN_FLOAT32 && node->tf32));
 }
 
-/* The bytes of a number that it multiplies, of a pair of 8-bit integers, or of the two that one is split
- * into. */
+/* The bytes of an element for the unit: a pair of 8-bit integers, or the two bfloat16 of a split float32. */
 static size_t matrix_number(const kn_node *node) {
     return has_bytes(node) ? 2 : kn_dtype_bytes(node->inputs[0]->shape.dtype);
 }
@@ -168,7 +167,7 @@ bool kn_product_split_pays(const kn_target *target, const kn_node *node, bool in
     return !target->emulates_matrix_unit;
 }
 
-/* Whether a split is chosen for it. */
+/* Whether the tile is considered when choosing a split. */
 static bool is_split_candidate(const kn_product *product, const product_tile *tile) {
     return tile->matrix == product->number && (tile->matrix || items_of(tile, product->unit) >= FEW_ITEMS);
 }
@@ -192,7 +191,7 @@ static void choose_parts(kn_product *product, double result_bytes) {
     product->parts = kn_divide_up(product->depth, product->part_depth);
 }
 
-/* The fastest of the tiles that are possible; the last one always is. */
+/* The fastest of the possible tiles; the last one is always possible. */
 static const product_tile *choose_tile(const kn_lowering *lowering, const kn_product *product,
                                        size_t element) {
     const product_tile *chosen = NULL, *asked = lowering->tile ? &tiles[lowering->tile - 1] : NULL;
@@ -241,7 +240,7 @@ bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]) {
 }
 
 int kn_product_vector(const kn_product *product, int64_t row) {
-    /* A piece of two lines for each work-item at least. */
+    /* At least two vectors of 8 elements per work-item. */
     const bool wide =
         product->number == 2 && (size_t)(product->tile_m * product->slice) >= 2 * 8 * product->items;
     return wide && row % 8 == 0 ? 8 : row % 4 == 0 ? 4 : 1;

@@ -1,6 +1,5 @@
-/* Matrix products by quantized weights, which stay as they are in memory: with few rows a kernel makes
- * numbers of them as it reads them, and with many, whose arithmetic takes longer than that, a step before the
- * product does. */
+/* Matrix products with quantized weights, which stay quantized in memory: for few rows a kernel dequantizes
+ * them as it reads them; for many, where the arithmetic takes longer, a previous step dequantizes them. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -15,19 +14,19 @@
 extern const kn_operator kn_row_matmul_quantized;
 
 enum { A, CODES, SCALE, ZERO, INPUTS };
-/* The most rows that the kernel computes; the numbers that it reads together, as in cl/matmul/quantized.cl.
- */
+/* The most rows that the kernel supports; the elements that it reads together, as in
+ * cl/matmul/quantized.cl. */
 enum { FEW = 8, PIECE = 16 };
 
 typedef struct quantized_form {
     int64_t m, n, k;
-    int64_t middle;             /* rows of the last matrix of a, of m in all */
-    int64_t row_bytes, numbers; /* bytes of a row of codes, and how many codes that is */
+    int64_t middle;             /* rows of the last matrix of a; m: of all */
+    int64_t row_bytes, numbers; /* bytes of a row of codes, and the number of codes */
     int64_t blocks, block;      /* scales of a row, and the codes that share one; block 0: all */
     int bits;
     bool is_signed;
     const kn_small_float *small; /* NULL: codes are integers */
-    double usual_zero;           /* where there are no zero points */
+    double usual_zero;           /* zero point if there are no zero points */
     kn_value *zero;
 } quantized_form;
 
@@ -39,7 +38,7 @@ static int64_t rows_of(const kn_shape *a) {
     return rows;
 }
 
-/* By bound inputs: those of the node, or of what replaces it. */
+/* `inputs` are bound: the node's, or its replacement's. */
 static void describe(const kn_node *node, kn_value *const *inputs, quantized_form *form) {
     const kn_shape *a = &inputs[A]->shape, *codes = &inputs[CODES]->shape;
     *form = (quantized_form){.n = codes->dims[0],
@@ -75,14 +74,15 @@ static kn_status shape(kn_shape_call *call) {
                              "codes are %s; expected uint8, int8 or a float of 8 or 4 bits (N,bytes)",
                              kn_shape_words_of(call, CODES));
     if (bits != 8 && (whole || (bits != 4 && bits != 2)))
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "bits is %" PRId64 "; expected 8, or 4 or 2 of uint8",
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "bits is %" PRId64 "; expected 8, or 4 or 2 for uint8",
                              bits);
     for (int i = SCALE; i < call->input_count; i++) {
         const kn_shape *own = call->inputs[i] ? &call->inputs[i]->shape : NULL;
         const kn_shape *like = &call->inputs[SCALE]->shape;
         if (own && (own->dtype != KN_FLOAT32 || own->rank != 2 || own->dims[0] != codes->dims[0] ||
                     own->dims[1] != like->dims[1]))
-            return kn_shape_fail(call, KN_ERROR_SHAPE, "%s is %s; expected float32 (N,blocks), N as of codes",
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "%s is %s; expected float32 (N,blocks), with N as in codes",
                                  i == SCALE ? "scale" : "zero", kn_shape_words_of(call, i));
     }
     const kn_dim k = a->dims[a->rank - 1], bytes = codes->dims[1],
@@ -95,9 +95,9 @@ static kn_status shape(kn_shape_call *call) {
         if (!fits)
             return kn_shape_fail(call, KN_ERROR_SHAPE,
                                  "%" PRId64 " bytes in a row of codes and %" PRId64
-                                 " scales; expected those of %" PRId64 " columns of a, %s",
+                                 " scales do not match %" PRId64 " columns of a %s",
                                  bytes, blocks, k,
-                                 block ? "in whole blocks with a scale each" : "and one scale (block is 0)");
+                                 block ? "in whole blocks with a scale each" : "with one scale (block is 0)");
     }
     call->outputs[0] = *a;
     call->outputs[0].dims[a->rank - 1] = codes->dims[0];
@@ -135,7 +135,7 @@ static void cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- many rows, and gradients: the weights as float32 ------------------------------------------------ */
 
-/* The codes' numbers less their zero points, (N,blocks,numbers), from bound inputs. */
+/* The codes minus their zero points, (N,blocks,numbers), from bound inputs. */
 static kn_value *differences(const quantized_form *form, kn_value *const *inputs) {
     kn_value *w = form->bits < 8 ? kn_unpack_bits(inputs[CODES], form->bits) : inputs[CODES];
     w = kn_reshape_to(kn_cast(w, KN_FLOAT32), 3,
@@ -143,7 +143,7 @@ static kn_value *differences(const quantized_form *form, kn_value *const *inputs
     return form->zero ? kn_sub(w, kn_unsqueeze(form->zero, "2")) : kn_shift(w, -form->usual_zero);
 }
 
-/* The weights (N,K) of the differences. */
+/* The weights (N,K) from the differences. */
 static kn_value *weights(const quantized_form *form, kn_value *differences, kn_value *scale) {
     kn_value *w =
         kn_reshape_to(kn_mul(differences, kn_unsqueeze(scale, "2")), 2, (kn_dim[]){form->n, form->numbers});
@@ -169,7 +169,7 @@ static kn_status gradient(kn_gradient_call *call) {
         call->input_gradients[A] = kn_matmul(g, weights(&form, less, inputs[SCALE]), false, false);
     const bool of_scale = call->wanted[SCALE], of_zero = form.zero && call->wanted[ZERO];
     if (!of_scale && !of_zero) return kn_gradient_status(call);
-    /* By weight, (N,K), and 0 for those beyond; then by block. */
+    /* By weight, (N,K), with 0 beyond the end; then by block. */
     char amounts[40];
     kn_value *slopes = kn_matmul(kn_reshape_to(g, 2, (kn_dim[]){form.m, form.n}),
                                  kn_reshape_to(inputs[A], 2, (kn_dim[]){form.m, form.k}), true, false);
@@ -282,8 +282,8 @@ static kn_status lower_plain(kn_lowering *lowering) {
 
 KN_OPERATOR(
     matmul_quantized,
-    .help = "product of a (...,M,K) by weights that are stored as codes (N,bytes): (code - zero) * scale",
-    KN_ATTRIBUTES(KN_INT("bits", 8, "of a code: 8, or of uint8 4 or 2, several in a byte, the lowest first"),
+    .help = "product of a (...,M,K) with weights stored as codes (N,bytes): (code - zero) * scale",
+    KN_ATTRIBUTES(KN_INT("bits", 8, "bits per code: 8, or 4 or 2 packed in uint8, lowest first"),
                   KN_INT("block", 0, "codes of a row that share a scale and a zero point; 0: all")),
     .min_inputs = 3, .max_inputs = 4, .matrices = true, .any_type = true, .at_sizes = with_many_rows,
     .shape = shape, .gradient = gradient, .reference = reference, .cost = cost,

@@ -1,18 +1,18 @@
-/* Matrix products bound by memory, on wide-vector devices: steps for cl/matmul/skinny.cl. */
+/* Memory-bound matrix products on wide-vector devices: steps for cl/matmul/skinny.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 
 /* The same as in cl/matmul/skinny.cl. */
 enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
-/* The fewest columns of weights (K,N) that pay; the length of sums that few columns should split among
- * cores; the length of sums that one accumulator should not add alone, for the sake of its error. */
+/* The fewest columns of weights (K,N) that pay; the length of sums that few columns should split among cores;
+ * the length of sums that a single accumulator should not exceed, to limit the error. */
 enum { MIN_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
 
 kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
-    /* As if batches could always be merged: the kind must not depend on the epilogue, and works for
-     * fewer rows, too. */
+    /* As if batches could always be merged: the kind must not depend on the epilogue, and also works for
+     * fewer rows. */
     kn_matmul_merge_batches(&form, NULL);
     const bool few = form.m <= FEW && !form.transpose_a;
     if (form.transpose_b) return few ? KN_SKINNY_ALONG : KN_SKINNY_NOT;

@@ -1,5 +1,5 @@
-/* Matrix products on many-thread devices, by work-items, with local memory or without, or by a matrix unit:
- * steps for cl/matmul/tiled.cl. */
+/* Matrix products on many-thread devices, with or without local memory, or on a matrix unit: steps
+ * for cl/matmul/tiled.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/product.h"
@@ -41,7 +41,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_step_define(step, "KN_VECTOR", "%d", vector);
 }
 
-/* A stored as (K,M), and a sum over all but the last of the dimensions that it has where it is summed. */
+/* Requires A stored as (K,M), and a sum over all dimensions except the last. */
 bool kn_matmul_sums_rows(const kn_target *target, const kn_node *node, const kn_node *sum) {
     const kn_value *rows = sum->inputs[0], *result = sum->outputs[0];
     kn_matmul_form form;

@@ -14,15 +14,15 @@ enum {
     CHUNK_STEP = 16
 };
 
-/* Sizes as the kernel names them, chosen by the shapes. */
+/* Sizes as named in the kernel, chosen by shape. */
 typedef struct wide_form {
     kn_matmul_form form;
     int64_t width, vectors, panels, depth, parts, part_depth, slice_depth, units;
-    int64_t left_rows, item_panels; /* rows of a block of a that is packed, and the panels that use it */
+    int64_t left_rows, item_panels; /* rows of a packed block of a, and the panels that use it */
     int64_t sums;                   /* rows whose sums stay in local memory: KN_SUMS of the kernel */
     bool packed, along;             /* b is packed; KN_LEFT_ALONG of the kernel */
-    int64_t packed_batch;           /* floats of one b when packed; 0 where all batches have the same */
-    int partials, weights;          /* scratch memory: the parts, and b when packed */
+    int64_t packed_batch;           /* floats of one packed b; 0 if all batches share it */
+    int partials, weights;          /* scratch memory: the parts, and packed b */
 } wide_form;
 
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
@@ -34,7 +34,7 @@ bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
     return form.levels <= WIDE_LEVELS && (type == KN_FLOAT32 || kn_is_half(type));
 }
 
-/* A b of 16 bits is widened while it is read: packed in advance it would take twice the memory. */
+/* A 16-bit b is widened while it is read: packing it in advance would take twice the memory. */
 bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node) {
     return kn_matmul_wide_accepts(target, node) && node->inputs[1]->shape.dtype == KN_FLOAT32;
 }
@@ -80,7 +80,8 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
     wide.parts = 1;
     wide.part_depth = form->k > 0 ? form->k : 1;
-    /* With few tiles and a long sum, the sum is split by its shape, so that there is work for all cores. */
+    /* With few tiles and a long sum, the sum is split, depending only on the shape, so that there is work for
+     * all cores. */
     int64_t tiles = kn_divide_up(form->m, ROWS) * wide.panels * form->batches;
     if (tiles < 32 && form->k >= 1024) {
         int64_t parts = kn_divide_up(32, tiles), most = kn_divide_up(form->k, 512);
@@ -88,7 +89,7 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
         wide.part_depth = kn_round_up(kn_divide_up(form->k, parts), 256);
         wide.parts = kn_divide_up(form->k, wide.part_depth);
     }
-    /* An a of 16 bits is widened in blocks; a c of 16 bits is stored when its sums are whole. */
+    /* A 16-bit a is widened in blocks; a 16-bit c is stored when its sums are complete. */
     wide.along = !form->transpose_a && kn_is_half(lowering->node->inputs[0]->shape.dtype);
     choose_chunks(&wide, target->local_bytes);
     if (wide.parts == 1 && kn_is_half(lowering->result->shape.dtype) && form->k > wide.depth) {

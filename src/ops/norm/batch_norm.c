@@ -1,6 +1,6 @@
 /* Batch norm (cl/norm/batch_norm.cl; batch_norm_groups.c). In training, a row with kernels, which also
  * computes the new running statistics; in inference, pointwise operators on the running statistics, which are
- * fused with their neighbours. */
+ * fused with their neighbors. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -26,15 +26,15 @@ static kn_status check_channels(kn_shape_call *call, int first, int end) {
         const kn_shape *own = &call->inputs[i]->shape;
         if (own->rank != 1 || own->dims[0] != x->dims[1] || own->dtype != x->dtype)
             return kn_shape_fail(call, KN_ERROR_SHAPE,
-                                 "x is %s and input %d is %s; expected one number per channel, (C)",
+                                 "x is %s and input %d is %s; expected one element per channel, (C)",
                                  kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i));
     }
     return KN_OK;
 }
 
-/* x is (N,C,...); weight, bias, running mean and variance are (C). The result is like x. Hidden outputs,
- * all (C): the batch's mean and 1 / sqrt(variance + epsilon), for the gradient, and the running
- * statistics after this batch, for the builder to assign. */
+/* x is (N,C,...); weight, bias, running mean and variance are (C). The result is like x. Hidden outputs, all
+ * (C): the batch's mean and 1 / sqrt(variance + epsilon), for the gradient, and the new running statistics,
+ * for the builder to assign. */
 static kn_status norm_shape(kn_shape_call *call) {
     if (check_channels(call, 1, 5)) return call->error->status;
     call->outputs[KN_NORM_Y] = call->inputs[0]->shape;
@@ -43,7 +43,8 @@ static kn_status norm_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* x, dy are (N,C,...); weight, mean, inverse are (C). The results are the gradients by x, weight and bias. */
+/* x, dy are (N,C,...); weight, mean, inverse are (C). The results are the gradients with respect to x, weight
+ * and bias. */
 static kn_status gradient_shape(kn_shape_call *call) {
     if (check_channels(call, 2, 5)) return call->error->status;
     if (!kn_shape_same(&call->inputs[0]->shape, &call->inputs[1]->shape))
@@ -118,13 +119,14 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering ----------------------------------------------------------------------------------------- */
 
-/* How a channel's elements are divided among work-items. `lanes` channels lie side by side in the
- * blocked layout. */
+/* How a channel's elements are divided among work-items. `lanes` channels are adjacent in the blocked
+ * layout. */
 typedef struct division {
     kn_batch_norm_form form;
     int64_t lanes, blocks, part, parts, count, chunk;
-    bool whole; /* a unit takes whole blocks, which changes no bit, so that the number of units may decide */
-    int partials; /* scratch memory: two numbers and the count of elements for each part and channel */
+    bool whole;   /* a unit processes whole blocks, which does not change results, so the number of units may
+                     matter */
+    int partials; /* scratch memory: two values and the element count for each part and channel */
 } division;
 
 static division divide_work(kn_lowering *lowering) {
@@ -135,7 +137,7 @@ static division divide_work(kn_lowering *lowering) {
     if (blocked) work.lanes = target->vector_width;
     work.blocks = work.form.channels / work.lanes;
     work.count = work.form.images * work.form.inner * work.blocks;
-    /* The parts decide rounding, so they follow from the shape. */
+    /* The parts determine rounding, so they depend on the shape. */
     int64_t least = blocked ? 2048 : 64;
     work.part = kn_divide_up(work.form.total, 64);
     if (work.part < least) work.part = least;
@@ -183,7 +185,7 @@ static void size_by_block(kn_step *step, const kn_lowering *lowering, const divi
     kn_step_size1(step, (size_t)work->blocks, 1);
 }
 
-/* The statistics of x that its producer gathered, if it did. */
+/* The statistics of x that its producer collected, if any. */
 static const kn_statistics *gathered(const kn_lowering *lowering) {
     return lowering->gathered && lowering->gathered->parts > 0 ? lowering->gathered : NULL;
 }
@@ -360,8 +362,8 @@ static kn_value *along_channels(kn_value *value, int rank) {
     return kn_reshape_to(value, rank - 1, dims);
 }
 
-/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): all that is per
- * channel depends on states alone. */
+/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): all per-channel values
+ * depend only on states. */
 static kn_value *running_norm(kn_value *const *inputs, double epsilon) {
     int rank = inputs[0]->shape.rank;
     kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], epsilon));
@@ -377,10 +379,10 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
     return bound->error.status;
 }
 
-/* What keeps the gradient's row of a program from being that of a norm; NULL: nothing. */
+/* Describes an error in a gradient node of a program; NULL if there is none. */
 static const char *gradient_wrong(const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape, *dy = &node->inputs[1]->shape;
-    return dy->dtype == x->dtype ? NULL : "expected dy like x";
+    return dy->dtype == x->dtype ? NULL : "dy must be like x";
 }
 
 /* ---- the rows ----------------------------------------------------------------------------------------- */
@@ -388,7 +390,8 @@ static const char *gradient_wrong(const kn_node *node) {
 #define NORM_CASE(x, c)                                                                                      \
     .inputs = {x, c, c, c, c}, .ranges = {NULL, NULL, NULL, NULL, "0.5..2"}, .training = true
 KN_OPERATOR(batch_norm,
-            .help = "normalises channels of x (N,C,...) by the batch, or outside training by what ran",
+            .help = "normalizes the channels of x (N,C,...) by batch statistics or, outside training, by "
+                    "running statistics",
             KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
                           KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
             .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
@@ -422,9 +425,10 @@ KN_OPERATOR(batch_norm,
 
 #define GRADIENT_CASE(x, c)                                                                                  \
     .inputs = {x, x, c, c, c}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"}, .no_gradient = true
-KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
-            .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
-            .wrong = gradient_wrong, .reference = gradient_reference, .cost = norm_cost,
+KN_OPERATOR(batch_norm_gradient,
+            .help = "gradients of batch_norm in training with respect to x, weight and bias", .min_inputs = 5,
+            .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape, .wrong = gradient_wrong,
+            .reference = gradient_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,
                          .lower = gradient_parts,
@@ -460,14 +464,14 @@ static bool is_statistic(const kn_value *value) {
     return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC;
 }
 
-/* The state, or its value after an earlier norm of this graph: norms with the same running statistics
- * update them one after another. */
+/* The state, or its value after an earlier norm in this graph: norms with the same running statistics update
+ * them one after another. */
 static kn_value *running(kn_value *state) {
     kn_value *next = is_statistic(state) && state->assign ? state->assign->inputs[1] : NULL;
     return next && next->producer && next->producer->op == &kn_row_batch_norm ? next : state;
 }
 
-/* A state is written once in a run, by the last norm. `before` is the value that the norm reads. */
+/* A state is written once per run, by the last norm. `before` is the value that the norm reads. */
 static void follow(kn_graph *graph, kn_value *state, const kn_value *before, kn_value *next) {
     if (!is_statistic(state)) return;
     if (before != state)
@@ -519,7 +523,7 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
         }
         kn_initializer start = {KN_INITIALIZER_FILL, states[i].start};
         const char *name = kn_arena_format(&graph->arena, "%s.%s", layer, states[i].name);
-        if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");
+        if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for the name of a parameter");
         inputs[1 + i] = kn_state_add(graph, name, &shape, states[i].role, &start);
     }
     return build(graph, inputs, layer, &given);
@@ -538,13 +542,13 @@ kn_value *kn_batch_norm_with(kn_value *x, kn_value *weight, kn_value *bias, kn_v
             return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_with: input %d is NULL", i);
         if (inputs[i]->failed) return inputs[i];
         if (inputs[i]->graph != graph)
-            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_with: input %d is of another graph",
-                                 i);
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                                 "kn_batch_norm_with: input %d belongs to another graph", i);
         if (x->shape.rank >= 2 &&
             (inputs[i]->shape.rank != 1 || inputs[i]->shape.dims[0] != x->shape.dims[1]))
             return kn_graph_fail(
                 graph, KN_ERROR_SHAPE,
-                "kn_batch_norm_with: x is %s and input %d is %s; expected one number per channel, (C)",
+                "kn_batch_norm_with: x is %s and input %d is %s; expected one element per channel, (C)",
                 kn_shape_words(graph, &x->shape), i, kn_shape_words(graph, &inputs[i]->shape));
     }
     if (!check_params(graph, x, &given, "by values")) return &graph->failed;

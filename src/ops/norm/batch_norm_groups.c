@@ -1,16 +1,15 @@
-/* Batch norm by work-groups that share local memory: one launch in each direction where a group can hold a
- * channel; else two, of which the second one also finishes the sums of the first
- * (cl/norm/batch_norm_groups.cl). */
+/* Batch norm by work-groups with local memory: one launch in each direction if a group can hold a channel;
+ * otherwise two, of which the second also finishes the sums of the first (cl/norm/batch_norm_groups.cl). */
 #include "ops/norm/norm.h"
 
 static const char *const file = "norm/batch_norm_groups.cl";
 enum { MAX_PARTS = 64, HELD = 8 };
 
-/* How a channel's elements are divided among work-groups: parts are summed, and slices computed. */
+/* How a channel's elements are divided among work-groups: in parts for sums, and in slices for results. */
 typedef struct division {
     kn_batch_norm_form form;
     int64_t vector, channels, part, parts, slice, slices;
-    bool blocked; /* a vector has an element of each of the group's channels, a block of them */
+    bool blocked; /* a vector has an element of each of the group's channels, which are a block */
     size_t sum_items, slice_items;
     int partials; /* scratch memory */
 } division;
@@ -22,26 +21,26 @@ static int64_t pieces_of(const division *work, int64_t most, int64_t *piece) {
     return kn_divide_up(work->form.total, *piece);
 }
 
-/* The form of x, and what a vector and a work-group have of it. */
+/* The form of x, and the elements per vector and work-group. */
 static division describe(const kn_lowering *lowering) {
     const kn_value *x = lowering->node->inputs[0];
     division work = {.form = kn_batch_norm_form_of(&x->shape), .channels = 1};
     work.blocked = lowering->node->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     work.vector = 1;
     if (work.blocked) return work;
-    /* A vector lies in one line of the result, as the epilogue sees it. */
+    /* A vector is within one line of the result, as the epilogue sees it. */
     int64_t line = x->shape.rank > 4 ? x->shape.dims[x->shape.rank - 1] : work.form.inner;
     work.vector = line % 4 == 0 ? 4 : 1;
     return work;
 }
 
-/* Adjacent elements belong to adjacent channels, which a group has then. */
+/* If adjacent elements belong to adjacent channels, a group processes these channels. */
 static int64_t adjacent_channels(const division *work) {
     return work->form.inner == 1 && !work->blocked ? 8 : 1;
 }
 
-/* Whether the work-items of a group can hold its channels, HELD vectors each: then the group has one slice.
- */
+/* Whether the work-items of a group can hold its channels, HELD vectors each: then the group has a single
+ * slice. */
 static bool is_held(const kn_lowering *lowering, division *work) {
     *work = describe(lowering);
     if (work->blocked) return false;
@@ -53,7 +52,7 @@ static bool is_held(const kn_lowering *lowering, division *work) {
     return work->form.total <= HELD * work->vector * (int64_t)work->slice_items / work->channels;
 }
 
-/* `flight`: vectors of a slice that a work-item loads; `each`: numbers that are kept of a part. */
+/* `flight`: vectors of a slice that a work-item loads at once; `each`: values stored per part. */
 static division divide_work(kn_lowering *lowering, int64_t flight, int64_t each) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
@@ -63,7 +62,7 @@ static division divide_work(kn_lowering *lowering, int64_t flight, int64_t each)
     work.slice_items = kn_group_items_for(target, file, adjacent * total / (work.vector * flight), 256);
     if ((int64_t)work.sum_items >= adjacent && (int64_t)work.slice_items >= adjacent)
         work.channels = adjacent;
-    /* The parts decide rounding, so they follow from the shape and the work-group. */
+    /* The parts determine rounding, so they depend on the shape and the work-group. */
     int64_t most = 16 * (int64_t)work.sum_items / work.channels, even = kn_divide_up(total, MAX_PARTS);
     work.parts = pieces_of(&work, most > even ? most : even, &work.part);
     work.slices =
@@ -90,8 +89,8 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     return step;
 }
 
-/* The arguments that say where elements are, and the size of the launch: `count` groups for the channels of
- * each. */
+/* Adds the arguments for the positions of elements, and sets the launch size: `count` groups for each group
+ * of channels. */
 static void size_by(kn_step *step, const division *work, int64_t count, size_t items) {
     const kn_batch_norm_form *form = &work->form;
     kn_step_int(step, "channels", form->channels);
@@ -114,7 +113,7 @@ static void size_by_slice(kn_step *step, const division *work) {
     kn_step_int(step, "parts", work->parts);
 }
 
-/* The first launch of two: the moments of parts. */
+/* The first of two launches: the moments of parts. */
 static kn_status lower_moments(kn_lowering *lowering, const division *work, int64_t flight) {
     kn_step *step = begin(lowering, work, "kn_batch_norm_moments", work->sum_items, flight);
     kn_step_read(step, "x", lowering->node->inputs[0]);
@@ -124,7 +123,7 @@ static kn_status lower_moments(kn_lowering *lowering, const division *work, int6
     return kn_step_end(step, lowering);
 }
 
-/* Lets the kernel add the parts of x, and store it for the gradient. */
+/* Makes the kernel add the parts of x, and store x for the gradient. */
 static void read_parts(kn_step *step, kn_value *x, const kn_part_sum *sum) {
     kn_step_define(step, "KN_X_PARTS", "1");
     kn_step_read_scratch(step, "x_parts", sum->partials);
@@ -148,7 +147,7 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     const bool in_parts = held && kn_take_sum(lowering, node->inputs[0], work.vector, &sum);
     kn_step *step = begin(lowering, &work, held ? "kn_batch_norm_held" : "kn_batch_norm_normalise",
                           work.slice_items, held ? HELD : FLIGHT);
-    bool images = x->rank == 3 || x->rank == 4; /* whose axes are those of the epilogue */
+    bool images = x->rank == 3 || x->rank == 4; /* whose axes match the epilogue's */
     kn_step_define(step, "KN_FLAT", "%d", !images);
     kn_step_read(step, "x", in_parts ? NULL : node->inputs[0]);
     if (!held) kn_step_read_scratch(step, "partials", work.partials);
@@ -171,7 +170,7 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* The first launch of two: the sums of parts. */
+/* The first of two launches: the sums of parts. */
 static kn_status lower_slopes(kn_lowering *lowering, const division *work, int64_t flight) {
     const kn_node *node = lowering->node;
     kn_step *step = begin(lowering, work, "kn_batch_norm_slopes", work->sum_items, flight);

@@ -17,7 +17,7 @@ enum { DATA, WEIGHT, BIAS };
 
 static bool is_centered(const kn_node *node);
 
-/* x is treated as (rows,count). */
+/* x is viewed as (rows,count). */
 static int64_t row_length(const kn_shape *x) {
     return x->dims[x->rank - 1];
 }
@@ -41,14 +41,14 @@ static kn_status check_row(kn_shape_call *call, int first, int end) {
         const kn_shape *own = &call->inputs[i]->shape;
         if (own->rank != 1 || own->dims[0] != x->dims[x->rank - 1] || own->dtype != x->dtype)
             return kn_shape_fail(call, KN_ERROR_SHAPE,
-                                 "x is %s and input %d is %s; expected one number per element of a row",
+                                 "x is %s and input %d is %s; expected (D), the last dimension of x",
                                  kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i));
     }
     return KN_OK;
 }
 
-/* x is (...,D), weight and bias, if present, (D); the result is like x. Hidden outputs are (...): the
- * mean, if it is centered, and 1 / sqrt(variance + epsilon). */
+/* x is (...,D), weight and bias, if present, (D); the result is like x. Hidden outputs are (...): the mean,
+ * if it is subtracted, and 1 / sqrt(variance + epsilon). */
 static kn_status norm_shape(kn_shape_call *call) {
     if (check_row(call, 1, call->input_count)) return call->error->status;
     double epsilon = kn_shape_attribute(call, "epsilon")->number;
@@ -60,8 +60,8 @@ static kn_status norm_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* x and dy are (...,D), weight (D), then mean and inverse (...). The results are the gradients by x, weight
- * and bias. */
+/* x and dy are (...,D), weight (D), then mean and inverse (...). The results are the gradients with respect
+ * to x, weight and bias. */
 static kn_status gradient_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     if (check_row(call, 2, 3)) return call->error->status;
@@ -127,13 +127,13 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
 enum { ITEMS = 64, MAX_PARTS = 64, MIN_PART = 16, WORK = 8192 };
-/* Many threads: the least rows of a part, columns of a group that adds them, numbers of a row that a lane may
- * keep. */
+/* On many-thread devices: the minimum rows of a part, columns of a group that adds them, elements of a row
+ * that a lane may hold. */
 enum { MIN_SHARED_PART = 32, COLUMNS = 32, KEPT = 8 };
 
 typedef struct division {
     int64_t rows, count, part, parts;
-    size_t items; /* of a group, with many threads */
+    size_t items; /* of a group, on many-thread devices */
     kn_method method;
 } division;
 
@@ -141,7 +141,7 @@ static division divide_work(const kn_lowering *lowering, kn_method method) {
     const kn_shape *x = &lowering->node->inputs[0]->shape;
     division work = {.rows = row_count(x), .count = row_length(x), .method = method};
     work.items = kn_group_items(lowering->target, "norm/layer_norm.cl");
-    /* The parts decide rounding, so they follow from the shape. */
+    /* The parts determine rounding, so they depend on the shape. */
     work.part = kn_divide_up(work.rows, MAX_PARTS);
     const int64_t least = method == KN_METHOD_WIDE ? MIN_PART : MIN_SHARED_PART;
     if (work.part < least) work.part = least;
@@ -161,7 +161,7 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     return step;
 }
 
-/* Many threads: each row has separate lanes. */
+/* On many-thread devices: each row has separate lanes. */
 static size_t lanes_of(const division *work) {
     return work->method == KN_METHOD_PLAIN ? 1 : kn_power_of_two(kn_divide_up(work->count, 4), work->items);
 }
@@ -244,7 +244,7 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     return kn_step_end(step, lowering);
 }
 
-/* partials is (parts,2,count), of the gradients of weight and bias. */
+/* partials is (parts,2,count), for the gradients of weight and bias. */
 static kn_status sum_parts(kn_lowering *lowering, const division *work, int partials) {
     const kn_node *node = lowering->node;
     const kn_part_sum weight = {.partials = partials,
@@ -304,11 +304,11 @@ static kn_status norm_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
-/* What keeps the gradient's row of a program from being that of a norm; NULL: nothing. */
+/* Describes an error in a gradient node of a program; NULL if there is none. */
 static const char *gradient_wrong(const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
     for (int i = 1; i < node->input_count; i++)
-        if (node->inputs[i]->shape.dtype != x->dtype) return "expected inputs of one type";
+        if (node->inputs[i]->shape.dtype != x->dtype) return "all inputs must have the same type";
     kn_shape rows = *x;
     rows.rank--;
     for (int i = 3; i < node->input_count; i++)
@@ -319,7 +319,7 @@ static const char *gradient_wrong(const kn_node *node) {
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-#define EPSILON KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added under the root"))
+#define EPSILON KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance or mean square"))
 #define NORM                                                                                                 \
     EPSILON, .shape = norm_shape, .gradient = norm_gradient, .reference = norm_reference, .cost = norm_cost, \
              .tolerance = 4,                                                                                 \
@@ -354,7 +354,7 @@ static const char *gradient_wrong(const kn_node *node) {
 
 KN_OPERATOR(
     layer_norm,
-    .help = "rows of x (...,D) brought to mean 0 and variance 1, times weight (D), plus bias (D) if given",
+    .help = "rows of x (...,D) normalized to mean 0 and variance 1, times weight (D), plus bias (D) if given",
     .min_inputs = 2, .max_inputs = 3, .hidden = 2, NORM,
     KN_CASES({.inputs = {"3,7", "7", "7"}, .smallest = true},
              {.inputs = {"2,3,33", "33", "33"}, .smallest = true}, {.inputs = {"31,93", "93", "93"}},
@@ -365,7 +365,7 @@ KN_OPERATOR(
              {.inputs = {"3,93", "93", "93"}, .ranges = {"990..1010"}, .no_gradient = true},
              {.inputs = {"3,33", "33", "33"}, .ranges = {"special"}, .no_gradient = true},
              {.inputs = {"0,5", "5", "5"}}, {.inputs = {"5,0", "0", "0"}, .no_gradient = true}));
-KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by the root of their mean square, times weight (D)",
+KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by their root mean square, times weight (D)",
             .min_inputs = 2, .max_inputs = 2, .hidden = 1, NORM,
             KN_CASES({.inputs = {"3,7", "7"}, .smallest = true}, {.inputs = {"2,3,33", "33"}},
                      {.inputs = {"31,93", "93"}}, {.inputs = {"7,1", "1"}, .ranges = {"0.5..2"}},
@@ -373,19 +373,19 @@ KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by the root of their me
                      {.inputs = {"3,33", "33"}, .ranges = {"special"}, .no_gradient = true},
                      {.inputs = {"0,5", "5"}}));
 
-/* The forward pass would compute the mean and the inverse; any numbers will do. */
+/* The forward pass would compute the mean and the inverse; any values work. */
 #define GRADIENT_CASE(x, d, rows)                                                                            \
     .inputs = {x, x, d, rows, rows}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"},                  \
     .no_gradient = true
-KN_OPERATOR(layer_norm_gradient, .help = "gradients of layer_norm by x, weight and bias", .min_inputs = 5,
-            .max_inputs = 5, .outputs = 3, .wrong = gradient_wrong, BACKWARD,
+KN_OPERATOR(layer_norm_gradient, .help = "gradients of layer_norm with respect to x, weight and bias",
+            .min_inputs = 5, .max_inputs = 5, .outputs = 3, .wrong = gradient_wrong, BACKWARD,
             KN_CASES({GRADIENT_CASE("3,7", "7", "3"), .smallest = true},
                      {GRADIENT_CASE("31,93", "93", "31"), .smallest = true},
                      {GRADIENT_CASE("3,7,33", "33", "3,7")}, {GRADIENT_CASE("1033,7", "7", "1033")},
                      {GRADIENT_CASE("2,1033", "1033", "2")}, {GRADIENT_CASE("0,5", "5", "0")}));
 #define RMS_GRADIENT_CASE(x, d, rows)                                                                        \
     .inputs = {x, x, d, rows}, .ranges = {NULL, NULL, NULL, "0.5..1.5"}, .no_gradient = true
-KN_OPERATOR(rms_norm_gradient, .help = "gradients of rms_norm by x and weight", .min_inputs = 4,
+KN_OPERATOR(rms_norm_gradient, .help = "gradients of rms_norm with respect to x and weight", .min_inputs = 4,
             .max_inputs = 4, .outputs = 2, BACKWARD,
             KN_CASES({RMS_GRADIENT_CASE("3,7", "7", "3"), .smallest = true},
                      {RMS_GRADIENT_CASE("31,93", "93", "31")}, {RMS_GRADIENT_CASE("1033,7", "7", "1033")},
@@ -407,8 +407,9 @@ static kn_value *norm(kn_value *x, const kn_operator *row, const char *kind, con
     const char *layer = kn_layer_name(graph, given.name, kind);
     int rank = x->shape.rank;
     if (rank < 1 || !kn_dim_known(x->shape.dims[rank - 1]))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE, "%s %s: x is %s; expected (...,D) with a known D",
-                             row->name, layer, kn_shape_words(graph, &x->shape));
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "%s %s: x is %s; expected (...,D), where D is not a symbol", row->name, layer,
+                             kn_shape_words(graph, &x->shape));
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[rank - 1]}};
     const kn_initializer one = {KN_INITIALIZER_FILL, 1}, zero = {KN_INITIALIZER_FILL, 0};
     kn_value *inputs[3] = {x};

@@ -1,5 +1,5 @@
-/* Norms composed of other operators: group norm and instance norm, from the mean and variance of parts of
- * each sample; local response norm, from the squares in neighbouring channels. */
+/* Norms composed of other operators: group norm and instance norm, from the mean and variance of groups of
+ * each sample; local response norm, from the squares in adjacent channels. */
 #include <string.h>
 
 #include "ops/build.h"
@@ -8,7 +8,7 @@
 #include "ops/pointwise/pointwise.h"
 #include "ops/shape/shape.h"
 
-/* The product of the dimensions from `first` on. */
+/* The product of the dimensions starting at `first`. */
 static kn_dim elements_from(kn_graph *graph, const kn_shape *shape, int first) {
     kn_dim product = 1;
     for (int i = first; i < shape->rank; i++)
@@ -34,13 +34,14 @@ static kn_value *per_channel(kn_value *x, const char *layer, const char *name, d
     return kn_reshape_to(own, x->shape.rank - 1, dims);
 }
 
-/* Names that begin with the layer's are in its scope. */
+/* Names that start with the layer's are in its scope. */
 static kn_value *normalise(kn_value *x, int64_t groups, const char *layer, const kn_norm_params *given) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &x->shape;
     const char *result = kn_arena_format(&graph->arena, "%s.normal", layer);
     const char *scaled = kn_arena_format(&graph->arena, "%s.scaled", layer);
-    if (!result || !scaled) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
+    if (!result || !scaled)
+        return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for the name of a layer");
     const kn_dim rows[3] = {shape->dims[0], groups,
                             kn_dim_multiply(graph, shape->dims[1] / groups, elements_from(graph, shape, 2))};
     kn_value *y = normal_rows(kn_reshape_to(x, 3, rows), given->epsilon);
@@ -68,10 +69,9 @@ static kn_value *group_norm(kn_value *x, int64_t groups, const char *kind, const
                              kn_shape_words(graph, &x->shape));
     if (groups == 0) groups = x->shape.dims[1];
     if (groups < 1 || x->shape.dims[1] % groups)
-        return kn_graph_fail(
-            graph, KN_ERROR_ARGUMENT,
-            "%s: x is %s, with %lld groups; expected channels that are a multiple of the groups", layer,
-            kn_shape_words(graph, &x->shape), (long long)groups);
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                             "%s: x is %s, with %lld groups; channels must be a multiple of the groups",
+                             layer, kn_shape_words(graph, &x->shape), (long long)groups);
     if (!(given.epsilon >= 0))
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: expected an epsilon of at least 0", layer);
     kn_scope_begin(graph, layer + strlen(graph->scope));
@@ -91,8 +91,7 @@ kn_value *kn_instance_norm(kn_value *x, const kn_norm_params *params) {
 
 /* ---- local response normalisation ------------------------------------------------------------ */
 
-/* The mean of x (N,C,...) over windows of that many channels; channels beyond the first and last count
- * as zeros. */
+/* The mean of x (N,C,...) over windows of `size` channels; channels outside x count as zeros. */
 static kn_value *channel_means(kn_value *x, int64_t size) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &x->shape;

@@ -1,11 +1,11 @@
-/* What the files of batch norm have in common. */
+/* Shared by the files of batch norm. */
 #ifndef KN_NORM_H
 #define KN_NORM_H
 
 #include "ops/lowering.h"
 #include "ops/ops.h"
 
-/* x seen as (images,channels,inner); a channel has `total` elements. */
+/* x viewed as (images,channels,inner); a channel has `total` elements. */
 typedef struct kn_batch_norm_form {
     int64_t images, channels, inner, total;
 } kn_batch_norm_form;
@@ -17,8 +17,7 @@ static inline kn_batch_norm_form kn_batch_norm_form_of(const kn_shape *x) {
     return form;
 }
 
-/* The cost of a step that reads or writes `images` values like x, and does `flops` for each of their
- * elements. */
+/* The cost of a step that reads or writes `images` values like x, with `flops` per element. */
 static inline void kn_batch_norm_cost(kn_step *step, const kn_lowering *lowering, double images,
                                       double flops) {
     const kn_value *x = lowering->node->inputs[0];
@@ -26,7 +25,7 @@ static inline void kn_batch_norm_cost(kn_step *step, const kn_lowering *lowering
     kn_step_cost(step, flops * elements, images * elements * (double)kn_dtype_bytes(x->shape.dtype));
 }
 
-/* Of the plain layout, by work-groups that share local memory (batch_norm_groups.c). */
+/* For the plain layout, by work-groups with local memory (batch_norm_groups.c). */
 kn_status kn_batch_norm_groups_lower(kn_lowering *lowering);
 kn_status kn_batch_norm_groups_gradient_lower(kn_lowering *lowering);
 

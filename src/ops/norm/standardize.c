@@ -8,7 +8,7 @@ static kn_value *measured(kn_value *x, const char *kind, double start, int rank,
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};
     const kn_initializer fill = {KN_INITIALIZER_FILL, start};
     const char *name = kn_arena_format(&graph->arena, "%s.%s", x->name, kind);
-    if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a statistic");
+    if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for the name of a statistic");
     kn_value *state = kn_graph_find(graph, name);
     if (!state || state->kind != KN_VALUE_STATE)
         state = kn_state_add(graph, name, &shape, KN_STATE_STATISTIC, &fill);
@@ -24,11 +24,11 @@ kn_value *kn_standardize(kn_value *x) {
     if (x->kind != KN_VALUE_INPUT)
         return kn_graph_fail(
             graph, KN_ERROR_ARGUMENT,
-            "standardize: %s is computed; expected an input, whose numbers can be measured before", x->name);
+            "standardize: %s is computed; expected an input, which can be measured beforehand", x->name);
     if (rank < 1 || !kn_dim_known(x->shape.dims[1]) || !kn_dtype_is_float(x->shape.dtype))
         return kn_graph_fail(
             graph, KN_ERROR_SHAPE,
-            "standardize: %s is %s; expected numbers (N,C,...) with a known number of channels", x->name,
+            "standardize: %s is %s; expected a numeric (N,C,...) with a known number of channels", x->name,
             kn_shape_words(graph, &x->shape));
     for (int d = 0; d < rank; d++)
         dims[d] = d == 0 ? x->shape.dims[1] : 1;

@@ -1,4 +1,4 @@
-/* Arithmetic, element by element: sums, products, powers, and the functions of one number. */
+/* Elementwise arithmetic: sums, products, powers, and unary functions. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -13,7 +13,7 @@ KN_POINTWISE(mul, .help = "x * y", .value = "x * y", .by = {"g * y", "g * x"}, .
              .neutral = 1, KN_BINARY_CASES);
 KN_POINTWISE(div, .help = "x / y", .value = "x / y", .by = {"g / y", "-g * r / y"},
              KN_BINARY_CASES_IN(NULL, "0.5..2"), .tolerance = 4);
-/* The gradient by the power is 0 where x is 0 and the power is at least 0. */
+/* The gradient with respect to the exponent is 0 where x is 0 and the exponent is at least 0. */
 KN_POINTWISE(pow, .help = "x to the power y", .value = "pow(x, y)",
              .by = {"y == 0 ? 0 : g * y * pow(x, y - 1)", "x == 0 && y >= 0 ? 0 : g * r * log(x)"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"0.25..2", "-2..2"}, .smallest = true},
@@ -24,19 +24,19 @@ KN_POINTWISE(pow, .help = "x to the power y", .value = "pow(x, y)",
                        .ranges = {"0.25..2", "-2..2"},
                        .no_gradient = true}),
              .tolerance = 16);
-/* Where both are equal, each gets half of the gradient. NaN wins over any number. */
+/* Where both are equal, each gets half of the gradient. NaN propagates. */
 KN_POINTWISE(min, .help = "the smaller of x and y", .value = "min(x, y)",
              .by = {"x < y ? g : x == y ? 0.5 * g : 0", "x > y ? g : x == y ? 0.5 * g : 0"}, KN_BINARY_CASES);
 KN_POINTWISE(max, .help = "the larger of x and y", .value = "max(x, y)",
              .by = {"x > y ? g : x == y ? 0.5 * g : 0", "x < y ? g : x == y ? 0.5 * g : 0"}, KN_BINARY_CASES);
 
-KN_POINTWISE(scale, .help = "x times a number", KN_ATTRIBUTES(KN_FLOAT("factor", 1, "the number")),
+KN_POINTWISE(scale, .help = "x times a constant", KN_ATTRIBUTES(KN_FLOAT("factor", 1, "the constant")),
              .value = "factor * x", .by = {"factor * g"}, .identity = KN_IDENTITY_ATTRIBUTE, .neutral = 1,
              KN_CASES({.inputs = {"7"}, .attributes = "factor=-1.75", .smallest = true},
                       {.inputs = {"31,33"}, .attributes = "factor=0"},
                       {.inputs = {"3,1,93"}, .attributes = "factor=0.1"}, {.inputs = {"0,5"}},
                       {.inputs = {"float64 31,33"}, .attributes = "factor=0.1", .no_gradient = true}));
-KN_POINTWISE(shift, .help = "x plus a number", KN_ATTRIBUTES(KN_FLOAT("summand", 0, "the number")),
+KN_POINTWISE(shift, .help = "x plus a constant", KN_ATTRIBUTES(KN_FLOAT("summand", 0, "the constant")),
              .value = "x + summand", .by = {"g"}, .identity = KN_IDENTITY_ATTRIBUTE, .neutral = 0,
              KN_CASES({.inputs = {"7"}, .attributes = "summand=-1.75", .smallest = true},
                       {.inputs = {"31,33"}, .attributes = "summand=0.1"}, {.inputs = {"0,5"}}));
@@ -48,9 +48,9 @@ KN_POINTWISE(log, .help = "natural logarithm", .value = "log(x)", .by = {"g / x"
              KN_UNARY_CASES_IN("0.1..4"), .tolerance = 4);
 KN_POINTWISE(sqrt, .help = "square root", .value = "sqrt(x)", .by = {"0.5 * g / r"},
              KN_UNARY_CASES_IN("0.1..4"), .tolerance = 4);
-KN_POINTWISE(rsqrt, .help = "1 / square root", .value = "rsqrt(x)", .by = {"-0.5 * g * r * r * r"},
-             KN_UNARY_CASES_IN("0.1..4"), .tolerance = 4);
-KN_POINTWISE(abs, .help = "x without its sign", .value = "abs(x)", .by = {"x > 0 ? g : x < 0 ? -g : 0"},
+KN_POINTWISE(rsqrt, .help = "reciprocal of the square root", .value = "rsqrt(x)",
+             .by = {"-0.5 * g * r * r * r"}, KN_UNARY_CASES_IN("0.1..4"), .tolerance = 4);
+KN_POINTWISE(abs, .help = "absolute value of x", .value = "abs(x)", .by = {"x > 0 ? g : x < 0 ? -g : 0"},
              KN_UNARY_CASES);
 KN_POINTWISE(sin, .help = "sine", .value = "sin(x)", .by = {"g * cos(x)"}, KN_UNARY_CASES, .tolerance = 4);
 KN_POINTWISE(cos, .help = "cosine", .value = "cos(x)", .by = {"-g * sin(x)"}, KN_UNARY_CASES, .tolerance = 4);
@@ -69,8 +69,9 @@ static kn_status clip_shape(kn_shape_call *call) {
     return kn_shape_like_first(call);
 }
 KN_POINTWISE(
-    clip, .help = "x, not below low and not above high",
-    KN_ATTRIBUTES(KN_FLOAT("low", -INFINITY, "least result"), KN_FLOAT("high", INFINITY, "largest result")),
+    clip, .help = "x clamped to [low, high]",
+    KN_ATTRIBUTES(KN_FLOAT("low", -INFINITY, "smallest result"),
+                  KN_FLOAT("high", INFINITY, "largest result")),
     .shape = clip_shape, .value = "x < low ? low : x > high ? high : x",
     .by = {"x >= low && x <= high ? g : 0"},
     KN_CASES({.inputs = {"7"}, .attributes = "low=-0.5 high=1", .smallest = true},

@@ -1,11 +1,11 @@
-/* Comparisons, selection and type conversion, element by element. */
+/* Elementwise comparisons, selection and type conversion. */
 #include "ops/build.h"
 #include "ops/gradient.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* Integers, so that equality occurs. */
+/* Integers, so that equal elements occur. */
 #define COMPARISON_CASES                                                                                     \
     KN_CASES({.inputs = {"int32 7", "int32 7"}, .no_gradient = true, .smallest = true},                      \
              {.inputs = {"31,33", "33"}, .no_gradient = true},                                               \
@@ -36,7 +36,7 @@ KN_POINTWISE(where, .help = "y where x is true, z elsewhere", .value = "x != 0 ?
                        .ranges = {"0..1"},
                        .no_gradient = true}));
 
-KN_POINTWISE(in_training, .help = "y in training, x otherwise", .training_only = true, .value = "y",
+KN_POINTWISE(in_training, .help = "y in training, x in inference", .training_only = true, .value = "y",
              .by = {NULL, "g"},
              KN_CASES({.inputs = {"7", "7"}, .training = true, .smallest = true},
                       {.inputs = {"31,33", "31,33"}, .training = true},
@@ -46,9 +46,9 @@ KN_POINTWISE(in_training, .help = "y in training, x otherwise", .training_only =
 /* ---- cast ------------------------------------------------------------------------------------- */
 
 enum { BOOL_POSITION = 12 };
-_Static_assert((int)KN_BOOL == BOOL_POSITION, "the expression of cast names bool by its number");
+_Static_assert((int)KN_BOOL == BOOL_POSITION, "the expression of cast uses the number of bool");
 
-/* x is of any shape; the result has it too. */
+/* x has any shape; the result has the same shape. */
 static kn_status cast_shape(kn_shape_call *call) {
     call->outputs[0] = call->inputs[0]->shape;
     call->outputs[0].dtype = (kn_dtype)kn_shape_attribute(call, "dtype")->integer;
@@ -65,7 +65,7 @@ static kn_status cast_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* Rounds to what the type can hold, except float32, as everywhere in references. */
+/* Rounds to the precision of the type; float32 results are not rounded, as in all references. */
 static kn_status cast_reference(kn_reference_call *call) {
     kn_dtype dtype = call->outputs[0].shape.dtype;
     const kn_small_float *small = kn_small_float_of(dtype);
@@ -87,7 +87,7 @@ static kn_status cast_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* Types for storage: beyond their largest numbers, with and without saturation, and back. */
+/* Storage-only types: beyond their largest numbers, with and without saturation, and back. */
 #define TO_SMALL(type, range, settings)                                                                      \
     { .inputs = {"93,33"}, .ranges = {range}, .attributes = "dtype=" type settings, .no_gradient = true }
 #define FROM_SMALL(type, range)                                                                              \
@@ -113,12 +113,11 @@ static kn_status cast_reference(kn_reference_call *call) {
     }
 
 KN_POINTWISE(
-    cast, .help = "the same numbers in another type",
-    KN_ATTRIBUTES(
-        KN_RESULT_DTYPE,
-        KN_BOOLEAN("saturate", 1,
-                   "to a type of 8 bits: too large numbers become the largest, not infinite or NaN"),
-        KN_CHOICE("round", "up down nearest", 0, "to float8e8m0: the power of two that is taken")),
+    cast, .help = "converts to another type",
+    KN_ATTRIBUTES(KN_RESULT_DTYPE,
+                  KN_BOOLEAN("saturate", 1,
+                             "for 8-bit types: overflow gives the largest number instead of infinity or NaN"),
+                  KN_CHOICE("round", "up down nearest", 0, "for float8e8m0: the power of two to choose")),
     .any_type = true, .identity = KN_IDENTITY_ALWAYS, .shape = cast_shape, .gradient = cast_gradient,
     .reference = cast_reference, .value = "dtype == 12 ? x != 0 : x", .by = {"g"},
     KN_CASES({.inputs = {"int32 7"}, .attributes = "dtype=float32", .no_gradient = true, .smallest = true},
@@ -164,7 +163,7 @@ kn_value *kn_where(kn_value *condition, kn_value *x, kn_value *y) {
 kn_value *kn_cast(kn_value *x, kn_dtype dtype) {
     if (kn_value_failed(x)) return x;
     if (!kn_dtype_bytes(dtype))
-        return kn_graph_fail(x->graph, KN_ERROR_DTYPE, "cast: %d is no element type; use one of kn_dtype",
+        return kn_graph_fail(x->graph, KN_ERROR_DTYPE, "cast: unknown element type %d; use one of kn_dtype",
                              (int)dtype);
     kn_settings settings;
     kn_settings_init(&settings, x->graph, &kn_row_cast);

@@ -1,4 +1,5 @@
-/* Functions of one number and of two, element by element: rounding, remainders, angles, hyperbolas. */
+/* Elementwise functions of one and two inputs: rounding, remainders, trigonometric and hyperbolic
+ * functions. */
 #include "ops/build.h"
 #include "ops/row.h"
 
@@ -7,7 +8,7 @@
              {.inputs = {"31,33"}, .ranges = {range}}, {.inputs = {"0,5"}},                                  \
              {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true})
 
-/* ---- rounding: steps, through which no gradient flows ---------------------------------------------- */
+/* ---- rounding: step functions, whose gradient is 0 ---------------------------------------------- */
 
 #define STEP_CASES                                                                                           \
     KN_CASES({.inputs = {"7"}, .ranges = {"-9..9"}, .no_gradient = true, .smallest = true},                  \
@@ -15,15 +16,15 @@
              {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true},                               \
              {.inputs = {"int32 33"}, .ranges = {"-9..9"}, .no_gradient = true})
 
-KN_POINTWISE(floor, .help = "the largest integer not above x", .value = "floor(x)", STEP_CASES);
-KN_POINTWISE(ceil, .help = "the smallest integer not below x", .value = "ceil(x)", STEP_CASES);
-KN_POINTWISE(round, .help = "the nearest integer, halfway cases to even", .value = "round(x)", STEP_CASES);
+KN_POINTWISE(floor, .help = "the largest integer <= x", .value = "floor(x)", STEP_CASES);
+KN_POINTWISE(ceil, .help = "the smallest integer >= x", .value = "ceil(x)", STEP_CASES);
+KN_POINTWISE(round, .help = "the nearest integer, ties to even", .value = "round(x)", STEP_CASES);
 KN_POINTWISE(sign, .help = "1 where x > 0, -1 where x < 0, 0 at 0", .value = "x > 0 ? 1 : x < 0 ? -1 : x",
              STEP_CASES);
 
 /* ---- remainders ------------------------------------------------------------------------------------- */
 
-/* Where gradients are checked the quotient stays between two integers. */
+/* For gradient checks the quotient stays between two integers. */
 #define REMAINDER_CASES                                                                                      \
     KN_CASES({.inputs = {"7", "7"}, .ranges = {"5.1..5.4", "2..2.5"}, .smallest = true},                     \
              {.inputs = {"31,33", "33"}, .ranges = {"5.1..5.4", "2..2.5"}},                                  \
@@ -34,40 +35,40 @@ KN_POINTWISE(sign, .help = "1 where x > 0, -1 where x < 0, 0 at 0", .value = "x 
              {.inputs = {"0,5", "5"}})
 #define REMAINDER_GRADIENTS .by = {"g", "-g * round((x - r) / y)"}
 
-KN_POINTWISE(mod, .help = "what is left of x divided by y, with the sign of y",
+KN_POINTWISE(mod, .help = "remainder of x / y, with the sign of y",
              .value = "fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0 ? fmod(x, y) + y : fmod(x, y)",
              REMAINDER_GRADIENTS, REMAINDER_CASES);
-KN_POINTWISE(fmod, .help = "what is left of x divided by y, with the sign of x", .value = "fmod(x, y)",
+KN_POINTWISE(fmod, .help = "remainder of x / y, with the sign of x", .value = "fmod(x, y)",
              REMAINDER_GRADIENTS, REMAINDER_CASES);
 
-/* ---- functions of one number ------------------------------------------------------------------------- */
+/* ---- unary functions ------------------------------------------------------------------------- */
 
 KN_POINTWISE(reciprocal, .help = "1 / x", .value = "1 / x", .by = {"-g * r * r"}, FEW_CASES_IN("0.5..4"),
              .tolerance = 4);
-KN_POINTWISE(log1p, .help = "log(1 + x), exact near 0", .value = "log1p(x)", .by = {"g / (1 + x)"},
+KN_POINTWISE(log1p, .help = "log(1 + x), accurate near 0", .value = "log1p(x)", .by = {"g / (1 + x)"},
              FEW_CASES_IN("-0.5..4"), .tolerance = 4);
-KN_POINTWISE(expm1, .help = "exp(x) - 1, exact near 0", .value = "expm1(x)", .by = {"g * (r + 1)"},
+KN_POINTWISE(expm1, .help = "exp(x) - 1, accurate near 0", .value = "expm1(x)", .by = {"g * (r + 1)"},
              FEW_CASES_IN(NULL), .tolerance = 4);
 KN_POINTWISE(tan, .help = "tangent", .value = "tan(x)", .by = {"g * (1 + r * r)"}, FEW_CASES_IN("-1.2..1.2"),
              .tolerance = 8);
-KN_POINTWISE(asin, .help = "angle whose sine is x", .value = "asin(x)", .by = {"g / sqrt(1 - x * x)"},
+KN_POINTWISE(asin, .help = "inverse sine", .value = "asin(x)", .by = {"g / sqrt(1 - x * x)"},
              FEW_CASES_IN("-0.9..0.9"), .tolerance = 4);
-KN_POINTWISE(acos, .help = "angle whose cosine is x", .value = "acos(x)", .by = {"-g / sqrt(1 - x * x)"},
+KN_POINTWISE(acos, .help = "inverse cosine", .value = "acos(x)", .by = {"-g / sqrt(1 - x * x)"},
              FEW_CASES_IN("-0.9..0.9"), .tolerance = 4);
-KN_POINTWISE(atan, .help = "angle whose tangent is x", .value = "atan(x)", .by = {"g / (1 + x * x)"},
+KN_POINTWISE(atan, .help = "inverse tangent", .value = "atan(x)", .by = {"g / (1 + x * x)"},
              FEW_CASES_IN(NULL), .tolerance = 4);
 KN_POINTWISE(sinh, .help = "hyperbolic sine", .value = "sinh(x)", .by = {"g * cosh(x)"}, FEW_CASES_IN(NULL),
              .tolerance = 4);
 KN_POINTWISE(cosh, .help = "hyperbolic cosine", .value = "cosh(x)", .by = {"g * sinh(x)"}, FEW_CASES_IN(NULL),
              .tolerance = 4);
-KN_POINTWISE(asinh, .help = "number whose hyperbolic sine is x", .value = "asinh(x)",
-             .by = {"g * rsqrt(x * x + 1)"}, FEW_CASES_IN(NULL), .tolerance = 4);
-KN_POINTWISE(acosh, .help = "number whose hyperbolic cosine is x", .value = "acosh(x)",
-             .by = {"g * rsqrt(x * x - 1)"}, FEW_CASES_IN("1.2..4"), .tolerance = 8);
-KN_POINTWISE(atanh, .help = "number whose hyperbolic tangent is x", .value = "atanh(x)",
-             .by = {"g / (1 - x * x)"}, FEW_CASES_IN("-0.9..0.9"), .tolerance = 4);
+KN_POINTWISE(asinh, .help = "inverse hyperbolic sine", .value = "asinh(x)", .by = {"g * rsqrt(x * x + 1)"},
+             FEW_CASES_IN(NULL), .tolerance = 4);
+KN_POINTWISE(acosh, .help = "inverse hyperbolic cosine", .value = "acosh(x)", .by = {"g * rsqrt(x * x - 1)"},
+             FEW_CASES_IN("1.2..4"), .tolerance = 8);
+KN_POINTWISE(atanh, .help = "inverse hyperbolic tangent", .value = "atanh(x)", .by = {"g / (1 - x * x)"},
+             FEW_CASES_IN("-0.9..0.9"), .tolerance = 4);
 
-KN_POINTWISE(atan2, .help = "angle of the point with height x and width y", .value = "atan2(x, y)",
+KN_POINTWISE(atan2, .help = "angle of the point (y, x)", .value = "atan2(x, y)",
              .by = {"g * y / (x * x + y * y)", "-g * x / (x * x + y * y)"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {NULL, "0.5..2"}, .smallest = true},
                       {.inputs = {"31,33", "33"}, .ranges = {NULL, "0.5..2"}},

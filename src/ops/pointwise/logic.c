@@ -1,4 +1,4 @@
-/* Logic, element by element: what is not 0 is true, and results are bool; and operations on the bits of
+/* Elementwise logic, where nonzero elements are true and results are bool; and bitwise operations on
  * integers. */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 TRUTH(and, "whether x and y are true", "x != 0 && y != 0", PAIR_CASES);
 TRUTH(or, "whether x or y is true", "x != 0 || y != 0", PAIR_CASES);
-TRUTH(xor, "whether one of x and y is true", "(x != 0) != (y != 0)", PAIR_CASES);
+TRUTH(xor, "whether exactly one of x and y is true", "(x != 0) != (y != 0)", PAIR_CASES);
 TRUTH(not, "whether x is 0", "x == 0",
       KN_CASES({.inputs = {"bool 7"}, .ranges = {"0..1"}, .no_gradient = true, .smallest = true},
                {.inputs = {"bool 31,33"}, .ranges = {"0..1"}, .no_gradient = true},
@@ -30,7 +30,7 @@ TRUTH(not, "whether x is 0", "x == 0",
     KN_CASES({.inputs = {"33"}, .ranges = {"special"}, .no_gradient = true, .smallest = true},               \
              {.inputs = {"31,33"}, .ranges = {"special"}, .no_gradient = true},                              \
              {.inputs = {"int32 33"}, .no_gradient = true}, {.inputs = {"0,5"}, .no_gradient = true})
-TRUTH(isnan, "whether x is no number, as bool", "isnan(x)", SPECIAL_CASES);
+TRUTH(isnan, "whether x is NaN, as bool", "isnan(x)", SPECIAL_CASES);
 /* Infinity minus infinity is NaN. */
 TRUTH(isinf, "whether x is infinite, as bool", "!isnan(x) && isnan(x - x)", SPECIAL_CASES);
 
@@ -47,11 +47,11 @@ TRUTH(isinf, "whether x is infinite, as bool", "!isnan(x) && isnan(x - x)", SPEC
                            .no_gradient = true},                                                             \
                           {.inputs = {"int32 0,5", "int32 5"}, .no_gradient = true}))
 
-BITS(bit_and, "the bits that x and y both have", "-99", "99");
-BITS(bit_or, "the bits that x or y has", "-99", "99");
-BITS(bit_xor, "the bits that one of x and y has", "-99", "99");
-BITS(bit_left, "x times 2 to the power y, by bits", "0", "9");
-BITS(bit_right, "x divided by 2 to the power y, rounded down, by bits", "-99", "9");
+BITS(bit_and, "bitwise and of x and y", "-99", "99");
+BITS(bit_or, "bitwise or of x and y", "-99", "99");
+BITS(bit_xor, "bitwise exclusive or of x and y", "-99", "99");
+BITS(bit_left, "x shifted left by y bits", "0", "9");
+BITS(bit_right, "x shifted right by y bits", "-99", "9");
 
 /* ---- builders -------------------------------------------------------------------------------- */
 
@@ -82,7 +82,7 @@ kn_value *kn_bit_left(kn_value *x, kn_value *y) {
 kn_value *kn_bit_right(kn_value *x, kn_value *y) {
     return kn_build2(&kn_row_bit_right, x, y);
 }
-/* By one kernel: (...,bytes,1) shifted right by (each). */
+/* In one kernel: (...,bytes,1) shifted right by (each). */
 kn_value *kn_unpack_bits(kn_value *x, int bits) {
     if (kn_value_failed(x)) return x;
     const int rank = x->shape.rank;

@@ -1,4 +1,4 @@
-/* Pointwise rows that other families build with. */
+/* Pointwise rows that other families use in builders. */
 #ifndef KN_OPS_POINTWISE_H
 #define KN_OPS_POINTWISE_H
 

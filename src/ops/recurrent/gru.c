@@ -33,39 +33,37 @@ const kn_recurrent_cell kn_cell_gru = {.kind = "gru",
                                        .step = step,
                                        .back = back};
 
-KN_OPERATOR(
-    gru,
-    .help = "recurrence of a GRU layer over x (B,T,3H), what the inputs give to the gates r, z, n, with a "
-            "weight (3H,H), a bias (H) of what the state gives to n, perhaps a first state (B,H), and "
-            "lengths, int32 (B); a further result is the last state",
-    KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .min_inputs = 3, .max_inputs = 5, .outputs = 2, .hidden = 2,
-    KN_RECURRENT_ROW(1 << 2),
-    KN_CASES({.inputs = {"2,3,15", "15,5", "5"}, .smallest = true}, {.inputs = {"1,7,3", "3,1", "1"}},
-             {.inputs = {"3,7,93", "93,31", "31"}, .ranges = {NULL, "-0.5..0.5"}},
-             {.inputs = {"50,4,99", "99,33", "33"}, .ranges = {NULL, "-0.5..0.5"}},
-             {.inputs = {"50,4,204", "204,68", "68", "50,68"},
-              .ranges = {NULL, "-0.3..0.3"},
-              .attributes = "reverse=true"},
-             {.inputs = {"50,4,15", "15,5", "5", "-", "int32 50"}, .ranges = {[4] = "0..5"}},
-             {.inputs = {"5,4,15", "15,5", "5", "5,5", "int32 5"},
-              .ranges = {[4] = "0..5"},
-              .attributes = "reverse=true",
-              .smallest = true},
-             {.inputs = {"50,4,15", "15,5", "5"}, .ranges = {"-200..200"}, .no_gradient = true},
-             {.inputs = {"0,3,15", "15,5", "5"}}, {.inputs = {"2,0,15", "15,5", "5", "2,5"}}));
+KN_OPERATOR(gru,
+            .help = "recurrence of a GRU layer over x (B,T,3H), the input projection for the gates r, z, n, "
+                    "with weight (3H,H), bias (H) of the state's contribution to n, and optionally an "
+                    "initial state (B,H) and lengths, int32 (B); a second result is the last state",
+            KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .min_inputs = 3, .max_inputs = 5, .outputs = 2, .hidden = 2,
+            KN_RECURRENT_ROW(1 << 2),
+            KN_CASES({.inputs = {"2,3,15", "15,5", "5"}, .smallest = true}, {.inputs = {"1,7,3", "3,1", "1"}},
+                     {.inputs = {"3,7,93", "93,31", "31"}, .ranges = {NULL, "-0.5..0.5"}},
+                     {.inputs = {"50,4,99", "99,33", "33"}, .ranges = {NULL, "-0.5..0.5"}},
+                     {.inputs = {"50,4,204", "204,68", "68", "50,68"},
+                      .ranges = {NULL, "-0.3..0.3"},
+                      .attributes = "reverse=true"},
+                     {.inputs = {"50,4,15", "15,5", "5", "-", "int32 50"}, .ranges = {[4] = "0..5"}},
+                     {.inputs = {"5,4,15", "15,5", "5", "5,5", "int32 5"},
+                      .ranges = {[4] = "0..5"},
+                      .attributes = "reverse=true",
+                      .smallest = true},
+                     {.inputs = {"50,4,15", "15,5", "5"}, .ranges = {"-200..200"}, .no_gradient = true},
+                     {.inputs = {"0,3,15", "15,5", "5"}}, {.inputs = {"2,0,15", "15,5", "5", "2,5"}}));
 
-/* Any gates and states will do. */
+/* Any gates and states work. */
 #define BACK_RANGES(lengths)                                                                                 \
     .ranges = {"-0.3..0.3", "0..1", NULL, "-1..1", [5] = lengths}, .no_gradient = true
-KN_OPERATOR(
-    gru_gradient,
-    .help = "gradient of gru by what the inputs give, by what the states give, and by the first state",
-    KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .max_inputs = 6, .outputs = 3, KN_RECURRENT_GRADIENT_ROW,
-    KN_CASES({.inputs = {"15,5", "2,3,20", "2,3,5", "2,3,5"}, BACK_RANGES(NULL), .smallest = true},
-             {.inputs = {"93,31", "50,4,124", "50,4,31", "50,4,31"}, BACK_RANGES(NULL)},
-             {.inputs = {"204,68", "50,4,272", "50,4,68", "50,4,68", "50,68"},
-              BACK_RANGES(NULL),
-              .attributes = "reverse=true"},
-             {.inputs = {"15,5", "5,4,20", "-", "5,4,5", "5,5", "int32 5"},
-              BACK_RANGES("0..5"),
-              .smallest = true}));
+KN_OPERATOR(gru_gradient,
+            .help = "gradient of gru with respect to the input and state projections and the initial state",
+            KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .max_inputs = 6, .outputs = 3, KN_RECURRENT_GRADIENT_ROW,
+            KN_CASES({.inputs = {"15,5", "2,3,20", "2,3,5", "2,3,5"}, BACK_RANGES(NULL), .smallest = true},
+                     {.inputs = {"93,31", "50,4,124", "50,4,31", "50,4,31"}, BACK_RANGES(NULL)},
+                     {.inputs = {"204,68", "50,4,272", "50,4,68", "50,4,68", "50,68"},
+                      BACK_RANGES(NULL),
+                      .attributes = "reverse=true"},
+                     {.inputs = {"15,5", "5,4,20", "-", "5,4,5", "5,5", "int32 5"},
+                      BACK_RANGES("0..5"),
+                      .smallest = true}));

@@ -1,5 +1,5 @@
-/* Recurrent layers: for each layer and direction one product of the inputs of all time steps, then the
- * recurrence. */
+/* Recurrent layers: for each layer and direction, a matrix product with the inputs of all time steps, then
+ * the recurrence. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,13 +26,13 @@ static int directions(const stack *on) {
     return on->given.bidirectional ? 2 : 1;
 }
 
-/* LAYER.NAME_l1_reverse: the layer's own name means its result. */
+/* LAYER.NAME_l1_reverse: the layer's name refers to its result. */
 static const char *path(const stack *on, const char *layer, const char *name) {
     char level[16] = "";
     if (on->layer) snprintf(level, sizeof level, "_l%d", on->layer);
     const char *whole =
         kn_arena_format(&on->graph->arena, "%s.%s%s%s", layer, name, level, on->direction ? "_reverse" : "");
-    if (!whole) kn_graph_fail(on->graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
+    if (!whole) kn_graph_fail(on->graph, KN_ERROR_MEMORY, "out of memory for the name of a layer");
     return whole ? whole : "";
 }
 
@@ -58,9 +58,9 @@ static kn_value *parameter(const stack *on, const char *name, const kn_shape *sh
                              "%s %s: '%s' has no %s; expected the name of another %s layer", on->cell->kind,
                              on->name, on->given.share, name, on->cell->kind);
     if (!kn_shape_same(&shared->shape, shape) || shared->shape.dtype != shape->dtype)
-        return kn_graph_fail(graph, KN_ERROR_SHAPE, "%s %s: the %s of '%s' is %s; expected %s",
-                             on->cell->kind, on->name, name, on->given.share,
-                             kn_shape_words(graph, &shared->shape), kn_shape_words(graph, shape));
+        return kn_graph_fail(graph, KN_ERROR_SHAPE, "%s %s: %s of '%s' is %s; expected %s", on->cell->kind,
+                             on->name, name, on->given.share, kn_shape_words(graph, &shared->shape),
+                             kn_shape_words(graph, shape));
     return shared;
 }
 
@@ -79,7 +79,7 @@ static kn_value *reshaped(const stack *on, const char *name, kn_value *x, int ra
     return kn_reshape_named(x, rank, dims, path(on, on->name, name));
 }
 
-/* This part's state (batch,units) at the start: the caller's (parts,batch,units), or that at the end of
+/* This part's initial state (batch,units): from the caller's (parts,batch,units), or the state at the end of
  * the last run, which becomes *kept; NULL for zeros. */
 static kn_value *start_of(const stack *on, kn_value *all, kn_dim batch, kn_dtype dtype, const char *name,
                           kn_value **kept) {
@@ -161,7 +161,7 @@ static kn_value *build_direction(const stack *on, kn_value *x, const char *resul
     return graph->error.status ? &graph->failed : y;
 }
 
-/* Values concatenated along an axis; a single one is returned as it is. */
+/* Values concatenated along an axis; a single value is returned unchanged. */
 static kn_value *concatenated(const stack *on, kn_value *const *values, int count, int axis,
                               const char *name) {
     if (count == 1) return values[0];
@@ -189,7 +189,7 @@ static kn_value *all_states(stack *on, kn_value *const *states, int count, const
     }
     const char *whole = kn_arena_format(&on->graph->arena, "%s.%ss", on->name, name);
     return whole ? concatenated(on, each, count, 0, whole)
-                 : kn_graph_fail(on->graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
+                 : kn_graph_fail(on->graph, KN_ERROR_MEMORY, "out of memory for the name of a layer");
 }
 
 static kn_value *build_parts(stack *on, kn_value *x) {
@@ -232,7 +232,7 @@ static kn_value *check_start(const stack *on, kn_value *start, const kn_value *x
     const kn_shape expected = {
         .dtype = x->shape.dtype, .rank = 3, .dims = {parts, x->shape.dims[0], on->units}};
     if (kn_shape_same(&start->shape, &expected) && start->shape.dtype == expected.dtype) return start;
-    return kn_graph_fail(on->graph, KN_ERROR_SHAPE, "%s %s: the first state is %s; expected %s",
+    return kn_graph_fail(on->graph, KN_ERROR_SHAPE, "%s %s: the initial state is %s; expected %s",
                          on->cell->kind, on->name, kn_shape_words(on->graph, &start->shape),
                          kn_shape_words(on->graph, &expected));
 }
@@ -255,8 +255,7 @@ static kn_value *check(const stack *on, const kn_value *x) {
                              kind, on->name, kn_shape_words(graph, &x->shape));
     if (given->stateful && (given->start || given->start_cells))
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "%s %s: stateful, and a first state is given; expected one of both", kind,
-                             on->name);
+                             "%s %s: stateful and an initial state are mutually exclusive", kind, on->name);
     kn_value *const values[] = {check_start(on, given->start, x), check_start(on, given->start_cells, x),
                                 given->lengths};
     for (size_t i = 0; i < KN_COUNT_OF(values); i++)

@@ -1,4 +1,4 @@
-/* Recurrences as launches (cl/recurrent): one for each time step, or one for most of the steps. */
+/* Recurrences as launches (cl/recurrent): one per time step, or one for most of the steps. */
 #include "ops/fragment.h"
 #include "ops/lowering.h"
 #include "ops/recurrent/recurrent.h"
@@ -9,11 +9,11 @@ enum {
     TILED_ITEM = 4 /* rows and columns of a work-item */
 };
 
-/* What computes a step: few work-items with vectors, a matrix unit, work-groups with tiles, or a work-item
- * for each unit. */
+/* How a step is computed: few work-items with vectors, a matrix unit, work-groups with tiles, or a work-item
+ * per unit. */
 typedef enum recurrent_way { WIDE, MATRIX, TILED, PLAIN } recurrent_way;
 
-/* Where the state of a sample lies: memory, the stride between samples, the offset of the first. */
+/* Where the state of a sample is stored: memory, the stride between samples, the offset of the first. */
 typedef struct place {
     kn_value *value; /* NULL: scratch memory, or nothing */
     bool is_scratch;
@@ -32,7 +32,7 @@ static bool is_wanted(const kn_value *value) {
     return value->wanted || kn_is_read(value);
 }
 
-/* The tile of a work-group with many threads, limited by the device's work-groups. */
+/* The tile of a work-group on many-thread devices, limited by the device's work-groups. */
 static kn_recurrent_tile tile_of(const kn_lowering *lowering, recurrent_way way) {
     kn_recurrent_tile tile = {.file = "recurrent/tiled.cl"};
     if (way == MATRIX) {
@@ -51,8 +51,8 @@ static kn_value *output_of(const kn_node *node, int output) {
     return output >= 0 ? node->outputs[output] : NULL;
 }
 
-/* Rows of a wide-vector tile, vectors in a row, and tiles of a panel side by side: all gates of a
- * panel's units are in it, and 16 registers hold at most 4 rows of three vectors. */
+/* Rows of a wide-vector tile, vectors per row, and adjacent tiles of a panel: it contains all gates of a
+ * panel's units, and 16 registers hold at most 4 rows of three vectors. */
 static int rows_of(const kn_target *target) {
     return target->vector_width == 8 ? 4 : 6;
 }
@@ -143,7 +143,7 @@ static int64_t panel_of(const kn_lowering *lowering, const kn_recurrent_form *fo
     return backward ? columns : columns / form->cell->gates;
 }
 
-/* Time steps of one launch; the cells of the next step lie cells_apart from those of a step. */
+/* Time steps of one launch; the cells of consecutive steps are cells_apart elements apart. */
 typedef struct walk {
     int64_t steps, cells_apart;
 } walk;
@@ -153,8 +153,8 @@ static int64_t direction_of(const kn_recurrent_form *form, bool backward) {
     return form->reverse == backward ? 1 : -1;
 }
 
-/* Samples are independent: each unit processes a band of samples through all time steps without waiting
- * for other units. Each unit then reads all weights in each step, which costs little where caches hold
+/* Samples are independent: each compute unit can process a band of samples through all time steps without
+ * waiting for other units. Each unit then reads all weights in each step, which costs little if caches hold
  * them and a band has enough rows. Returns the rows of a band; 0: each time step is a launch. */
 static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, recurrent_way way) {
     int64_t rows = kn_divide_up(form->batch, lowering->target->compute_units);
@@ -162,7 +162,7 @@ static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *for
     return way == WIDE && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
 }
 
-/* The cost of `on` as part of the node's, the last arguments and the global size: tiles of columns and
+/* Sets the cost of `on` as part of the node's, the last arguments and the global size: tiles of columns and
  * of rows, or panels and rows. */
 static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form,
                         recurrent_way way, const walk *on) {
@@ -196,8 +196,8 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
                       (size_t)kn_divide_up(form->batch, tile.rows), tile.items, 1);
         return kn_step_end(step, lowering);
     }
-    /* Each block of rows reads a panel once: rows are split only where panels are few. Where they are
-     * wide, an item has fewer of them, so that all units have as much work. */
+    /* Each block of rows reads a panel once: rows are split only if panels are few. If they are wide, an item
+     * has fewer of them, so that all units have equal work. */
     bool few = target->vector_width == 8;
     int64_t units = target->compute_units,
             panels = kn_divide_up(form->units, panel_of(lowering, form, backward));
@@ -233,7 +233,7 @@ static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_v
     return kn_step_end(step, lowering);
 }
 
-/* Scratch memory for one number per unit and sample. */
+/* Scratch memory for one element per unit and sample. */
 static int state_scratch(kn_lowering *lowering, const kn_recurrent_form *form, kn_dtype type) {
     return kn_emit_scratch(lowering, (uint64_t)(form->batch * form->units) * kn_dtype_bytes(type));
 }
@@ -250,13 +250,14 @@ typedef struct forward {
     kn_recurrent_form form;
     kn_recurrent_places at;
     kn_value *cells, *previous; /* NULL without a gradient */
-    int turns[2], last_cells; /* scratch memory; with lengths states take turns where previous is not kept */
+    int turns[2], last_cells; /* scratch memory; with lengths, states alternate between `turns` if previous is
+                                 not stored */
     recurrent_way way;
     bool masked;
     int panels;
 } forward;
 
-/* The state after `done` steps; after 0 the first state. */
+/* The state after `done` steps; after 0 steps the initial state. */
 static place state_after(const kn_lowering *lowering, const forward *on, int64_t done) {
     const kn_recurrent_form *form = &on->form;
     const kn_node *node = lowering->node;
@@ -354,7 +355,7 @@ typedef struct backward {
     int panels;
 } backward;
 
-/* The step that was done after `done` others; -1: what reaches the first state. */
+/* The backward step after `done` others; -1: the gradient of the initial state. */
 static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64_t done, int64_t steps) {
     const kn_recurrent_form *form = &on->form;
     const kn_node *node = lowering->node;
@@ -405,7 +406,7 @@ static kn_status lower_backward(kn_lowering *lowering, recurrent_way way) {
     }
     kn_dtype type = kn_accumulator(node, lowering->result->shape.dtype);
     /* In addition to the product's part of the gradient: a part of a GRU's state, and the gradient that
-     * passes the steps beyond a length */
+     * bypasses the steps beyond a length */
     if (form->cell->has_bias || input_of(node, on.at.lengths))
         on.carry = of_scratch(state_scratch(lowering, form, type), form->units);
     if (form->cell->has_cells) on.carry_cells = of_scratch(state_scratch(lowering, form, type), form->units);

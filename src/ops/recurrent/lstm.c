@@ -35,36 +35,35 @@ const kn_recurrent_cell kn_cell_lstm = {.kind = "lstm",
                                         .step = step,
                                         .back = back};
 
-KN_OPERATOR(
-    lstm,
-    .help = "recurrence of an LSTM layer over x (B,T,4H), what the inputs give to the gates i, f, g, o, with "
-            "a weight (4H,H), perhaps a first state and its cells, both (B,H), and lengths, int32 (B); "
-            "further results are the last state and its cells",
-    KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .min_inputs = 2, .max_inputs = 5, .outputs = 3, .hidden = 3,
-    KN_RECURRENT_ROW(1 << 3),
-    KN_CASES({.inputs = {"2,3,20", "20,5"}, .smallest = true}, {.inputs = {"1,7,4", "4,1"}},
-             {.inputs = {"3,7,124", "124,31"}, .ranges = {NULL, "-0.5..0.5"}},
-             {.inputs = {"7,31,28", "28,7"}, .ranges = {NULL, "-0.5..0.5"}},
-             {.inputs = {"50,4,132", "132,33"}, .ranges = {NULL, "-0.5..0.5"}},
-             {.inputs = {"8,3,272", "272,68"}, .ranges = {NULL, "-0.3..0.3"}},
-             {.inputs = {"17,2,128", "128,32"},
-              .ranges = {NULL, "-0.3..0.3"},
-              .no_gradient = true,
-              .smallest = true},
-             {.inputs = {"50,4,20", "20,5", "50,5", "50,5"}, .attributes = "reverse=true"},
-             {.inputs = {"50,4,20", "20,5", "-", "50,5", "int32 50"}, .ranges = {[4] = "0..5"}},
-             {.inputs = {"5,4,20", "20,5", "5,5", "5,5", "int32 5"},
-              .ranges = {[4] = "0..5"},
-              .attributes = "reverse=true",
-              .smallest = true},
-             {.inputs = {"50,4,20", "20,5"}, .ranges = {"-200..200"}, .no_gradient = true},
-             {.inputs = {"0,3,20", "20,5"}}, {.inputs = {"2,0,20", "20,5", "2,5"}}));
+KN_OPERATOR(lstm,
+            .help = "recurrence of an LSTM layer over x (B,T,4H), the input projection for the gates i, f, "
+                    "g, o, with weight (4H,H), and optionally an initial hidden and cell state, both (B,H), "
+                    "and lengths, int32 (B); further results are the last hidden and cell state",
+            KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .min_inputs = 2, .max_inputs = 5, .outputs = 3, .hidden = 3,
+            KN_RECURRENT_ROW(1 << 3),
+            KN_CASES({.inputs = {"2,3,20", "20,5"}, .smallest = true}, {.inputs = {"1,7,4", "4,1"}},
+                     {.inputs = {"3,7,124", "124,31"}, .ranges = {NULL, "-0.5..0.5"}},
+                     {.inputs = {"7,31,28", "28,7"}, .ranges = {NULL, "-0.5..0.5"}},
+                     {.inputs = {"50,4,132", "132,33"}, .ranges = {NULL, "-0.5..0.5"}},
+                     {.inputs = {"8,3,272", "272,68"}, .ranges = {NULL, "-0.3..0.3"}},
+                     {.inputs = {"17,2,128", "128,32"},
+                      .ranges = {NULL, "-0.3..0.3"},
+                      .no_gradient = true,
+                      .smallest = true},
+                     {.inputs = {"50,4,20", "20,5", "50,5", "50,5"}, .attributes = "reverse=true"},
+                     {.inputs = {"50,4,20", "20,5", "-", "50,5", "int32 50"}, .ranges = {[4] = "0..5"}},
+                     {.inputs = {"5,4,20", "20,5", "5,5", "5,5", "int32 5"},
+                      .ranges = {[4] = "0..5"},
+                      .attributes = "reverse=true",
+                      .smallest = true},
+                     {.inputs = {"50,4,20", "20,5"}, .ranges = {"-200..200"}, .no_gradient = true},
+                     {.inputs = {"0,3,20", "20,5"}}, {.inputs = {"2,0,20", "20,5", "2,5"}}));
 
-/* Any gates and cells will do. */
+/* Any gates and cells work. */
 #define BACK_RANGES(lengths)                                                                                 \
     .ranges = {"-0.3..0.3", "0..1", NULL, "-1..1", [7] = lengths}, .no_gradient = true
 KN_OPERATOR(
-    lstm_gradient, .help = "gradient of lstm by what the inputs give, and by the first state",
+    lstm_gradient, .help = "gradient of lstm with respect to the input projection and the initial state",
     KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .max_inputs = 8, .outputs = 3, KN_RECURRENT_GRADIENT_ROW,
     KN_CASES({.inputs = {"20,5", "2,3,20", "2,3,5", "2,3,5"}, BACK_RANGES(NULL), .smallest = true},
              {.inputs = {"128,32", "17,2,128", "17,2,32", "17,2,32"}, BACK_RANGES(NULL), .smallest = true},

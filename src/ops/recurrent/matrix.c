@@ -1,4 +1,4 @@
-/* Recurrences on matrix units, for inputs in 16 bits: the tiles of cl/recurrent/fragment.cl. */
+/* Recurrences on matrix units, for 16-bit inputs: the tiles of cl/recurrent/fragment.cl. */
 #include "ops/fragment.h"
 #include "ops/recurrent/recurrent.h"
 
@@ -6,7 +6,7 @@
 static const struct {
     int rows, columns, depth;
 } tiles[] = {{64, 64, 32}, {32, 64, 64}, {32, 32, 64}, {16, 32, 64}};
-/* The sums of a wave, by the unit and the tile. */
+/* The tile of a wave, by unit and tile of the work-group. */
 static const struct {
     int rows, columns;
 } waves[][KN_COUNT_OF(tiles)] = {[KN_MATRIX_UNIT_MMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
@@ -16,7 +16,7 @@ static const struct {
                                  [KN_MATRIX_UNIT_DPAS8] = {{16, 16}, {16, 16}, {8, 16}, {8, 8}},
                                  [KN_MATRIX_UNIT_DPAS16] = {{16, 16}, {16, 16}, {8, 16}, {8, 16}}};
 
-/* The type of the first input that is stored in 16 bits; KN_FLOAT32: none is. */
+/* The type of the first input stored in 16 bits; KN_FLOAT32: none. */
 static kn_dtype narrow_type(const kn_node *node) {
     const int first = node->op->backward ? KN_RECURRENT_BACK_KEPT : KN_RECURRENT_X;
     const int last = node->op->backward ? KN_RECURRENT_BACK_DY : KN_RECURRENT_X;
@@ -35,15 +35,16 @@ static bool fits(const kn_target *target, const kn_recurrent_tile *tile) {
            tile->items <= kn_group_limit(target, tile->file);
 }
 
-/* What a compute unit reads of both sides for each number of the sum, if all have as many work-groups. */
+/* What a compute unit reads of both sides per step along the depth, if all have the same number of
+ * work-groups. */
 static int64_t reads(const kn_target *target, const kn_recurrent_form *form, const kn_recurrent_tile *tile,
                      int64_t columns) {
     const int64_t groups = kn_divide_up(form->batch, tile->rows) * kn_divide_up(columns, tile->columns);
     return kn_divide_up(groups, target->compute_units) * (tile->rows + tile->columns);
 }
 
-/* A step waits for memory: the tile is the one for which units read least. The order of additions is the same
- * for all. */
+/* Chooses the tile for which compute units read least, since a step waits for memory. The order of additions
+ * is the same for all. */
 bool kn_recurrent_matrix_tile(const kn_target *target, const kn_node *node, kn_recurrent_tile *tile) {
     const kn_recurrent_form form = kn_recurrent_describe(node);
     const int64_t columns = kn_recurrent_columns(&form, node->op->backward);

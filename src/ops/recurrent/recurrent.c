@@ -19,7 +19,7 @@ const kn_recurrent_cell *kn_recurrent_cell_of(const kn_operator *row) {
     return cells[0];
 }
 
-/* The next place, or -1. */
+/* The next index, or -1 if absent. */
 static int place(int *count, bool there) {
     return there ? (*count)++ : -1;
 }
@@ -116,7 +116,8 @@ kn_status kn_recurrent_gradient_shape(kn_shape_call *call) {
     int numbers = cell->kept ? cell->kept : 1;
     if (kn_shape_float_input(call, KN_RECURRENT_BACK_KEPT)) return call->error->status;
     if (kept->rank != 3 || (kn_dim_known(kept->dims[2]) && kept->dims[2] % numbers))
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "what was kept is %s; expected (batch,length,%d*units)",
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "the stored gates are %s; expected (batch,length,%d*units)",
                              kn_shape_words_of(call, KN_RECURRENT_BACK_KEPT), numbers);
     kn_dim batch = kept->dims[0], units = kn_dim_divide(call->graph, kept->dims[2], numbers);
     kn_dim rows = kn_dim_multiply(call->graph, cell->gates, units);
@@ -160,7 +161,7 @@ static bool is_live(const double *lengths, int64_t sample, int64_t time) {
     return !lengths || (double)time < lengths[sample];
 }
 
-/* One sample; h and c are its state, sums (G*H) is room for the product. */
+/* One sample; h and c are its state, sums (G*H) is space for the product. */
 static void compute_sample(const kn_reference_call *call, const kn_recurrent_form *form, int64_t sample,
                            double *h, double *c, double *sums) {
     const kn_recurrent_cell *cell = form->cell;
@@ -213,8 +214,8 @@ static void compute_sample(const kn_reference_call *call, const kn_recurrent_for
     }
 }
 
-/* One sample, from the last step to the first; dh and dc are the gradients of the state, slopes (G*H)
- * those of the product. */
+/* One sample, from the last step to the first; dh and dc are the gradients of the state, slopes (G*H) of the
+ * product. */
 static void compute_sample_gradient(const kn_reference_call *call, const kn_recurrent_form *form,
                                     int64_t sample, double *dh, double *dc, double *slopes) {
     const kn_recurrent_cell *cell = form->cell;

@@ -1,17 +1,18 @@
 /* Common parts of recurrences: shapes, iteration over the steps, references, lowering. A cell
- * (recurrent/lstm.c, recurrent/gru.c, recurrent/rnn.c) is its rows and what happens to one unit in one step.
+ * (recurrent/lstm.c, recurrent/gru.c, recurrent/rnn.c) defines its rows and the computation for one unit in
+ * one step.
  *
- * Inputs of a row, absent ones NULL: x (B,T,G*H), what the inputs give to the gates of all steps; the weight
- * (G*H,H); with has_bias a bias (H); the first state h0 (B,H), with has_cells its cells c0 (B,H); lengths,
- * int32 (B). Results: y (B,T,H), the state after the last step (B,H), with has_cells its cells (B,H); hidden,
- * for the gradient: with `kept` what is kept of the gates (B,T,kept*H), with has_cells the cells (B,T,H),
- * then the state before each step (B,T,H), by which the weight's gradient is one product. Steps from a
- * sample's length on leave its state as it is, and have 0 in y.
+ * Inputs of a row, absent ones NULL: x (B,T,G*H), the inputs' contribution to the gates of all steps; the
+ * weight (G*H,H); with has_bias a bias (H); the initial state h0 (B,H), with has_cells its cells c0 (B,H);
+ * lengths, int32 (B). Results: y (B,T,H), the state after the last step (B,H), with has_cells its cells
+ * (B,H); hidden, for the gradient: with `kept` the stored gates (B,T,kept*H), with has_cells the cells
+ * (B,T,H), then the state before each step (B,T,H), which makes the weight's gradient one product. Steps at
+ * or beyond a sample's length do not change its state, and have y = 0.
  *
- * Inputs of the gradient's row: the weight, what was kept (without `kept`: y), dy; with has_cells the cells
- * and c0; with has_bias the states before; the gradients by the last state and by its cells; lengths. All but
- * the first two may be absent. Results: the gradients by x; with has_bias those by the recurrent product
- * (B,T,G*H); by h0; by c0. */
+ * Inputs of the gradient's row: the weight, the stored gates (without `kept`: y), dy; with has_cells the
+ * cells and c0; with has_bias the states before each step; the gradients of the last state and of its cells;
+ * lengths. All except the first two may be absent. Results: the gradients with respect to x; with has_bias
+ * the recurrent product (B,T,G*H); h0; c0. */
 #ifndef KN_RECURRENT_PRIVATE_H
 #define KN_RECURRENT_PRIVATE_H
 
@@ -29,8 +30,8 @@ typedef struct kn_cell_step {
 typedef struct kn_cell_back {
     bool relu;
     double kept[4], before, cell, cell_before, dh, dc;
-    double slopes[4], hidden; /* by x, and by the last gate of the product */
-    double direct, dc_before; /* of the previous state, without the product, and of its cell */
+    double slopes[4], hidden; /* gradients of x, and of the last gate of the product */
+    double direct, dc_before; /* gradients of the previous state, without the product, and of its cell */
 } kn_cell_back;
 
 typedef struct kn_recurrent_cell {
@@ -38,7 +39,7 @@ typedef struct kn_recurrent_cell {
     const kn_operator *row, *gradient_row;
     int number; /* KN_CELL of the kernels */
     int gates, kept;
-    int vectors; /* in a row of a tile of the wide-vector kernels, but for vectors of 8 */
+    int vectors; /* per row of a tile of the wide-vector kernels, except for vectors of 8 */
     bool has_cells, has_bias, has_relu; /* the last: an attribute of its rows */
     void (*step)(kn_cell_step *step);
     void (*back)(kn_cell_back *back);
@@ -48,7 +49,7 @@ extern const kn_operator kn_row_lstm, kn_row_lstm_gradient, kn_row_gru, kn_row_g
     kn_row_rnn_gradient;
 const kn_recurrent_cell *kn_recurrent_cell_of(const kn_operator *row);
 
-/* Positions of inputs and results; -1 where a cell has none. */
+/* Indices of inputs and results; -1 if a cell lacks one. */
 enum { KN_RECURRENT_X, KN_RECURRENT_WEIGHT };
 enum { KN_RECURRENT_BACK_WEIGHT, KN_RECURRENT_BACK_KEPT, KN_RECURRENT_BACK_DY };
 typedef struct kn_recurrent_places {
@@ -68,8 +69,8 @@ typedef struct kn_recurrent_form {
     bool reverse, relu;
 } kn_recurrent_form;
 kn_recurrent_form kn_recurrent_describe(const kn_node *node);
-/* The columns of the product of a step on devices with many threads: of each unit one, or in the forward
- * pass with several gates four. */
+/* The columns of the product of a step on many-thread devices: one per unit, or four in the forward
+ * pass with several gates. */
 static inline int64_t kn_recurrent_columns(const kn_recurrent_form *form, bool backward) {
     return form->units * (backward || form->cell->gates == 1 ? 1 : 4);
 }
@@ -78,16 +79,16 @@ static inline int64_t kn_recurrent_time(const kn_recurrent_form *form, int64_t d
     return form->reverse ? form->length - 1 - done : done;
 }
 
-/* The tile of a work-group with many threads: samples and columns. */
+/* The tile of a work-group on many-thread devices: samples and columns. */
 typedef struct kn_recurrent_tile {
     const char *file;
     int rows, columns;
     size_t items;
-    /* With a matrix unit: its numbers (KN_FORMAT), the depth of a slice, and the sums of a wave. */
+    /* With a matrix unit: its element format (KN_FORMAT), the depth of a slice, and the tile of a wave. */
     kn_matrix_unit unit;
     int numbers, depth, wave_m, wave_n;
 } kn_recurrent_tile;
-/* The one of a matrix unit; false: none can compute the node. */
+/* The tile for a matrix unit; false: none can compute the node. */
 bool kn_recurrent_matrix_tile(const kn_target *target, const kn_node *node, kn_recurrent_tile *tile);
 
 /* For the rows. */
@@ -106,7 +107,7 @@ bool kn_recurrent_matrix_accepts(const kn_target *target, const kn_node *node);
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
 #define KN_RECURRENT_REVERSE KN_BOOLEAN("reverse", 0, "from the last step to the first")
-/* 16 bits for what no other step reads. */
+/* 16 bits for results that no other step reads. */
 #define KN_RECURRENT_VARIANTS(...)                                                                           \
     KN_VARIANTS({.name = "wide",                                                                             \
                  .choice.accepts = kn_recurrent_wide_accepts,                                                \
@@ -126,7 +127,7 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = kn_recurrent_plain_lower,                                                          \
                  .promise.halves = {__VA_ARGS__}})
-/* `kept`: the bit of that result; 0 where a cell keeps nothing but its results. */
+/* `kept`: the bit of that result; 0 if a cell stores only its results. */
 #define KN_RECURRENT_ROW(kept)                                                                               \
     .shape = kn_recurrent_shape, .gradient = kn_recurrent_gradient, .reference = kn_recurrent_reference,     \
     .cost = kn_recurrent_cost, .tolerance = 2, .fed_back = 2,                                                \

@@ -1,11 +1,11 @@
-/* The cell of a plain recurrent network (cl/recurrent/rnn.cl) and its rows. Only its result is kept for
- * the gradient */
+/* The cell of a plain recurrent network (cl/recurrent/rnn.cl) and its rows. Only its result is stored for the
+ * gradient */
 #include "ops/recurrent/recurrent.h"
 #include "ops/row.h"
 
 static void step(kn_cell_step *on) {
     double sum = on->sum[0] + on->x[0];
-    on->h = !on->relu ? tanh(sum) : sum < 0 ? 0 : sum; /* NaN stays */
+    on->h = !on->relu ? tanh(sum) : sum < 0 ? 0 : sum; /* NaN propagates */
 }
 
 static void back(kn_cell_back *on) {
@@ -24,15 +24,13 @@ const kn_recurrent_cell kn_cell_rnn = {.kind = "rnn",
                                        .step = step,
                                        .back = back};
 
-#define ATTRIBUTES                                                                                           \
-    KN_ATTRIBUTES(KN_RECURRENT_REVERSE, KN_BOOLEAN("relu", 0, "the larger of the sum and 0, not tanh"))
+#define ATTRIBUTES KN_ATTRIBUTES(KN_RECURRENT_REVERSE, KN_BOOLEAN("relu", 0, "relu instead of tanh"))
 
-/* The weights of the cases are so small that the rounding of one state fades in those after it. */
+/* The weights of the cases are so small that rounding errors of a state decay in later steps. */
 KN_OPERATOR(
     rnn,
-    .help =
-        "recurrence of a plain recurrent layer over x (B,T,H), what the inputs give, with a weight (H,H), "
-        "perhaps a first state (B,H), and lengths, int32 (B); a further result is the last state",
+    .help = "recurrence of a plain recurrent layer over x (B,T,H), the input projection, with weight (H,H), "
+            "and optionally an initial state (B,H) and lengths, int32 (B); a second result is the last state",
     ATTRIBUTES, .min_inputs = 2, .max_inputs = 4, .outputs = 2, .hidden = 1, KN_RECURRENT_ROW(0),
     KN_CASES(
         {.inputs = {"2,3,5", "5,5"}, .ranges = {NULL, "-0.3..0.3"}, .smallest = true},
@@ -53,10 +51,11 @@ KN_OPERATOR(
         {.inputs = {"2,2,5", "5,5"}, .ranges = {"special"}, .attributes = "relu=true", .no_gradient = true},
         {.inputs = {"0,3,5", "5,5"}}, {.inputs = {"2,0,5", "5,5", "2,5"}}));
 
-/* Any results do. */
+/* Any results work. */
 #define BACK_RANGES(lengths) .ranges = {"-0.3..0.3", "-1..1", [4] = lengths}, .no_gradient = true
-KN_OPERATOR(rnn_gradient, .help = "gradient of rnn by what the inputs give, and by the first state",
-            ATTRIBUTES, .max_inputs = 5, .outputs = 2, KN_RECURRENT_GRADIENT_ROW,
+KN_OPERATOR(rnn_gradient,
+            .help = "gradient of rnn with respect to the input projection and the initial state", ATTRIBUTES,
+            .max_inputs = 5, .outputs = 2, KN_RECURRENT_GRADIENT_ROW,
             KN_CASES({.inputs = {"5,5", "2,3,5", "2,3,5"}, BACK_RANGES(NULL), .smallest = true},
                      {.inputs = {"93,93", "50,4,93", "50,4,93"}, BACK_RANGES(NULL)},
                      {.inputs = {"68,68", "50,4,68", "50,4,68", "50,68"},

@@ -1,4 +1,4 @@
-/* Reductions built of sums, maxima and products: norms, logarithms of sums, and products over axes. */
+/* Reductions composed of sums, maxima and products: norms, log-sum-exp, and products over axes. */
 #include <float.h>
 
 #include "ops/build.h"
@@ -24,8 +24,8 @@ static kn_value *without_axes(kn_value *x, kn_value *kept, const char *axes) {
     return kn_value_failed(model) ? model : kn_reshape_to(kept, model->shape.rank, model->shape.dims);
 }
 
-/* The largest element is subtracted before exp and added after log, so that nothing overflows; infinite
- * ones are made finite in between, since infinity minus infinity is NaN. */
+/* The largest element is subtracted before exp and added after log, so that nothing overflows; if it is
+ * infinite it is made finite first, since infinity minus infinity is NaN. */
 kn_value *kn_reduce_log_sum_exp(kn_value *x, const char *axes, bool keep) {
     if (kn_value_failed(x)) return x;
     kn_value *most = kn_clip(kn_reduce_max(x, axes, true), -FLT_MAX, FLT_MAX);
@@ -33,7 +33,7 @@ kn_value *kn_reduce_log_sum_exp(kn_value *x, const char *axes, bool keep) {
     return keep ? result : without_axes(x, result, axes);
 }
 
-/* The two halves are multiplied until one element is left: gradients are right where elements are 0 */
+/* The two halves are multiplied until one element is left: gradients are also correct where elements are 0 */
 static kn_value *product_along(kn_value *x, int axis) {
     int64_t size = kn_value_failed(x) ? 1 : x->shape.dims[axis];
     while (size > 1 && !kn_value_failed(x)) {

@@ -1,4 +1,4 @@
-/* Sums along an axis up to each of its elements (cl/reduce/cumulative.cl). */
+/* Cumulative sums along an axis (cl/reduce/cumulative.cl). */
 #include "ops/build.h"
 #include "ops/gradient.h"
 #include "ops/lowering.h"
@@ -45,9 +45,9 @@ static kn_status cumsum_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-enum { ROUNDS = 32768 }; /* of a loop, where there are many threads */
+enum { ROUNDS = 32768 }; /* limit on loop iterations on many-thread devices */
 
-/* Elements begin to stop - 1 of each lane, in the order in which they are added. */
+/* Elements [begin, stop) of each lane, in the order in which they are added. */
 static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, int64_t stop) {
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0];
@@ -95,10 +95,10 @@ static kn_status cumsum_threads(kn_lowering *lowering) {
 }
 
 KN_OPERATOR(
-    cumsum, .help = "sums along an axis up to each element",
+    cumsum, .help = "cumulative sums along an axis",
     KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
-                  KN_BOOLEAN("exclusive", 0, "an element is not in its own sum"),
-                  KN_BOOLEAN("reverse", 0, "from the last element on")),
+                  KN_BOOLEAN("exclusive", 0, "excludes each element from its own sum"),
+                  KN_BOOLEAN("reverse", 0, "sums from the last element to the first")),
     .min_inputs = 1, .max_inputs = 1, .shape = cumsum_shape, .gradient = cumsum_gradient,
     .reference = cumsum_reference,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = cumsum_wide},

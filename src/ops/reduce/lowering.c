@@ -1,11 +1,11 @@
-/* From reductions to launches of cl/reduce/reduce.cl. */
+/* Lowers reductions to launches of cl/reduce/reduce.cl. */
 #include "ops/reduce/reduce.h"
 
 /* A reduction with its axes merged into runs of one kind; [0] is the innermost run. */
 typedef struct runs {
     int kept, reduced;
     int64_t kept_size[4], kept_stride[4], reduced_size[4], reduced_stride[4];
-    int64_t outputs, count; /* results, and elements of one result */
+    int64_t outputs, count; /* results, and elements per result */
     bool adjacent;          /* the innermost run is reduced */
 } runs;
 
@@ -48,20 +48,19 @@ static int64_t smaller(int64_t left, int64_t right) {
 
 enum { PLAIN_PART = 4096 };
 
-/* How a reduction is divided among work-items. `part` follows from the shape and the kind of device,
- * never from the number of its units. */
+/* How a reduction is divided among work-items. `part` depends on the shape and the kind of device, never on
+ * its number of compute units. */
 typedef struct division {
     int64_t parts, part;
-    size_t items, lanes;  /* many threads */
-    int vector, flight;   /* elements of a load, and loads before the first is used */
-    int64_t tasks, chunk; /* few */
+    size_t items, lanes;  /* many work-items */
+    int vector, flight;   /* elements per load, and loads before the first is used */
+    int64_t tasks, chunk; /* few work-items */
 } division;
 
-/* With many threads: the work-groups that keep a device's memory busy, and the elements of a work-item that
- * make another part worth its while; more of them where there are some groups without it. */
+/* On many-thread devices: the work-groups that keep a device's memory busy, and the elements per work-item
+ * that justify an additional part, also for SOME_GROUPS groups or more. */
 enum { BUSY_GROUPS = 512, SOME_GROUPS = 32, ITEM_ELEMENTS = 16, ITEM_ELEMENTS_OF_SOME = 64 };
-/* The loads of a work-item on their way at once, and what the beginning of lanes is a multiple of (KN_EARLY).
- */
+/* Loads in flight per work-item, and what the start of lanes is a multiple of (KN_EARLY). */
 enum { FLIGHT = 4, LANES_BEGIN = 16 };
 
 static division divide_many(const kn_target *target, const runs *shape) {
@@ -69,12 +68,12 @@ static division divide_many(const kn_target *target, const runs *shape) {
     if (shape->adjacent && shape->reduced_size[0] % 4 == 0) work.vector = 4;
     work.items = kn_group_items(target, "reduce/reduce.cl");
     work.lanes = kn_power_of_two(kn_divide_up(shape->count, FLIGHT * work.vector), work.items);
-    /* Lanes begin before a row that begins anywhere, which may need one load more. */
+    /* Lanes start before a row that is not aligned, which may need an additional load. */
     const int64_t room = FLIGHT * (int64_t)work.lanes, early = smaller((int64_t)work.lanes, LANES_BEGIN) - 1;
     if (shape->adjacent && shape->reduced == 1 && work.vector == 1 && shape->count <= room &&
         shape->count + early > room)
         work.flight++;
-    /* A group reads neighbouring results together. */
+    /* A group reads adjacent results together. */
     size_t slots = kn_power_of_two(shape->outputs, work.items < 32 ? work.items : 32);
     if (!shape->adjacent && work.lanes * slots > work.items) work.lanes = work.items / slots;
     int64_t groups = kn_divide_up(shape->outputs, (int64_t)(work.items / work.lanes));
@@ -100,7 +99,7 @@ static division divide_wide(const kn_target *target, const runs *shape) {
         work.parts = kn_divide_up(shape->count, work.part);
         work.tasks *= work.parts;
     }
-    /* A work-item is worth its start with about 16,000 elements. */
+    /* A work-item needs about 16,000 elements to pay off. */
     int64_t elements = kn_divide_up(shape->outputs * shape->count, work.tasks) + 1;
     work.chunk = elements >= 16384 ? 1 : 16384 / elements;
     return work;
@@ -133,7 +132,7 @@ static void write_start(kn_step *step, const kn_reduction *reduction, kn_dtype a
     kn_step_define(step, "KN_START", "%s", bounds[accumulator][least ? 0 : 1]);
 }
 
-/* One launch. Where a reduction has several parts their results go to scratch memory, and a second
+/* One launch. If a reduction has several parts, their results are stored in scratch memory, and a second
  * launch combines them */
 static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_method method, bool joining) {
     const kn_target *target = lowering->target;

@@ -1,4 +1,4 @@
-/* Sums, means, maxima and minima over any axes. Their kernels are emitted in reduce/lowering.c. */
+/* Sums, means, maxima and minima over any axes. Their kernels are launched by reduce/lowering.c. */
 #include "ops/reduce/reduce.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* Marks the axes that a list names (an empty one: all of them). */
+/* Marks the axes in a list (all if it is empty). */
 static bool mark_axes(const kn_attribute_value *axes, int rank, bool reduced[KN_MAX_RANK]) {
     for (int i = 0; i < KN_MAX_RANK; i++)
         reduced[i] = !axes->count && i < rank;
@@ -23,18 +23,18 @@ static bool mark_axes(const kn_attribute_value *axes, int rank, bool reduced[KN_
     return true;
 }
 
-/* x is of any shape; the result lacks the reduced axes, or has 1 there. */
+/* x has any shape; the result lacks the reduced axes, or has size 1 there. */
 static kn_status reduce_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     kn_shape *y = &call->outputs[0];
     bool reduced[KN_MAX_RANK];
     if (!mark_axes(kn_shape_attribute(call, "axes"), x->rank, reduced))
-        return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "x is %s, and an axis is out of range or named twice; expected "
-                             "different axes of %d to %d",
-                             kn_shape_words_of(call, 0), -x->rank, x->rank - 1);
+        return kn_shape_fail(
+            call, KN_ERROR_SHAPE,
+            "x is %s, and an axis is out of range or repeated; expected different axes from %d to %d",
+            kn_shape_words_of(call, 0), -x->rank, x->rank - 1);
     if (x->dtype == KN_BOOL)
-        return kn_shape_fail(call, KN_ERROR_DTYPE, "x is %s; expected numbers (cast makes them)",
+        return kn_shape_fail(call, KN_ERROR_DTYPE, "x is %s; cast it to a numeric type",
                              kn_shape_words_of(call, 0));
     if (call->row == &kn_row_mean && kn_shape_float_input(call, 0)) return call->error->status;
     bool keep = kn_shape_attribute(call, "keep")->integer != 0;
@@ -49,7 +49,7 @@ static kn_status reduce_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* The shape of x with 1 in the reduced axes, and the number of elements that make one of the result. */
+/* The shape of x with 1 in the reduced axes; returns the number of elements per result. */
 static int64_t kept_shape(const kn_node *node, bool reduced[KN_MAX_RANK], kn_shape *kept) {
     *kept = node->inputs[0]->shape;
     mark_axes(kn_attribute_of(node, "axes"), kept->rank, reduced);
@@ -116,7 +116,7 @@ static kn_status lower_reduce(kn_lowering *lowering, kn_method method) {
 
 KN_METHOD_LOWERINGS(lower_reduce)
 
-/* Images (N,C,H,W), over pixels, or pixels and images: they may be blocked by channels. */
+/* Images (N,C,H,W), reduced over pixels, or pixels and images: they may be blocked by channels. */
 static bool accepts_images(const kn_target *target, const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
     bool reduced[KN_MAX_RANK];
@@ -126,8 +126,7 @@ static bool accepts_images(const kn_target *target, const kn_node *node) {
     return x->dims[1] % target->vector_width == 0 && !reduced[1] && reduced[2] && reduced[3];
 }
 
-/* Blocked, x is (N,C/width,H*W,width) as it lies in memory; the result's channels are in their plain order
- * then. */
+/* Blocked, x is (N,C/width,H*W,width) in memory; the result's channels are then in plain order. */
 static kn_status lower_images(kn_lowering *lowering) {
     const kn_value *x = lowering->node->inputs[0];
     kn_reduction reduction = describe(lowering->node);
@@ -165,8 +164,8 @@ static kn_status sum_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* The gradient goes to the elements that equal the result, in equal parts where there are several.
- * x is of any shape; result, gradient and number of winners have 1 in the reduced axes. */
+/* The gradient is divided equally among the elements that equal the result. x has any shape; result, gradient
+ * and number of such elements have 1 in the reduced axes. */
 static kn_status extreme_gradient(kn_gradient_call *call) {
     kn_value *gradient = call->output_gradients[0], *x = call->node->inputs[0],
              *result = call->node->outputs[0];
@@ -201,8 +200,8 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
 /* ---- rows -------------------------------------------------------------------------------------------- */
 
 #define REDUCE_ATTRIBUTES                                                                                    \
-    KN_ATTRIBUTES(KN_INTS("axes", "", "axes to go, negative from the end; none: all"),                       \
-                  KN_BOOLEAN("keep", 0, "leave axes of size 1"))
+    KN_ATTRIBUTES(KN_INTS("axes", "", "axes to reduce, negative from the end; none: all"),                   \
+                  KN_BOOLEAN("keep", 0, "keep reduced axes with size 1"))
 #define REDUCE_CASES(...)                                                                                    \
     KN_CASES({.inputs = {"3,7"}, .attributes = "axes=1", .smallest = true},                                  \
              {.inputs = {"3,7"}, .attributes = "axes=0", .smallest = true}, {.inputs = {"31,33"}},           \
@@ -220,7 +219,7 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
              {.inputs = {"3,48,9,3"}, .attributes = "axes=2,3 keep=true"},                                   \
              {.inputs = {"1,1,7"}, .attributes = "axes=0,1"}, {.inputs = {"0,5"}, .attributes = "axes=1"},   \
              {.inputs = {"float64 7,31,33"}, .attributes = "axes=0,2", .no_gradient = true}, __VA_ARGS__)
-/* bits_of_results: which results may be stored in 16 bits. */
+/* bits_of_results: results that may be stored in 16 bits. */
 #define REDUCTION(row, words, bits_of_results, ...)                                                          \
     KN_OPERATOR(row, .help = words, REDUCE_ATTRIBUTES, .min_inputs = 1, .max_inputs = 1,                     \
                 .shape = reduce_shape, .reference = reduce_reference, .cost = reduce_cost,                   \
@@ -244,11 +243,11 @@ REDUCTION(
                  {.inputs = {"0,5"}, .attributes = "axes=0", .no_gradient = true}));
 /* Gradients look for the elements that equal the result, so it is not rounded. */
 REDUCTION(
-    reduce_max, "largest element over axes; NaN if there is one", 0, .gradient = extreme_gradient,
+    reduce_max, "largest element over axes; NaN if any is NaN", 0, .gradient = extreme_gradient,
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true}));
 REDUCTION(
-    reduce_min, "smallest element over axes; NaN if there is one", 0, .gradient = extreme_gradient,
+    reduce_min, "smallest element over axes; NaN if any is NaN", 0, .gradient = extreme_gradient,
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true}));
 

@@ -1,4 +1,4 @@
-/* Reductions, which losses and softmax use too. */
+/* Reductions, which losses and softmax also use. */
 #ifndef KN_OPS_REDUCE_H
 #define KN_OPS_REDUCE_H
 
@@ -8,12 +8,12 @@ extern const kn_operator kn_row_sum, kn_row_mean;
 
 typedef enum kn_reduce_kind { KN_REDUCE_SUM, KN_REDUCE_MAX, KN_REDUCE_MIN } kn_reduce_kind;
 
-/* result = sum, max or min of the source over the axes marked `reduced`; with `divide` over `divisor`. */
+/* result = sum, max or min of the source over the axes marked `reduced`; divided by `divisor` if `divide`. */
 typedef struct kn_reduction {
     kn_reduce_kind kind;
     bool divide;
     int64_t divisor;
-    kn_value *source; /* NULL: scratch memory holds it, as numbers of type dtype */
+    kn_value *source; /* NULL: the source is in scratch memory, in type dtype */
     int scratch;
     kn_dtype dtype;
     int rank;

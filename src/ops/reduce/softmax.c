@@ -7,7 +7,7 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* x is (outer, count, inner), with the axes before and after the chosen one merged. */
+/* x viewed as (outer, count, inner), with the axes before and after `axis` merged. */
 typedef struct rows_of {
     int64_t outer, count, inner;
 } rows_of;
@@ -35,7 +35,7 @@ static kn_status softmax_shape(kn_shape_call *call) {
     return kn_shape_like_first(call);
 }
 
-/* The result and its gradient are of one shape. */
+/* The result and its gradient have the same shape. */
 static kn_status gradient_shape(kn_shape_call *call) {
     if (!kn_shape_same(&call->inputs[0]->shape, &call->inputs[1]->shape))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
@@ -44,10 +44,10 @@ static kn_status gradient_shape(kn_shape_call *call) {
     return softmax_shape(call);
 }
 
-/* What keeps a gradient's row of a program from being that of a softmax; NULL: nothing. */
+/* Describes an error in a gradient node of a program; NULL if there is none. */
 static const char *gradient_wrong(const kn_node *node) {
     const kn_shape *y = &node->inputs[0]->shape, *dy = &node->inputs[1]->shape;
-    return dy->dtype == y->dtype ? NULL : "expected a gradient like the result";
+    return dy->dtype == y->dtype ? NULL : "the gradient must be like the result";
 }
 
 /* ---- references ------------------------------------------------------------------------------------ */
@@ -153,7 +153,7 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-#define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis that is normalised, negative from the end"))
+#define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis to normalize, negative from the end"))
 #define VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower, .promise.halves = {3, 1}))
 #define FORWARD                                                                                              \
     AXIS,                                                                                                    \
@@ -182,7 +182,8 @@ KN_OPERATOR(softmax, .help = "exp(x) / sum(exp(x)) over an axis", FORWARD);
 KN_OPERATOR(log_softmax, .help = "logarithm of softmax", FORWARD);
 KN_OPERATOR(softmax_gradient, .help = "gradient of softmax from its result and the result's gradient",
             BACKWARD);
-KN_OPERATOR(log_softmax_gradient, .help = "the same of log_softmax", BACKWARD);
+KN_OPERATOR(log_softmax_gradient, .help = "gradient of log_softmax from its result and the result's gradient",
+            BACKWARD);
 
 static bool is_log(const kn_node *node) {
     return node->op == &kn_row_log_softmax || node->op == &kn_row_log_softmax_gradient;

@@ -2,7 +2,7 @@
 #include "ops/lowering.h"
 #include "ops/ops.h"
 
-/* A sum of fewer elements has a work-item for each, so that more of them load at a time. */
+/* A sum with fewer elements has a work-item per element, so that more loads are in flight. */
 enum { ITEMS = 64, FEW = 1 << 14 };
 
 static size_t items_of(const kn_target *target) {

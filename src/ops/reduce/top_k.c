@@ -1,4 +1,4 @@
-/* The largest or smallest elements along an axis, in order, and where they stand (cl/reduce/top_k.cl). */
+/* The largest or smallest elements along an axis, in order, and their indices (cl/reduce/top_k.cl). */
 #include <math.h>
 
 #include "ops/build.h"
@@ -11,7 +11,7 @@
 
 extern const kn_operator kn_row_top_k;
 
-/* values and places (int32) are x with k elements along the axis. */
+/* values and indices (int32) are like x with k elements along the axis. */
 static kn_status top_k_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     int64_t k = kn_shape_attribute(call, "k")->integer;
@@ -20,7 +20,7 @@ static kn_status top_k_shape(kn_shape_call *call) {
         return call->error->status;
     if (k < 0 || k > INT32_MAX || (kn_dim_known(x->dims[axis]) && k > x->dims[axis]))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "x is %s and k is %lld; expected as many elements along axis %d",
+                             "x is %s and k is %lld; expected at least that many elements along axis %d",
                              kn_shape_words_of(call, 0), (long long)k, axis);
     call->outputs[0] = *x;
     call->outputs[0].dims[axis] = k;
@@ -29,7 +29,7 @@ static kn_status top_k_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* The values' gradients go to their places. */
+/* The values' gradients are scattered to their indices. */
 static kn_status top_k_gradient(kn_gradient_call *call) {
     const kn_shape *x = &call->node->inputs[0]->shape;
     int axis = kn_axis_of(call->node, x->rank);
@@ -79,7 +79,7 @@ static kn_status top_k_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-enum { ROUNDS = 65535 }; /* of a loop at most, where there are many threads */
+enum { ROUNDS = 65535 }; /* limit on loop iterations on many-thread devices */
 
 static int64_t size_of(const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
@@ -101,7 +101,7 @@ static void top_k_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 
-enum { WORK = 65536 }; /* the fewest comparisons that are worth a work-item where there are few */
+enum { WORK = 65536 }; /* minimum comparisons per work-item on wide-vector devices */
 
 static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
@@ -142,7 +142,7 @@ static bool compares_threads(const kn_target *target, const kn_node *node) {
 }
 
 KN_OPERATOR(
-    top_k, .help = "the largest elements along an axis, in order; a second result says where they stand",
+    top_k, .help = "the largest elements along an axis, in order; a second result contains their indices",
     KN_ATTRIBUTES(KN_INT("k", 1, "how many"), KN_INT("axis", -1, "axis, negative from the end"),
                   KN_BOOLEAN("smallest", 0, "the smallest instead")),
     .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = top_k_shape, .gradient = top_k_gradient,

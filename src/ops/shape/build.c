@@ -1,18 +1,18 @@
-/* Builders of reshape, broadcast, transpose, slice and concat, and of shape operations composed of these. */
+/* Builders for reshape, broadcast, transpose, slice and concat, and shape operations composed of these. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "ops/build.h"
 #include "ops/shape/shape.h"
 
-/* ---- what builders use ------------------------------------------------------------------------------ */
+/* ---- helpers ------------------------------------------------------------------------------ */
 
 static kn_value *with_dims(const kn_operator *row, kn_value *x, int rank, const kn_dim *dims,
                            const char *name) {
     if (kn_value_failed(x)) return x;
     if (rank > KN_MAX_RANK)
-        return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "%s: %d dimensions; %d are the most", row->name, rank,
-                             KN_MAX_RANK);
+        return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "%s: %d dimensions; at most %d are supported",
+                             row->name, rank, KN_MAX_RANK);
     kn_settings settings;
     kn_settings_init(&settings, x->graph, row);
     kn_settings_list(&settings, "shape", rank, dims);
@@ -50,12 +50,12 @@ bool kn_take_axis(kn_graph *graph, const char *builder, int64_t axis, int rank, 
         *taken = (int)(axis < 0 ? axis + rank : axis);
         return true;
     }
-    kn_graph_fail(graph, KN_ERROR_SHAPE, "%s: there is no axis %" PRId64 "; expected %d to %d", builder, axis,
-                  -rank, rank - 1);
+    kn_graph_fail(graph, KN_ERROR_SHAPE, "%s: no axis %" PRId64 "; expected %d to %d", builder, axis, -rank,
+                  rank - 1);
     return false;
 }
 
-/* Reads axes of `rank` from a text, each once. */
+/* Parses axes below `rank`, without duplicates. */
 static bool take_axes(kn_graph *graph, const kn_operator *row, const char *builder, const char *text,
                       int rank, bool marked[KN_MAX_RANK], int *count) {
     kn_dim numbers[KN_MAX_RANK];
@@ -64,7 +64,7 @@ static bool take_axes(kn_graph *graph, const kn_operator *row, const char *build
     for (int i = 0, axis; i < *count; i++) {
         if (!kn_take_axis(graph, builder, numbers[i], rank, &axis)) return false;
         if (marked[axis]) {
-            kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: axis %d is named twice", builder, axis);
+            kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: axis %d is repeated", builder, axis);
             return false;
         }
         marked[axis] = true;
@@ -77,8 +77,8 @@ kn_value *kn_int_scalar(kn_graph *graph, int32_t number) {
     return kn_constant_add(graph, &scalar, &number, sizeof number);
 }
 
-/* Numbers from 0 on along an axis of a size that may be a symbol, as sums of ones: a text that asks for
- * many takes no memory here. */
+/* Counts from 0 along an axis of a size that may be a symbol, as sums of ones: a huge size in a program needs
+ * no memory here. */
 static kn_value *size_counted(kn_graph *graph, kn_dim size, int axis, int rank) {
     kn_dim dims[KN_MAX_RANK];
     for (int i = 0; i < rank && i < KN_MAX_RANK; i++)
@@ -88,7 +88,7 @@ static kn_value *size_counted(kn_graph *graph, kn_dim size, int axis, int rank) 
 
 kn_value *kn_iota(kn_graph *graph, int64_t count, int axis, int rank) {
     if (count < 0 || count > INT32_MAX)
-        return kn_graph_fail(graph, KN_ERROR_SHAPE, "%" PRId64 " numbers cannot be counted as int32", count);
+        return kn_graph_fail(graph, KN_ERROR_SHAPE, "%" PRId64 " elements cannot be counted in int32", count);
     return size_counted(graph, count, axis, rank);
 }
 
@@ -103,7 +103,7 @@ kn_value *kn_squeeze(kn_value *x, const char *axes) {
         return &x->graph->failed;
     for (int i = 0; i < x->shape.rank; i++) {
         if (marked[i] && x->shape.dims[i] != 1)
-            return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "squeeze: x is %s, whose axis %d is not of size 1",
+            return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "squeeze: x is %s; axis %d must have size 1",
                                  kn_shape_words(x->graph, &x->shape), i);
         if (count ? !marked[i] : x->shape.dims[i] != 1) dims[rank++] = x->shape.dims[i];
     }
@@ -118,8 +118,8 @@ kn_value *kn_unsqueeze(kn_value *x, const char *axes) {
     int rank = x->shape.rank + count, from = 0;
     if (count < 0) return &x->graph->failed;
     if (rank > KN_MAX_RANK)
-        return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "unsqueeze: %d dimensions; %d are the most", rank,
-                             KN_MAX_RANK);
+        return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "unsqueeze: %d dimensions; at most %d are supported",
+                             rank, KN_MAX_RANK);
     if (!take_axes(x->graph, &kn_row_reshape, "unsqueeze", axes, rank, marked, &count))
         return &x->graph->failed;
     for (int i = 0; i < rank; i++)
@@ -137,22 +137,21 @@ kn_value *kn_expand(kn_value *x, const char *shape) {
     if (kn_shape_parse(x->graph, shape, &target, &error))
         return kn_graph_fail(x->graph, error.status, "expand: %s", error.text);
     for (int i = 0; i < target.rank; i++)
-        if (target.dims[i] == -1) target.dims[i] = 1; /* as it is */
+        if (target.dims[i] == -1) target.dims[i] = 1; /* unchanged */
     if (!kn_shape_broadcast(x->graph, &x->shape, &target, &result))
-        return kn_graph_fail(
-            x->graph, KN_ERROR_SHAPE,
-            "expand: x is %s and does not fit (%s); expected sizes that are equal, or 1 in one "
-            "of them, from the last axis on",
-            kn_shape_words(x->graph, &x->shape), shape);
+        return kn_graph_fail(x->graph, KN_ERROR_SHAPE,
+                             "expand: x is %s and does not fit (%s); expected equal sizes, or 1 in one of "
+                             "them, aligned at the last axis",
+                             kn_shape_words(x->graph, &x->shape), shape);
     return kn_broadcast_to(x, result.rank, result.dims);
 }
 
-/* (outer..., size, inner...) with axis `axis` repeated: whole, or each element of it. */
+/* (outer..., size, inner...) with axis `axis` repeated: as a whole, or each element of it. */
 static kn_value *repeat_axis(kn_value *x, int axis, int64_t times, bool each) {
     if (kn_value_failed(x) || times == 1) return x;
     kn_graph *graph = x->graph;
     const kn_shape shape = x->shape;
-    /* (outer, size, inner) leaves room for one more axis whatever the rank is. */
+    /* (outer, size, inner) leaves space for another axis at any rank. */
     kn_dim outer = 1, inner = 1, size = shape.dims[axis], dims[KN_MAX_RANK];
     for (int i = 0; i < shape.rank; i++) {
         dims[i] = shape.dims[i];
@@ -195,7 +194,7 @@ kn_value *kn_repeat(kn_value *x, int axis, int64_t times) {
     return repeat_axis(x, axis, times, true);
 }
 
-/* ---- taking apart and putting together ------------------------------------------------------- */
+/* ---- splitting and concatenating ------------------------------------------------------- */
 
 /* All parts fail together. */
 static kn_status split_fails(kn_value **parts, size_t count, kn_value *failed) {
@@ -214,20 +213,21 @@ kn_status kn_split(kn_value *x, int axis, const int64_t *sizes, size_t count, kn
     if (!kn_dim_known(size) || !count)
         return split_fails(
             parts, count,
-            kn_graph_fail(graph, KN_ERROR_SHAPE,
-                          "split: x is %s; expected a size that is a number along axis %d, and "
-                          "at least one part",
-                          kn_shape_words(graph, &x->shape), axis));
+            kn_graph_fail(
+                graph, KN_ERROR_SHAPE,
+                "split: x is %s; expected a size that is not a symbol along axis %d, and at least one part",
+                kn_shape_words(graph, &x->shape), axis));
     int64_t slice = (size + (int64_t)count - 1) / (int64_t)count, begin = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t rest = size - begin, take = sizes ? sizes[i] : rest < slice ? rest : slice;
         if (take < 0 || take > rest || (i + 1 == count && take != rest))
-            return split_fails(parts, count,
-                               kn_graph_fail(graph, KN_ERROR_SHAPE,
-                                             "split: part %zu has %" PRId64 " of the %" PRId64
-                                             " elements that are left along axis %d; together the parts have "
-                                             "to have %" PRId64,
-                                             i, take, rest, axis, size));
+            return split_fails(
+                parts, count,
+                kn_graph_fail(
+                    graph, KN_ERROR_SHAPE,
+                    "split: part %zu has %" PRId64 " of the %" PRId64
+                    " elements that are left along axis %d; the parts must have a total of %" PRId64,
+                    i, take, rest, axis, size));
         parts[i] = kn_slice(x, axis, begin, begin + take);
         begin += take;
     }
@@ -293,33 +293,34 @@ kn_value *kn_space_to_depth(kn_value *x, int64_t block, bool channels_first) {
     return kn_reshape_to(kn_permute(kn_reshape_to(x, 6, split), orders[channels_first]), 4, merged);
 }
 
-/* ---- numbers in a row, and triangles --------------------------------------------------------- */
+/* ---- ranges and triangles --------------------------------------------------------- */
 
 kn_value *kn_range(kn_graph *graph, kn_dtype dtype, double begin, double end, double step) {
     if (!graph) return NULL;
     double count = step != 0 ? (end - begin) / step : -1; /* rounded up below */
     if (!kn_dtype_bytes(dtype) || !(step != 0) || !(count <= INT32_MAX) || !(begin - begin == 0))
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "range: expected a type, a step other than 0, and an end that is reached");
+        return kn_graph_fail(
+            graph, KN_ERROR_ARGUMENT,
+            "range: expected a type, a nonzero step, and an end in the direction of the step");
     int64_t elements = count > 0 ? (int64_t)count : 0;
     if ((double)elements < count) elements++;
     const kn_shape shape = {.dtype = dtype, .rank = 1, .dims = {elements}};
     size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
     void *data = kn_arena_take(&graph->arena, (size_t)elements + 1, kn_dtype_bytes(dtype));
-    if (!data) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for %zu bytes", bytes);
+    if (!data) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for %zu bytes", bytes);
     for (int64_t i = 0; i < elements; i++)
         kn_element_set(dtype, data, i, begin + (double)i * step);
     return kn_constant_add(graph, &shape, data, bytes);
 }
 
-/* x is (...,rows,columns); elements on one side of the diagonal, by column - row, are kept. */
+/* x is (...,rows,columns); keeps elements on one side of the diagonal, by column - row. */
 static kn_value *triangle(kn_value *x, int64_t diagonal, bool lower) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
     const kn_shape *shape = &x->shape;
     if (shape->rank < 2 || diagonal > INT32_MAX / 2 || diagonal < INT32_MIN / 2)
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "%s: x is %s; expected (...,rows,columns) and a diagonal among them",
+                             "%s: x is %s; expected (...,rows,columns) and a diagonal inside it",
                              lower ? "tril" : "triu", kn_shape_words(graph, shape));
     kn_value *row = size_counted(graph, shape->dims[shape->rank - 2], 0, 2);
     kn_value *column = size_counted(graph, shape->dims[shape->rank - 1], 1, 2);

@@ -2,7 +2,7 @@
 #include "ops/lowering.h"
 #include "ops/shape/shape.h"
 
-/* The fewest elements that are worth a work-item where there are few. */
+/* Minimum elements per work-item on wide-vector devices. */
 enum { WIDE_CHUNK = 16384 };
 
 /* An axis of a copy. */
@@ -10,8 +10,8 @@ typedef struct axis {
     int64_t size, from, to; /* strides in elements */
 } axis;
 
-/* Axes from the innermost out, without those of size 1; axes that continue one another on both sides are
- * merged */
+/* Axes from the innermost to the outermost, without those of size 1; merges axes that are contiguous on both
+ * sides */
 static int merge_axes(const kn_strided_copy *copy, axis merged[KN_MAX_RANK]) {
     int count = 0;
     for (int i = copy->rank - 1; i >= 0; i--) {
@@ -40,7 +40,7 @@ const char *kn_bits_type(kn_dtype dtype) {
     }
 }
 
-/* Where several steps write one value, the first must not say that it writes all of it. */
+/* If several steps write a value, the first must not declare that it writes all of it. */
 static void write_result(kn_step *step, const char *name, const kn_strided_copy *copy) {
     if (copy->partial)
         kn_step_update(step, name, copy->to);
@@ -54,7 +54,7 @@ static void write_axis(kn_step *step, axis next) {
     kn_step_index(step, "out_stride#", next.to);
 }
 
-/* The innermost axis is contiguous on the written side; axis `other` is contiguous where it is read. */
+/* The innermost axis is contiguous where it is written; axis `other` is contiguous where it is read. */
 static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *copy, const axis *axes,
                                 int count, int other, bool wide) {
     int64_t tile = 64, batch = 1;
@@ -135,7 +135,7 @@ typedef struct margin {
     int64_t size, before, source;
 } margin;
 
-/* From the innermost out; an axis without padding is merged with the one outside it. */
+/* From the innermost to the outermost; an axis without padding is merged with the next outer one. */
 static int merge_margins(const kn_shape *source, const kn_shape *result, const int64_t *before,
                          margin merged[KN_MAX_RANK]) {
     int count = 0;

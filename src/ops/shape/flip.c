@@ -1,4 +1,4 @@
-/* Axes reversed (cl/shape/strided.cl). */
+/* Reverses axes (cl/shape/strided.cl). */
 #include <string.h>
 
 #include "ops/build.h"
@@ -8,7 +8,7 @@
 #include "ops/shape/shape.h"
 #include "ops/shape_rule.h"
 
-/* Marks the axes of the node; none are all of them. */
+/* Marks the axes of the node (all if there are none). */
 static void marked(const kn_attribute_value *axes, int rank, bool flipped[KN_MAX_RANK]) {
     for (int i = 0; i < rank; i++)
         flipped[i] = axes->count == 0;
@@ -73,10 +73,10 @@ static kn_status flip_plain(kn_lowering *lowering) {
     return lower_flip(lowering, false);
 }
 
-KN_OPERATOR(flip, .help = "axes walked backwards",
-            KN_ATTRIBUTES(KN_INTS("axes", "", "which, negative from the end; none: all")), .min_inputs = 1,
-            .max_inputs = 1, .any_type = true, .shape = flip_shape, .gradient = flip_gradient,
-            .reference = flip_reference,
+KN_OPERATOR(flip, .help = "x with axes reversed",
+            KN_ATTRIBUTES(KN_INTS("axes", "", "axes to reverse, negative from the end; none: all")),
+            .min_inputs = 1, .max_inputs = 1, .any_type = true, .shape = flip_shape,
+            .gradient = flip_gradient, .reference = flip_reference,
             KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = flip_wide},
                         {.name = "plain", .lower = flip_plain}),
             KN_CASES({.inputs = {"7,31"}, .attributes = "axes=1", .smallest = true},

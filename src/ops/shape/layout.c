@@ -1,4 +1,5 @@
-/* Conversions between layouts: steps for cl/shape/layout.cl, and with many threads cl/shape/blocks.cl. */
+/* Conversions between layouts: steps for cl/shape/layout.cl, and on many-thread devices cl/shape/blocks.cl.
+ */
 #include <string.h>
 
 #include "ops/lowering.h"
@@ -6,10 +7,10 @@
 #include "ops/shape/shape.h"
 #include "ops/shape_rule.h"
 
-/* The fewest elements that are worth a work-item. */
+/* Minimum elements per work-item. */
 enum { WIDE_CHUNK = 16384 };
 
-/* With many threads: elements of any type. */
+/* On many-thread devices: elements of any type. */
 static kn_status lower_threads(kn_lowering *lowering, kn_value *x, kn_value *y) {
     const kn_shape *shape = &x->shape;
     const bool blocking = y->layout == KN_LAYOUT_BLOCKED;
@@ -48,8 +49,8 @@ static kn_status lower_layout(kn_lowering *lowering) {
     kn_step_write(step, blocking ? "blocked" : "plain", y);
     kn_step_int(step, "channels", channels);
     kn_step_int(step, "pixels", pixels);
-    /* Strides from image to image on the first side, then on the second; the plain channel follows the
-     * plain image */
+    /* Strides between images on the first side, then on the second; the plain channel stride follows the
+     * plain image stride */
     if (!blocking) kn_step_index(step, "blocked_image", channels * pixels);
     kn_step_index(step, "plain_image", channels * pixels);
     kn_step_index(step, "plain_channel", pixels);
@@ -69,7 +70,7 @@ static kn_status layout_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-KN_OPERATOR(layout, .help = "the same value lying differently in memory; put in by the planner",
+KN_OPERATOR(layout, .help = "the same value in another memory layout; inserted by the planner",
             .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = kn_shape_like_first,
             .reference = layout_reference, KN_VARIANTS({.name = "convert", .lower = lower_layout}));
 const kn_operator *const kn_layout_row = &kn_row_layout;

@@ -32,7 +32,7 @@ void kn_row_strides(const kn_shape *shape, int64_t *strides) {
 
 /* ---- transpose ------------------------------------------------------------------------------- */
 
-/* Axis i of the result is axis order[i] of x; false if that is no permutation. */
+/* Axis i of the result is axis order[i] of x; false if it is not a permutation. */
 static bool read_order(const kn_attribute_value *permutation, int rank, int order[KN_MAX_RANK]) {
     bool used[KN_MAX_RANK] = {false};
     if (permutation->count && permutation->count != rank) return false;
@@ -51,8 +51,7 @@ static kn_status transpose_shape(kn_shape_call *call) {
     kn_shape *y = &call->outputs[0];
     int order[KN_MAX_RANK];
     if (!read_order(kn_shape_attribute(call, "permutation"), x->rank, order))
-        return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "x is %s; expected a permutation that names each of its %d axes once",
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected a permutation of its %d axes",
                              kn_shape_words_of(call, 0), x->rank);
     y->dtype = x->dtype;
     y->rank = x->rank;
@@ -117,7 +116,7 @@ static kn_status transpose_plain(kn_lowering *lowering) {
 }
 
 KN_OPERATOR(
-    transpose, .help = "axes in another order",
+    transpose, .help = "permutes axes",
     KN_ATTRIBUTES(KN_INTS("permutation", "", "axis of x for each axis of the result; none: reversed")),
     .min_inputs = 1, .max_inputs = 1, .moves = true, .shape = transpose_shape, .gradient = transpose_gradient,
     .reference = transpose_reference,
@@ -135,10 +134,10 @@ KN_OPERATOR(
 
 /* ---- slice ----------------------------------------------------------------------------------- */
 
-/* An end of at least this means the last element. It is exact in a double, which defaults are stored in. */
+/* An end of at least this means the last element. It is exact in double, in which defaults are stored. */
 #define TO_THE_END 4611686018427387904.0
 
-/* A position along a dimension; negative ones count from its end. */
+/* A position along a dimension; negative positions count from its end. */
 static kn_dim place_along(kn_graph *graph, kn_dim size, int64_t place) {
     if (place >= (int64_t)TO_THE_END) return size;
     return place < 0 ? kn_dim_subtract(graph, size, -place) : place;
@@ -154,7 +153,7 @@ static kn_status slice_shape(kn_shape_call *call) {
     if (kn_shape_axis(call, kn_shape_attribute(call, "axis")->integer, x->rank, &axis))
         return call->error->status;
     if (step < 1)
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the step is %lld; expected 1 or more",
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the step is %lld; expected at least 1",
                              (long long)step);
     if (begin < -(int64_t)TO_THE_END || end < -(int64_t)TO_THE_END)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "begin or end is out of range");
@@ -246,11 +245,11 @@ static kn_status slice_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-KN_OPERATOR(slice, .help = "some of the elements along an axis",
+KN_OPERATOR(slice, .help = "elements begin, begin + step, … along an axis",
             KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
                           KN_INT("begin", 0, "first element, negative from the end"),
                           KN_INT("end", TO_THE_END, "element after the last; default: all"),
-                          KN_INT("step", 1, "from one element to the next")),
+                          KN_INT("step", 1, "distance between elements")),
             .min_inputs = 1, .max_inputs = 1, .moves = true, .shape = slice_shape, .gradient = slice_gradient,
             .reference = slice_reference,
             KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = slice_wide},
@@ -267,7 +266,8 @@ KN_OPERATOR(slice, .help = "some of the elements along an axis",
 
 /* ---- gradient of a slice with steps ---------------------------------------------------------- */
 
-/* g is the smaller array; the result has `size` elements along the axis, 0 where the slice took none. */
+/* g is the smaller array; the result has `size` elements along the axis, 0 at positions that the slice
+ * skipped. */
 static kn_status slice_gradient_shape(kn_shape_call *call) {
     int64_t begin = kn_shape_attribute(call, "begin")->integer,
             size = kn_shape_attribute(call, "size")->integer;
@@ -321,9 +321,9 @@ static kn_status slice_gradient_plain(kn_lowering *lowering) {
 }
 
 KN_OPERATOR(
-    slice_gradient, .help = "gradient of a slice with steps",
-    KN_ATTRIBUTES(KN_INT("axis", 0, "axis of the slice"), KN_INT("begin", 0, "its first element"),
-                  KN_INT("step", 1, "its step"), KN_INT("size", 0, "elements along the axis")),
+    slice_gradient, .help = "gradient of a slice with a step",
+    KN_ATTRIBUTES(KN_INT("axis", 0, "axis of the slice"), KN_INT("begin", 0, "first element of the slice"),
+                  KN_INT("step", 1, "its step"), KN_INT("size", 0, "size of the axis")),
     .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = slice_gradient_shape,
     .reference = slice_gradient_reference,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = slice_gradient_wide},
@@ -344,7 +344,8 @@ static kn_status concat_shape(kn_shape_call *call) {
     for (int i = 1; i < call->input_count; i++) {
         kn_shape other = call->inputs[i]->shape;
         if (other.dtype != first->dtype)
-            return kn_shape_fail(call, KN_ERROR_DTYPE, "input 0 is %s and input %d is %s; expected one type",
+            return kn_shape_fail(call, KN_ERROR_DTYPE,
+                                 "input 0 is %s and input %d is %s; expected the same type",
                                  kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i));
         if (other.rank == first->rank) {
             call->outputs[0].dims[axis] =
@@ -352,10 +353,10 @@ static kn_status concat_shape(kn_shape_call *call) {
             other.dims[axis] = first->dims[axis];
         }
         if (other.rank != first->rank || !kn_shape_same(&other, first))
-            return kn_shape_fail(call, KN_ERROR_SHAPE,
-                                 "input 0 is %s and input %d is %s; expected the same sizes along "
-                                 "all axes but axis %d",
-                                 kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i), axis);
+            return kn_shape_fail(
+                call, KN_ERROR_SHAPE,
+                "input 0 is %s and input %d is %s; expected the same sizes along all axes except axis %d",
+                kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i), axis);
     }
     return KN_OK;
 }
@@ -448,22 +449,22 @@ static kn_status pad_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     const kn_attribute_value *amounts = kn_shape_attribute(call, "amounts");
     if (amounts->count != 2 * x->rank)
-        return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "x is %s and there are %d amounts; expected %d, one before and then one "
-                             "after for each axis",
-                             kn_shape_words_of(call, 0), amounts->count, 2 * x->rank);
+        return kn_shape_fail(
+            call, KN_ERROR_SHAPE,
+            "x is %s and there are %d amounts; expected %d, one before and then one after for each axis",
+            kn_shape_words_of(call, 0), amounts->count, 2 * x->rank);
     call->outputs[0] = *x;
     for (int i = 0; i < x->rank; i++) {
         int64_t before = amounts->list[i], after = amounts->list[x->rank + i];
         if (before < 0 || after < 0 || before > INT32_MAX || after > INT32_MAX)
             return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                                 "an amount for axis %d is below 0 or too large (slice cuts off)", i);
+                                 "the amount for axis %d is negative or too large (use slice to crop)", i);
         call->outputs[0].dims[i] = kn_dim_add(call->graph, x->dims[i], before + after);
     }
     return KN_OK;
 }
 
-/* The gradient drops the padding: a slice along each such axis. */
+/* The gradient removes the padding: a slice along each padded axis. */
 static kn_status pad_gradient(kn_gradient_call *call) {
     const kn_attribute_value *amounts = kn_attribute_of(call->node, "amounts");
     const kn_shape *x = &call->node->inputs[0]->shape;
@@ -511,9 +512,9 @@ static kn_status pad_plain(kn_lowering *lowering) {
 }
 
 KN_OPERATOR(
-    pad, .help = "elements of one number around x",
+    pad, .help = "x padded with a constant",
     KN_ATTRIBUTES(KN_INTS("amounts", "", "elements before each axis, then after each axis"),
-                  KN_FLOAT("value", 0, "the number")),
+                  KN_FLOAT("value", 0, "the constant")),
     .min_inputs = 1, .max_inputs = 1, .shape = pad_shape, .gradient = pad_gradient,
     .reference = pad_reference,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = pad_wide},

@@ -1,4 +1,4 @@
-/* An axis resized by interpolation (cl/shape/resize.cl); images are resized axis by axis. */
+/* Resizes an axis by interpolation (cl/shape/resize.cl); images are resized axis by axis. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -10,14 +10,14 @@
 
 extern const kn_operator kn_row_resize, kn_row_resize_gradient;
 
-/* The values of the attributes, in their order. */
+/* The values of the attributes, in order. */
 enum { NEAREST, LINEAR, CUBIC };
 enum { HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, PYTORCH_HALF_PIXEL };
 enum { PREFER_FLOOR, PREFER_CEIL, DOWN, UP };
 
-/* ---- where results stand in the source ------------------------------------------------------- */
+/* ---- source positions of results ------------------------------------------------------- */
 
-/* Place j of the result stands at (j * scale + offset) / divisor of the source, rounded down for the first
+/* Position j of the result is at (j * scale + offset) / divisor of the source, rounded down for the first
  * tap. */
 typedef struct places {
     int taps;
@@ -25,7 +25,7 @@ typedef struct places {
     double cubic;
 } places;
 
-/* The simplest fraction that equals `number` up to the rounding of a float32. */
+/* The simplest fraction that equals `number` within the rounding of a float32. */
 static void fraction_of(double number, int64_t *above, int64_t *below) {
     int64_t before[2] = {0, 1}, now[2] = {1, 0};
     double rest = number;
@@ -54,7 +54,7 @@ static places places_of(const kn_operator *row, const kn_attribute_value *attrib
     int64_t coordinates = kn_attribute_in(row, attributes, "coordinates")->integer;
     int64_t rounding = kn_attribute_in(row, attributes, "rounding")->integer;
     places at = {.taps = taps[mode], .cubic = kn_attribute_in(row, attributes, "cubic")->number};
-    /* A step in the result is source / size of one in the source, unless a scale was given. */
+    /* A step in the result is source / size of a step in the source, unless a scale was given. */
     double scale = kn_attribute_in(row, attributes, "scale")->number;
     int64_t above = source, below = size;
     if (scale > 0) fraction_of(1 / scale, &above, &below);
@@ -72,11 +72,11 @@ static places places_of(const kn_operator *row, const kn_attribute_value *attrib
         at.divisor = 2 * below;
     }
     if (mode != NEAREST || rounding == DOWN) return at;
-    if (rounding == UP) { /* rounded down after adding as much as is less than 1 */
+    if (rounding == UP) { /* rounded down after adding slightly less than 1 */
         at.offset += at.divisor - 1;
         return at;
     }
-    /* To the nearest: rounded down after adding a half, or a little less than a half. */
+    /* To nearest: rounded down after adding a half, or slightly less than a half. */
     at.scale *= 2;
     at.offset = 2 * at.offset + at.divisor - (rounding == PREFER_FLOOR);
     at.divisor *= 2;
@@ -87,7 +87,7 @@ static int64_t floor_divide(int64_t number, int64_t by) {
     return number >= 0 ? number / by : -((by - 1 - number) / by);
 }
 
-/* The taps of place j: positions in the source, and weights. */
+/* The taps of position j: positions in the source, and weights. */
 static void taps_of(const places *at, int64_t j, int64_t source, int64_t *positions, double *weights) {
     int64_t place = j * at->scale + at->offset, whole = floor_divide(place, at->divisor);
     double part = (double)(place - whole * at->divisor) / (double)at->divisor, a = at->cubic;
@@ -104,7 +104,7 @@ static void taps_of(const places *at, int64_t j, int64_t source, int64_t *positi
 
 /* ---- shapes, references and gradients -------------------------------------------------------- */
 
-/* The axis of the first input becomes `size` long; positions are 32-bit integers. */
+/* The axis of the first input gets size `size`; positions are 32-bit integers. */
 static kn_status resize_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     int64_t size = kn_shape_attribute(call, "size")->integer;
@@ -114,20 +114,18 @@ static kn_status resize_shape(kn_shape_call *call) {
         return call->error->status;
     kn_dim source = x->dims[axis];
     if (size < 0 || (source == 0) != (size == 0) || size > INT32_MAX / 8 || source > INT32_MAX / 8)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; axis %d cannot become %lld long",
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; axis %d cannot be resized to %lld",
                              kn_shape_words_of(call, 0), axis, (long long)size);
     double scale = kn_shape_attribute(call, "scale")->number;
     if (scale != 0 && !(scale >= 1e-4 && scale <= 1e4))
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "the scale is %g; expected 0 (the quotient of the sizes), or "
-                             "1e-4 to 1e4",
-                             scale);
+                             "the scale is %g; expected 0 (the ratio of the sizes), or 1e-4 to 1e4", scale);
     call->outputs[0] = *x;
     call->outputs[0].dims[axis] = size;
     return KN_OK;
 }
 
-/* Of the forward node, whose larger or smaller array it is in both directions. */
+/* Sizes of the forward node, in both directions. */
 typedef struct resizing {
     kn_lanes lanes; /* size: of the result of the forward node */
     int64_t source;
@@ -192,7 +190,7 @@ static void resize_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 
-enum { WORK = 16384 }; /* the fewest elements that are worth a work-item where there are few */
+enum { WORK = 16384 }; /* minimum elements per work-item on wide-vector devices */
 
 static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
@@ -200,7 +198,7 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     bool backward = node->op->backward;
     resizing form = resizing_of(node);
     kn_lanes lanes = form.lanes;
-    int64_t rows = backward ? form.source : lanes.size; /* of what is made */
+    int64_t rows = backward ? form.source : lanes.size; /* of the result */
     int64_t outer_chunk = 1, row_chunk = 1, inner_chunk = 1;
     if (kn_elements_of(node->outputs[0]) == 0) return KN_OK;
     if (wide) {
@@ -242,27 +240,27 @@ static kn_status resize_threads(kn_lowering *lowering) {
     return lower_resize(lowering, false);
 }
 
-/* Loops of kernels for many threads end after 65,535 rounds on some devices. */
+/* Some many-thread devices limit loops to 65,535 iterations. */
 static bool accepts_threads(const kn_target *target, const kn_node *node) {
     return resizing_of(node).lanes.size <= 65535 && kn_takes_kernel_types(target, node);
 }
 #define RESIZING                                                                                             \
-    KN_ATTRIBUTES(KN_INT("axis", -1, "axis, negative from the end"), KN_INT("size", 1, "its new size"),      \
-                  KN_CHOICE("mode", "nearest linear cubic", NEAREST, "what stands between elements"),        \
-                  KN_CHOICE("coordinates", "half_pixel align_corners asymmetric pytorch_half_pixel",         \
-                            HALF_PIXEL, "which places lie on each other"),                                   \
-                  KN_CHOICE("rounding", "round_prefer_floor round_prefer_ceil floor ceil", PREFER_FLOOR,     \
-                            "which element is the nearest"),                                                 \
-                  KN_FLOAT("cubic", -0.75, "slope of cubic pieces"),                                         \
-                  KN_FLOAT("scale", 0, "what the size was multiplied with; 0: that of the sizes")),          \
+    KN_ATTRIBUTES(                                                                                           \
+        KN_INT("axis", -1, "axis, negative from the end"), KN_INT("size", 1, "its new size"),                \
+        KN_CHOICE("mode", "nearest linear cubic", NEAREST, "interpolation between elements"),                \
+        KN_CHOICE("coordinates", "half_pixel align_corners asymmetric pytorch_half_pixel", HALF_PIXEL,       \
+                  "mapping of coordinates"),                                                                 \
+        KN_CHOICE("rounding", "round_prefer_floor round_prefer_ceil floor ceil", PREFER_FLOOR,               \
+                  "rounding to the nearest element"),                                                        \
+        KN_FLOAT("cubic", -0.75, "coefficient of cubic interpolation"),                                      \
+        KN_FLOAT("scale", 0, "the scale that the size was computed with; 0: the ratio of the sizes")),       \
         .min_inputs = 1, .max_inputs = 1, .shape = resize_shape, .reference = resize_reference,              \
         .cost = resize_cost,                                                                                 \
         KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = resize_wide},    \
                     {.name = "threads", .choice.accepts = accepts_threads, .lower = resize_threads})
 
 KN_OPERATOR(
-    resize, .help = "an axis brought to another size by its neighbours", .gradient = resize_gradient,
-    RESIZING,
+    resize, .help = "resizes an axis by interpolation", .gradient = resize_gradient, RESIZING,
     KN_CASES({.inputs = {"3,7"}, .attributes = "size=13 mode=linear", .smallest = true},
              {.inputs = {"2,3,7,5"}, .attributes = "axis=2 size=14"},
              {.inputs = {"2,3,7,5"}, .attributes = "axis=2 size=4 rounding=floor coordinates=asymmetric"},
@@ -315,7 +313,7 @@ kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_r
     int rank = x->shape.rank;
     if (rank < 2 || height < 1 || width < 1)
         return kn_graph_fail(x->graph, KN_ERROR_SHAPE,
-                             "resize: x is %s and is to be %lld by %lld; expected (...,H,W)",
+                             "resize: x is %s, to be resized to %lld by %lld; expected (...,H,W)",
                              kn_shape_words(x->graph, &x->shape), (long long)height, (long long)width);
     if ((unsigned)given.mode > KN_RESIZE_CUBIC ||
         (unsigned)given.coordinates > KN_RESIZE_COORDINATES_PYTORCH_HALF_PIXEL ||

@@ -1,4 +1,4 @@
-/* Operators that compute nothing: reshape and flatten are views; broadcast repeats as it is read. Copy
+/* Operators that compute nothing: reshape and flatten are views; broadcast repeats elements as it reads. Copy
  * and assign move whole values. */
 #include <string.h>
 
@@ -18,19 +18,19 @@ static kn_dim product(kn_graph *graph, int count, const kn_dim *dims) {
 
 /* ---- reshape ------------------------------------------------------------------------------------- */
 
-/* One dimension of the new shape may be -1: it follows from the number of elements of x. */
+/* One dimension of the new shape may be -1: it is inferred from the number of elements of x. */
 static kn_status reshape_shape(kn_shape_call *call) {
     kn_graph *graph = call->graph;
     const kn_shape *x = &call->inputs[0]->shape;
     kn_attribute_value *shape = kn_shape_attribute(call, "shape");
     int open = -1;
     if (shape->count > KN_MAX_RANK)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "the shape has %d dimensions; %d are the most",
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "the shape has %d dimensions; at most %d are supported",
                              shape->count, KN_MAX_RANK);
     for (int i = 0; i < shape->count; i++) {
         if (shape->list[i] != -1) continue;
         if (open >= 0)
-            return kn_shape_fail(call, KN_ERROR_SHAPE, "two dimensions are -1; one can be worked out");
+            return kn_shape_fail(call, KN_ERROR_SHAPE, "two dimensions are -1; only one can be inferred");
         open = i;
     }
     kn_dim elements = product(graph, x->rank, x->dims), given = product(graph, shape->count, shape->list);
@@ -43,7 +43,7 @@ static kn_status reshape_shape(kn_shape_call *call) {
     if (open >= 0) {
         if (given == 0)
             return kn_shape_fail(call, KN_ERROR_SHAPE,
-                                 "x is %s; with a dimension of 0 the -1 cannot be worked out",
+                                 "x is %s; with a dimension of 0 the -1 cannot be inferred",
                                  kn_shape_words_of(call, 0));
         kn_dim rest = kn_dim_divide(graph, elements, given);
         y->dims[open] = shape->list[open] = rest;
@@ -53,7 +53,7 @@ static kn_status reshape_shape(kn_shape_call *call) {
     if (fits) return KN_OK;
     return kn_shape_fail(
         call, KN_ERROR_SHAPE,
-        "x is %s, which does not have the elements of %s; one of the sizes may be -1: whatever is left",
+        "x is %s, whose number of elements does not match %s; one of the sizes may be -1 to infer it",
         kn_shape_words_of(call, 0), strchr(kn_shape_words(graph, y), '('));
 }
 
@@ -85,14 +85,14 @@ static kn_status same_numbers(kn_reference_call *call) {
     return KN_OK;
 }
 
-KN_OPERATOR(reshape, .class = KN_CLASS_VIEW, .help = "the same elements under another shape",
+KN_OPERATOR(reshape, .class = KN_CLASS_VIEW, .help = "the same elements in another shape",
             KN_ATTRIBUTES(KN_DIMS("shape", "", "new dimensions; one may be -1")), .min_inputs = 1,
             .max_inputs = 1, .shape = reshape_shape, .gradient = view_gradient, .reference = same_numbers,
             KN_CASES({.inputs = {"3,7"}, .attributes = "shape=7,3", .smallest = true},
                      {.inputs = {"2,3,31"}, .attributes = "shape=-1,31"},
                      {.inputs = {"1,1"}, .attributes = "shape="},
                      {.inputs = {"0,5"}, .attributes = "shape=5,0"}));
-KN_OPERATOR(flatten, .class = KN_CLASS_VIEW, .help = "all axes but the first become one", .min_inputs = 1,
+KN_OPERATOR(flatten, .class = KN_CLASS_VIEW, .help = "merges all axes except the first", .min_inputs = 1,
             .max_inputs = 1, .shape = flatten_shape, .gradient = view_gradient, .reference = same_numbers,
             KN_CASES({.inputs = {"3,7,2"}, .smallest = true}, {.inputs = {"7"}}, {.inputs = {"2,3,31,1"}},
                      {.inputs = {"0,5,3"}}));
@@ -104,20 +104,20 @@ static kn_status broadcast_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     kn_shape target = {.dtype = x->dtype, .rank = shape->count}, *y = &call->outputs[0];
     if (shape->count > KN_MAX_RANK)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "the shape has %d dimensions; %d are the most",
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "the shape has %d dimensions; at most %d are supported",
                              shape->count, KN_MAX_RANK);
     for (int i = 0; i < shape->count; i++)
         target.dims[i] = shape->list[i];
     if (!kn_shape_broadcast(call->graph, x, &target, y) || y->rank != target.rank ||
         !kn_shape_same(y, &target))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "x is %s and cannot be repeated to %s; expected sizes that are equal, "
-                             "or 1 in x, from the last axis on",
+                             "x is %s and cannot be broadcast to %s; expected sizes that are equal, or 1 in "
+                             "x, aligned at the last axis",
                              kn_shape_words_of(call, 0), kn_shape_words(call->graph, &target));
     return KN_OK;
 }
 
-KN_POINTWISE(broadcast, .help = "repeats x along axes of size 1", .value = "x", .by = {"g"},
+KN_POINTWISE(broadcast, .help = "broadcasts x along axes of size 1", .value = "x", .by = {"g"},
              KN_ATTRIBUTES(KN_DIMS("shape", "", "dimensions of the result")), .any_type = true,
              .shape = broadcast_shape,
              KN_CASES({.inputs = {"7"}, .attributes = "shape=3,7", .smallest = true},
@@ -142,7 +142,7 @@ static kn_status lower_copy(kn_lowering *lowering) {
     return kn_emit_copy(lowering, lowering->node->inputs[0], lowering->result);
 }
 
-KN_OPERATOR(copy, .help = "the same value in separate memory", .min_inputs = 1, .max_inputs = 1,
+KN_OPERATOR(copy, .help = "a copy of the value in separate memory", .min_inputs = 1, .max_inputs = 1,
             .any_type = true, .shape = kn_shape_like_first, .gradient = copy_gradient,
             .reference = same_numbers,
             KN_VARIANTS({.name = "copy", .lower = lower_copy, .promise.any = true}),
@@ -153,14 +153,14 @@ KN_OPERATOR(copy, .help = "the same value in separate memory", .min_inputs = 1, 
 
 /* ---- the same bits ------------------------------------------------------------------------------------ */
 
-/* x is of any shape, and of a type of the size of the other. */
+/* x has any shape; the result's type has the same size. */
 static kn_status bitcast_shape(kn_shape_call *call) {
     const kn_dtype from = call->inputs[0]->shape.dtype;
     const kn_dtype dtype = (kn_dtype)kn_shape_attribute(call, "dtype")->integer;
     call->outputs[0] = call->inputs[0]->shape;
     call->outputs[0].dtype = dtype;
     if (kn_dtype_bytes(from) == kn_dtype_bytes(dtype) && dtype != KN_BOOL) return KN_OK;
-    return kn_shape_fail(call, KN_ERROR_DTYPE, "x is %s, which is not made of elements of the size of %s",
+    return kn_shape_fail(call, KN_ERROR_DTYPE, "x is %s, whose elements do not have the size of %s",
                          kn_shape_words_of(call, 0), kn_dtype_name(dtype));
 }
 

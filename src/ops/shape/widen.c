@@ -1,10 +1,11 @@
-/* Inputs that are fed as bytes, widened: a step for cl/shape/widen.cl. It is no pointwise row: fused with
- * others, its product could be contracted with their sums, and have other bits than the host's. */
+/* Widens inputs that are fed as bytes: a step for cl/shape/widen.cl. It is not a pointwise row: fused with
+ * others, its product could be contracted with their sums, which would give different bits than on the
+ * host. */
 #include "ops/lowering.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* The fewest elements that are worth a work-item where there are few. */
+/* Minimum elements per work-item on wide-vector devices. */
 enum { WIDE_CHUNK = 16384 };
 
 static kn_status widen_shape(kn_shape_call *call) {
@@ -36,9 +37,9 @@ static kn_status lower_widen(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-KN_OPERATOR(widen, .help = "float32 from the bytes of an input, times a factor; put in by the planner",
+KN_OPERATOR(widen, .help = "float32 from the bytes of an input, times a scale; inserted by the planner",
             .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = widen_shape,
-            .reference = widen_reference, KN_ATTRIBUTES(KN_FLOAT("scale", 1, "the factor")),
+            .reference = widen_reference, KN_ATTRIBUTES(KN_FLOAT("scale", 1, "the scale")),
             KN_VARIANTS({.name = "threads", .lower = lower_widen}),
             KN_CASES({.inputs = {"uint8 7"},
                       .ranges = {"0..255"},
