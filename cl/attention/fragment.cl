@@ -1,23 +1,23 @@
-/* Scaled dot-product attention on matrix units: softmax(scale Q Kᵀ) V by head, as attention/tiled.cl computes it, with
- * q, k, v and dy in 16 bits and products as in common/fragment.cl. A work-group computes KN_TILE_M queries (or, for the
+/* Scaled dot-product attention on matrix units: softmax(scale Q Kᵀ) V by head, like attention/tiled.cl, with q, k, v
+ * and dy in 16 bits and products from common/fragment.cl. A work-group computes KN_TILE_M queries (or, for the
  * gradients of keys and values, keys) and loops over tiles of KN_TILE_K rows of the other side. Scores are float32;
- * the weights, and the slopes of scores, are rounded to the unit's numbers, as the left side of the second product.
+ * the weights, and the slopes of scores, are rounded to the unit's type for the left side of the second product.
  *
  * A wave computes KN_WAVE_M rows: a part of their scores, and KN_WAVE_N of the columns of the result, whose sums stay in
- * registers. The tiles that do not change are left slices along the head, KN_TILE_K numbers each; those of the other side
+ * registers. The constant tiles are left slices along the head, KN_TILE_K elements each; the tiles of the other side
  * are right slices along the head, or one slice across it, or both.
  *
  * Defines, with their defaults:
  *   KN_TILE_M 64, KN_TILE_K 32    rows of a work-group, and of the other side at a time: multiples of the unit's sizes
  *   KN_TILE_N 64                  the head, rounded up to a multiple of KN_TILE_K
  *   KN_WAVE_M 16, KN_WAVE_N 64    of a wave, of which there are KN_TILE_M / KN_WAVE_M by KN_TILE_N / KN_WAVE_N
- *   KN_HELD 1                     1: each wave has its rows of the tiles that do not change in registers
- *   KN_VECTOR 1                   4 or 8: heads and rows are multiples of it; so many numbers are read at a time
- *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
+ *   KN_HELD 1                     1: each wave holds its rows of the constant tiles in registers
+ *   KN_VECTOR 1                   4 or 8: heads and rows are multiples of it; elements read at a time
+ *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its element format; emulated by default (KN_EMULATED 1)
  * and those of attention/numbers.cl, which has the arguments after the arrays.
  *
- * Kernels, their arguments and groups: as in attention/tiled.cl. No name begins with another: simulators count the local
- * memory of a kernel by its name. */
+ * Kernels, their arguments and groups: as in attention/tiled.cl. No name is a prefix of another: simulators count the
+ * local memory of a kernel by its name. */
 #include "attention/numbers.cl"
 #include "common/wanted.cl"
 #ifndef KN_FRAGMENT
@@ -49,16 +49,16 @@
 
 /* ---- local memory ------------------------------------------------------------------------------------- */
 
-/* The numbers of a tile of the rows of a work-group, and of one of the other side, either way. */
+/* The elements of a tile of the work-group's rows, and of a tile of the other side in either orientation. */
 #define KN_LASTING_TILE (KN_TILE_N / KN_TILE_K * KN_LASTING_SLICE)
-/* Between the slices of one tile, whose rows are stored at a time, so that they are in different banks. */
+/* Padding between the slices of a tile, whose rows are stored at the same time, so that they are in different banks. */
 #if KN_LINES_AT_ONCE > 1 && KN_FRAGMENT < 5
 #define KN_LASTING_SLICE (KN_LEFT_SLICE + KN_TILE_K)
 #else
 #define KN_LASTING_SLICE KN_LEFT_SLICE
 #endif
 #define KN_OTHER_TILE KN_RIGHT_SLICE
-/* Unit 1 stores to four rows of scores at a time, which lie 8 banks apart. So that loads are without conflicts too, every
+/* Unit 1 stores to four rows of scores at a time, which are 8 banks apart. To avoid conflicts in loads, too, every
  * second work-item of a row begins with its second four scores. */
 #if KN_FRAGMENT == 1
 #define KN_SCORE_ROW (KN_TILE_K + 8)
@@ -69,8 +69,8 @@
 #endif
 #define KN_SCORE_BYTES (4 * KN_TILE_M * KN_SCORE_ROW)
 #define KN_MOST(a, b) ((a) > (b) ? (a) : (b))
-/* `own` tiles that do not change stay there, or are on their way to registers, one after the other; the loop has
- * tiles of the other side, left slices and bytes of scores; after it there are rows of sums on their way to the result. */
+/* `own` constant tiles stay there, or are on their way to registers, one after another; the loop has tiles of the other
+ * side, left slices and bytes of scores; after it there are rows of results before they are stored. */
 #if KN_HELD
 #define KN_LASTING_BYTES(own) 0
 #define KN_PASSING_BYTES (2 * KN_LASTING_TILE)
@@ -89,7 +89,7 @@
 
 /* ---- the rows of a work-group ------------------------------------------------------------------------- */
 
-/* The vector of numbers at (i,d) of rows from `row0` on; 0 beyond the last row and the head. */
+/* The vector of elements at (i,d) of rows starting at `row0`; 0 beyond the last row and the head. */
 #define KN_LOAD_ROW(kind, from, row, i, rows, d)                                                             \
     KN_LOAD_RAW_IF((i) < (rows) && (d) < KN_HEAD, kind, KN_VECTOR, from, (KN_INDEX)(i) * (row) + (d))
 #define KN_PUT_ROW KN_PASTE(put_piece_, KN_VECTOR)
@@ -108,7 +108,7 @@ typedef KN_PASTE(piece_, KN_VECTOR) piece;
         }                                                                                                    \
     }
 
-/* This wave's rows of a tile that does not change. */
+/* This wave's rows of a constant tile. */
 typedef struct own_rows {
 #if KN_HELD
     fragment_left at[KN_TILES_M][KN_TILE_N / KN_DEPTH];
@@ -122,7 +122,7 @@ static inline fragment_left own_in_slices(local const KN_NUMBER *slices, const i
 }
 #if KN_HELD
 #define KN_LASTING_AT(own, i, k) (own)->at[i][(k) / KN_DEPTH]
-/* Loads tile `number` of the rows that do not change; all work-items of the group together. */
+/* Loads constant tile `number`; all work-items of the group together. */
 #define KN_TAKE_OWN(own, number, load, from, row, rows)                                                      \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
     load(from, row, first, rows, own_tiles);                                                                 \
@@ -139,7 +139,7 @@ static inline fragment_left own_in_slices(local const KN_NUMBER *slices, const i
 
 /* ---- tiles of the other side -------------------------------------------------------------------------- */
 
-/* On their way to local memory, in pieces of two rows. */
+/* Being loaded for local memory, in pieces of two rows. */
 #define KN_FETCHED ((KN_TILE_K / 2 * (KN_TILE_N / KN_VECTOR) + KN_ITEMS - 1) / KN_ITEMS)
 typedef struct fetched {
     piece at[KN_FETCHED];
@@ -163,7 +163,7 @@ KN_DEFINE_FETCH(fetch_k, KN_HALF_k)
 KN_DEFINE_FETCH(fetch_v, KN_HALF_v)
 KN_DEFINE_FETCH(fetch_dy, KN_HALF_dy)
 
-/* As right slices along the head. */
+/* Stored as right slices along the head. */
 #define KN_ALONG_SLICE (KN_TILE_K * KN_SLICE_ROW)
 static inline void put_along(const fetched *from, local KN_NUMBER *slices) {
     KN_UNROLL for (int p = 0; p < KN_FETCHED; p++) {
@@ -177,7 +177,7 @@ static inline void put_along(const fetched *from, local KN_NUMBER *slices) {
         }
     }
 }
-/* As one right slice across it. */
+/* Stored as one right slice across the head. */
 static inline void put_across(const fetched *from, local KN_NUMBER *slice) {
     KN_UNROLL for (int p = 0; p < KN_FETCHED; p++) {
         const position place = KN_FETCHED_PLACE(p);
@@ -193,7 +193,7 @@ typedef struct scores {
     KN_SUM_VECTOR at[KN_TILES_M][KN_TILES_K];
 } scores;
 
-/* This wave's part of the products of rows with those of right slices along the head. */
+/* This wave's part of the products of rows with rows of right slices along the head. */
 #define multiply_rows(scores, own, right) multiply_rows_tiles(scores, own, right KN_EXCHANGE)
 static inline void multiply_rows_tiles(scores *scores, const own_rows *own,
                                        local const KN_NUMBER *right KN_EXCHANGE_PARAMETER) {
@@ -211,7 +211,7 @@ static inline void multiply_rows_tiles(scores *scores, const own_rows *own,
         }
     }
 }
-/* For each of them: number e of the unit's tile (i,j), and where it is in the tile of scores. */
+/* For each score: element e of the unit's tile (i,j), and its position in the tile of scores. */
 #define KN_EACH_SCORE                                                                                        \
     KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)                                                     \
         KN_UNROLL_TILES for (int j = 0; j < KN_TILES_K; j++) KN_UNROLL for (int e = 0; e < KN_SUM_EACH; e++)
@@ -230,7 +230,7 @@ static inline void multiply_sums(sums *sums, local const KN_A *factors) {
         }
 }
 
-/* Stores the sums, times FACTOR of their row, in an array that is stored as `kind`, rows from `row0` on, by way of the
+/* Stores the sums, times FACTOR of their row, in an array stored as `kind`, rows starting at `row0`, through the
  * stage. */
 #if KN_VECTOR >= 4
 #define KN_STORE_WIDTH 4
@@ -268,7 +268,7 @@ KN_DEFINE_STORE(store_dv, KN_HALF_dv, KN_NO_FACTORS, KN_BY_ONE)
 
 /* ---- the kernels -------------------------------------------------------------------------------------- */
 
-/* Where work-items share a row. What a query sees are the keys below KN_SEEN_KEYS of it. */
+/* Work-items that share a row. A query attends to the keys below KN_SEEN_KEYS of its row. */
 #define KN_ROW_ITEMS (KN_ITEMS / KN_TILE_M)
 #define KN_ROW_SCORES (KN_TILE_K / KN_ROW_ITEMS)
 #define KN_PLACES                                                                                            \
@@ -277,8 +277,8 @@ KN_DEFINE_STORE(store_dv, KN_HALF_dv, KN_NO_FACTORS, KN_BY_ONE)
     KN_LIMITS                                                                                                \
     const int seen_more = causal ? offset + 1 : keys;
 #define KN_SEEN_KEYS(query) min(limit, (query) + seen_more)
-/* Of a score, in gradients: the weight, how much dropout keeps of it, and the slope of the score; with `seen`, and the
- * logarithm of the sum and the delta of its query. */
+/* For a score, in gradients: the weight, its dropout factor, and the slope of the score; requires `seen`, and the
+ * log-sum and delta of its query. */
 #define KN_WEIGHT_AND_SLOPE(log_sum_at, delta_at)                                                            \
     const KN_A score = KN_SUM_AT(scores, i, j, e) * scale, slope = KN_SUM_AT(slopes, i, j, e);               \
     const KN_A weight = seen ? exp(KN_MASKED(score, query, key) - (log_sum_at)) : (KN_A)0;                   \
@@ -366,7 +366,7 @@ KN_WORK_GROUP kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q)
 #endif
 
 #if KN_WANTED(kn_attention_queries)
-/* The sum of the products of KN_VECTOR numbers of dy and y. */
+/* The sum of the products of KN_VECTOR elements of dy and y. */
 static inline KN_A sum_of_4(const KN_A4 four) {
     return (four.s0 + four.s2) + (four.s1 + four.s3);
 }

@@ -1,4 +1,4 @@
-/* The arguments of attention's kernels for many threads that are not arrays of elements, and where rows begin.
+/* The arguments of the many-thread attention kernels other than arrays of elements, and where rows begin.
  *
  * Defines, with their defaults:
  *   KN_T, KN_A  types of the arrays, and of the computation (common/types.cl)
@@ -10,11 +10,10 @@
  * `group` of the `heads` of q use the same head of k and v. Query i has the position of key i, or with `last`
  * i + max(0, valid keys - queries); with `causal` it attends to keys up to that position. A query without keys gives
  * 0.
- * KN_LENGTHS appends parameters: lengths, how many keys of each batch are valid, and lengths_row, 1,
- * or 0 where all batches have the same. KN_MASK appends a mask that is added to the scores, (batch,head,query,key),
- * and its strides by batch and head, 0 where it is broadcast.
- * KN_DROPOUT appends the step counter, the key of the stream in two words, and the rate: weight
- * (batch,head,query,key) is dropped depending on the random number at its row-major index. */
+ * KN_LENGTHS appends parameters: lengths, the number of valid keys of each batch, and lengths_row, 1, or 0 if all
+ * batches have the same. KN_MASK appends a mask that is added to the scores, (batch,head,query,key), and its strides
+ * by batch and head, 0 where it is broadcast. KN_DROPOUT appends the step counter, the key of the stream in two words,
+ * and the rate: weight (batch,head,query,key) is dropped depending on the random number at its row-major index. */
 #include "attention/stored.cl"
 #include "common/types.cl"
 #ifndef KN_HEAD
@@ -52,7 +51,7 @@
         const KN_INDEX v_first, const KN_INDEX q_row, const KN_INDEX k_row, const KN_INDEX y_row,            \
         const int causal, const int last, const int group, const int heads,                                  \
         const float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS
-/* The keys that a batch has, and the position of its first query. */
+/* The number of keys of a batch, and the position of its first query. */
 #define KN_LIMITS const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
 #define KN_QUERY_PLACES                                                                                      \
     const KN_INDEX q_at = q_first + batch * queries * q_row + head * KN_HEAD;                                \

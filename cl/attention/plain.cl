@@ -1,5 +1,5 @@
-/* Scaled dot-product attention, one work-item per query or key, for devices on which no other kernel computes right: no
- * local memory, no vectors; scores are computed anew where they are needed. A row of results is summed in private memory.
+/* Scaled dot-product attention, one work-item per query or key, for devices where no other kernel works correctly: no
+ * local memory, no vectors; scores are recomputed when needed. A row of results is summed in private memory.
  *
  * Defines: those of attention/numbers.cl, which has the arguments after the arrays. Global size: queries (or, for the
  * last kernel, keys), their heads, batches.
@@ -10,7 +10,7 @@
 #include "attention/numbers.cl"
 #include "common/wanted.cl"
 
-/* Sums over a head's elements, of arrays stored as `kind`. */
+/* Dot products over a head's elements, of arrays stored as `kind`. */
 #define KN_DOT(name, left_kind, right_kind)                                                                  \
     static KN_A name(global const KN_STORED(left_kind) *left, global const KN_STORED(right_kind) *right) {   \
         KN_A sum = 0;                                                                                        \
@@ -39,7 +39,7 @@ KN_DOT(dot_slope_result, KN_HALF_dy, KN_HALF_y)
 #define KN_KEY(j) (k + k_at + (j)*k_row)
 #define KN_VALUE(j) (v + v_at + (j)*k_row)
 #define KN_SCORE(i, j) KN_MASKED(dot_query_key(KN_QUERY(i), KN_KEY(j)) * scale, i, j)
-/* Of a query: its head, and how many keys it sees. */
+/* For a query: its head, and the number of keys that it attends to. */
 #define KN_QUERY_ITEM                                                                                        \
     const int query = get_global_id(0);                                                                      \
     const KN_INDEX head = get_global_id(1), key_head = head / group;                                         \

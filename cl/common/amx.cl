@@ -1,13 +1,13 @@
-/* The matrix unit of processors with tile registers (AMX): products of 32 x 32 sums, for one work-item. Both sides have
- * 16 bits, bfloat16, in chunks of 32 along the sum; two tiles of a side are multiplied by two of the other.
+/* The matrix unit of CPUs with tile registers (AMX): products with 32 x 32 results, for one work-item. Both sides are
+ * bfloat16, in chunks of 32 along the sum; two tiles of one side are multiplied by two of the other.
  *
  * A tile of the left is (16 rows, 32 of k): KN_AMX_LEFT(side, k). One of the right is (16 pairs of k, 16 columns, 2):
- * KN_AMX_RIGHT(side, k). Both have KN_AMX_TILE numbers, without gaps. Numbers that are not there are 0.
+ * KN_AMX_RIGHT(side, k). Both have KN_AMX_TILE contiguous elements. Missing elements are 0.
  *
- *   KN_EMULATED   1: plain code does what the unit would, but adds in another order; 0, the default for processors with
+ *   KN_EMULATED   1: emulated by plain code, which adds in a different order; 0, the default for processors with
  *                 vectors of 16 lanes
- *   KN_SPLIT 0    1: numbers are float32, each the sum of two of bfloat16. A tile of the high ones is followed by one of
- *                 the low ones, and a product is the sum of three: all but that of low ones by low ones */
+ *   KN_SPLIT 0    1: elements are float32, each the sum of two bfloat16. A tile of the high ones is followed by one of
+ *                 the low ones, and a product is the sum of three: all except low times low */
 #ifndef KN_AMX_CL
 #define KN_AMX_CL
 #include "common/storage.cl"
@@ -24,18 +24,18 @@
 #define KN_AMX_SIDE 32
 #define KN_AMX_CHUNK 32
 #define KN_AMX_TILE 512
-/* Numbers from chunk to chunk. */
+/* Elements between chunks. */
 #define KN_AMX_STEP (KN_AMX_TILE * (1 + KN_SPLIT))
 #define KN_AMX_LEFT(side, k) ((side) * 32 + (k))
 #define KN_AMX_RIGHT(side, k) ((k) / 2 * 32 + (side) * 2 + (k) % 2)
 
-/* Between begin and end the tile registers are in use. Compilers know nothing of them, and use none themselves. */
+/* Between begin and end the tile registers are in use. Compilers do not know about them, and never use them. */
 #if KN_EMULATED
 static inline void amx_begin(void) {}
 static inline void amx_end(void) {}
 #else
 static inline void amx_begin(void) {
-    /* The first form of tiles; each of eight has 64 bytes in a row, and 16 rows. */
+    /* The first tile format: each of eight tiles has 16 rows of 64 bytes. */
     const uint form[16] = {1, 0, 0, 0, 0x400040, 0x400040, 0x400040, 0x400040, 0, 0, 0, 0, 0x10101010, 0x10101010, 0, 0};
     __asm__ volatile("ldtilecfg (%0)" ::"r"((ulong)form) : "memory");
 }
@@ -44,8 +44,8 @@ static inline void amx_end(void) {
 }
 #endif
 
-/* 16 numbers stored as `kind` (common/storage.cl), as bits: rounded to nearest even, and none too small for a normal
- * number. With `low` what that rounding takes away, rounded too. */
+/* The bits of 16 elements stored as `kind` (common/storage.cl): rounded to nearest even, with subnormal numbers flushed
+ * to 0. With `low`, the rounded remainder of that rounding. */
 #define KN_AMX_BITS(kind, low, p) KN_PASTE(KN_AMX_BITS_, kind)(low, p)
 #define KN_AMX_BITS_2(low, p) KN_LOAD_BITS(16, 0, p)
 #define KN_AMX_BITS_0(low, p) ((low) ? amx_low(vload16(0, p)) : KN_AMX_ROUND(vload16(0, p)))
@@ -71,15 +71,15 @@ static inline ushort amx_bit(const float number, const bool low) {
     return low ? kn_to_bfloat(number - as_float((uint)high << 16)) : high;
 }
 
-/* sums (32,32) = left (32,chunks*32) times right (chunks*32,32). Of a side, tile (half, chunk) is at
- * (half * pitch + chunk) * KN_AMX_STEP. Inlined, as what else gets an array of local memory: PoCL gives a separate
- * function, which a compiler has made to know the array, another one. */
+/* sums (32,32) = left (32,chunks*32) times right (chunks*32,32). For each side, tile (half, chunk) is at (half * pitch
+ * + chunk) * KN_AMX_STEP. Inlined, like everything else that takes an array of local memory: PoCL passes a different
+ * array to a function that a compiler has specialized for it. */
 #if KN_EMULATED
 static inline float amx_number(local const ushort *number) {
     return as_float((uint)*number << 16);
 }
 #else
-/* Adds the products of two tiles of left and two of right, at displacements from those of this chunk. */
+/* Adds the products of two tiles of left and two of right, at offsets from the tiles of this chunk. */
 #define KN_AMX_PRODUCTS(left, right)                                                                         \
     "tileloadd " left "(%0,%5,1), %%tmm4\n\t"                                                                \
     "tileloadd " right "(%2,%5,1), %%tmm6\n\t"                                                               \
@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) void amx_multiply(local const ushor
     local const ushort *b0 = right, *b1 = right + right_pitch * KN_AMX_STEP;
     long left_over = chunks;
     const long row = 64, sums_row = 4 * KN_AMX_SIDE;
-    /* The loop too, since some compilers fail to analyse one with tiles in it. */
+    /* Includes the loop, since some compilers fail to analyze loops that use tiles. */
     __asm__ volatile("tilezero %%tmm0\n\t"
                      "tilezero %%tmm1\n\t"
                      "tilezero %%tmm2\n\t"

@@ -24,7 +24,7 @@ KN_DECLARE_ITEM(get_local_size) KN_DECLARE_ITEM(get_group_id) KN_DECLARE_ITEM(ge
 KN_DECLARE_ITEM(get_global_offset)
 void __attribute__((overloadable, convergent)) barrier(cl_mem_fence_flags);
 
-/* Floating-point numbers */
+/* Floating-point functions */
 
 #define KN_DECLARE_1(T, name) T KN_BUILTIN_CONST name(T);
 #define KN_DECLARE_2(T, name) T KN_BUILTIN_CONST name(T, T);
@@ -47,7 +47,7 @@ KN_EACH_WIDTH(KN_DECLARE_MATH, double)
 int KN_BUILTIN_CONST isnan(double);
 #endif
 
-/* All numbers */
+/* Functions of all numbers */
 
 #define KN_DECLARE_ORDER(T) KN_DECLARE_2(T, min) KN_DECLARE_2(T, max) T KN_BUILTIN_CONST clamp(T, T, T);
 #define KN_DECLARE_ORDER_BY(T, F)                                                                            \

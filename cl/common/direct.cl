@@ -1,13 +1,13 @@
-/* Matrix products whose work-items read what they multiply from global memory, for devices whose local memory is a part
- * of it: no slices, no barrier. Sums and tiles are those of common/tile.cl, and so is the order in which they are added.
- * Numbers are read in steps of four along the sum, by blocks of four along a side. Included by matmul/tiled.cl, which
- * defines KN_VECTOR and KN_LOAD. */
+/* Matrix products whose work-items read operands from global memory, for devices whose local memory is part of it: no
+ * slices, no barrier. Sums, tiles and the order of additions are those of common/tile.cl. Elements are read in steps of
+ * four along the sum, by blocks of four along a side. Included by matmul/tiled.cl, which defines KN_VECTOR and
+ * KN_LOAD. */
 #ifndef KN_DIRECT_CL
 #define KN_DIRECT_CL
 #define KN_STEP 4
 
-/* Number `l` along the sum, at `i` of a side that ends at `end`; beyond it, the last one, in sums that are not stored.
- * across: the side lies along rows of `stride` numbers; otherwise the sum does. */
+/* Element `l` along the sum, at `i` of a side that ends at `end`; beyond it, the last one, in sums that are not stored.
+ * across: the side is along rows of `stride` elements; otherwise the sum is. */
 #define KN_NUMBER(kind, from, across, i, end, stride, l)                                                     \
     KN_TO_A(KN_READ_AS(kind, (from) + ((across) ? (l) * (KN_INDEX)(stride) + min(i, (end) - 1)               \
                                                 : min(i, (end) - 1) * (KN_INDEX)(stride) + (l))))
@@ -15,7 +15,7 @@
     (KN_A4)(KN_NUMBER(kind, from, across, i, end, stride, l), KN_NUMBER(kind, from, across, (i) + 1, end, stride, l), \
             KN_NUMBER(kind, from, across, (i) + 2, end, stride, l), KN_NUMBER(kind, from, across, (i) + 3, end, stride, l))
 
-/* block[l] becomes the four numbers of a side from `i` on, for each l of a step. */
+/* Sets block[l] to the four elements of a side starting at `i`, for each l of a step. */
 #if KN_VECTOR == 4
 #define KN_LINE(kind, from, i, end, stride) KN_LOAD(kind, (from) + min(i, (end) - 1) * (KN_INDEX)(stride))
 #define KN_READ_BLOCK(block, kind, from, across, i, end, stride)                                             \
@@ -36,11 +36,11 @@
         block[l] = KN_NUMBERS_ACROSS(kind, from, across, i, end, stride, l);
 #endif
 
-/* The same for the first of a step alone. */
+/* The same for only the first l of a step. */
 #define KN_READ_FIRST(block, kind, from, across, i, end, stride)                                             \
     block[0] = KN_NUMBERS_ACROSS(kind, from, across, i, end, stride, 0);
 
-/* Adds `steps` along the sum, read by READ, to `sums`, and rows of A to a_sums where these are wanted. */
+/* Adds `steps` along the sum, read by READ, to `sums`, and rows of A to a_sums if these are needed. */
 #ifdef KN_ROW_SUMS
 #define KN_ADD_ROWS(f, l) a_sums[f] += a_block[f][l];
 #else

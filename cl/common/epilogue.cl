@@ -4,8 +4,8 @@
  *   KN_EPILOGUE(v, outer, middle, inner)
  *                   applied to one result, by its position
  *   KN_EPILOGUE_4(v, outer, middle, inner)
- *                   in the plain layout: applied to four results of one line along the inner axis, by the position of
- *                   the first, a multiple of 4, as is the length of a line
+ *                   in the plain layout: applied to four results along the inner axis, by the position of the first,
+ *                   which is a multiple of 4, as is the size of the axis
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner)
  *                   applied to a vector of results, by the position of the first
  *   KN_EPILOGUE_PREFETCH(outer, middle, inner)

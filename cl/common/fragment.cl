@@ -1,22 +1,21 @@
-/* Sums of products of 16-bit numbers, of TF32, or of 8-bit integers, on matrix units, in place of the work-items' own sums of
- * common/tile.cl, which includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile,
- * in tiles of the unit, whose numbers are spread over the wave's lanes (common/fragment_layout.cl). Slices lie in local
- * memory as left (KN_TILE_M,KN_TILE_K) and right (KN_TILE_N,KN_TILE_K), so that numbers that a lane needs together are
- * adjacent, with rows padded against bank conflicts; for units 5 and 6 tile by tile, as block reads of sub-groups want
- * them.
+/* Sums of products of 16-bit elements, of TF32, or of 8-bit integers, on matrix units, instead of the work-items' sums
+ * in common/tile.cl, which includes this file if KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of
+ * a work-group's tile, in tiles of the unit, whose elements are distributed over the wave's lanes
+ * (common/fragment_layout.cl). Slices are in local memory as left (KN_TILE_M,KN_TILE_K) and right
+ * (KN_TILE_N,KN_TILE_K), so that elements that a lane needs together are adjacent, with rows padded against bank
+ * conflicts; for units 5 and 6 tile by tile, as block reads of sub-groups require.
  *   KN_FRAGMENT      the unit
- *   KN_FORMAT 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is
- *                    loaded, to nearest even. 3, with unit 1 alone: TF32, float32 rounded to 10 bits of mantissa, to
- *                    nearest with ties away from 0. 4: bfloat16, of which each float32 is the sum of two, rounded to
- *                    nearest even; a product is the sum of three, all but that of the low ones. A slice has both in a
- *                    word, the high one in its upper half. 5: pairs of 8-bit integers that are adjacent along the depth,
- *                    the first in the lower half; sums are int. What is said of numbers and depths is said of pairs
- *   KN_SIGNED_A, KN_SIGNED_B 0   with KN_FORMAT 5: 1: those of left, or of right, are int8, otherwise uint8
- *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory.
- *                    2: without the products, whose place a cheap use of the numbers takes: results are wrong, but all
- *                    else that a work-item does to memory is what it does with a unit, so that it can be counted where
- *                    there is none (tools/gpu-lab/counts)
- *   KN_WAVE_M, _N 32 the sums of a wave, multiples of the unit's tile */
+ *   KN_FORMAT 2     the element format: 1 float16, 2 bfloat16; float32 operands are rounded to it when they are
+ *                    loaded, to nearest even. 3, only with unit 1: TF32, float32 rounded to 10 bits of mantissa, to
+ *                    nearest with ties away from 0. 4: each float32 is the sum of two bfloat16, rounded to nearest
+ *                    even; a product is the sum of three, omitting low times low. A slice has both in a word, the high
+ *                    one in its upper half. 5: pairs of 8-bit integers that are adjacent along the depth, the first in
+ *                    the lower half; sums are int. Elements and depths then refer to pairs
+ *   KN_SIGNED_A, KN_SIGNED_B 0   with KN_FORMAT 5: 1: left, or right, is int8, otherwise uint8
+ *   KN_EMULATED 0    1: without a unit; lanes hold the same elements and exchange them through local memory.
+ *                    2: a cheap operation replaces the products: results are wrong, but work-items access memory as
+ *                    they do with a unit, so that accesses can be counted without one (tools/gpu-lab/counts)
+ *   KN_WAVE_M, _N 32 the tile of a wave, multiples of the unit's tile */
 #if defined(KN_FRAGMENT) && !defined(KN_FRAGMENT_CL)
 #define KN_FRAGMENT_CL
 #include "common/fragment_layout.cl"
@@ -30,7 +29,7 @@
 #ifndef KN_WAVE_N
 #define KN_WAVE_N 32
 #endif
-/* A number in a slice, and how many fit in a word of 32 bits; and those that the unit multiplies. */
+/* An element of a slice, and how many fit in a 32-bit word; and the same for the elements that the unit multiplies. */
 #if KN_FORMAT == 3 || KN_FORMAT == 4
 #define KN_NUMBER uint
 #define KN_IN_WORD 1
@@ -62,7 +61,7 @@
 #define KN_TILES_M (KN_WAVE_M / KN_ROWS)
 #define KN_TILES_N (KN_WAVE_N / KN_COLUMNS)
 #define KN_LANE ((int)get_local_id(0) % KN_LANES)
-/* Sub-groups that have as many work-items as the unit asks for, where the compiler would choose. */
+/* Sub-groups of the size that the unit requires, if the compiler would choose. */
 #if KN_FRAGMENT >= 5 && !KN_EMULATED
 #define KN_WAVE_SIZE __attribute__((intel_reqd_sub_group_size(KN_LANES)))
 #define KN_WAVE ((int)get_sub_group_id())
@@ -71,19 +70,19 @@
 #define KN_WAVE ((int)get_local_id(0) / KN_LANES)
 #endif
 
-/* Loops over tiles of the unit; without one, unrolling them takes compilers long. */
+/* Loops over tiles of the unit; without a unit, unrolling them makes compilation slow. */
 #if KN_EMULATED == 1
 #define KN_UNROLL_TILES
 #else
 #define KN_UNROLL_TILES KN_UNROLL
 #endif
 
-/* Where a number is in a slice: of a row and k on the left, of a column and k on the right. Two from an even k on are
- * adjacent, but for units 5 and 6 where each is a word of two: there block reads give the even ones, and the odd ones. For
- * unit 1 the four of those that a lane needs of a row are adjacent.
+/* The position of an element in a slice: by row and k on the left, by column and k on the right. Two elements starting
+ * at an even k are adjacent, except for units 5 and 6 if each is a word of two: there block reads return the even
+ * elements, and the odd ones. For unit 1 the four elements of a row that a lane needs are adjacent.
  *
- * In other slices lines have a few numbers more, so that lanes which read the same k of adjacent lines find it in
- * different banks: 16 bytes, or 8 where unit 4 reads so many at a time and its slices begin there. */
+ * In other slices lines are padded so that the same k of adjacent lines is in different banks: by 16 bytes, or 8 if
+ * unit 4 reads 8 at a time and its slices begin there. */
 #define KN_SLICE_TILE(i, k, side) (((i) / (side) * (KN_TILE_K / KN_DEPTH) + (k) / KN_DEPTH) * ((side) * KN_DEPTH))
 #define KN_EVEN_AND_ODD(k, rows) ((k) % 2 * ((rows) * KN_DEPTH / 2))
 #if KN_FORMAT == 4 && KN_FRAGMENT >= 5
@@ -121,9 +120,9 @@
 
 /* ---- local memory ------------------------------------------------------------------------------------- */
 
-/* After the last slice it has the rows of sums of one tile of each wave, on their way to the result. What a wave stores
- * there at a time is in different banks: of unit 1 pairs of columns in four rows, of unit 2 two adjacent rows, of unit 3
- * two that are 8 apart, for which KN_STAGE_LINE changes the order of rows. */
+/* After the last slice it has a row of tiles of sums of each wave before they are stored. What a wave writes there at a
+ * time is in different banks: for unit 1 pairs of columns in four rows, for unit 2 two adjacent rows, for unit 3 two
+ * rows that are 8 apart, for which KN_STAGE_LINE changes the order of rows. */
 #define KN_STAGES KN_TILES_M
 #define KN_STAGE_ROWS (KN_WAVES_M * KN_ROWS)
 #if KN_FRAGMENT == 1
@@ -163,7 +162,7 @@
 /* ---- fragments ---------------------------------------------------------------------------------------- */
 
 #if KN_FRAGMENT >= 5 && !KN_EMULATED
-/* As block reads give them, where numbers of different rows are in different registers. */
+/* As returned by block reads, if elements of different rows are in different registers. */
 #define KN_BLOCK_5 int8
 #define KN_BLOCK_6 short8
 typedef KN_PASTE(KN_BLOCK_, KN_FRAGMENT) fragment_left;
@@ -179,15 +178,15 @@ typedef struct fragment_right {
 #define KN_SUM_VECTOR KN_PASTE(KN_SUM, KN_SUM_EACH)
 
 #if KN_FORMAT == 4
-/* The high and the low ones of a tile; loaded by address, for Oclgrind cannot run what LLVM makes of functions that
- * return them. */
+/* The high and the low elements of a tile; loaded by address, since Oclgrind cannot run what LLVM makes of functions
+ * that return them. */
 typedef struct split_left {
     fragment_left high, low;
 } split_left;
 typedef struct split_right {
     fragment_right high, low;
 } split_right;
-/* The high and the low numbers of two words. */
+/* The high and the low elements of two words. */
 #define KN_HIGH_OF(first, second) ((first) >> 16 | ((second) & 0xffff0000u))
 #define KN_LOW_OF(first, second) (((first) & 0xffffu) | (second) << 16)
 #if KN_FRAGMENT >= 5 && !KN_EMULATED
@@ -213,7 +212,7 @@ static inline void load_split_right(local const uint *slice, const int column, c
     loaded->low = as_int8(KN_LOW_OF(even, odd));
 }
 #else
-/* Number e of a lane is at `PLACE`; where a run of four or more is adjacent, and for unit 1, four are loaded at once. */
+/* Element e of a lane is at `PLACE`; if a run of four or more is adjacent, and for unit 1, four are loaded at once. */
 static inline void split_pair(const uint first, const uint second, const int at, uint *high, uint *low) {
     high[at] = KN_HIGH_OF(first, second);
     low[at] = KN_LOW_OF(first, second);
@@ -247,7 +246,7 @@ static inline void load_split_right(local const uint *slice, const int column, c
 }
 #endif
 #else
-/* `run` numbers from `first` on of a lane, which are adjacent; two of 16 bits in each word. */
+/* `run` adjacent elements of a lane starting at `first`; two 16-bit elements per word. */
 #if KN_FORMAT == 3
 static inline void load_run(local const uint *from, const int first, const int run, uint *word) {
     KN_UNROLL for (int at = 0; at < run; at++) word[first + at] = from[at];
@@ -273,7 +272,7 @@ static inline void load_run(local const ushort *from, const int first, const int
     }
 }
 #endif
-/* This lane's numbers of a tile that begins at a row, or at a column, of a slice, at `k` along it. */
+/* This lane's elements of a tile that begins at a row, or at a column, of a slice, at `k` along it. */
 #if KN_FRAGMENT >= 5 && !KN_EMULATED
 static inline fragment_left load_left(local const ushort *slice, const int row, const int k) {
     local const ushort *from = slice + KN_LEFT_PLACE(row, k);
@@ -306,8 +305,8 @@ static inline fragment_right load_right(local const KN_NUMBER *slice, const int 
 
 /* sums += left * right, by all lanes of a wave together. */
 #if KN_EMULATED == 2
-/* The words of a fragment together, in vectors as load_run loads them: compilers split those of which they see single
- * words used. */
+/* The words of a fragment together, in vectors as loaded by load_run: compilers split vectors if they see that single
+ * words are used. */
 static inline uint4 words_used(const uint *word, const int count, const int run) {
     uint4 used = 0;
     if (run % 4 == 0) {
@@ -364,8 +363,8 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 #elif KN_FORMAT == 5
-/* The instructions have words of four bytes where those for 16 bits have two numbers. Where one multiplies only a part of
- * a lane's words there are two: a word has the same depths on both sides, whichever they are. */
+/* The instructions take words of four bytes instead of two 16-bit elements. If an instruction multiplies only some of a
+ * lane's words, two are needed; a word has the same depths on both sides. */
 #if KN_FRAGMENT == 1
 #define KN_MMA_TYPE_0 ".u8"
 #define KN_MMA_TYPE_1 ".s8"
@@ -512,7 +511,8 @@ static inline void sums_add_tiles(sums *sums, local const KN_NUMBER *left,
     }
 }
 
-/* Row i of tiles of each wave goes into the stage. Row r of it is row KN_STAGED_ROW(i, r) of the work-group's tile. */
+/* Row i of each wave's tiles goes into the stage. Row r of the stage is row KN_STAGED_ROW(i, r) of the work-group's
+ * tile. */
 #define KN_STAGED_ROW(i, r) ((r) / KN_ROWS * KN_WAVE_M + (i) * KN_ROWS + (r) % KN_ROWS)
 static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) {
     stage += KN_WAVE / KN_WAVES_N * KN_ROWS * KN_STAGE_ROW + KN_WAVE % KN_WAVES_N * KN_WAVE_N;

@@ -1,22 +1,22 @@
-/* Where each lane's numbers lie in the tiles that matrix units multiply: sums (rows,columns) += left (rows,depth) times
- * right (depth,columns), with left and right in 16 bits, or TF32, and the sums in float32; or with pairs of 8-bit integers in the place of numbers in
- * 16 bits, and sums in int32. The lanes of a wave have the
- * tiles together. Number e of a lane is at these places; KN_FRAGMENT is the unit, from 1 on in the order of kn_matrix_unit:
+/* The positions of each lane's elements in the tiles that matrix units multiply: sums (rows,columns) += left
+ * (rows,depth) times right (depth,columns), with left and right in 16 bits, or TF32, and the sums in float32; or with
+ * pairs of 8-bit integers instead of 16-bit elements, and sums in int32. The lanes of a wave share the tiles. Element
+ * e of a lane is at these positions; KN_FRAGMENT is the unit, numbered from 1 in the order of kn_matrix_unit:
  *   KN_LANES, KN_ROWS, KN_COLUMNS, KN_DEPTH    lanes of a wave, and the sizes of a tile
- *   KN_LEFT_EACH, KN_RIGHT_EACH, KN_SUM_EACH   numbers of a lane
- *   KN_LEFT_RUN, KN_RIGHT_RUN                  so many of them are adjacent along the depth
- *   KN_LEFT_AT(lane, e), KN_LEFT_DEPTH(lane, e)    row and depth of a number of left
- *   KN_RIGHT_AT(lane, e), KN_RIGHT_DEPTH(lane, e)  column and depth of one of right
+ *   KN_LEFT_EACH, KN_RIGHT_EACH, KN_SUM_EACH   elements per lane
+ *   KN_LEFT_RUN, KN_RIGHT_RUN                  number of them that are adjacent along the depth
+ *   KN_LEFT_AT(lane, e), KN_LEFT_DEPTH(lane, e)    row and depth of an element of left
+ *   KN_RIGHT_AT(lane, e), KN_RIGHT_DEPTH(lane, e)  column and depth of an element of right
  *   KN_SUM_ROW(lane, e), KN_SUM_COLUMN(lane, e)    row and column of a sum
- * With the number of the unit after the name, they are those of that unit. This file is C too.
+ * A suffix with the number of a unit selects that unit. This file is also valid C.
  *
  *   1 mma      PTX, mma.sync.aligned.m16n8k16: "Matrix Fragments for mma.m16n8k16 with floating point type"
- *   2 wmma     RDNA 3, V_WMMA_F32_16X16X16: both halves of a wave have the same numbers of left and of right
+ *   2 wmma     RDNA 3, V_WMMA_F32_16X16X16: both halves of a wave have the same elements of left and right
  *   3 wmma12   RDNA 4, the same instruction with other tables
  *   4 mfma     CDNA 2 and later, V_MFMA_F32_16X16X16
  *   5 dpas8    cl_intel_subgroup_matrix_multiply_accumulate, sub-groups of 8
  *   6 dpas16   the same, sub-groups of 16
- *   7 mma      in place of 1 where KN_FORMAT is 3: PTX, mma.sync.aligned.m16n8k8 of .tf32 */
+ *   7 mma      instead of 1 if KN_FORMAT is 3: PTX, mma.sync.aligned.m16n8k8 of .tf32 */
 #ifndef KN_FRAGMENT_LAYOUT_CL
 #define KN_FRAGMENT_LAYOUT_CL
 #define KN_UNIT_(name, unit) name##unit

@@ -1,14 +1,12 @@
-/* How numbers come from global memory into the slices of common/fragment.cl, which includes this file.
+/* Loads elements from global memory into the slices of common/fragment.cl, which includes this file.
  *
- * A side of a slice is loaded in pieces of `vector` numbers, 1, 4 or 8, that are adjacent and aligned. In a matrix of
- * rows along k a piece lies in a row; in one of rows across the side it has two rows, so that what is stored to
- * local memory are pairs along k, or one row of numbers of a word each. There 16 / vector pieces are adjacent across,
- * and the others along k.
- * Where numbers along k need not be adjacent in memory they are gathered one by one: pieces along k of 2, or deep ones
- * of KN_DEEP_COUNT. Deep pieces are adjacent across, as numbers there are in memory; those of a work-item begin at the
- * same k.
- * Padded lines begin in all banks by turns. Of so many lines, those that pieces along k store at a time are as far from
- * each other as they can be, which fills all banks. */
+ * A side of a slice is loaded in pieces of `vector` elements, 1, 4 or 8, that are adjacent and aligned. If rows of the
+ * matrix are along k, a piece is in a row; if they are across the side, a piece has two rows, so that pairs along k
+ * are stored to local memory, or one row if elements have a word each. There 16 / vector pieces are adjacent across,
+ * and the others along k. Elements along k that may not be adjacent in memory are gathered one by one: pieces
+ * along k of 2, or deep ones of KN_DEEP_COUNT. Deep pieces are adjacent across, like elements in memory; a work-item's
+ * pieces begin at the same k. Padded lines begin in different banks in turn. Lines that pieces along k store at the
+ * same time are as far from each other as possible, to use all banks. */
 #ifdef KN_FRAGMENT_CL
 #define KN_ALONG 0
 #define KN_ACROSS 1
@@ -23,7 +21,7 @@
 typedef struct position {
     int k, i;
 } position;
-/* Lines that fill the 32 banks, and lines after which one begins in the same bank again. */
+/* Lines that fill the 32 banks, and lines after which a line begins in the same bank again. */
 #define KN_LINES_AT_ONCE (32 * KN_IN_WORD / KN_TILE_K)
 #define KN_PADDING (KN_SLICE_ROW - KN_TILE_K)
 #define KN_LINES_AROUND (32 * KN_IN_WORD / KN_PADDING)
@@ -36,7 +34,7 @@ static inline int spread_line(const int line, const int side) {
 #endif
     return line;
 }
-/* Pieces along k of a slice of tiles: two adjacent ones of each of eight lines, then the next two. */
+/* Pieces along k of a slice of tiles: two adjacent pieces of each of eight lines, then the next two. */
 #define KN_BY_TILES(vector) (KN_FRAGMENT >= 5 && (vector) >= 4 && KN_TILE_K > 2 * (vector))
 static inline position piece_at(const int p, const int order, const int side, const int vector) {
     const int item = get_local_id(0), piece = p * KN_ITEMS + item;
@@ -50,7 +48,7 @@ static inline position piece_at(const int p, const int order, const int side, co
     return order == KN_ACROSS ? across : order == KN_DEEP ? deep : along;
 }
 
-/* Two numbers of 16 bits in each word, but of a single one. */
+/* Two 16-bit elements per word, except for a single element. */
 #if KN_IN_WORD == 1
 #define KN_RAW_1 uint
 #define KN_RAW_2 uint2
@@ -64,7 +62,7 @@ static inline position piece_at(const int p, const int order, const int side, co
 #define KN_FLOATS_1 float
 #define KN_FLOATS_4 float4
 #define KN_FLOATS_8 float8
-/* The numbers at p, stored as `kind` (common/storage.cl), as bits. */
+/* The bits of the elements at p, stored as `kind` (common/storage.cl). */
 #define KN_LOAD_RAW(kind, vector, p) KN_PASTE(KN_LOAD_RAW_, kind)(vector, p)
 #define KN_LOAD_RAW_0(vector, p)                                                                             \
     KN_PASTE(round_, vector)(*(global const KN_PASTE(KN_FLOATS_, vector) *)(p))
@@ -85,7 +83,7 @@ static inline uint4 round_4(const float4 n) {
     return (uint4)(round_1(n.s0), round_1(n.s1), round_1(n.s2), round_1(n.s3));
 }
 #elif KN_FORMAT == 4
-/* The high number and what it takes away, rounded. */
+/* The high part and the rounded remainder. */
 static inline uint round_1(const float number) {
 #if KN_FRAGMENT == 1 && !KN_EMULATED
     uint high, both;
@@ -130,8 +128,8 @@ static inline uint4 round_8(const float8 n) {
 #define round_8(numbers) as_uint4(kn_to_bfloat_8(numbers))
 #endif
 
-/* The numbers at from[at], or 0 where they are not wanted. PTX has loads with a condition. Other compilers branch, and
- * wait in each branch for what it loads and packs: there the first numbers are loaded instead. */
+/* The elements at from[at], or 0 if the condition is false. PTX has conditional loads. Other compilers branch, and wait
+ * in each branch for what it loads and packs: there the first elements are loaded instead. */
 #if KN_FRAGMENT == 1
 #define KN_LOAD_RAW_IF(wanted, kind, vector, from, at)                                                       \
     ((wanted) ? KN_LOAD_RAW(kind, vector, (from) + (at)) : (KN_PASTE(KN_RAW_, vector))0)
@@ -150,10 +148,10 @@ KN_DEFINE_KEEP(8)
 #endif
 
 #define KN_PUT(left, slice, i, k) ((slice) + ((left) ? KN_LEFT_PLACE(i, k) : KN_RIGHT_PLACE(i, k)))
-/* Of pieces that are stored at a time, two begin in the same bank. Across, of padded lines these are 8 lines apart
- * (those that are 4 apart are in different banks); of slices of tiles the same on the left, and on the right every
- * second pair along k. Along k, they are adjacent pieces, on the right of slices of tiles. The second one is
- * turned: it stores lines, or words, whose numbers differ in `bit` in the other order. */
+/* Of pieces that are stored at the same time, two begin in the same bank. Across, in padded lines these are 8 lines
+ * apart (those that are 4 apart are in different banks); in slices of tiles the same on the left, and on the right
+ * every second pair along k. Along k, they are adjacent pieces, on the right of slices of tiles. The second piece is
+ * turned: it stores lines, or words, whose numbers differ in `bit` in the opposite order. */
 #if KN_PADDING == 4 * KN_IN_WORD
 #define KN_ACROSS_BIT(vector) ((vector) / 2)
 #define KN_TURNS_ACROSS(left, at) ((at).i / 8 % 2)
@@ -164,7 +162,7 @@ KN_DEFINE_KEEP(8)
 #define KN_ACROSS_BIT(vector) 0
 #define KN_TURNS_ACROSS(left, at) 0
 #endif
-/* Stores WORD(l), for each l below count, by PUT(l, word). */
+/* Stores WORD(l), for each l below count, with PUT(l, word). */
 #define KN_PUT_TURNED(count, bit, turned, WORD, PUT)                                                         \
     KN_UNROLL for (int l = 0; l < (count); l++) {                                                            \
         if (l & (bit)) continue;                                                                             \
@@ -173,7 +171,7 @@ KN_DEFINE_KEEP(8)
         if (bit) PUT(l + ((turned) ? 0 : (bit)), (turned) ? lower : higher);                                 \
     }
 #define KN_PUT_ACROSS(l, word) *(local uint *)KN_PUT(left, slice, at.i + (l), at.k) = (word)
-/* A piece on its way to local memory; of one along k only the first line is used. */
+/* A piece being loaded for local memory; a piece along k uses only the first line. */
 #define KN_DEFINE_PIECE(vector)                                                                              \
     typedef struct piece_##vector {                                                                          \
         KN_RAW_##vector line[KN_IN_WORD];                                                                    \
@@ -183,7 +181,7 @@ KN_DEFINE_KEEP(8)
         KN_PUT_LINES(vector)                                                                                 \
     }
 #if KN_IN_WORD == 1
-/* Numbers along k are adjacent: TF32 all, split ones in pairs, or none. */
+/* Whether elements along k are adjacent: all for TF32, in pairs for split elements, otherwise none. */
 #if KN_FORMAT == 3
 #define KN_PUT_ALONG(vector) *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];
 #elif KN_FRAGMENT < 5
@@ -249,7 +247,7 @@ static inline void put_piece_1(const piece_1 piece, const position at, const boo
     KN_UNROLL for (int p = 0; p < KN_PIECES(side, vector, order); p++)                                       \
         KN_PASTE(put_piece_, vector)(next[p], piece_at(p, order, side, vector), (order) == KN_ACROSS, left, slice);
 
-/* Loads a piece from k on: LOAD(vector, k) has the numbers that are adjacent there, as bits; with vector 1 `count` of
+/* Loads a piece starting at k: LOAD(vector, k) returns the bits of the adjacent elements; with vector 1, `count` of
  * them are gathered. */
 #define KN_LOAD_PIECE(piece, order, vector, count, LOAD, k)                                                  \
     KN_PASTE(KN_LOAD_PIECE_, vector)(piece, order, count, LOAD, k)

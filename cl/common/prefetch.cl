@@ -1,5 +1,5 @@
-/* Prefetches memory that is read soon; any address is allowed. Only where the compiler targets the processor
- * directly: some translators to an intermediate language fail at it. */
+/* Prefetches memory that is read soon; any address is allowed. Only if the compiler targets the CPU directly: some
+ * translators to an intermediate language do not support it. */
 #ifndef KN_PREFETCH_CL
 #define KN_PREFETCH_CL
 #define KN_PREFETCH(pointer) ;

@@ -1,10 +1,10 @@
-/* Floating-point numbers of a byte or less (src/base/small_float.h), which are computed with as float. The facts of a
- * format are the last arguments, which the host writes as literals, so that the compiler folds what depends on them:
- *   mantissa_bits, bias, and the codes of the sign, of the largest number, of what is beyond it, and of NaN
- * Only bits are looked at and moved, since devices may flush subnormal floats.
- *   kn_from_small(code, FACTS)                           the number that a code stands for
+/* Floating-point numbers of a byte or less (src/base/small_float.h), which are converted to float for computation. The
+ * constants of a format are the last arguments, which the host writes as literals, so that the compiler can fold them:
+ *   mantissa_bits, bias, and the codes of the sign, of the largest number, of overflow, and of NaN
+ * Uses only integer operations, since devices may flush subnormal floats.
+ *   kn_from_small(code, FACTS)                           the number that a code represents
  *   kn_to_small(number, saturates, rounding, FACTS)      the code of a number
- *   kn_as_small(number, saturates, rounding, FACTS)      the number that is stored
+ *   kn_as_small(number, saturates, rounding, FACTS)      the number after rounding
  * and with KN_WIDTH, for formats with a mantissa, kn_from_small_vector, kn_to_small_vector and kn_as_small_vector, the
  * same for vectors of that width.
  * rounding, of powers of two (no mantissa): 0 up, 1 down, 2 nearest; exact numbers are stored by 0, 1. */
@@ -21,7 +21,7 @@ static inline float kn_from_small(const uint code, KN_FACTS) {
     if (size > largest)
         return as_float(negative | (size != beyond || size == nan_code ? KN_SMALL_NAN : KN_SMALL_INFINITY));
     if (code != 0 && code == nan_code) return as_float(KN_SMALL_NAN);
-    /* The least power of two, half of the smallest normal float. */
+    /* The smallest power of two, half of the smallest normal float. */
     if (mantissa_bits == 0) return as_float(size == 0 ? KN_SMALL_HIDDEN / 2 : size << 23);
     const float unit = as_float((uint)(128 - bias - mantissa_bits) << 23);
     const uint bits = size >> mantissa_bits == 0 ? as_uint((float)size * unit)
@@ -43,7 +43,7 @@ static inline uint kn_to_small(const float number, const int saturates, const in
     }
     if (size > KN_SMALL_INFINITY)
         return nan_code == 0 ? sign ^ negative : nan_code == sign ? nan_code : nan_code | negative;
-    /* What is left of the mantissa loses `places` bits. A carry goes on into the exponent. */
+    /* The mantissa loses `places` more bits. A carry propagates into the exponent. */
     const int least = 128 - bias;
     const bool subnormal = exponent < least;
     const uint left = subnormal ? rest | KN_SMALL_HIDDEN : size - ((uint)(127 - bias) << 23);
@@ -61,7 +61,7 @@ static inline float kn_as_small(const float number, const int saturates, const i
 #ifdef KN_WIDTH
 #include "common/storage.cl"
 #define KN_CODES KN_PASTE(uint, KN_WIDTH)
-/* b where the condition holds, otherwise a. */
+/* b where the condition is true, otherwise a. */
 #define KN_CHOOSE(a, b, condition) select(a, b, KN_PASTE(as_uint, KN_WIDTH)(condition))
 static inline KN_FLOATS kn_from_small_vector(const KN_CODES code, KN_FACTS) {
     const KN_CODES size = code & (sign - 1u), negative = (code & sign) * (0x80000000u / sign);
@@ -81,7 +81,7 @@ static inline KN_CODES kn_to_small_vector(const KN_FLOATS number, const int satu
     const KN_CODES negative = (bits >> 31u) * sign;
     const KN_CODES exponent = size >> 23u, rest = size & (KN_SMALL_HIDDEN - 1u);
     const uint least = (uint)(128 - bias), kept = (uint)(23 - mantissa_bits);
-    /* At exponents from `least` on, the difference is not used. */
+    /* For exponents >= `least`, the difference is not used. */
     const KN_CODES below = least - exponent, enough = (KN_CODES)((uint)mantissa_bits + 2u);
     const KN_CODES lost = KN_CHOOSE((KN_CODES)(0u), KN_CHOOSE(below, enough, below > enough), exponent < least);
     const KN_CODES left = KN_CHOOSE(size - ((uint)(127 - bias) << 23), rest | KN_SMALL_HIDDEN, exponent < least);

@@ -1,5 +1,5 @@
-/* Arrays that may be stored in 16 bits; they are computed with as float. For each such parameter, `x` for instance, a
- * file has a macro KN_HALF_x, which the host defines where the array has 16 bits:
+/* Arrays that may be stored in 16 bits, and are converted to float for computation. For each such parameter, for
+ * instance `x`, a file has a macro KN_HALF_x, which the host defines if the array has 16 bits:
  *   0   elements of KN_T (common/types.cl), the default
  *   1   float16
  *   2   bfloat16, the upper half of a float
@@ -12,7 +12,7 @@
  *   KN_READ_N_AS(n, kind, at, p)                                  KN_WRITE_N_AS(n, kind, v, at, p)
  * and of KN_WIDTH elements, as the load and the store of common/vector.cl:
  *   KN_READ_VECTOR_AS(kind, at, p)                                KN_WRITE_VECTOR_AS(kind, v, at, p)
- * Numbers are rounded to nearest even. */
+ * Elements are rounded to nearest even. */
 #ifndef KN_STORAGE_CL
 #define KN_STORAGE_CL
 #include "common/types.cl"
@@ -43,8 +43,8 @@
 #define KN_WRITE_N_AS_0(n, v, at, p) KN_PASTE(vstore, n)(v, at, p)
 #define KN_WRITE_N_AS_1(n, v, at, p) KN_STORE_BITS(n, KN_PASTE(kn_to_half_, n)(v), at, p)
 #define KN_WRITE_N_AS_2(n, v, at, p) KN_STORE_BITS(n, KN_PASTE(kn_to_bfloat_, n)(v), at, p)
-/* Whole vectors of 16 bits in global memory, at any address of one. Only where the compiler targets the processor
- * directly: some of those split vload and vstore into an access for each lane. */
+/* Whole vectors of 16-bit elements in global memory, at any element address. Only if the compiler targets the CPU
+ * directly: some of those split vload and vstore into an access per lane. */
 #if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
 typedef ushort4 kn_loose_4 __attribute__((aligned(2)));
 typedef ushort8 kn_loose_8 __attribute__((aligned(2)));
@@ -76,7 +76,7 @@ typedef ushort16 kn_loose_16 __attribute__((aligned(2)));
 #define KN_WRITE_8_AS_1(v, p) vstorea_half8_rte(v, 0, p)
 #define KN_WRITE_8_AS_2(v, p) (*(global ushort8 *)(p) = kn_to_bfloat_8(v))
 
-/* NaN stays NaN: rounding its bits could make an infinity of it. */
+/* NaN propagates: rounding its bits could make an infinity of it. */
 static inline ushort kn_to_bfloat(const float number) {
     const uint bits = as_uint(number);
     return isnan(number) ? bits >> 16 | 64u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -89,8 +89,8 @@ static inline ushort kn_to_bfloat(const float number) {
 KN_DEFINE_TO_BFLOAT(4)
 KN_DEFINE_TO_BFLOAT(8)
 KN_DEFINE_TO_BFLOAT(16)
-/* A vector of the function's own is what vstore_half writes, since some implementations take its address for one that is
- * aligned to the vector. Processors that do not convert as they load, from any address, have no such implementation. */
+/* vstore_half writes a local vector of the function, since some implementations take its address, which must be aligned
+ * to the vector. CPUs that do not convert as they load from any address have no such implementation. */
 #define KN_DEFINE_TO_HALF(n)                                                                                 \
     static inline ushort##n kn_to_half_##n(const float##n numbers) {                                         \
         ushort##n bits;                                                                                      \
@@ -105,7 +105,7 @@ static inline ushort kn_to_half(const float number) {
     vstore_half_rte(number, 0, (half *)&bits);
     return bits;
 }
-/* The number that is stored. */
+/* The number after rounding. */
 static inline float kn_as_bfloat(const float number) {
     return as_float((uint)kn_to_bfloat(number) << 16);
 }

@@ -2,15 +2,17 @@
  * sums, each work-item KN_ITEM_M x KN_ITEM_N of them in registers. Slices of KN_TILE_K along the sum are loaded into
  * local memory: left (KN_TILE_K,KN_TILE_M) and right (KN_TILE_K,KN_TILE_N), with rows padded against
  * bank conflicts. There are two of each: while one slice is multiplied, the next is stored to the other, and the
- * elements of the one after that are on their way from global memory into registers, so that a slice costs one barrier.
+ * elements of the slice after that are being loaded from global memory into registers, so that a slice costs one
+ * barrier.
  *
  * Defines, with their defaults:
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
  *   KN_TILE_M, _N, _K     64, 64, 8: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
- *   KN_REGISTERS          defined where work-items need more than 128 registers: some compilers must be told
- *   KN_FRAGMENT           defined where a matrix unit has the sums (common/fragment.cl, with other slices); KN_ITEM_M and
- *                         _N then only tell how many work-items there are: by default as many as the waves have
+ *   KN_REGISTERS          defined if work-items need more than 128 registers: some compilers must be told
+ *   KN_FRAGMENT           defined if a matrix unit computes the sums (common/fragment.cl, with other slices);
+ *                         KN_ITEM_M and _N then only determine the number of work-items: by default as many as the
+ *                         waves have
  * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
 #define KN_TILE_CL
@@ -47,7 +49,7 @@
 #define KN_TO_T KN_CONCAT(convert_, KN_T)
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1))) KN_WAVE_SIZE
 #define KN_UNROLL _Pragma("unroll")
-/* Of deep slices no more, since compilers load all that they unroll before they multiply. */
+/* Deep slices are not unrolled further, since compilers load everything that they unroll before they multiply. */
 #if KN_TILE_K == 9
 #define KN_UNROLL_EIGHT KN_UNROLL
 #else
@@ -61,7 +63,8 @@
 #define KN_UNROLL_TILES KN_UNROLL
 #define KN_LEFT_ROW (KN_TILE_M + 4)
 #define KN_RIGHT_ROW (KN_TILE_N + 4)
-/* Where row k of a left slice is. Numbers of the first row and of the ninth may be stored together, to other banks. */
+/* The position of row k of a left slice. Elements of the first and the ninth row may be stored at the same time, to
+ * different banks. */
 #if KN_TILE_K == 9
 #define KN_LEFT_AT(k) ((k) * KN_LEFT_ROW + (k) / 8 * 4)
 #else
@@ -75,10 +78,9 @@
 #define KN_ROW(i) ((i) / 4 * (KN_ITEMS_M * 4) + (int)get_local_id(0) / KN_ITEMS_N * 4 + (i) % 4)
 #define KN_COLUMN(j) ((j) * (KN_ITEMS_N * 4) + (int)get_local_id(0) % KN_ITEMS_N * 4)
 
-/* A side of a slice is loaded in pieces of `vector` elements, 1 or 4, that are adjacent in memory and aligned, in
- * lines of `width` pieces: across the side, or along k. KN_ITEMS is a multiple of the width, or the other way round. A
- * work-item's pieces have the position (k,i) of the first and a constant distance from it, which compilers fold into
- * addresses. */
+/* A side of a slice is loaded in pieces of `vector` elements, 1 or 4, that are adjacent in memory and aligned, in lines
+ * of `width` pieces: across the side, or along k. KN_ITEMS is a multiple of the width, or vice versa. A work-item's
+ * pieces have the position (k,i) of the first and a constant distance from it, which compilers fold into addresses. */
 #define KN_PIECES(side, vector) ((side) * KN_TILE_K / (vector) / KN_ITEMS)
 #define KN_PIECE_WIDTH(across, side, vector) (((across) ? (side) : KN_TILE_K) / (vector))
 #define KN_PIECE_LINE(p, width) (KN_ITEMS >= (width) ? (p) * (KN_ITEMS / (width)) : (p) / ((width) / KN_ITEMS))
@@ -88,14 +90,14 @@ typedef struct position {
     int k, i;
 } position;
 
-/* Of this work-item's first piece. */
+/* The position of this work-item's first piece. */
 static inline position first_piece(const bool across, const int side, const int vector) {
     const int width = KN_PIECE_WIDTH(across, side, vector), item = get_local_id(0);
     const int line = (uint)item / (uint)width, in_line = (uint)item % (uint)width * vector;
     const position place = {across ? line : in_line, across ? in_line : line};
     return place;
 }
-/* Of piece p from the first. */
+/* The offset of piece p from the first. */
 static inline position further_piece(const int p, const bool across, const int side, const int vector) {
     const int width = KN_PIECE_WIDTH(across, side, vector);
     const int line = KN_PIECE_LINE(p, width), in_line = KN_PIECE_IN_LINE(p, width) * vector;
@@ -107,19 +109,19 @@ static inline position piece_at(const int p, const bool across, const int side, 
     const position place = {first.k + further.k, first.i + further.i};
     return place;
 }
-/* Where this work-item's first piece is in a slice with rows of `row`. */
+/* The position of this work-item's first piece in a slice with rows of `row`. */
 static inline int first_in_slice(const bool across, const int side, const int vector, const int row) {
     const position first = first_piece(across, side, vector);
     return first.k * row + first.i;
 }
-/* Where piece p is from the first. */
+/* The offset of piece p from the first, in a slice. */
 static inline int further_in_slice(const int p, const bool across, const int side, const int vector, const int row) {
     const position further = further_piece(p, across, side, vector);
     return further.k * row + further.i;
 }
 
-/* Types and functions of pieces of 1 and of 4: KN_OF(KN_PIECE_, vector). They use KN_CONCAT, which cannot name them:
- * a macro is not expanded within itself. */
+/* Types and functions of pieces of 1 and of 4: KN_OF(KN_PIECE_, vector). KN_CONCAT cannot be used for the names, since
+ * they use it: a macro is not expanded within itself. */
 #define KN_OF_(name, vector) name##vector
 #define KN_OF(name, vector) KN_OF_(name, vector)
 #define KN_PIECE_1 KN_A
@@ -127,7 +129,7 @@ static inline int further_in_slice(const int p, const bool across, const int sid
 #define KN_LOAD_1(pointer) KN_TO_A(*(pointer))
 #define KN_LOAD_4(pointer) KN_TO_A4(*(global const KN_CONCAT(KN_T, 4) *)(pointer))
 
-/* Stores piece p; `first` is where the first one belongs. */
+/* Stores piece p; `first` is the position of the first one. */
 static inline void put_1(const KN_A piece, const int p, const bool across, const int side, const int row,
                          local KN_A *first) {
     first[further_in_slice(p, across, side, 1, row)] = piece;
@@ -145,8 +147,8 @@ static inline void put_4(const KN_A4 piece, const int p, const bool across, cons
     }
 }
 
-/* Slices of each side, as vectors so that they are aligned. After the last one, those of the right side have the stage:
- * a row of sums of each work-item, on their way to the result. */
+/* Slices of each side, as vectors so that they are aligned. After the last slice, the right side's memory is the stage:
+ * a row of sums of each work-item before they are stored. */
 #define KN_STAGES KN_ITEM_M
 #define KN_STAGE_ROWS KN_ITEMS_M
 #define KN_STAGE_ROW KN_RIGHT_ROW
@@ -187,7 +189,7 @@ static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A
     sums_add_own(sums, (local const KN_A4 *)(left + KN_ROW(0)), (local const KN_A4 *)(right + KN_COLUMN(0)));
 }
 
-/* Row i of each work-item's sums goes into the stage. Row r of it is row KN_STAGED_ROW(i, r) of the tile. */
+/* Row i of each work-item's sums goes into the stage. Row r of the stage is row KN_STAGED_ROW(i, r) of the tile. */
 #define KN_STAGED_ROW(i, r) ((i) / 4 * (KN_ITEMS_M * 4) + (r) * 4 + (i) % 4)
 static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) {
     local KN_A4 *to = (local KN_A4 *)(stage + (int)get_local_id(0) / KN_ITEMS_N * KN_STAGE_ROW + KN_COLUMN(0));
@@ -195,9 +197,9 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
 }
 #endif
 
-/* Stores all sums, by way of the stage: STORE(row, from) for `width` of them that are adjacent, of a row of the
- * work-group's tile and from column KN_STAGED_COLUMN(width) on, which is the same for all sums of a work-item. Needs
- * KN_TILE_N / width work-items. */
+/* Stores all sums through the stage: STORE(row, from) stores `width` adjacent sums in a row of the work-group's tile,
+ * starting at column KN_STAGED_COLUMN(width), which is the same for all sums of a work-item. Needs KN_TILE_N / width
+ * work-items. */
 #define KN_STAGED_COLUMN(width) ((int)get_local_id(0) % (KN_TILE_N / (width)) * (width))
 #define KN_STORE_STAGED(width, STORE)                                                                        \
     KN_UNROLL_TILES for (int i = 0; i < KN_STAGES; i++) {                                                    \
@@ -210,8 +212,8 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
         barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
     }
 
-/* Stores four sums that are adjacent: as partial sums where there are several parts, otherwise in the result, which is
- * stored as `kind` (common/storage.cl), after their epilogues: RESULT(sum, l) is that of the sum l after the first. */
+/* Stores four adjacent sums: as partial sums if there are several parts, otherwise in the result, which is stored as
+ * `kind` (common/storage.cl), after the epilogue: RESULT(sum, l) applies it to the sum l after the first. */
 #define KN_STORE_ADJACENT(kind, to, to_partials, four, RESULT)                                               \
     if (parts > 1) {                                                                                         \
         *(global KN_A4 *)(to_partials) = four;                                                               \
@@ -223,7 +225,8 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
 
 /* Adds the slices from k_first to k_end. */
 #ifdef KN_FRAGMENT
-/* FETCH(k0) loads the slice at k0 into private variables, PUT(turn) stores these to slice `turn` of the local memory. */
+/* FETCH(k0) loads the slice at k0 into private variables, PUT(turn) stores these to slice `turn` of the local
+ * memory. */
 #define KN_ADD_SLICES(k_first, k_end, FETCH, PUT)                                                            \
     if (k_first < k_end) {                                                                                   \
         int turn = 0;                                                                                        \
@@ -240,7 +243,7 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
         }                                                                                                    \
     }
 #else
-/* A condition that nearly always holds: what depends on it stays in its place between other instructions. */
+/* A condition that is nearly always true: code that depends on it stays in its position between other instructions. */
 #ifdef __has_builtin
 #if __has_builtin(__builtin_expect)
 #define KN_LIKELY(condition) __builtin_expect(condition, 1)
@@ -250,17 +253,18 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
 #define KN_LIKELY(condition) (condition)
 #endif
 
-/* An index of local memory. The mask tells compilers that it is not negative: then distances from it become part of
+/* An index into local memory. The mask tells compilers that it is not negative: then offsets from it become part of
  * instructions. */
 #define KN_LOCAL_INDEX(at) ((at)&0xffff)
 #define KN_OTHER(which) KN_LOCAL_INDEX(both_##which - which##_at)
 
-/* The first slice has what is left over, so that all others are whole and need no comparison. */
+/* The first slice has the remainder, so that all others are whole and need no comparison. */
 #define KN_FIRST_COUNT(k_first, k_end) (((k_end) - (k_first) - 1) % KN_TILE_K + 1)
-/* FETCH(k0, count) loads the slice at k0 into private variables, with 0 from `count` on; PUT(to_left, to_right) stores
- * these, where to_left and to_right are this work-item's first pieces of a slice: at left_first and right_first in the
- * first. Compilers move instructions within a round, so that what is stored was loaded in the round before. Positions in local
- * memory change between two values, each in one variable, as distances from a variable cost nothing. */
+/* FETCH(k0, count) loads the slice at k0 into private variables, with 0 starting at `count`; PUT(to_left, to_right)
+ * stores these, where to_left and to_right are this work-item's first pieces of a slice: at left_first and right_first
+ * in the first. Compilers move instructions within an iteration, so each iteration stores what the previous one loaded.
+ * Positions in local memory alternate between two values, each in a variable, since offsets from a variable are
+ * free. */
 #define KN_ADD_SLICES(k_first, k_end, left_first, right_first, FETCH, PUT)                                   \
     if (k_first < k_end) {                                                                                   \
         const int first_count = KN_FIRST_COUNT(k_first, k_end);                                              \

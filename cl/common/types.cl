@@ -1,4 +1,4 @@
-/* The types that kernels are compiled for, with their defaults:
+/* The types that kernels are compiled for, with defaults:
  *   KN_T float      elements of the arrays; a kernel that only copies them takes any type of their size
  *   KN_A KN_T       products and sums
  *   KN_INDEX int    indices, strides and offsets; long for values of 2^31 elements or more

@@ -1,29 +1,30 @@
-/* Convolution of blocked images of 16 bits by a matrix unit, and its gradient with respect to the data: result
+/* Convolution of blocked 16-bit images on a matrix unit, and its gradient with respect to the data: result
  * (N,T/8,H',W',8) of source (N,S/8,H,W,8) and a filter, and an epilogue. An implicit matrix product
  * (conv/blocked_tile.cl): rows are the channels T of the result, columns its pixels in all images, and the sum runs over
- * (tap,S), so that eight numbers along it are one load on both sides. A work-item loads the same place of each slice's
- * sum: it counts taps and blocks of channels as it goes.
+ * (tap,S), so that eight elements along it are one load on both sides. A work-item loads the same position in each
+ * slice, counting taps and blocks of channels as it advances.
  *
  * Defines, besides those of conv/blocked_tile.cl:
  *   KN_DATA 0          1: the gradient: source is dy, and the result dx. Pixels whose distance from each other is a
- *                      multiple of the stride get the same taps: they are a phase (conv/phase.cl)
- *   KN_HALF_source, _packed 2, KN_HALF_weight, _result 0   how they are stored (common/storage.cl)
+ *                      multiple of the stride use the same taps: they are a phase (conv/phase.cl)
+ *   KN_HALF_source, _packed 2, KN_HALF_weight, _result 0   storage types (common/storage.cl)
  *   KN_PACK_ITEMS 64, KN_SOURCES 64, KN_PLACES 16   of kn_pack_blocked
  *
  * kn_pack_blocked(weight, packed, sources, places, source_stride, group_stride)
- *   packed (places,sources) in 16 bits, places being (targets,taps). A work-group of KN_PACK_ITEMS takes KN_PLACES of
- *   them, which weight has side by side, and KN_SOURCES, a multiple of 8, through local memory. source_stride and
- *   group_stride are distances in weight, from source to source and from the places of a group to those of the next.
- *   Work-groups in number (ceil(places / KN_PLACES), ceil(sources / KN_SOURCES))
+ *   packed (places,sources) in 16 bits, places being (targets,taps). A work-group of KN_PACK_ITEMS packs KN_PLACES
+ *   places, which are adjacent in weight, and KN_SOURCES sources, a multiple of 8, through local memory. source_stride
+ *   and group_stride are distances in weight, between sources and between the places of consecutive groups.
+ *   Work-groups numbering (ceil(places / KN_PLACES), ceil(sources / KN_SOURCES))
  * kn_conv_blocked(source, packed, result, partials, images, sources, source_height, source_width, targets,
  *                 target_height, target_width, filter_height, filter_width, stride_y, stride_x, pad_top, pad_left,
  *                 dilation_y, dilation_x, parts, part_depth, EPILOGUE)
- *   work-groups of (KN_ITEMS,1,1), in number (ceil(pixels / KN_TILE_N), ceil(targets / KN_TILE_M), parts), pixels being
- *   those of all images, for the gradient those of the largest phase, and parts times as many as there are phases.
- *   With parts > 1, part p sums from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
- *   partials (parts,N,T/4,H',W',4), so that work-items which store or load 16 bytes at a time are adjacent, for
+ *   work-groups of (KN_ITEMS,1,1), numbering (ceil(pixels / KN_TILE_N), ceil(targets / KN_TILE_M), parts), where
+ *   pixels are those of all images (for the gradient those of the largest phase), and parts are multiplied by the
+ *   number of phases. With parts > 1, part p sums from p * part_depth, a multiple of KN_TILE_K, and stores its
+ *   partial sums in partials (parts,N,T/4,H',W',4), so that work-items that store or load 16 bytes at a time are
+ *   adjacent, for
  * kn_sum_blocked(partials, result, vectors, parts, blocks, pixels, EPILOGUE)
- *   one work-item for each of the result's blocks of eight, which adds its parts in order. */
+ *   one work-item per block of eight of the result, which adds its parts in order. */
 #include "common/epilogue.cl"
 #include "common/storage.cl"
 #include "common/wanted.cl"
@@ -51,7 +52,7 @@
 #ifndef KN_PLACES
 #define KN_PLACES 16
 #endif
-/* Where a number lies in the tile: those of different sources are in different banks. */
+/* The position of an element in the tile: elements of different sources are in different banks. */
 #define KN_TILE_PLACE(number) ((number) + (number) / 32)
 __attribute__((reqd_work_group_size(KN_PACK_ITEMS, 1, 1))) kernel void
 kn_pack_blocked(global const KN_STORED(KN_HALF_weight) *restrict weight,
@@ -104,7 +105,7 @@ kernel void kn_sum_blocked(global const float *restrict partials,
 #define KN_LEFT_AT(p) piece_at(p, KN_ALONG, KN_TILE_M, KN_BLOCK)
 #define KN_RIGHT_AT(p) piece_at(p, KN_ALONG, KN_TILE_N, KN_BLOCK)
 
-/* Where a work-item is in the sum: at k, a channel of a tap. */
+/* The position of a work-item in the sum: at k, a channel of a tap. */
 typedef struct walk {
     int k, channel, tap_y, tap_x;
 } walk;
@@ -176,9 +177,9 @@ KN_WORK_GROUP kernel void kn_conv_blocked(global const KN_STORED(KN_HALF_source)
     const KN_INDEX columns = (KN_INDEX)images * rows * row;
     const int depth = taps_y * taps_x * sources, k_first = part * part_depth;
     const int k_last = parts > 1 ? min(k_first + part_depth, depth) : depth;
-    /* Where another phase has more pixels than this one, there is nothing to sum. */
+    /* If another phase has more pixels than this one, there is nothing to sum. */
     const int k_end = column0 < columns ? k_last : k_first;
-    /* Of a phase without pixels too, numbers to divide by. */
+    /* Nonzero divisors also for a phase without pixels. */
     const int pixels = max(rows * row, 1), line = max(row, 1);
     int y[KN_RIGHT_PIECES], x[KN_RIGHT_PIECES];
     KN_INDEX right_at[KN_RIGHT_PIECES], left_at[KN_LEFT_PIECES];
@@ -197,7 +198,7 @@ KN_WORK_GROUP kernel void kn_conv_blocked(global const KN_STORED(KN_HALF_source)
     sums_clear(&sums);
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
 
-    /* Adjacent work-items store adjacent pixels; a work-item those of one column of the tile. */
+    /* Adjacent work-items store adjacent pixels; each work-item stores pixels of one column of the tile. */
     const KN_INDEX column = column0 + (int)get_local_id(0) % KN_TILE_N, target_plane = (KN_INDEX)target_height * target_width;
     const KN_INDEX image = column / pixels;
     const int pixel = column - image * pixels;

@@ -1,12 +1,11 @@
-/* Convolutions of blocked images of 16 bits by a matrix unit, as implicit matrix products: the code that the files
- * blocked*.cl have in common. An image is (N,C/8,H,W,8): eight adjacent channels of a pixel are one aligned load of 16
- * bytes.
+/* Convolutions of blocked 16-bit images on a matrix unit, as implicit matrix products: code shared by the files
+ * blocked*.cl. An image is (N,C/8,H,W,8): eight adjacent channels of a pixel are one aligned load of 16 bytes.
  *
  * Defines, with their defaults:
- *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
- *   KN_POINTWISE 0   1: a filter of one pixel without padding: no pixel is outside the image
- *   KN_TAIL 1        0: every sum is a multiple of KN_TILE_K long
- * and those of common/tile.cl, but for slices, whose default is a KN_TILE_K of 32. */
+ *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its element format; emulated by default (KN_EMULATED 1)
+ *   KN_POINTWISE 0   1: a 1x1 filter without padding: no pixel is outside the image
+ *   KN_TAIL 1        0: the length of every sum is a multiple of KN_TILE_K
+ * and those of common/tile.cl, except that KN_TILE_K is 32 by default. */
 #ifndef KN_BLOCKED_TILE_CL
 #define KN_BLOCKED_TILE_CL
 #ifndef KN_FRAGMENT
@@ -28,7 +27,7 @@
 /* The channels of a block. */
 #define KN_BLOCK 8
 
-/* Whether k is one of those of the sum, and whether a pixel is inside the image. */
+/* Whether k is inside the sum, and whether a pixel is inside the image. */
 #define KN_IS_WANTED(k) (!KN_TAIL || (k) < k_end)
 #define KN_IS_INSIDE(y, x, height, width)                                                                    \
     (KN_POINTWISE || (((uint)(y) < (uint)(height)) & ((uint)(x) < (uint)(width))))

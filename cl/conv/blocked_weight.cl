@@ -1,21 +1,21 @@
-/* The gradient of a convolution with respect to its weight, of blocked images of 16 bits, by a matrix unit: dw
- * (K,C,R,S), plain, of dy (N,K/8,P,Q,8) and x (N,C/8,H,W,8). An implicit matrix product (conv/blocked_tile.cl): rows are
- * the channels of dy, columns are (C/8,tap,8), and the sum runs over the pixels of dy in all images, so that eight
- * numbers across it are one load on both sides. A work-item loads the same two pixels of each slice's sum: it counts
- * them as it goes. They are half a slice apart, so that work-items which load at a time have adjacent pixels; both sides
- * of a slice have its pixels in that order.
+/* The gradient of a convolution with respect to its weight, for blocked 16-bit images, on a matrix unit: dw (K,C,R,S),
+ * plain, from dy (N,K/8,P,Q,8) and x (N,C/8,H,W,8). An implicit matrix product (conv/blocked_tile.cl): rows are the
+ * channels of dy, columns are (C/8,tap,8), and the sum runs over the pixels of dy in all images, so that eight
+ * elements across it are one load on both sides. A work-item loads the same two pixels of each slice, counting pixels
+ * as it advances. The two are half a slice apart, so that work-items that load at the same time have adjacent pixels;
+ * both sides of a slice have its pixels in that order.
  *
  * Defines, besides those of conv/blocked_tile.cl:
- *   KN_VECTOR 8          numbers that are loaded together
+ *   KN_VECTOR 8          elements that are loaded together
  *   KN_RESULT_VECTOR 1   4: stores four columns at a time, which with one tap are adjacent in dw
- *   KN_HALF_dy, KN_HALF_x, KN_HALF_dw 0   how they are stored (common/storage.cl)
+ *   KN_HALF_dy, KN_HALF_x, KN_HALF_dw 0   storage types (common/storage.cl)
  *
  * kn_conv_blocked_weight(dy, x, dw, partials, channels, height, width, outputs, out_height, out_width,
  *                        filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x,
  *                        depth, parts, part_depth, step_images, step_y, step_x, EPILOGUE)
- *   work-groups of (KN_ITEMS,1,1), in number (ceil(channels * R * S / KN_TILE_N), ceil(outputs / KN_TILE_M), parts).
+ *   work-groups of (KN_ITEMS,1,1), numbering (ceil(channels * R * S / KN_TILE_N), ceil(outputs / KN_TILE_M), parts).
  *   depth: pixels of all images; KN_TILE_K pixels are step_images images, step_y lines and step_x pixels.
- *   With parts > 1, part p sums from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
+ *   With parts > 1, part p sums from p * part_depth, a multiple of KN_TILE_K, and stores its partial sums in
  *   partials (parts,K,C,R,S), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
 #ifndef KN_HALF_dy
 #define KN_HALF_dy 2
@@ -50,7 +50,7 @@ static inline pixel pixel_at(const int k, const int out_height, const int out_wi
     const pixel place = {k / (out_height * out_width), k / out_width % out_height, k % out_width};
     return place;
 }
-/* The same place in the next slice. */
+/* The same position in the next slice. */
 static inline void pixel_on(pixel *of, const int out_height, const int out_width, const int step_images,
                             const int step_y, const int step_x) {
     of->x += step_x;
@@ -128,7 +128,7 @@ kn_conv_blocked_weight(global const KN_STORED(KN_HALF_dy) *restrict dy, global c
         across[p] = tap % filter_width * dilation_x - pad_left;
         right_at[p] = (block * plane + down[p] * width + across[p]) * KN_BLOCK + i % KN_BLOCK;
     }
-    /* The pixels of its two lines, which are the same of all pieces. */
+    /* The pixels of its two lines, the same for all pieces. */
     int k = k_first + KN_LEFT_AT(0).k / 2;
     pixel first = pixel_at(k, out_height, out_width), second = pixel_at(k + KN_TILE_K / 2, out_height, out_width);
     KN_PIECE left_next[KN_LEFT_PIECES], right_next[KN_RIGHT_PIECES];

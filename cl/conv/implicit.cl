@@ -1,4 +1,4 @@
-/* Convolution for many-thread devices: y (N,K,P,Q) of x (N,C,H,W) and weight (K,C/groups,R,S), and an
+/* Convolution for many-thread devices: y (N,K,P,Q) from x (N,C,H,W) and weight (K,C/groups,R,S), and an
  * epilogue. The portable variant: an implicit matrix product, whose right side is never stored
  * (conv/implicit_tile.cl): rows are the output channels of a group, columns the output pixels of all images, and the
  * sum runs over (c,r,s). Tiles and their defines: common/tile.cl.
@@ -7,9 +7,9 @@
  *         filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups,
  *         parts, part_depth, taps_multiplier, width_multiplier, EPILOGUE)
  *   channels and outputs are those of all groups; the multipliers are those of R * S and of S
- *   (common/divide.cl). Work-groups of (KN_ITEMS,1,1), in number
+ *   (common/divide.cl). Work-groups of (KN_ITEMS,1,1), numbering
  *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
- *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
+ *   With parts > 1, part p sums k from p * part_depth, a multiple of KN_TILE_K, and stores its partial sums in
  *   partials (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
 #ifndef KN_HALF_weight
 #define KN_HALF_weight 0

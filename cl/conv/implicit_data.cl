@@ -1,13 +1,13 @@
-/* The gradient of a convolution with respect to its data, for many-thread devices: dx (N,C,H,W) of dy (N,K,P,Q) and
- * weight (K,C/groups,R,S). As an implicit matrix product (conv/implicit_tile.cl): rows are the channels
- * of a group, columns pixels of all images of dx, and the sum runs over (k,r,s).
- * Pixels whose distance from each other is a multiple of the stride get the same taps of the filter: they are a phase
- * of stride_y * stride_x, in which the gradient is that of a dense convolution, so that nothing is multiplied by 0.
- * Tiles and their defines: common/tile.cl; those of phases: conv/phase.cl.
+/* The gradient of a convolution with respect to its data, for many-thread devices: dx (N,C,H,W) from dy (N,K,P,Q) and
+ * weight (K,C/groups,R,S). As an implicit matrix product (conv/implicit_tile.cl): rows are the channels of a group,
+ * columns pixels of all images of dx, and the sum runs over (k,r,s). Pixels whose distance from each other is a
+ * multiple of the stride use the same taps of the filter: they are a phase of stride_y * stride_x, in which the
+ * gradient is that of a dense convolution, so that nothing is multiplied by 0. Tiles and their defines:
+ * common/tile.cl; those of phases: conv/phase.cl.
  *
  * kn_conv_data(dy, weight, dx, partials, …, parts, part_depth, EPILOGUE)
  *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning: channels, height and width are
- *   those of dx. Work-groups of (KN_ITEMS,1,1), in number
+ *   those of dx. Work-groups of (KN_ITEMS,1,1), numbering
  *   (ceil(images * ceil(H / stride_y) * ceil(W / stride_x) / KN_TILE_N), ceil(channels / groups / KN_TILE_M),
  *   groups * stride_y * stride_x * parts). partials is (parts,N,C,H,W). */
 #ifndef KN_HALF_weight
@@ -64,9 +64,9 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_STORED(KN_HALF_dy) *restr
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M;
     const KN_INDEX column0 = (KN_INDEX)KN_GROUP(0, KN_ITEMS) * KN_TILE_N, plane = (KN_INDEX)height * width;
     const KN_INDEX pixels = (KN_INDEX)in_y.count * in_x.count, columns = images * pixels;
-    /* Of a phase without pixels too, numbers to divide by. */
+    /* Nonzero divisors also for a phase without pixels. */
     const KN_INDEX per_image = max(pixels, (KN_INDEX)1), per_row = max(in_x.count, 1);
-    /* Where another phase has more pixels than this one, there is nothing to sum. */
+    /* If another phase has more pixels than this one, there is nothing to sum. */
     const int k_first = part * part_depth, k_last = parts > 1 ? min(k_first + part_depth, depth) : depth;
     const int k_end = column0 < columns ? k_last : k_first;
     const window window = {out_height, out_width};

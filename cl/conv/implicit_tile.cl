@@ -1,5 +1,5 @@
-/* Convolutions as implicit matrix products, whose right side is never stored: the code that the three files
- * implicit*.cl have in common.
+/* Convolutions as implicit matrix products, whose right side is never stored: code shared by the three files
+ * implicit*.cl.
  *
  * right(k,j) is a pixel: column j has a position in the source (an image's plane, y and x), and so has k; the two
  * are added, and pixels outside the image are 0. The positions of KN_TILE_K values of k are in a table in local
@@ -8,17 +8,18 @@
  *
  * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
  *   KN_LEFT_ACROSS 0    1: adjacent work-items load adjacent rows of the left side; 0: adjacent k
- *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
+ *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, starting at a multiple of four, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
- *   KN_LEFT_NINE 0      1: KN_TILE_K is 9, and for nine values of k, from a multiple of nine on, all rows of the left side are
- *                       adjacent in memory, row by row, at k * row_end. row_end is a multiple of KN_TILE_M, which is
- *                       KN_ITEMS; part_depth and all of k are multiples of 9
+ *   KN_LEFT_NINE 0      1: KN_TILE_K is 9, and for nine values of k, starting at a multiple of nine, all rows of the
+ *                       left side are adjacent in memory, row by row, at k * row_end. row_end is a multiple of
+ *                       KN_TILE_M, which is KN_ITEMS; part_depth and all of k are multiples of 9
  *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8, of 16 bits
- *   KN_RESULT_VECTOR 1  4: stores four columns at a time, which from a multiple of four on are adjacent in the result
+ *   KN_RESULT_VECTOR 1  4: stores four columns at a time, which are adjacent in the result starting at a multiple of
+ *                       four
  *   KN_SMALL_SIDES 0    1: both sides have less than 2^32 bytes; not with KN_FRAGMENT
- *   KN_TAP_BITS 0       1: filters have 32 taps at most; not with KN_FRAGMENT. Where pixels are inside the image then stands
- *                       in a bit for each tap, in `y` of a column's position; `y` of k's has the bit of its tap
- *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   how left_from, right_from and the result are stored
+ *   KN_TAP_BITS 0       1: filters have 32 taps at most; not with KN_FRAGMENT. Which taps are inside the image is then
+ *                       stored in a bit for each tap, in `y` of a column's position; `y` of k's has the bit of its tap
+ *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   storage types of left_from, right_from and the result
  *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
 #define KN_IMPLICIT_TILE_CL
@@ -72,7 +73,7 @@ static inline bool is_in_window(const place place, const int y, const int x, con
 static inline bool is_inside(const place place, const entry entry, const window window) {
     return (place.y & entry.y) != 0;
 }
-/* Sets the bits of a column, of taps that are step_y and step_x apart. */
+/* Sets the bits of a column, for taps that are step_y and step_x apart. */
 static inline void set_taps(place *place, const int taps_y, const int taps_x, const int step_y, const int step_x,
                             const window window) {
     uint bits = 0;
@@ -97,8 +98,8 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
 #define KN_RIGHT_ACROSS 1
 #endif
 #ifdef KN_FRAGMENT
-/* What is not loaded four or eight at a time is gathered: on the left along k, on the right in deep pieces with
- * KN_RIGHT_ACROSS, otherwise along k. */
+/* Elements that are not loaded four or eight at a time are gathered: on the left along k, on the right in deep pieces
+ * with KN_RIGHT_ACROSS, otherwise along k. */
 #if KN_LEFT_VECTOR == 1
 #define KN_LEFT_ORDER KN_ALONG
 #define KN_LEFT_COUNT 2
@@ -144,8 +145,8 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
     KN_SLICES(2)                                                                                             \
     local entry table[2 * KN_TILE_K];
 
-/* Writes the table for the slice at k0, from table[turn] on. KN_WRITE_ENTRY(k) sets the entry of k; pixels of those
- * from `count` on are outside. */
+/* Writes the table for the slice at k0, starting at table[turn]. KN_WRITE_ENTRY(k) sets the entry of k; pixels for k >=
+ * `count` are outside. */
 #define KN_WRITE_TABLE(k0, count, turn)                                                                      \
     for (int at = get_local_id(0); at < KN_TILE_K; at += KN_ITEMS) {                                         \
         entry entry = {0, 0, KN_OUTSIDE, 0};                                                                 \
@@ -158,9 +159,9 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
 #define KN_OFFSET(y, x) ((KN_INDEX)(y) * window.width + (x))
 
 /* sums = the part of the product from k_first to k_end. The kernel declares left_from, whose rows of left_row elements
- * end at row_end (those beyond repeat the last), right_from, window and places: with KN_RIGHT_ACROSS those of this
- * work-item's columns, otherwise those of all columns of the tile, in local memory. While the elements of a slice are
- * loaded, the table of the next is written. */
+ * end at row_end (rows beyond repeat the last), right_from, window and places: with KN_RIGHT_ACROSS the places of this
+ * work-item's columns, otherwise of all columns of the tile, in local memory. While the elements of a slice are loaded,
+ * the table of the next is written. */
 #define KN_IMPLICIT_PRODUCT                                                                                  \
     KN_LEFT_PIECE left_next[KN_LEFT_PIECES];                                                                 \
     KN_RIGHT_PIECE right_next[KN_RIGHT_PIECES];                                                              \
@@ -207,7 +208,7 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
 #define KN_RIGHT_FIRST first_in_slice(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR, KN_RIGHT_ROW)
 #define KN_ADD_OWN_SLICES                                                                                    \
     KN_ADD_SLICES(k_first, k_end, KN_LEFT_FIRST, KN_RIGHT_FIRST, KN_FETCH_SLICE, KN_PUT_SLICE)
-/* Element `at` of a side. Many devices add an offset in bytes of 32 bits to an address as they load. */
+/* Element `at` of a side. Many devices can add a 32-bit byte offset to an address as they load. */
 #if KN_SMALL_SIDES
 #define KN_ELEMENT(kind, from, at)                                                                           \
     ((global const KN_STORED(kind) *)((global const char *)(from) +                                          \
@@ -237,8 +238,8 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
 #endif
 
 #if !defined(KN_FRAGMENT) && KN_LEFT_NINE
-/* Adjacent work-items load adjacent numbers of the left side: piece p is number p * KN_ITEMS + local id of the slice, nine of
- * each row. */
+/* Adjacent work-items load adjacent elements of the left side: piece p is element p * KN_ITEMS + local id of the slice,
+ * nine of each row. */
 #undef KN_FIND_LEFT_PLACES
 #define KN_FIND_LEFT_PLACES                                                                                  \
     int left_places[KN_LEFT_PIECES];                                                                         \
@@ -270,12 +271,12 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
         KN_OF(put_, KN_LEFT_VECTOR)(left_next[p], p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW, left_first);
 #endif
 
-/* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element
- * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel, l) is its epilogue, and that of
- * the column l later where it is adjacent. partials, with parts > 1, has the result's shape. */
+/* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element of
+ * channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel, l) applies the epilogue, l columns
+ * later if those are adjacent. partials, with parts > 1, has the result's shape. */
 #if defined(KN_FRAGMENT) || (KN_RESULT_VECTOR == 1 && KN_ITEMS >= KN_TILE_N)
-/* Adjacent work-items store adjacent columns. Of those beyond the last nothing is stored, but the work-item is counted by
- * barriers. */
+/* Adjacent work-items store adjacent columns. For columns beyond the last nothing is stored, but the work-item takes
+ * part in barriers. */
 #define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
     global KN_STORED(KN_RESULT_HALF) *to = result;                                                           \
     const int first_row = row0, end_row = column0 + KN_STAGED_COLUMN(KN_RESULT_VECTOR) < columns ? rows : 0; \
@@ -295,7 +296,7 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
 #define KN_STORE_RESULTS(from) KN_STORE_RESULT(to, *(from))
 #endif
 #else
-/* Each work-item stores its own: four, or where they are few for a tile, one at a time. */
+/* Each work-item stores its own sums: four at a time, or one at a time if there are too few work-items for the tile. */
 #define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
     KN_UNROLL for (int j = 0; j < KN_ITEM_N; j += KN_RESULT_VECTOR) {                                        \
         const KN_INDEX column = column0 + KN_COLUMN(j / 4) + j % 4;                                          \

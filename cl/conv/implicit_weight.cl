@@ -1,11 +1,11 @@
-/* The gradient of a convolution with respect to its weight, for many-thread devices: dw (K,C/groups,R,S) of dy
- * (N,K,P,Q) and x (N,C,H,W). As an implicit matrix product (conv/implicit_tile.cl): rows are the output
- * channels of a group, columns are (c,r,s), and the sum runs over the output pixels of all images.
- * Tiles and their defines: common/tile.cl.
+/* The gradient of a convolution with respect to its weight, for many-thread devices: dw (K,C/groups,R,S) from dy
+ * (N,K,P,Q) and x (N,C,H,W). As an implicit matrix product (conv/implicit_tile.cl): rows are the output channels of a
+ * group, columns are (c,r,s), and the sum runs over the output pixels of all images. Tiles and their defines:
+ * common/tile.cl.
  *
  * kn_conv_weight(dy, x, dw, partials, …)
- *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning, but the multipliers of P * Q and of Q.
- *   Work-groups of (KN_ITEMS,1,1), in number
+ *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning, except that the multipliers are for P * Q
+ *   and Q. Work-groups of (KN_ITEMS,1,1), numbering
  *   (ceil(channels / groups * R * S / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
  *   partials is (parts,K,C/groups,R,S). */
 /* Adjacent k are adjacent pixels. */

@@ -22,7 +22,7 @@
 #include "common/wanted.cl"
 #include "common/transpose_lanes.cl"
 
-/* Where the sources and taps of a target are contiguous in the plain filter, KN_WIDTH of them of KN_WIDTH targets are
+/* If the sources and taps of a target are contiguous in the plain filter, KN_WIDTH of them of KN_WIDTH targets are
  * transposed at once. `row` counts the packed rows of KN_COLUMNS in the plain order. */
 typedef struct packed_row {
     int lane, tap;
@@ -41,7 +41,7 @@ typedef struct packed_row {
     KN_NEXT_ROW
 #define KN_STORE_TARGET(i) store(t##i, 0, to + i * plain_target + at);
 
-/* Packs KN_WIDTH targets, `run` sources and taps of each. Not inlined, which halves the time to compile. */
+/* Packs KN_WIDTH targets, `run` sources and taps of each. Not inlined, which halves the compile time. */
 KN_NOINLINE void pack_run(global const float *from, global float *to, int run, int taps, int lanes,
                        KN_INDEX plain_target) {
     packed_row row = {0, 0};

@@ -1,5 +1,5 @@
-/* Phases of the gradient of a convolution with respect to its data: pixels whose distance from each other is a multiple of
- * the stride get the same taps of the filter.
+/* Phases of the gradient of a convolution with respect to its data: pixels whose distance from each other is a
+ * multiple of the stride use the same taps of the filter.
  *   KN_STRIDED 0   1: a stride is above 1; 0: there is one phase */
 #ifndef KN_PHASE_CL
 #define KN_PHASE_CL

@@ -1,6 +1,6 @@
-/* Convolutions, one work-item per result, for devices on which no other kernel computes right: y (N,K,P,Q) of
- * x (N,C,H,W) and weight (K,C/groups,R,S), and the gradients. No local memory, no vectors; sums in runs, so that their
- * rounding errors stay small.
+/* Convolutions, one work-item per result, for devices where no other kernel works correctly: y (N,K,P,Q) from x
+ * (N,C,H,W) and weight (K,C/groups,R,S), and the gradients. No local memory, no vectors; sums are computed in runs to
+ * limit rounding errors.
  *
  * Defines: KN_T and KN_A of common/types.cl, KN_HALF_x and so on of common/storage.cl.
  *

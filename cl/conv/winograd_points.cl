@@ -1,5 +1,5 @@
-/* The transforms of Winograd's 3x3 convolutions, F(KN_TILE x KN_TILE, 3x3), of one line of numbers: `vector` is the type
- * of a number, or of as many as a kernel transforms at a time, and defined by the file that includes this one.
+/* The transforms of Winograd's 3x3 convolutions, F(KN_TILE x KN_TILE, 3x3), for one line of elements: `vector` is the
+ * type of one element, or of as many as a kernel transforms at a time, defined by the file that includes this one.
  * Defines, with their defaults:
  *   KN_TILE 4   results of a tile along each side: 4 or 2 */
 #ifndef KN_WINOGRAD_POINTS_CL
@@ -14,25 +14,25 @@
 #if KN_TILE == 4
 #define KN_EACH_POINT(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define KN_EACH_RESULT(X) X(0) X(1) X(2) X(3)
-/* The points are 0, +-P, +-Q and infinity, with P and Q chosen for small errors, a third of those with 1 and 2. All
+/* The points are 0, +-P, +-Q and infinity, with P and Q chosen for small errors, a third of the errors for 1 and 2. All
  * coefficients except those of filters are exact. */
 #define KN_P 0.625f
 #define KN_Q 1.5f
 #define KN_P2 (KN_P * KN_P)
 #define KN_Q2 (KN_Q * KN_Q)
-/* d0 … d5 become the points p0 … p5 of a line of six pixels. */
+/* Transforms d0 … d5, a line of six pixels, to points p0 … p5. */
 #define KN_TO_POINTS(d, p)                                                                                   \
     const vector p##a = d##4 - KN_Q2 * d##2, p##b = d##3 - KN_Q2 * d##1, p##c = d##4 - KN_P2 * d##2,         \
                  p##d = d##3 - KN_P2 * d##1;                                                                 \
     const vector p##0 = KN_P2 * KN_Q2 * d##0 - (KN_P2 + KN_Q2) * d##2 + d##4, p##1 = p##a + KN_P * p##b,     \
                  p##2 = p##a - KN_P * p##b, p##3 = p##c + KN_Q * p##d, p##4 = p##c - KN_Q * p##d,            \
                  p##5 = KN_P2 * KN_Q2 * d##1 - (KN_P2 + KN_Q2) * d##3 + d##5;
-/* m0 … m5 become the four results r0 … r3. */
+/* Transforms m0 … m5 to four results r0 … r3. */
 #define KN_TO_RESULTS(m, r)                                                                                  \
     const vector r##a = m##1 + m##2, r##b = m##1 - m##2, r##c = m##3 + m##4, r##d = m##3 - m##4;             \
     const vector r##0 = m##0 + r##a + r##c, r##1 = KN_P * r##b + KN_Q * r##d,                                \
                  r##2 = KN_P2 * r##a + KN_Q2 * r##c, r##3 = KN_P2 * KN_P * r##b + KN_Q2 * KN_Q * r##d + m##5;
-/* g0, g1, g2 become the points f0 … f5 of a line of a filter. */
+/* Transforms g0, g1, g2, a line of a filter, to points f0 … f5. */
 #define KN_COEFFICIENT(x, y) (0.5f / ((x) * ((x) - (y))))
 #define KN_FILTER_POINTS(g, f)                                                                               \
     const vector f##a = (g##0 + KN_P2 * g##2) * KN_COEFFICIENT(KN_P2, KN_Q2),                                      \
@@ -41,7 +41,7 @@
                  f##d = g##1 * (KN_Q * KN_COEFFICIENT(KN_Q2, KN_P2));                                              \
     const vector f##0 = g##0 * (1.0f / (KN_P2 * KN_Q2)), f##1 = f##a + f##b, f##2 = f##a - f##b,             \
                  f##3 = f##c + f##d, f##4 = f##c - f##d, f##5 = g##2;
-/* The transposes of the last two: four elements of a line of dy become six points, and six points a line of a filter.
+/* The transposes of the last two: four elements of a line of dy to six points, and six points to a line of a filter.
  * */
 #define KN_GRADIENT_POINTS(d, z)                                                                             \
     const vector z##a = d##0 + KN_P2 * d##2, z##b = KN_P * d##1 + KN_P2 * KN_P * d##3,                       \

@@ -1,22 +1,22 @@
 /* 3x3 convolutions of stride 1 by Winograd's algorithm for many-thread devices: forward, and the gradient of x, by the
- * same kernels; and the gradient of the filter. What is between the transforms here is KN_POINTS matrix products (matmul/tiled.cl).
+ * same kernels; and the gradient of the filter. Between the transforms are KN_POINTS matrix products (matmul/tiled.cl).
  *
  * F(KN_TILE x KN_TILE, 3x3): a tile of KN_TILE x KN_TILE results needs KN_REACH x KN_REACH pixels, which are transformed
- * into as many points (KN_POINTS). At each point filters (targets,sources) times images (sources,columns) are sums
- * (targets,columns), which are transformed back: 4 times fewer multiplications than the direct sum for KN_TILE 4, 2.25 for
- * 2. Errors: conv/winograd.cl.
+ * into as many points (KN_POINTS). At each point filters (targets,sources) times images (sources,columns) give sums
+ * (targets,columns), which are transformed back: 4 times fewer multiplications than the direct sum for KN_TILE 4, 2.25
+ * for 2. Errors: conv/winograd.cl.
  *
- * Images are (N,C,H,W). Tiles are numbered by image, row and column, `columns` of them are computed at a time, from
- * first_tile on; those from `tiles` on do not exist, and have zeros for points. Adjacent work-items have adjacent tiles.
- * Points, numbers before and after the product, are float.
+ * Images are (N,C,H,W). Tiles are numbered by image, row and column, `columns` of them are computed at a time,
+ * starting at first_tile; tiles >= `tiles` do not exist, and have zeros for points. Adjacent work-items have adjacent
+ * tiles. Points, the elements before and after the product, are float.
  *
  * Defines: KN_TILE of conv/winograd_points.cl, KN_HALF_weight, KN_HALF_x, KN_HALF_y, KN_HALF_dy and KN_HALF_dw
  * (common/storage.cl), those of common/epilogue.cl, and, with its default:
- *   KN_VECTOR 1   4: loads or stores four adjacent pixels of a tile at a time. Lines are multiples of 4 long, and for
- *                 images pad_x is 1; with KN_TILE 4
+ *   KN_VECTOR 1   4: loads or stores four adjacent pixels of a tile at a time. Line lengths are multiples of 4, and
+ *                 for images pad_x is 1; with KN_TILE 4
  *
- * All work-groups may have any size; `items` is how many work-items there are, more are ignored. `*_multiplier`:
- * common/divide.cl. row_tiles are the tiles of a row, image_tiles those of an image.
+ * All work-groups may have any size; `items` is the number of work-items; surplus work-items are ignored.
+ * `*_multiplier`: common/divide.cl. row_tiles are the tiles of a row, image_tiles those of an image.
  *
  * kn_winograd_filters(weight, filters, items, turned)
  *   items: pairs of channels of weight (pairs,3,3). filters is (KN_POINTS,pairs). turned: 1 rotates each 3x3 by 180 degrees
@@ -34,8 +34,8 @@
  *                       image_multiplier, row_tiles, row_multiplier, channels, height, width)
  *   items: channels * columns; gradients is (KN_POINTS,channels,columns)
  * kn_winograd_unfilters(sums, total, dw, items, parts, first, last)
- *   items: pairs of channels of dw (pairs,3,3); sums is (parts,KN_POINTS,pairs). total (pairs,3,3) has the gradient of
- *   earlier chunks, unless it is the first, and of this one too, unless it is the last, which writes dw */
+ *   items: pairs of channels of dw (pairs,3,3); sums is (parts,KN_POINTS,pairs). total (pairs,3,3) holds the gradient
+ *   of earlier chunks (except for the first), and includes this chunk (except for the last, which writes dw) */
 #include "common/divide.cl"
 #include "common/epilogue.cl"
 #include "common/storage.cl"
@@ -93,8 +93,9 @@ static inline void load_points(global const float *restrict sums, const KN_INDEX
     }
 }
 
-/* A transform takes the numbers of `grid` along its columns j and then along its rows i: these load some as s0, s1 …, and
- * put away what becomes of them, t0, t1 …, in place or as points of an item, the first of which is at `first_point`. */
+/* A transform takes the elements of `grid` along its columns j and then along its rows i: these load some as s0, s1 …,
+ * and store the transformed elements t0, t1 …, in place or as points of an item, the first of which is at
+ * `first_point`. */
 #define KN_LOAD_DOWN(i) const vector s##i = grid[i][j];
 #define KN_KEEP_DOWN(i) grid[i][j] = t##i;
 #define KN_LOAD_ACROSS(j) const vector s##j = grid[i][j];
@@ -193,7 +194,7 @@ kernel void kn_winograd_results(global const float *restrict sums, global KN_STO
         const KN_INDEX pixel = (KN_INDEX)(tile.row + i) * width + tile.column;
         if (tile.row + i >= height) continue;
 #if KN_VECTOR == 4
-        /* Of pairs: a vector of four single numbers is stored by Oclgrind as an undefined one and then each number. */
+        /* As pairs: Oclgrind stores a vector of four single elements first as undefined and then element by element. */
         const float4 four = (float4)((float2)(t0, t1), (float2)(t2, t3));
         KN_WRITE_4_AS(KN_HALF_y, KN_EPILOGUE_4(four, tile.image, tile.channel, pixel), y + (plane + pixel));
 #else

@@ -1,23 +1,23 @@
-/* Matrix product for processors with tile registers (common/amx.cl): C(M,N) = A(M,K) · B(K,N), batches, an epilogue. A
- * has 16 bits, bfloat16; B has them too, or is float32 and rounded as it is read. With KN_SPLIT both are float32, and
- * split as they are read. Sums are float32.
+/* Matrix product for CPUs with tile registers (common/amx.cl): C(M,N) = A(M,K) · B(K,N), batches, an epilogue. A is
+ * bfloat16; B is too, or is float32 and rounded as it is read. With KN_SPLIT both are float32, and split as they are
+ * read. Sums are float32.
  *
  * Each work-item packs a panel of KN_PANEL columns of B into local memory, and then 32 rows of A at a time, which are
- * multiplied by the panel. Sums are over the whole of K: how rows and columns are divided changes no bit.
+ * multiplied by the panel. Sums are over all of K: how rows and columns are divided does not affect results.
  *
  * Defines: those of common/vector.cl, with KN_WIDTH 16, of common/amx.cl, and, with their defaults:
- *   KN_LEFT_ALONG 1    0: adjacent numbers of A are in a column, at a_column 1 from row to row
- *   KN_RIGHT_ALONG 0   1: adjacent numbers of B are in a column
- *   KN_ROOM 49152      numbers of packed tiles in local memory, of 2 bytes each: at least K, rounded up to a multiple of
- *                      32, times item_columns + 32, and twice as many with KN_SPLIT. 4 KiB come on top of them
- *   KN_HALF_a 2, KN_HALF_b, KN_HALF_c 0   as common/storage.cl numbers them
+ *   KN_LEFT_ALONG 1    0: adjacent elements of A are in a column, at a_column 1 between rows
+ *   KN_RIGHT_ALONG 0   1: adjacent elements of B are in a column
+ *   KN_ROOM 49152      elements of packed tiles in local memory, of 2 bytes each: at least K, rounded up to a multiple
+ *                      of 32, times item_columns + 32, and twice as many with KN_SPLIT. In addition, 4 KiB are needed
+ *   KN_HALF_a 2, KN_HALF_b, KN_HALF_c 0   storage types (common/storage.cl)
  *
  * kn_matmul_amx(a, b, c, m, n, k, a_step, b_step, c_row, batch_inner, a_outer, a_inner, b_outer, b_inner, c_outer,
  *               c_inner, item_rows, item_columns, EPILOGUE)
  *   work-groups of (1,1,1), global size (ceil(m / item_rows), ceil(n / item_columns), batches); item_rows and
- *   item_columns are multiples of 32. a_step and b_step are the distances, in numbers, of what is not adjacent: of rows
- *   of A, or with KN_LEFT_ALONG 0 of its columns; of rows of B, or with KN_RIGHT_ALONG 1 of its columns. Batches and the
- *   epilogue as those of matmul/wide.cl. */
+ *   item_columns are multiples of 32. a_step is the distance, in elements, between rows of A, or with KN_LEFT_ALONG 0
+ *   between its columns; b_step between rows of B, or with KN_RIGHT_ALONG 1 between its columns. Batches and the
+ *   epilogue are as in matmul/wide.cl. */
 #ifndef KN_WIDTH
 #define KN_WIDTH 16
 #endif
@@ -38,7 +38,7 @@
 #define KN_ROOM 49152
 #endif
 
-/* Word i of a tile: along k the numbers of a row or column, across it pairs of k. As floats, whose bits they are. */
+/* Word i of a tile: the elements of a row or column along k, or pairs of k across it. As floats with these bits. */
 #define KN_WORDS_ALONG(i)                                                                                    \
     const ushort16 first##i = KN_AMX_BITS(KN_SIDE_HALF, low, from + (i) * step),                             \
                    second##i = KN_AMX_BITS(KN_SIDE_HALF, low, from + (i) * step + 16);                       \
@@ -51,7 +51,7 @@
 #define KN_PUT_TRANSPOSED(i) store(t##i, i, words);
 
 /* Packs tiles of one side, `side` rows or columns by `depth`: tile (s / 16, k / 32) is at (s / 16 * pitch + k / 32) *
- * KN_AMX_STEP. TILE: the way of a whole tile. The source is read in its order; across k its next rows are fetched
+ * KN_AMX_STEP. TILE packs a whole tile. The source is read in memory order; across k its next rows are prefetched
  * meanwhile, each of which is in another page of memory. */
 #define KN_DEFINE_PACK(name, stored, half, along, PLACE, TILE)                                               \
     KN_INLINE void name##_tile(global const stored *from, const KN_INDEX step, const int side,               \

@@ -1,5 +1,5 @@
-/* Matrix products, one work-item per result, for devices on which no other kernel computes right: no local memory, no
- * vectors, and sums in runs, so that their rounding errors stay small.
+/* Matrix products, one work-item per result, for devices where no other kernel works correctly: no local memory, no
+ * vectors, and sums in runs, to limit rounding errors.
  *
  * Defines, with their defaults:
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
@@ -11,7 +11,7 @@
  *   row * a_row + k * a_step, element (k, column) of one of b at column * b_column + k * b_step.
  * kn_matmul_integer_plain(a, b, c, a_zero, b_zero, present, count, …, b_step, a_zero_row, b_zero_column, a_signed,
  *                         b_signed)
- *   bytes, int8 where `signed`, less their zero points (absent: 0) as in matmul/integer_tiled.cl */
+ *   bytes, int8 where `signed`, minus their zero points (absent: 0) as in matmul/integer_tiled.cl */
 #include "common/present.cl"
 #include "common/storage.cl"
 #include "common/types.cl"

@@ -1,31 +1,31 @@
-/* Matrix products by quantized weights, for few rows: C(M,N) = A(M,K) · Wᵀ, float32. Weight (n, k) is the number that code
- * (n, k) stands for, less a zero point, times a scale, which `KN_BLOCK` codes of a row share. Codes are read once and
- * become numbers in registers.
+/* Matrix products with quantized weights, for few rows: C(M,N) = A(M,K) · Wᵀ, float32. Weight (n, k) is the value of
+ * code (n, k) minus a zero point, times a scale, which `KN_BLOCK` codes of a row share. Codes are read once and
+ * dequantized in registers.
  *
  * Defines, with their defaults:
  *   KN_BITS 8            bits of a code: 8, 4 or 2; several in a byte begin with the lowest bits
  *   KN_SIGNED 0          1: codes of 8 bits are int8
- *   KN_CODE_FACTS        the facts of a float of a byte (common/small_float.cl), which codes are; not defined: integers
- *   KN_ZEROS 1           0: there are no zero points, so that no loop asks
- *   KN_USUAL_ZERO 0.0f   the zero point where there are none
+ *   KN_CODE_FACTS        the constants of the 8-bit float type of codes (common/small_float.cl); not defined: integers
+ *   KN_ZEROS 1           0: there are no zero points
+ *   KN_USUAL_ZERO 0.0f   the zero point if there are none
  *   KN_BLOCK 0           codes that share a scale and a zero point; 0: all of a row. In all kernels but the plain one a
  *                        multiple of 16
  *   KN_WHOLE 0           1: k and row_bytes are multiples of 16, so that vectors are aligned, and rows are whole pieces
  *   KN_ROWS 1            rows that are computed together
  *   KN_ITEMS 64          work-items of a work-group, a power of two
- *   KN_WIDTH 16          numbers of a vector: 16, or 4 for kn_matmul_quantized
+ *   KN_WIDTH 16          elements of a vector: 16, or 4 for kn_matmul_quantized
  *   KN_HALF_a, KN_HALF_c 0   whether a and c have 16 bits in memory (common/storage.cl)
  * and those of common/epilogue.cl, which sees (row / middle, row % middle, column); EPILOGUE is its operands.
  *
  * a is (M,K), codes (N,row_bytes), scale and zero, which may be absent, (N,blocks), c (M,N).
  *
  * kn_matmul_quantized(a, codes, scale, zero, c, present, m, n, k, row_bytes, blocks, middle, EPILOGUE)
- *   work-groups of (KN_ITEMS,1,1), in number (ceil(n / KN_COLUMNS), ceil(m / KN_ROWS)); work-items share a row of codes
+ *   work-groups of (KN_ITEMS,1,1), numbering (ceil(n / KN_COLUMNS), ceil(m / KN_ROWS)); work-items share a row of codes
  * kn_matmul_quantized_wide(a, codes, scale, zero, c, present, m, n, k, row_bytes, blocks, middle,
  *                          item_columns, EPILOGUE)
- *   work-groups of (1,1,1), in number ceil(n / item_columns)
+ *   work-groups of (1,1,1), numbering ceil(n / item_columns)
  * kn_matmul_quantized_plain(a, codes, scale, zero, c, present, count, n, k, row_bytes, blocks)
- *   a work-item for each of count results */
+ *   a work-item per result, `count` in total */
 #include "common/present.cl"
 #include "common/wanted.cl"
 #ifndef KN_WIDTH
@@ -66,7 +66,7 @@
 #ifndef KN_HALF_c
 #define KN_HALF_c 0
 #endif
-/* Columns that are computed together: with more rows fewer, for the sake of registers. */
+/* Columns that are computed together: fewer for several rows, to save registers. */
 #define KN_COLUMNS (KN_ROWS == 1 ? 4 : 2)
 #define KN_SUMS (KN_ROWS * KN_COLUMNS)
 #define KN_PIECE 16
@@ -74,7 +74,7 @@ typedef KN_STORED(KN_HALF_a) a_stored;
 typedef KN_STORED(KN_HALF_c) c_stored;
 enum { kn_at_zero = 3 };
 
-/* The number that code `k` of a row stands for. */
+/* The value of code `k` of a row. */
 static inline float number_at(global const uchar *row, const int k) {
 #if KN_BITS < 8
     return (float)(row[k / (8 / KN_BITS)] >> k % (8 / KN_BITS) * KN_BITS & ((1 << KN_BITS) - 1));
@@ -88,8 +88,8 @@ static inline float number_at(global const uchar *row, const int k) {
 }
 
 #if KN_WANTED(kn_matmul_quantized) || KN_WANTED(kn_matmul_quantized_wide)
-/* 16 numbers are computed together, in the order in which codes come out of their bytes: the lowest bits of all bytes,
- * then the next. KN_FOUR_n is the n-th four of this order, of two halves of 16 numbers. */
+/* 16 values are computed together, in the order in which codes are extracted from their bytes: the lowest bits of all
+ * bytes, then the next. KN_FOUR_n is the n-th four of this order, of two halves of 16 values. */
 typedef struct halves {
     float8 lo, hi;
 } halves;
@@ -136,7 +136,7 @@ static inline sixteen in_order(const halves numbers) {
     return ordered;
 }
 
-/* The numbers of 16 codes from `k` on, a multiple of 16. */
+/* The values of 16 codes starting at `k`, a multiple of 16. */
 static inline sixteen numbers_at(global const uchar *row, const int k) {
 #if KN_BITS == 2
     const uint4 bytes = convert_uint4(KN_BYTES(4, row + k / 4));
@@ -169,7 +169,7 @@ static inline sixteen numbers_at(global const uchar *row, const int k) {
 #define KN_BLOCK_OF(k) (KN_BLOCK > 0 ? (k) / (KN_BLOCK > 0 ? KN_BLOCK : 1) : 0)
 
 #if KN_WANTED(kn_matmul_quantized) || KN_WANTED(kn_matmul_quantized_wide)
-/* 16 weights of a row from `k` on; and those of which only `left` are there, the others being 0. */
+/* 16 weights of a row starting at `k`; only `left` of them exist, the others are 0. */
 static inline sixteen weights_at(global const uchar *row, const float scale, const float zero, const int k,
                                  const int left) {
     sixteen weights = numbers_at(row, k);
@@ -185,7 +185,7 @@ static inline sixteen last_weights_at(global const uchar *row, const float scale
     return in_order(weights);
 }
 
-/* The numbers of a row of a that are multiplied by them. */
+/* The elements of a row of a that are multiplied by them. */
 static inline sixteen lefts_at(global const a_stored *row, const int left) {
     const halves lefts = {KN_LEFTS(0, row), KN_LEFTS(1, row)};
     return in_order(lefts);
@@ -198,7 +198,8 @@ static inline sixteen last_lefts_at(global const a_stored *row, const int left) 
     return in_order(lefts);
 }
 
-/* Adds to sums (KN_ROWS,KN_COLUMNS) the products of the piece from `at` on. Rows and columns beyond the last repeat it. */
+/* Adds to sums (KN_ROWS,KN_COLUMNS) the products of the piece starting at `at`. Rows and columns beyond the last repeat
+ * it. */
 #define KN_ADD_PIECE(lefts_of, weights_of, ahead)                                                            \
     {                                                                                                        \
         sixteen lefts[KN_ROWS];                                                                              \
@@ -213,8 +214,8 @@ static inline sixteen last_lefts_at(global const a_stored *row, const int left) 
                 KN_EACH_PART(i) sums[r * KN_COLUMNS + j] += lefts[r].part[i] * weights.part[i];              \
         }                                                                                                    \
     }
-/* Those from `start` on, each `step` numbers after the last. `ahead` prefetches the next columns, or not: rows have so few
- * bytes that a processor's own prefetching is too late. */
+/* The pieces starting at `start`, `step` elements apart. `ahead` prefetches the next columns, or nothing: rows have so
+ * few bytes that hardware prefetching is too late. */
 #define KN_NOT_AHEAD(pointer)
 #define KN_ADD_PIECES(start, step, ahead)                                                                    \
     int at = (start);                                                                                        \

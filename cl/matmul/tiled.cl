@@ -3,22 +3,22 @@
  * defines:
  *   KN_TRANSPOSE_A 0   1: A is stored as (..,K,M)
  *   KN_TRANSPOSE_B 0   1: B is stored as (..,N,K)
- *   KN_HALF_a, _b, _c  whether they are stored in 16 bits (common/storage.cl)
- *   KN_DIRECT          defined where numbers are not brought to local memory (common/direct.cl); not with KN_FRAGMENT
- *   KN_ROW_SUMS        defined where the sums of A's rows are wanted too; not with KN_FRAGMENT
- *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time; with
+ *   KN_HALF_a, _b, _c  storage types (common/storage.cl)
+ *   KN_DIRECT          defined if operands are not copied to local memory (common/direct.cl); not with KN_FRAGMENT
+ *   KN_ROW_SUMS        defined to also compute the sums of A's rows; not with KN_FRAGMENT
+ *   KN_VECTOR 1        4: the stored row lengths of A and B, and N, are multiples of 4; reads four at a time; with
  *                      KN_FRAGMENT also 8, of 16 bits
  * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes per multiply-add, 2 bytes for 16 with the
  * defaults.
  *
  * kn_matmul(a, b, c, partials, m, n, k, batches, parts, part_depth, middle, inner, a_outer, a_middle, a_inner,
  *           b_outer, b_middle, b_inner, ROW_SUMS, EPILOGUE)
- *   work-groups of (KN_ITEMS,1,1), in number (ceil(n / KN_TILE_N), ceil(m / KN_TILE_M), batches * parts).
- *   Batch t is (t / (middle * inner), t / inner % middle, t % inner); the strides of a and b by these count
- *   elements, and 0 repeats a matrix. The epilogue sees (batch, row, column).
- *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
- *   partials (parts,batches,M,N), for kn_sum_parts (common/sum_parts.cl), which has the epilogue.
- *   With KN_ROW_SUMS there is one batch, and row_sums is (parts,M). */
+ *   work-groups of (KN_ITEMS,1,1), numbering (ceil(n / KN_TILE_N), ceil(m / KN_TILE_M), batches * parts).
+ *   Batch t is (t / (middle * inner), t / inner % middle, t % inner); the strides of a and b for these count elements,
+ *   and 0 broadcasts a matrix. The epilogue sees (batch, row, column). With parts > 1, part p sums k from p *
+ *   part_depth, a multiple of KN_TILE_K, and stores its partial sums in partials (parts,batches,M,N), for
+ *   kn_sum_parts (common/sum_parts.cl), which has the epilogue. With KN_ROW_SUMS there is one batch, and row_sums is
+ *   (parts,M). */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "common/storage.cl"
@@ -49,8 +49,8 @@
 #define KN_ROW_SUMS_PARAMETERS
 #endif
 
-/* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). Of numbers in 32 bits they
- * have four, so that work-items which load 16 bytes at a time are adjacent. */
+/* Pieces are across the tile in a matrix stored (K,side), and along k in one stored (side,K). Pieces of 32-bit elements
+ * have four, so that work-items that load 16 bytes at a time are adjacent. */
 #if KN_VECTOR == 8 && KN_HALF_a == 0
 #define KN_A_VECTOR 4
 #else
@@ -76,8 +76,8 @@
 #define KN_PIECES_OF(side, vector, across) KN_PIECES(side, vector, across)
 #endif
 
-/* Where piece p of the first slice is in a matrix of rows of `stride`. Pieces beyond the last row or column repeat
- * it, in sums that are not stored. */
+/* The position of piece p of the first slice in a matrix with rows of `stride`. Pieces beyond the last row or column
+ * repeat it, in sums that are not stored. */
 static inline KN_INDEX element_at(const int p, const bool across, const int side, const int vector, const int i0,
                                   const int i_end, const KN_INDEX stride) {
     const position place = piece_at(p, across, side, vector);
@@ -92,7 +92,7 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
 #define KN_A_PIECES KN_PIECES_OF(KN_TILE_M, KN_A_VECTOR, KN_TRANSPOSE_A)
 #define KN_B_PIECES KN_PIECES_OF(KN_TILE_N, KN_B_VECTOR, KN_B_ACROSS)
 #ifdef KN_FRAGMENT
-/* A line of a piece: of one across there is a second, `stride` numbers later. */
+/* A line of a piece: a piece across has a second line, `stride` elements later. */
 #define KN_FETCH_LINE(kind, vector, from, k)                                                                 \
     ((k) < k_end ? KN_LOAD_RAW(kind, vector, from) : (KN_PASTE(KN_RAW_, vector))0)
 #define KN_FETCH_SIDE(next, pieces, side, vector, across, kind, from, at, stride, k0)                        \

@@ -1,24 +1,24 @@
-/* Batch norm in training by work-groups that share local memory: two launches in each direction. x is
+/* Batch norm in training by work-groups with local memory: two launches in each direction. x is
  * (images,channels,inner), in the plain layout, or with KN_BLOCKED (images,channels/8,inner,8); a channel has total =
  * images * inner elements.
  *
  * The first launch divides a channel into `parts` of `part` elements, which depend only on the shape, and each
  * work-group sums one. The second one divides it into slices of `slice` elements, as many as a group loads at once.
- * While they are on their way, the group adds the parts of its channel, in order. The group of slice 0 also stores
- * what follows from them, which no other group reads: none waits for another.
+ * While these loads are in flight, the group adds the parts of its channel, in order. The group of slice 0 also stores
+ * the results for the channel, which no other group reads: no group waits for another.
  *
  * Defines, with their defaults:
  *   KN_ITEMS 64      work-items of a work-group; a power of two
- *   KN_CHANNELS 1    channels of a work-group; a power of two, at most KN_ITEMS. More than 1 where adjacent elements
+ *   KN_CHANNELS 1    channels of a work-group; a power of two, at most KN_ITEMS. More than 1 if adjacent elements
  *                    belong to adjacent channels (inner 1)
  *   KN_VECTOR 1      4: inner is a multiple of 4, and elements are read and written four at a time
- *   KN_BLOCKED 0     1: KN_CHANNELS and KN_VECTOR are 8, and a vector has an element of each of the group's channels; not
- *                    where one launch does both
+ *   KN_BLOCKED 0     1: KN_CHANNELS and KN_VECTOR are 8, and a vector has an element of each of the group's channels;
+ *                    not if one launch does both
  *   KN_FLIGHT 4      vectors that a work-item loads before it uses the first
  *   KN_MAX_PARTS 64  of a channel
  *   KN_FLAT 0        1: the epilogue sees results as (..,middle_size,inner_size); 0: as (images,channels,inner)
- * and those of norm/moments.cl and common/epilogue.cl. A vector has KN_EACH elements of a channel: KN_VECTOR, or 1 with
- * KN_BLOCKED. `part` and `slice` are multiples of it; line_multiplier is that of inner / KN_EACH (common/divide.cl).
+ * and those of norm/moments.cl and common/epilogue.cl. A vector has KN_EACH elements of a channel: KN_VECTOR, or 1
+ * with KN_BLOCKED. `part` and `slice` are multiples of it; line_multiplier is for inner / KN_EACH (common/divide.cl).
  *
  * kn_batch_norm_moments(x, partials, channels, inner, line_multiplier, total, part, parts)
  *   work-groups (parts, channels / KN_CHANNELS); partials is (C,parts,3): the number of elements, their mean, and
@@ -28,18 +28,17 @@
  *                         middle_size, inner_size, EPILOGUE)
  *   work-groups (slices, channels / KN_CHANNELS); next_mean and next_variance may alias the running ones.
  * kn_batch_norm_slopes(x, dy, mean, inverse, partials, channels, inner, line_multiplier, total, part, parts)
- *   as moments; partials is (C,parts,2): sums of dy, and of dy times the normalised x.
+ *   as moments; partials is (C,parts,2): sums of dy, and of dy times the normalized x.
  * kn_batch_norm_backward(x, dy, partials, weight, mean, inverse, dx, dweight, dbias, channels, inner,
  *                        line_multiplier, total, slice, parts)
  *   as normalise.
  *
- * Where the work-items of a group can hold all elements of its channels, in KN_FLIGHT vectors each, one launch does
- * both:
+ * If the work-items of a group can hold all elements of its channels, in KN_FLIGHT vectors each, one launch does both:
  * kn_batch_norm_held(x, weight, bias, …)  and
  * kn_batch_norm_held_gradient(x, dy, weight, …)
  *   work-groups (1, channels / KN_CHANNELS); the arguments of normalise and of backward without partials, slice and
- *   parts. With KN_X_PARTS kn_batch_norm_held adds the parts of x, from x_offset and x_stride apart, in order, and
- *   stores x in x_sum; x itself is absent. */
+ *   parts. With KN_X_PARTS kn_batch_norm_held adds the parts of x, starting at x_offset and x_stride apart, in order,
+ *   and stores x in x_sum; x itself is absent. */
 #define KN_PARTIALS local
 #include "common/divide.cl"
 #include "common/epilogue.cl"
@@ -69,8 +68,8 @@
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
 #define KN_UNROLL _Pragma("unroll")
 
-/* A vector of adjacent elements, and a `share`, which has one number for each of their channels. Vectors are aligned: a
- * value begins at a multiple of 64 bytes, and inner is a multiple of KN_EACH. */
+/* A vector of adjacent elements, and a `share`, which has one element for each of their channels. Vectors are aligned:
+ * a value begins at a multiple of 64 bytes, and inner is a multiple of KN_EACH. */
 #if KN_BLOCKED
 typedef KN_CONCAT(KN_A, 8) vector;
 typedef vector share;
@@ -113,9 +112,9 @@ typedef KN_A share;
 #endif
 #define KN_VECTOR_AT(at, from) KN_TO_VECTOR(KN_ELEMENTS_AS(KN_HALF_##from, at, from))
 
-/* KN_SPAN work-items work on a channel; each has every KN_SPAN-th vector of a part. Merged, the numbers of a group's
- * channels are those of its first KN_SHARES work-items. KN_LOCAL_SHARE: those of a work-item's channels, from local memory
- * that has one for each channel of the group; KN_SHARE: from global memory that has one for each of all channels. */
+/* KN_SPAN work-items work on a channel; each processes every KN_SPAN-th vector of a part. After merging, the values for
+ * a group's channels are in its first KN_SHARES work-items. KN_LOCAL_SHARE: the values for a work-item's channels, from
+ * local memory with one per channel of the group; KN_SHARE: from global memory with one per channel. */
 #if KN_BLOCKED
 #define KN_SPAN KN_ITEMS
 #define KN_SHARES 1
@@ -132,8 +131,8 @@ typedef KN_A share;
 #define KN_SLOT ((int)get_local_id(0) % KN_CHANNELS)
 #define KN_CHANNEL (KN_GROUP(1, 1) * KN_CHANNELS + KN_SLOT)
 
-/* Where a work-item is: at vector `at` of its channel, of those before `end`; it is vector `inside` of a line, the
- * channel in one image. A channel beyond the last one has none. */
+/* The position of a work-item: at vector `at` of its channel, below `end`; it is vector `inside` of a line, the channel
+ * in one image. A channel beyond the last one has no vectors. */
 typedef struct walk {
     int at, end, image, inside, line, step_images, step_inside;
 } walk;
@@ -162,7 +161,7 @@ static inline void walk_on(walk *walk) {
     }
 }
 
-/* Declares and loads the next vectors of a work-item; then visits them. */
+/* Declares and loads the next vectors of a work-item; then iterates over them. */
 #define KN_LOAD_VECTORS(loaded, from, walk)                                                                  \
     vector loaded[KN_FLIGHT];                                                                                \
     {                                                                                                        \
@@ -175,7 +174,7 @@ static inline void walk_on(walk *walk) {
 #define KN_EACH_VECTOR(i, walk)                                                                              \
     KN_UNROLL for (int i = 0; i < KN_FLIGHT; i++, walk_on(&walk)) if (walk.at < walk.end)
 
-/* Copies the numbers of all parts of the group's channels, `each` of a part. */
+/* Copies the values of all parts of the group's channels, `each` per part. */
 static inline void load_parts(global const KN_A *partials, local KN_A *sums, const int each, const int channels,
                               const int parts) {
     const int first = KN_GROUP(1, 1) * KN_CHANNELS, numbers = each * parts;
@@ -250,8 +249,8 @@ KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x
 }
 #endif
 
-/* What a group needs of its channels' moments; `stores`: it also stores what follows from them. Macros, since the
- * epilogue uses the kernels' parameters. */
+/* Computes what a group needs of its channels' moments; `stores`: also stores the results. Macros, since the epilogue
+ * uses the kernels' parameters. */
 #define KN_TAKE_MOMENTS(stores)                                                                              \
     centers[KN_SLOT] = KN_TO(KN_T, all.mean);                                                                \
     scales[KN_SLOT] = (KN_A)weight[channel] * KN_TO(KN_T, inverse_of(all, epsilon));                         \
@@ -417,7 +416,7 @@ KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_STORED(KN_HALF_x)
 }
 #endif
 
-/* What a group needs of its channels' sums, and dx of what it has loaded. */
+/* Computes what a group needs of its channels' sums, and dx for the elements that it has loaded. */
 #define KN_TAKE_SUMS(stores)                                                                                 \
     const KN_T whole_sum = KN_TO(KN_T, sum), whole_product = KN_TO(KN_T, product);                           \
     means[KN_SLOT] = whole_sum / (KN_A)total;                                                                \

@@ -57,19 +57,19 @@ typedef KN_LANES(KN_T) loose_lanes __attribute__((aligned(4)));
 #define KN_STORE(value, at, to) KN_CONCAT(vstore, KN_BLOCK)(value, at, to)
 #endif
 #endif
-#if KN_BLOCK > 1 /* for wide vectors, images of 16 bits are never blocked */
+#if KN_BLOCK > 1 /* with wide vectors, 16-bit images are never blocked */
 #define KN_LOAD_AS(kind, at, from) KN_LOAD(at, from)
 #define KN_STORE_AS(kind, value, at, to) KN_STORE(value, at, to)
 #endif
 #define KN_TO(type, value) KN_CONCAT(convert_, KN_LANES(type))(value)
 typedef KN_LANES(KN_A) lanes;
 #define KN_READ(at, from) KN_TO(KN_A, KN_LOAD(at, from))
-/* Of x or dy, by its name: it may have 16 bits. */
+/* Loads x or dy, which may have 16 bits, by name. */
 #define KN_SAMPLE(at, from) KN_TO(KN_A, KN_LOAD_AS(KN_HALF_##from, at, from))
 
 /* The number of elements, their mean, and the sum of squared differences from it: a type, moments_merge, and
- * moments_of_run, by the sums of the differences of `count` elements from `start`, and of their squares. The names of the
- * functions begin with that of the type. */
+ * moments_of_run, computed from the sums of the differences of `count` elements from `start`, and of their squares. The
+ * names of the functions begin with that of the type. */
 #define KN_DEFINE_MOMENTS(moments, lanes)                                                                    \
     typedef struct moments {                                                                                 \
         KN_A count;                                                                                          \
@@ -93,7 +93,7 @@ typedef KN_LANES(KN_A) lanes;
 KN_DEFINE_MOMENTS(moments, lanes)
 
 /* Combines the moments of parts in order, in runs as for elements, as sums of differences from the mean of a run's
- * first part. The three numbers of a part are `step` apart, those of the next part 3 * step further. */
+ * first part. The three values of a part are `step` apart, and those of the next part 3 * step further. */
 static inline void moments_of_parts(moments *all, KN_PARTIALS const KN_A *from, int step, int parts) {
     all->count = 0;
     all->mean = all->squares = 0;
@@ -112,11 +112,11 @@ static inline void moments_of_parts(moments *all, KN_PARTIALS const KN_A *from, 
     }
 }
 
-/* What a batch norm keeps of the moments of a block. */
+/* What a batch norm needs of the moments of a block. */
 static inline lanes inverse_of(moments all, float epsilon) {
     return 1 / sqrt(all.squares / max(all.count, (KN_A)1) + epsilon);
 }
-/* The next running statistics may alias the old ones. They stay where there are no elements. */
+/* The next running statistics may alias the old ones. They do not change if there are no elements. */
 static inline void store_statistics(moments all, int block, global const KN_T *running_mean,
                                     global const KN_T *running_variance, global KN_T *mean,
                                     global KN_T *inverse, global KN_T *next_mean, global KN_T *next_variance,

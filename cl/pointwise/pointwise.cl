@@ -3,7 +3,7 @@
  *
  *   KN_INDEX       common/types.cl
  *   KN_CHUNKS      1: few work-items, each processing a contiguous chunk; 0: many, KN_STRIDE apart
- *   KN_STRIDE 262144  the largest number of work-items of a launch for many threads
+ *   KN_STRIDE 262144  maximum number of work-items of a launch on many-thread devices
  *   KN_RANK        axes of the space; more than 1 if an operand is broadcast along some of them
  *   KN_PARAMETERS  sizes of the axes except the first, then pointers, each with its strides
  *                  (pointers are KN_RESTRICT, which this file defines)
@@ -44,7 +44,7 @@
 #if KN_RANDOM
 #include "common/keep.cl"
 #endif
-/* Processes whole vectors of a row from j; afterwards j is the first remaining element. */
+/* Processes whole vectors of a row starting at j; afterwards j is the first remaining element. */
 #define KN_VECTORS_TO(end)                                                                                   \
     for (; j + KN_WIDTH <= (end); j += KN_WIDTH) {                                                           \
         KN_VECTOR_BODY                                                                                       \
@@ -73,7 +73,7 @@
 #define KN_INNER size8
 #endif
 
-/* Restrict only on the kernel's parameters: on those of functions it has no effect, and Oclgrind does not support it.
+/* Only the kernel's parameters are restrict: for functions it has no effect, and Oclgrind does not support it.
  * */
 #define KN_RESTRICT
 static void kn_walk(const KN_INDEX count KN_PARAMETERS) {

@@ -1,6 +1,6 @@
-/* Tests the matrix unit of processors with tile registers, by the code of its kernels.
- * kn_probe_amx(x, y)   one work-item multiplies left (64,32) and right (32,32), columns first, of bfloat16 in x, one after
- *                      the other: y (64,32). The right side is widened, and rounded again */
+/* Tests the matrix unit of CPUs with tile registers, using the code of its kernels.
+ * kn_probe_amx(x, y)   one work-item multiplies left (64,32) and right (32,32), columns first, of bfloat16 in x, one
+ * after another: y (64,32). The right side is widened, and rounded again */
 #define KN_WIDTH 16
 #include "common/vector.cl"
 #include "common/amx.cl"

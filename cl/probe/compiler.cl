@@ -1,4 +1,5 @@
-/* Tests that the compiler supports built-in functions of each family that the kernels call, and computes them right.
+/* Tests that the compiler supports built-in functions of each family that the kernels call, and computes them
+ * correctly.
  *
  * Defines: KN_SALT   a number above 0 that makes the program unknown to the driver's cache */
 #ifndef KN_SALT

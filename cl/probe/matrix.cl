@@ -1,9 +1,8 @@
 /* Tests matrix units. Without KN_FRAGMENT:
- * kn_probe_claims(x, y)   y[0]: bit u for each unit u (kn_matrix_unit) whose instructions the compiler claims to know,
- *                         by its own feature tests; they are not used here. x: ignored
- * With it, and its further defines (common/fragment.cl):
- * kn_probe_matrix(x, y)   one work-group of 64 multiplies left (64,32) and right (32,32), columns first, of the unit's
- *                         numbers, which are one after the other in x: y (64,32) */
+ * kn_probe_claims(x, y)   y[0]: bit u for each unit u (kn_matrix_unit) whose instructions the compiler claims to
+ * support, by its feature tests; they are not used here. x: ignored With KN_FRAGMENT, and the further defines of
+ * common/fragment.cl: kn_probe_matrix(x, y)   one work-group of 64 multiplies left (64,32) and right (32,32), columns
+ * first, of the unit's element type, which are contiguous in x: y (64,32) */
 #ifndef KN_FRAGMENT
 #ifndef __has_builtin
 #define __has_builtin(name) 0

@@ -1,13 +1,13 @@
-/* Recurrences on matrix units, one launch per step, as recurrent/tiled.cl computes them, with products as in
- * common/fragment.cl: states, slopes of gates and weights are float32, and rounded to the unit's numbers as they are
- * read. The sums go by way of local memory to the work-items, each of which computes units.
+/* Recurrences on matrix units, one launch per step, like recurrent/tiled.cl, with products as in common/fragment.cl:
+ * states, slopes of gates and weights are float32, and rounded to the unit's type as they are read. The sums pass
+ * through local memory to the work-items, each of which computes units.
  *
  * Defines, with their defaults:
  *   KN_TILE_M 32, KN_TILE_N 32    samples and columns of a work-group; columns are as in recurrent/tiled.cl
  *   KN_TILE_K 64                  the depth of a slice
  *   KN_WAVE_M 16, KN_WAVE_N 16    of a wave
- *   KN_VECTOR 1                   4: the units are a multiple of it; so many numbers are read at a time
- *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
+ *   KN_VECTOR 1                   4: elements read at a time; the number of units is a multiple of it
+ *   KN_FRAGMENT 1, KN_FORMAT 2   the unit and its element format; emulated by default (KN_EMULATED 1)
  * and those of recurrent/unit.cl, which also has the arrays and arguments. Kernels and groups: as in recurrent/tiled.cl. */
 #include "common/wanted.cl"
 #ifndef KN_FRAGMENT
@@ -35,13 +35,13 @@
 #include "common/tile.cl"
 #include "recurrent/unit.cl"
 
-/* Rows of the left side lie along k, as do the weights of a gate; in the gradient the weights lie across. */
+/* Rows of the left side are along k, as are the weights of a gate; in the gradient the weights are across. */
 typedef KN_PASTE(piece_, KN_VECTOR) piece;
 #define KN_LEFT_PIECES KN_PIECES(KN_TILE_M, KN_VECTOR, KN_ALONG)
 #define KN_LEFT_PIECE(p) piece_at(p, KN_ALONG, KN_TILE_M, KN_VECTOR)
 #define KN_RIGHT_PIECES(order) KN_PIECES(KN_TILE_N, KN_VECTOR, order)
 #define KN_RIGHT_PIECE(p, order) piece_at(p, order, KN_TILE_N, KN_VECTOR)
-/* The numbers at from[at], rounded; 0 from `depth` on along k, for which from[0] may be loaded. */
+/* The elements at from[at], rounded; 0 starting at `depth` along k, for which from[0] may be loaded. */
 #define KN_LOAD_LINE(from, at, k) KN_LOAD_RAW_IF((k) < depth, 0, KN_VECTOR, from, at)
 #define KN_FETCH_LEFT(from, k0)                                                                              \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) left_next[p].line[0] =                                \

@@ -1,5 +1,5 @@
-/* Recurrences, one launch per step and one work-item for each unit of each sample, for devices on which no other kernel
- * computes right: no local memory, no vectors.
+/* Recurrences, one launch per step and one work-item per unit and sample, for devices where no other kernel
+ * works correctly: no local memory, no vectors.
  *
  * Defines, arrays and arguments: those of recurrent/unit.cl. Global size: units, samples.
  *   kn_recurrent_step(x, weight, …), kn_recurrent_back(dy, kept, …)     as in recurrent/tiled.cl */

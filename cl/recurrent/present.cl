@@ -1,4 +1,4 @@
-/* The places of arguments that may be absent in the steps of recurrent/tiled.cl, plain.cl and wide.cl. */
+/* The positions of arguments that may be absent in the steps of recurrent/tiled.cl, plain.cl and wide.cl. */
 #include "common/present.cl"
 
 enum {

@@ -1,4 +1,4 @@
-/* Recurrences for devices with many threads, one launch per step: a work-group computes the product of a tile of
+/* Recurrences for many-thread devices, one launch per step: a work-group computes the product of a tile of
  * samples and units with the weights, and then the cell, in registers.
  *
  * Defines: those of common/tile.cl and of recurrent/unit.cl, which also has the arrays and arguments. Four columns

@@ -1,8 +1,8 @@
-/* One unit of one sample in one time step, of the recurrences for many threads, after the product with the weights.
- * Defines, with their defaults: KN_CELL 1, KN_GATES 4, KN_KEPT 4 and KN_RELU 0 as in recurrent/wide.cl, and the types
- * of common/types.cl. Arrays and arguments are those of recurrent/wide.cl, with the weight instead of panels, and
- * without item_panels and item_rows; carry and carry_cells have the accumulators' type. KN_HALF_x, KN_HALF_kept and
- * KN_HALF_dy say whether these are stored in 16 bits (common/storage.cl): what no later step reads. */
+/* One unit of one sample in one time step, of the many-thread recurrences, after the product with the weights. Defines,
+ * with their defaults: KN_CELL 1, KN_GATES 4, KN_KEPT 4 and KN_RELU 0 as in recurrent/wide.cl, and the types of
+ * common/types.cl. Arrays and arguments are those of recurrent/wide.cl, with the weight instead of panels, and without
+ * item_panels and item_rows; carry and carry_cells have the accumulators' type. KN_HALF_x, KN_HALF_kept and KN_HALF_dy
+ * are the storage types (common/storage.cl) of arrays that no later step reads. */
 #ifndef KN_UNIT_CL
 #define KN_UNIT_CL
 #include "common/storage.cl"
@@ -51,7 +51,7 @@ KN_INLINE number tanh_of(const number x) {
 #include "recurrent/rnn.cl"
 #endif
 
-/* Of kernels and of the functions below. Without `restrict`, whose scopes Oclgrind does not know once it is inlined. */
+/* For kernels and the functions below. Without `restrict`, whose scopes Oclgrind does not track after inlining. */
 #define KN_STEP_PARAMETERS                                                                                   \
     global const KN_STORED(KN_HALF_x) *x, global const KN_T *weight, global const KN_T *bias, global const int *lengths,     \
         global const KN_T *before, global KN_T *after, global const KN_T *cells_before,                      \
@@ -75,7 +75,7 @@ KN_INLINE number tanh_of(const number x) {
         carry_cells, start, start_cells, present, batch, length, units, cells_before_row,                    \
         cells_before_at, step, from, first
 
-/* sums: of each gate, the product with the state before. */
+/* sums: for each gate, the product with the previous state. */
 KN_INLINE void step_unit(const int row, const int unit, const KN_A *sums, KN_STEP_PARAMETERS) {
     const bool live = !KN_PRESENT(step_lengths) || step < lengths[row];
     const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
@@ -101,7 +101,7 @@ KN_INLINE void step_unit(const int row, const int unit, const KN_A *sums, KN_STE
     if (KN_PRESENT(step_final_cells)) final_cells[(KN_INDEX)row * units + unit] = (KN_T)c;
 }
 
-/* sum: the product with the slopes of the step after. */
+/* sum: the product with the slopes of the next step. */
 KN_INLINE void back_unit(const int row, const int unit, const KN_A sum, KN_BACK_PARAMETERS) {
     const bool live = !KN_PRESENT(back_lengths) || step < lengths[row];
     const KN_INDEX carried = (KN_INDEX)row * units + unit;

@@ -6,8 +6,8 @@
  *
  * kn_sums(partials0, result0, offset0, stride0, elements0, parts0, groups0, partials1, …, groups15)
  *   partials begin at an offset; absent sums have no groups. Work-groups: those of sum 0, then those of sum 1, and so
- *   on. A work-item computes four elements, where offset, stride and elements are multiples of 4; or one, where there
- *   are as many groups as that takes. */
+ *   on. A work-item computes four elements, where offset, stride and elements are multiples of 4; or one, if there are
+ *   enough groups for that. */
 #include "common/types.cl"
 #ifndef KN_ITEMS
 #define KN_ITEMS 64
@@ -17,7 +17,7 @@
 typedef KN_CONCAT(KN_A, 4) four;
 typedef KN_CONCAT(KN_T, 4) four_results;
 
-/* Adds `parts` parts in order, of elements of a type. Those of a round are loaded before any of them is needed. */
+/* Adds `parts` parts in order, of elements of a type. All loads of a round are issued before any result is needed. */
 #define KN_ADD_ROUND(number)                                                                                 \
     {                                                                                                        \
         _Pragma("unroll") for (int i = 0; i < number; i++) sum += from[i * step];                            \
@@ -71,7 +71,7 @@ kernel void kn_sums(KN_SUM(0), KN_SUM(1), KN_SUM(2), KN_SUM(3), KN_SUM(4), KN_SU
     if (first >= elements) return;
     partials += first;
     result += first;
-    /* Four are aligned: memory begins at multiples of 64 bytes. */
+    /* Vectors of four are aligned: memory begins at multiples of 64 bytes. */
     if (by_fours)
         *(global four_results *)result = KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(
             add_fours((global const four *)partials, stride / 4, parts));

@@ -1,13 +1,13 @@
-/* Conversions between the plain layout and the blocked one of devices with many threads, of elements of any type:
- * (N,C/8,P,8) for the plain (N,C,P), where P is the number of pixels of an image. Blocks of all images lie one after the
- * other in both.
+/* Conversions between the plain layout and the blocked one of many-thread devices, of elements of any type:
+ * (N,C/8,P,8) for the plain (N,C,P), where P is the number of pixels of an image. Blocks of all images are contiguous
+ * in both.
  *
  * Defines, with their defaults:
  *   KN_ELEMENT ushort   an unsigned type of the elements' size
  *
  * kn_to_blocks(plain, blocked, blocks, pixels)
  * kn_from_blocks(blocked, plain, blocks, pixels)
- *   one work-item for each pixel of `blocks` blocks */
+ *   one work-item per pixel of `blocks` blocks */
 #include "common/types.cl"
 #include "common/wanted.cl"
 #ifndef KN_ELEMENT
