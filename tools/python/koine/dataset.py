@@ -113,7 +113,7 @@ class Dataset(Handle):
 
     def __init__(self, spec: str, **settings: Unpack[DatasetSettings]) -> None:
         options: Any = settings
-        make("kn_dataset_params", [], **{name: value for name, value in options.items() if name != "wanted"})  # refuses others
+        make("kn_dataset_params", [], **{name: value for name, value in options.items() if name != "expected"})  # refuses others
         self.spec: Optional[str] = spec
         self.options = dict(options)
         if _is_missing(spec):
@@ -129,12 +129,12 @@ class Dataset(Handle):
     def _open_source(self) -> None:
         keep: List[Any] = []
         options = dict(self.options)
-        wanted = options.pop("wanted", None)
+        expected = options.pop("expected", None)
         params = make("kn_dataset_params", keep, **options)
         log_into(params.log)
-        if wanted is not None:
-            keep.append(wanted)
-            params.wanted = wanted
+        if expected is not None:
+            keep.append(expected)
+            params.expected = expected
         reading = images()
         if reading:
             params.images, params.archives = reading.kn_images_reader(), reading.kn_images_archives()
