@@ -127,11 +127,11 @@ static void networks_of_images(void **state) {
     /* 4.09 billion multiply-adds in convolutions and matmuls, plus elementwise work. */
     assert_true(kn_model_flops(model) > 2 * 4.08e9 && kn_model_flops(model) < 2 * 4.2e9);
     has_shape(model, "maxpool1", "batch,64,56,56");
-    has_shape(model, "stage4.same2.conv3.weight", "2048,512,1,1");
+    has_shape(model, "stage4.residual2.conv3.weight", "2048,512,1,1");
     kn_model_destroy(&model);
     model = kn_model_create_named("mobilenetv2", NULL);
-    has_shape(model, "stage2.each1.conv1.weight", "144,1,3,3");
-    has_shape(model, "wide1.conv1", "batch,1280,7,7");
+    has_shape(model, "stage2.depthwise1.conv1.weight", "144,1,3,3");
+    has_shape(model, "expand1.conv1", "batch,1280,7,7");
     kn_model_destroy(&model);
     model = kn_model_create_named("alexnet", NULL);
     has_shape(model, "linear1.weight", "4096,9216");
@@ -147,7 +147,7 @@ static void networks_of_images(void **state) {
     kn_model_destroy(&model);
     model = kn_model_create_named("autoencoder", NULL);
     has_shape(model, "code", "batch,32");
-    has_shape(model, "picture", "batch,1,28,28");
+    has_shape(model, "image", "batch,1,28,28");
     kn_model_destroy(&model);
 }
 
@@ -174,9 +174,9 @@ static void networks_of_sequences(void **state) {
     kn_model_destroy(&model);
     model = kn_model_create_named("gpt", NULL);
     has_shape(model, "x", "batch,128");
-    has_shape(model, "place", "128,384");
-    has_shape(model, "layer6.linear1.weight", "1152,384");
-    has_shape(model, "layer6.linear4.weight", "384,1536");
+    has_shape(model, "position_embedding", "128,384");
+    has_shape(model, "layer6.qkv.weight", "1152,384");
+    has_shape(model, "layer6.fc2.weight", "384,1536");
     has_shape(model, "logits", "batch,128,96");
     assert_null(kn_graph_find(kn_model_graph(model), "logits.bias"));
     assert_int_equal(kn_model_parameter_elements(model), 10770432);
@@ -193,11 +193,11 @@ static void sizes(void **state) {
     kn_model *model = kn_model_open("gpt?layers=2&width=60", &params);
     assert_string_equal(kn_model_error(model), "");
     assert_string_equal(kn_model_name(model), "gpt");
-    has_shape(model, "layer3.linear1.weight", "180,60");
-    assert_null(kn_graph_find(kn_model_graph(model), "layer4.linear1.weight"));
+    has_shape(model, "layer3.qkv.weight", "180,60");
+    assert_null(kn_graph_find(kn_model_graph(model), "layer4.qkv.weight"));
     kn_model_destroy(&model);
     model = kn_model_create_named("vit-tiny?size=64&classes=3", NULL);
-    has_shape(model, "place", "257,192");
+    has_shape(model, "position_embedding", "257,192");
     has_shape(model, "logits", "batch,3");
     kn_model_destroy(&model);
     model = kn_model_create_named("gpt?layers=2&", NULL);

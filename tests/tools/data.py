@@ -419,9 +419,9 @@ def bytes_are_written(folder):
 # Attention over the past, learnt positions, and a window shorter than the text.
 ATTEND = """koine 1
 input x 6 int32
-place = parameter 6x8 init=normal:1
-sign = embedding @x 8 8
-seen = add @sign @place
+position_embedding = parameter 6x8 init=normal:1
+token_embedding = embedding @x 8 8
+seen = add @token_embedding @position_embedding
 linear 24
 attention heads=2 causal=1
 add @ @seen

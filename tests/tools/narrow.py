@@ -11,7 +11,7 @@ from koine import add, expect, koine, run_cases
 PRECISION = sys.argv[3]
 SEEDS = (1, 2, 3)
 APART = 0.003  # of the accuracies' means; the least of three float32 seeds and the most are as far from each other
-WIDTHS = re.compile(r"^(conv|same|halve) (64|128|256|512)\b", re.MULTILINE)
+WIDTHS = re.compile(r"^(conv|residual|downsample) (64|128|256|512)\b", re.MULTILINE)
 
 
 def narrow_resnet(folder):

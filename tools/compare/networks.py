@@ -68,15 +68,15 @@ class Residual(nn.Module):
         self.way, self.shortcut = [], shortcut
         for i, size in enumerate(sizes, 1):
             # Where there are two ways, the last batch norm of the longer one has a separate name in Koine's text.
-            norm = "main" if shortcut and i == count else f"batchnorm{i}"
+            norm = "residual_norm" if shortcut and i == count else f"batchnorm{i}"
             self.add_module(f"conv{i}", convolution(*size))
             self.add_module(norm, nn.BatchNorm2d(size[1]))
             self.way.append((f"conv{i}", norm))
         if shortcut:
             stride = math.prod(size[3] for size in sizes)
-            self.add_module(f"conv{count + 1}", convolution(sizes[0][0], sizes[-1][1], 1, stride))
-            self.add_module(f"batchnorm{count}", nn.BatchNorm2d(sizes[-1][1]))
-            self.short = (f"conv{count + 1}", f"batchnorm{count}")
+            self.add_module("shortcut", convolution(sizes[0][0], sizes[-1][1], 1, stride))
+            self.add_module("shortcut_norm", nn.BatchNorm2d(sizes[-1][1]))
+            self.short = ("shortcut", "shortcut_norm")
 
     def step(self, names, x):
         conv, norm = names
@@ -92,14 +92,14 @@ class Residual(nn.Module):
 def resnet18c():
     """For 32x32: a first convolution of 3x3 without pooling after it."""
     parts = {"conv1": convolution(3, 64, 3), "batchnorm1": nn.BatchNorm2d(64), "relu1": nn.ReLU()}
-    inputs, same, halve = 64, 0, 0
+    inputs, residuals, downsamples = 64, 0, 0
     for width in (64, 64, 128, 128, 256, 256, 512, 512):
         if width == inputs:
-            same += 1
-            parts[f"same{same}"] = Residual([(width, width, 3, 1), (width, width, 3, 1)], False)
+            residuals += 1
+            parts[f"residual{residuals}"] = Residual([(width, width, 3, 1), (width, width, 3, 1)], False)
         else:
-            halve += 1
-            parts[f"halve{halve}"] = Residual([(inputs, width, 3, 2), (width, width, 3, 1)], True)
+            downsamples += 1
+            parts[f"downsample{downsamples}"] = Residual([(inputs, width, 3, 2), (width, width, 3, 1)], True)
         inputs = width
     return Chain(**parts, pool=nn.AdaptiveAvgPool2d(1), flatten1=nn.Flatten(), logits=nn.Linear(512, 10))
 
@@ -114,10 +114,10 @@ def resnet50():
     }
     inputs = 64
     for number, (width, blocks, stride) in enumerate(((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)), 1):
-        stage = {"first1": Residual([(inputs, width, 1, 1), (width, width, 3, stride), (width, 4 * width, 1, 1)], True)}
+        stage = {"projected1": Residual([(inputs, width, 1, 1), (width, width, 3, stride), (width, 4 * width, 1, 1)], True)}
         inputs = 4 * width
         for i in range(1, blocks):
-            stage[f"same{i}"] = Residual([(inputs, width, 1, 1), (width, width, 3, 1), (width, inputs, 1, 1)], False)
+            stage[f"residual{i}"] = Residual([(inputs, width, 1, 1), (width, width, 3, 1), (width, inputs, 1, 1)], False)
         parts[f"stage{number}"] = Chain(**stage)
     return Chain(**parts, pool=nn.AdaptiveAvgPool2d(1), flatten1=nn.Flatten(), logits=nn.Linear(2048, 1000))
 
@@ -173,11 +173,11 @@ class Inverted(Chain):
     def __init__(self, inputs, outputs, stride):
         wide = 6 * inputs
         super().__init__(
-            wide1=Chain(conv1=convolution(inputs, wide, 1), batchnorm1=nn.BatchNorm2d(wide), relu=nn.ReLU6()),
-            each1=Chain(
+            expand1=Chain(conv1=convolution(inputs, wide, 1), batchnorm1=nn.BatchNorm2d(wide), relu=nn.ReLU6()),
+            depthwise1=Chain(
                 conv1=convolution(wide, wide, 3, stride, wide), batchnorm1=nn.BatchNorm2d(wide), relu=nn.ReLU6()
             ),
-            narrow1=Chain(conv1=convolution(wide, outputs, 1), batchnorm1=nn.BatchNorm2d(outputs)),
+            project1=Chain(conv1=convolution(wide, outputs, 1), batchnorm1=nn.BatchNorm2d(outputs)),
         )
         self.adds = stride == 1 and inputs == outputs
 
@@ -199,7 +199,7 @@ class Stage(nn.Module):
             self.add_module(f"residual{i}", Inverted(outputs, outputs, 1))
 
     def forward(self, x):
-        y = self.narrow1(self.each1(self.wide1(x)))
+        y = self.project1(self.depthwise1(self.expand1(x)))
         x = x + y if self.first_adds else y
         for i in range(1, self.blocks):
             x = getattr(self, f"residual{i}")(x)
@@ -211,8 +211,8 @@ def mobilenetv2():
         "conv1": convolution(3, 32, 3, 2),
         "batchnorm1": nn.BatchNorm2d(32),
         "relu1": nn.ReLU6(),
-        "each1": Chain(conv1=convolution(32, 32, 3, 1, 32), batchnorm1=nn.BatchNorm2d(32), relu=nn.ReLU6()),
-        "narrow1": Chain(conv1=convolution(32, 16, 1), batchnorm1=nn.BatchNorm2d(16)),
+        "depthwise1": Chain(conv1=convolution(32, 32, 3, 1, 32), batchnorm1=nn.BatchNorm2d(32), relu=nn.ReLU6()),
+        "project1": Chain(conv1=convolution(32, 16, 1), batchnorm1=nn.BatchNorm2d(16)),
     }
     inputs = 16
     for number, (width, blocks, stride) in enumerate(
@@ -220,7 +220,7 @@ def mobilenetv2():
     ):
         parts[f"stage{number}"] = Stage(inputs, width, blocks, stride)
         inputs = width
-    parts["wide1"] = Chain(conv1=convolution(320, 1280, 1), batchnorm1=nn.BatchNorm2d(1280), relu=nn.ReLU6())
+    parts["expand1"] = Chain(conv1=convolution(320, 1280, 1), batchnorm1=nn.BatchNorm2d(1280), relu=nn.ReLU6())
     return Chain(
         **parts,
         pool=nn.AdaptiveAvgPool2d(1),
@@ -250,25 +250,25 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = heads
         self.layernorm1, self.layernorm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.linear1, self.linear2 = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.linear3, self.linear4 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
         """x is (N, T, C)"""
         samples, length, width = x.shape
         heads = (
             part.view(samples, length, self.heads, width // self.heads).transpose(1, 2)
-            for part in self.linear1(self.layernorm1(x)).split(width, 2)
+            for part in self.qkv(self.layernorm1(x)).split(width, 2)
         )
         seen = F.scaled_dot_product_attention(*heads, is_causal=True)
-        x = x + self.linear2(seen.transpose(1, 2).reshape(samples, length, width))
-        return x + self.linear4(F.gelu(self.linear3(self.layernorm2(x)), approximate="tanh"))
+        x = x + self.proj(seen.transpose(1, 2).reshape(samples, length, width))
+        return x + self.fc2(F.gelu(self.fc1(self.layernorm2(x)), approximate="tanh"))
 
 
 class Transformer(nn.Module):
     def __init__(self, width=384, heads=6, layers=6):
         super().__init__()
-        self.sign, self.place = nn.Embedding(96, width), nn.Embedding(128, width)
+        self.token_embedding, self.position_embedding = nn.Embedding(96, width), nn.Embedding(128, width)
         for i in range(1, layers + 1):
             self.add_module(f"layer{i}", Layer(width, heads))
         self.layers = layers
@@ -276,7 +276,7 @@ class Transformer(nn.Module):
 
     def forward(self, x):
         """x is (N, 128) tokens, the result (N, 128, 96)"""
-        x = self.sign(x) + self.place.weight[: x.shape[1]]
+        x = self.token_embedding(x) + self.position_embedding.weight[: x.shape[1]]
         for i in range(1, self.layers + 1):
             x = getattr(self, f"layer{i}")(x)
         return self.logits(self.layernorm1(x))
@@ -304,8 +304,8 @@ def koine_names(name, network):
         if name == "lstm" and key.startswith("lstm."):
             part, layer = key[len("lstm.") :].rsplit("_l", 1)
             key = f"lstm{int(layer) + 1}.{part}"
-        if name == "gpt" and key == "place.weight":
-            key = "place"
+        if name == "gpt" and key == "position_embedding.weight":
+            key = "position_embedding"
         found[key] = tensor
     return found
 

@@ -247,13 +247,13 @@ def gpt_layer(values, name, x):
 
 def gpt_forward(values, x, training):
   """x is (N, T) tokens, the result (N, T, classes)"""
-  x = F.embedding(x, values["sign.weight"]) + values["place"]
+  x = F.embedding(x, values["token_embedding.weight"]) + values["position_embedding"]
   x = gpt_layer(values, "layer2", gpt_layer(values, "layer1", x))
   return F.linear(apply_norm(values, "layernorm1", x), values["logits.weight"])
 
 
 def gpt_parameters(width):
-  parameters = [("place", (10, width), TABLE), ("sign.weight", (11, width), TABLE)]
+  parameters = [("position_embedding", (10, width), TABLE), ("token_embedding.weight", (11, width), TABLE)]
   for name in ("layer1", "layer2"):
     parameters += norm(f"{name}.layernorm1", width) + linear(f"{name}.linear1", width, 3 * width)[:1]
     parameters += linear(f"{name}.linear2", width, width) + norm(f"{name}.layernorm2", width)
@@ -267,8 +267,8 @@ GPT = Network(
   11,
   ["block layer", "layernorm", "linear 72 bias=no", "attention heads=2 causal", "linear 24", "seen = add @ @in"]
   + ["layernorm", "linear 96", "gelu_tanh", "linear 24", "add @ @seen", "end"]
-  + ["input x 10 int32", "place = parameter 10x24 init=uniform:0.5"]
-  + ["sign = embedding @x 11 24 init=uniform:0.5", "add @sign @place"]
+  + ["input x 10 int32", "position_embedding = parameter 10x24 init=uniform:0.5"]
+  + ["token_embedding = embedding @x 11 24 init=uniform:0.5", "add @token_embedding @position_embedding"]
   + ["layer", "layer", "layernorm", "logits = linear 11 bias=no"],
   gpt_parameters(24),
   gpt_forward,

@@ -223,8 +223,8 @@ def sight(name):
 
 def with_class(values, x, training):
   """x is (N, WIDTH, 2, 3), the result (N, 7, WIDTH)"""
-  x = torch.cat([values["class"].expand(len(x), -1, -1), x.flatten(2).transpose(1, 2)], 1)
-  return x + values["place"]
+  x = torch.cat([values["class_token"].expand(len(x), -1, -1), x.flatten(2).transpose(1, 2)], 1)
+  return x + values["position_embedding"]
 
 
 VIT = network(
@@ -247,11 +247,11 @@ input
 conv 24 4 stride=4
 reshape 24x6
 patches = transpose permutation=0,2,1
-class = parameter 1x1x24 init=uniform:0.5
-place = parameter 7x24 init=uniform:0.5
-first = broadcast @class shape=batch,1,24
-concat @first @patches axis=1
-add @ @place
+class_token = parameter 1x1x24 init=uniform:0.5
+position_embedding = parameter 7x24 init=uniform:0.5
+class_tokens = broadcast @class_token shape=batch,1,24
+concat @class_tokens @patches axis=1
+add @ @position_embedding
 repeat 2
 layer 24 3
 end
@@ -261,7 +261,7 @@ flatten
 logits = linear 10""",
   chain(
     conv_part("conv1", 3, WIDTH, 4, stride=4),
-    Part([("class", (1, 1, WIDTH), TABLE), ("place", (PATCHES + 1, WIDTH), TABLE)], with_class),
+    Part([("class_token", (1, 1, WIDTH), TABLE), ("position_embedding", (PATCHES + 1, WIDTH), TABLE)], with_class),
     sight("layer1"),
     sight("layer2"),
     Part(norm("layernorm1", WIDTH), lambda values, x, _: apply_norm(values, "layernorm1", x)[:, 0]),
