@@ -117,17 +117,17 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *                     or with .gz; one of the two parts is enough
  *   npy:X.npy,Y.npy   arrays whose first dimension is the sample
  *   npz:FILE          the same in one file: the arrays x and y, or x_train, y_train, x_test and
- *                     y_test; npz:FILE?x=NAME&y=NAME
+ *                     y_test; npz:FILE,x=NAME,y=NAME
  *   cifar10:FOLDER    the .bin files of CIFAR-10's binary version; cifar100:FOLDER
  *   images:FOLDER     a folder for each class, or train/ and test/ or val/ with a
- *                     folder for each class; images:FOLDER?size=32&grey; also a .tar, .tar.gz
+ *                     folder for each class; images:FOLDER,size=32,grey; also a .tar, .tar.gz
  *                     or .zip with such folders, read in place; or one file, without "y"
- *   wav:FOLDER        sounds in such folders or archives; wav:FOLDER?rate=8000&length=8000;
+ *   wav:FOLDER        sounds in such folders or archives; wav:FOLDER,rate=8000,length=8000;
  *                     or one file, without "y"
- *   csv:FILE          a table: csv:FILE?target=COLUMN; x is float32 (inputs), y a class index or a
+ *   csv:FILE          a table: csv:FILE,target=COLUMN; x is float32 (inputs), y a class index or a
  *                     standardised number (1). Rows without a target are skipped
  *   text:FILE         sequences of characters with the next character at each position as the
- *                     target; the last tenth is the test part. text:FILE?bytes&length=64; with
+ *                     target; the last tenth is the test part. text:FILE,bytes,length=64; with
  *                     vocabulary=512 as tokens: characters and frequent sequences of them
  * Bytes become float32 from 0 to 1; other "x" become float32 unscaled. "y" is int32 class indices if there is
  * one integer per sample and none is negative, otherwise float32. With `tokens` every array of integers

@@ -3,7 +3,7 @@
  *     kn_dataset_params params = KN_DATASET_DEFAULTS;
  *     params.images = kn_images_reader();
  *     params.archives = kn_images_archives(); // where images may be in a .zip or .tar
- *     kn_dataset *photos = kn_dataset_open("images:photos?size=64", &params);
+ *     kn_dataset *photos = kn_dataset_open("images:photos,size=64", &params);
  *
  * Thread-safe. */
 #ifndef KOINE_IMAGES_H

@@ -278,7 +278,7 @@ static kn_status fail_target(const char *table, const kn_columns *columns, const
     const char *near = wished ? kn_nearest_word(wished, names, count) : NULL;
     if (!wished)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "data \"csv:%s\": name the target column: csv:%s?target=COLUMN; the columns are: %s",
+                       "data \"csv:%s\": name the target column: csv:%s,target=COLUMN; the columns are: %s",
                        table, table, list);
     return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\"; it has %s%s%s%s", table, wished, list,
                    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");

@@ -153,7 +153,7 @@ typedef kn_dataset_params kn_source_options;
 typedef struct kn_source_row {
     const char *name, *usage, *text;
     const kn_made_kind *made; /* generated data, otherwise: */
-    /* opens it; rest: the text after the name, such as ":FILE?length=32" */
+    /* opens it; rest: the text after the name, such as ":FILE,length=32" */
     kn_status (*open)(kn_dataset *dataset, const char *rest, const kn_source_options *options);
     bool alone; /* may be used without a path */
 } kn_source_row;
@@ -180,9 +180,15 @@ kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_sample_store *train, kn_
 kn_status kn_image_fit(const kn_host *host, const kn_image *image, int64_t width, int64_t height,
                        uint8_t *out, kn_error *error);
 
-/* ---- the text after a source's name (spec.c): ":PATH?KEY=VALUE&KEY" ------------------------------------ */
+/* ---- the text after a source's name (spec.c): ":PATH,KEY=VALUE,KEY" ------------------------------------ */
 
-typedef enum kn_spec_kind { KN_SPEC_FLAG, KN_SPEC_COUNT, KN_SPEC_SIZE, KN_SPEC_TEXT } kn_spec_kind;
+typedef enum kn_spec_kind {
+    KN_SPEC_FLAG,
+    KN_SPEC_COUNT,
+    KN_SPEC_SIZE,
+    KN_SPEC_TEXT,
+    KN_SPEC_LIST
+} kn_spec_kind;
 typedef struct kn_spec_option {
     const char *key;
     kn_spec_kind kind;

@@ -151,7 +151,7 @@ static kn_status open_csv(kn_dataset *dataset, const char *rest, const kn_source
     kn_column_options wanted = {0};
     kn_error *error = &dataset->error;
     const kn_spec_option known[] = {{"target", KN_SPEC_TEXT, &target},
-                                    {"without", KN_SPEC_TEXT, &without},
+                                    {"without", KN_SPEC_LIST, &without},
                                     {"classes", KN_SPEC_FLAG, &wanted.classes},
                                     {"number", KN_SPEC_FLAG, &wanted.number}};
     kn_status status = kn_spec_read(&dataset->host, "csv", rest, &path, known, KN_COUNT_OF(known), error);
@@ -161,7 +161,7 @@ static kn_status open_csv(kn_dataset *dataset, const char *rest, const kn_source
         status = kn_fail(error, KN_ERROR_ARGUMENT,
                          "data \"csv%s\": expected either classes or number, not both", rest);
     if (status == KN_OK && !path)
-        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": expected csv:FILE?target=COLUMN", rest);
+        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": expected csv:FILE,target=COLUMN", rest);
     kn_sample_store *store = status == KN_OK ? kn_sample_store_create(&dataset->host, error) : NULL;
     if (store) {
         csv_run run = {.path = path, .options = options};
@@ -181,7 +181,7 @@ static kn_status open_csv(kn_dataset *dataset, const char *rest, const kn_source
 
 const kn_source_row kn_data_source_csv = {
     .name = "csv",
-    .usage = "csv:FILE?target=COLUMN[&without=COLUMN,COLUMN&classes|number]",
+    .usage = "csv:FILE,target=COLUMN[,without=COLUMN,COLUMN][,classes|number]",
     .text = "a table with column names in the first line: numbers and dates are standardised, categories\n"
             "and missing values are one-hot; the target is a number, or classes if it is text or counts\n"
             "from 0 or 1",

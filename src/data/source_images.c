@@ -72,7 +72,7 @@ static kn_status open_images(kn_dataset *dataset, const char *rest, const kn_sou
 
 const kn_source_row kn_data_source_images = {
     .name = "images",
-    .usage = "images:PATH[?size=WIDTHxHEIGHT&grey]",
+    .usage = "images:PATH[,size=WIDTHxHEIGHT][,grey]",
     .text = "JPEG and PNG: one folder per class, or train/ and test/ or val/ with one folder per class;\n"
             "the centre of each image is scaled to the size (as the model expects, else that of the\n"
             "first); a .tar, .tar.gz or .zip with such folders is read in place",

@@ -35,7 +35,7 @@ static kn_status fail_names(kn_arena *arena, const kn_zip *zip, const char *x, c
         list = kn_arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", zip->members[i].name);
     return kn_fail(
         error, KN_ERROR_NOT_FOUND,
-        "%s has no arrays \"%s\" and \"%s\"; it has %.200s%s; select them with npz:FILE?x=NAME&y=NAME",
+        "%s has no arrays \"%s\" and \"%s\"; it has %.200s%s; select them with npz:FILE,x=NAME,y=NAME",
         zip->name, x, y, list && list[0] ? list : "none", zip->count > 12 ? " and others" : "");
 }
 
@@ -97,7 +97,7 @@ static kn_status open_npz(kn_dataset *dataset, const char *rest, const kn_source
 
 const kn_source_row kn_data_source_npz = {
     .name = "npz",
-    .usage = "npz:FILE[?x=NAME&y=NAME]",
+    .usage = "npz:FILE[,x=NAME][,y=NAME]",
     .text = "two arrays in one file written by numpy.savez or savez_compressed: named\n"
             "x and y, or x_train and y_train, with x_test and y_test for testing; or as given",
     .open = open_npz};

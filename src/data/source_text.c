@@ -85,7 +85,7 @@ static kn_status own_vocabulary(vocabulary *vocab, const char *path, const uint8
         size_t length = kn_utf8_read(bytes + at, count - at, &code);
         if (length == 0 || code == 0) {
             status = kn_fail(error, KN_ERROR_FORMAT,
-                             "%s: line %llu is not valid UTF-8 (byte %llu of the file); \"text:%s?bytes\" "
+                             "%s: line %llu is not valid UTF-8 (byte %llu of the file); \"text:%s,bytes\" "
                              "reads any file as bytes",
                              path, line_of(bytes, at), (unsigned long long)at, path);
             break;
@@ -346,10 +346,10 @@ static kn_status open_text(kn_dataset *dataset, const char *rest, const kn_sourc
         status = read_file(dataset, path, &how, options);
     else if (how.vocabulary)
         status = kn_fail(error, KN_ERROR_ARGUMENT,
-                         "data \"text%s\": vocabulary needs a file, as in text:FILE?vocabulary=512", rest);
+                         "data \"text%s\": vocabulary needs a file, as in text:FILE,vocabulary=512", rest);
     else if (how.bytes)
         status = kn_fail(error, KN_ERROR_ARGUMENT,
-                         "data \"text%s\": bytes needs a file, as in text:FILE?bytes; the generated "
+                         "data \"text%s\": bytes needs a file, as in text:FILE,bytes; the generated "
                          "sentences have %zu characters",
                          rest, sizeof made_characters - 1);
     else
@@ -360,7 +360,7 @@ static kn_status open_text(kn_dataset *dataset, const char *rest, const kn_sourc
 
 const kn_source_row kn_data_source_sentences = {
     .name = "text",
-    .usage = "text[?length=N&stride=N]",
+    .usage = "text[,length=N][,stride=N]",
     .text = "sentences of a small grammar in 30 characters, a million for training and 100,000 for\n"
             "testing: sequences of N characters (as the model expects, else 64), one every `stride`\n"
             "characters (N); the target is the next character at each position",
@@ -369,7 +369,7 @@ const kn_source_row kn_data_source_sentences = {
 
 const kn_source_row kn_data_source_text = {
     .name = "text",
-    .usage = "text:FILE[?length=N&stride=N&vocabulary=N&bytes]",
+    .usage = "text:FILE[,length=N][,stride=N][,vocabulary=N][,bytes]",
     .text = "a text in UTF-8, as characters, as N byte-pair tokens trained on it, or any file as bytes;\n"
             "its last tenth is the test part",
     .open = open_text};

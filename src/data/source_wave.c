@@ -144,7 +144,7 @@ static kn_status open_wave(kn_dataset *dataset, const char *rest, const kn_sourc
 
 const kn_source_row kn_data_source_wav = {
     .name = "wav",
-    .usage = "wav:PATH[?rate=N&length=N]",
+    .usage = "wav:PATH[,rate=N][,length=N]",
     .text = "sounds in WAV files: one folder per class, or train/ and test/ or val/ with one folder per\n"
             "class; the mean of the channels, resampled to one rate (that of the first file) and cut or\n"
             "padded to N samples (as the model expects, else the length of the first file); a .tar, .tar.gz\n"

@@ -49,12 +49,12 @@ static kn_status fail_unknown(kn_error *error, const char *spec, size_t length) 
 }
 
 kn_status kn_source_open(kn_dataset *dataset, const char *spec, const kn_source_options *options) {
-    size_t length = strcspn(spec, ":?");
+    size_t length = strcspn(spec, ":,");
     const char *rest = spec + length;
     for (size_t i = 0; i < KN_COUNT_OF(sources); i++) {
         const kn_source_row *row = sources[i];
         if (strlen(row->name) != length || memcmp(row->name, spec, length) != 0) continue;
-        if (row->made && rest[0] != '?')
+        if (row->made && rest[0] != ',')
             return kn_source_made(dataset, row->made, rest[0] ? rest + 1 : NULL, options);
         if (row->open && (row->alone || rest[0] == ':')) return row->open(dataset, rest, options);
     }

@@ -19,6 +19,7 @@ static kn_status fail_option(kn_error *error, const char *word, const char *foun
                  keys[i],
                  options[i].kind == KN_SPEC_FLAG   ? ""
                  : options[i].kind == KN_SPEC_TEXT ? "=NAME"
+                 : options[i].kind == KN_SPEC_LIST ? "=NAME,NAME"
                  : options[i].kind == KN_SPEC_SIZE ? "=WIDTH[xHEIGHT]"
                                                    : "=NUMBER");
     }
@@ -56,7 +57,7 @@ static kn_status read_option(const kn_host *host, const char *word, const char *
             *(bool *)row->target = true;
             return KN_OK;
         }
-        if (row->kind == KN_SPEC_TEXT) {
+        if (row->kind == KN_SPEC_TEXT || row->kind == KN_SPEC_LIST) {
             if (!equals || key + 1 == length)
                 return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": found \"%.*s\", expected %s=NAME",
                                word, (int)(length < 60 ? length : 60), text, row->key);
@@ -80,6 +81,39 @@ static kn_status read_option(const kn_host *host, const char *word, const char *
     return fail_option(error, word, text, key, options, count);
 }
 
+/* The comma that ends the path of a spec: the last one after an existing path, because paths may contain
+ * commas, or the first; NULL if the whole is a path or has no comma. Modifies path, and restores it. */
+static char *end_of_path(char *path) {
+    char *found = NULL;
+    if (kn_path_exists(path)) return NULL;
+    for (char *comma = strchr(path, ','); comma; comma = strchr(comma + 1, ',')) {
+        *comma = '\0';
+        if (!found || kn_path_exists(path)) found = comma;
+        *comma = ',';
+    }
+    return found;
+}
+
+/* Bytes of the option at the beginning of a text: up to the next comma or, for a list, to the next option. */
+static size_t option_length(const char *text, const kn_spec_option *options, size_t count) {
+    size_t length = strcspn(text, ","), key = strcspn(text, "=,");
+    bool list = false;
+    for (size_t i = 0; i < count; i++)
+        list = list || (options[i].kind == KN_SPEC_LIST && strlen(options[i].key) == key &&
+                        !memcmp(options[i].key, text, key));
+    while (list && text[length]) {
+        const char *next = text + length + 1;
+        const size_t bytes = strcspn(next, ",");
+        bool option = memchr(next, '=', bytes) != NULL;
+        for (size_t i = 0; i < count && !option; i++)
+            option = options[i].kind == KN_SPEC_FLAG && strlen(options[i].key) == bytes &&
+                     !memcmp(options[i].key, next, bytes);
+        if (option) break;
+        length += 1 + bytes;
+    }
+    return length;
+}
+
 kn_status kn_spec_read(const kn_host *host, const char *word, const char *rest, char **path,
                        const kn_spec_option *options, size_t count, kn_error *error) {
     *path = NULL;
@@ -87,20 +121,19 @@ kn_status kn_spec_read(const kn_host *host, const char *word, const char *rest, 
     if (rest[0] == ':') {
         *path = kn_copy_text(host, rest + 1);
         if (!*path) return kn_fail_memory(error, strlen(rest));
-        char *last = strrchr(*path, '?');
-        if (last && !kn_path_exists(*path)) {
-            *last = '\0';
-            mark = strrchr(rest, '?');
+        char *comma = end_of_path(*path);
+        if (comma) {
+            *comma = '\0';
+            mark = rest + 1 + (comma - *path);
         }
-    } else if (rest[0] == '?') {
+    } else if (rest[0] == ',') {
         mark = rest;
     }
     kn_status status = KN_OK;
     while (mark && status == KN_OK) {
-        const char *text = mark + 1, *next = strchr(text, '&');
-        status =
-            read_option(host, word, text, next ? (size_t)(next - text) : strlen(text), options, count, error);
-        mark = next;
+        const size_t length = option_length(mark + 1, options, count);
+        status = read_option(host, word, mark + 1, length, options, count, error);
+        mark = mark[1 + length] ? mark + 1 + length : NULL;
     }
     if (status != KN_OK) {
         kn_release(host, *path);

@@ -71,7 +71,7 @@ kn_model *kn_model_parse(const char *text, const kn_model_params *params) {
 static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text list;
     char *name = kn_arena_text(&model->arena, text);
-    if (name) name[strcspn(name, "?")] = '\0';
+    if (name) name[strcspn(name, ",")] = '\0';
     if (file && strpbrk(text, "./")) { /* characters that no model name contains */
         kn_fail(&model->error, KN_ERROR_NOT_FOUND, "no such file: '%s'", text);
         return;
@@ -93,24 +93,24 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text_finish(&list);
 }
 
-/* Adds the settings after a name, "?layers=2&width=64", before the caller's settings, which take precedence.
+/* Adds the settings after a name, "layers=2,width=64", before the caller's settings, which take precedence.
  */
 static bool read_settings(kn_model *model, const char *text) {
     size_t count = 1;
     for (const char *at = text; *at; at++)
-        count += *at == '&';
+        count += *at == ',';
     kn_model_setting *settings =
         kn_arena_take(&model->arena, count + model->params.setting_count, sizeof *settings);
     if (!settings) return kn_model_no_memory(model);
     for (size_t i = 0; i < count; i++) {
-        size_t bytes = strcspn(text, "&"), name = strcspn(text, "=&");
+        size_t bytes = strcspn(text, ","), name = strcspn(text, "=,");
         const char *end = text;
         settings[i].name = kn_arena_format(&model->arena, "%.*s", (int)name, text);
         if (!settings[i].name) return kn_model_no_memory(model);
         if (name == 0 || name == bytes || !kn_parse_int64(text + name + 1, &end, &settings[i].value) ||
             end != text + bytes)
             return kn_fail(&model->error, KN_ERROR_ARGUMENT,
-                           "%s: found '%.*s', expected NAME=NUMBER, separated by &", model->source,
+                           "%s: found '%.*s', expected NAME=NUMBER, separated by commas", model->source,
                            (int)bytes, text) == KN_OK;
         text += bytes + 1;
     }
@@ -128,7 +128,7 @@ kn_model *kn_model_create_named(const char *name, const kn_model_params *params)
     int position = kn_zoo_find(name);
     if (position < 0)
         fail_unknown(model, name, false);
-    else if (!strchr(name, '?') || read_settings(model, strchr(name, '?') + 1))
+    else if (!strchr(name, ',') || read_settings(model, strchr(name, ',') + 1))
         kn_model_read(model, kn_zoo_text_at(position), kn_zoo_files[position].size);
     return finish(model);
 }
@@ -178,7 +178,10 @@ static bool open_file(kn_model *model, const char *path) {
 }
 
 kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params) {
-    if (name_or_path && kn_zoo_find(name_or_path) >= 0) return kn_model_create_named(name_or_path, params);
+    /* A file whose name looks like a name with settings is a file. */
+    const bool file = name_or_path && strchr(name_or_path, ',') && kn_path_exists(name_or_path);
+    if (name_or_path && !file && kn_zoo_find(name_or_path) >= 0)
+        return kn_model_create_named(name_or_path, params);
     kn_model *model = model_new(params, name_or_path ? name_or_path : "model");
     if (!model || model->error.status != KN_OK) return finish(model);
     if (!name_or_path) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_open: the name is NULL");

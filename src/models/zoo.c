@@ -16,7 +16,7 @@ const char *kn_zoo_text_at(size_t position) {
 }
 
 int kn_zoo_find(const char *name) {
-    size_t length = strcspn(name, "?");
+    size_t length = strcspn(name, ",");
     for (size_t i = 0; i < kn_zoo_count(); i++)
         if (strlen(kn_zoo_files[i].name) == length && !memcmp(kn_zoo_files[i].name, name, length)) return i;
     return -1;

@@ -204,7 +204,7 @@ static void tones_stay_under_80(void **state) {
  * in the training part, interpolated with counts after the one before it. */
 static void trigram_stays_above(void **state) {
     enum { SIGNS = 30, WINDOW = 1000 };
-    kn_dataset *train = kn_dataset_open("text?length=1000", NULL), *test = kn_dataset_test(train);
+    kn_dataset *train = kn_dataset_open("text,length=1000", NULL), *test = kn_dataset_test(train);
     double(*pairs)[SIGNS + 1] = calloc(SIGNS, sizeof *pairs), sum = 0;
     double(*triples)[SIGNS][SIGNS + 1] = calloc(SIGNS, sizeof *triples); /* the last row: all of them */
     uint64_t seen = 0;

@@ -115,7 +115,7 @@ static void parts_and_classes(void **state) {
             add_picture(&zip, name, 4, pictures[i].value);
         }
         end_archive(&zip, *state, "a.zip");
-        kn_dataset *train = open_archive(*state, "a.zip?grey", NULL), *test = kn_dataset_test(train);
+        kn_dataset *train = open_archive(*state, "a.zip,grey", NULL), *test = kn_dataset_test(train);
         expect_samples(train, 3, (const uint8_t[]){30, 10, 20}, (const int32_t[]){0, 1, 1});
         expect_samples(test, 1, (const uint8_t[]){40}, (const int32_t[]){1});
         assert_string_equal(kn_dataset_class_name(test, 0), "ant");
@@ -138,10 +138,10 @@ static void images_without_classes(void **state) {
         add_picture(&zip, names[order[i]], 4, (uint8_t)(10 * order[i]));
     end_archive(&zip, *state, "plain.zip");
     params.inputs_only = true;
-    assert_failed(open_archive(*state, "plain.zip?size=4&grey", &params), KN_ERROR_FORMAT,
+    assert_failed(open_archive(*state, "plain.zip,size=4,grey", &params), KN_ERROR_FORMAT,
                   "a/broken.png: no I");
     params.skip_bad = true;
-    kn_dataset *all = open_archive(*state, "plain.zip?size=4&grey", &params);
+    kn_dataset *all = open_archive(*state, "plain.zip,size=4,grey", &params);
     assert_usable(all);
     assert_int_equal(kn_dataset_count(all), KN_COUNT_OF(names));
     assert_int_equal(kn_dataset_skipped(all), 1);
@@ -174,13 +174,13 @@ static void many_are_read(void **state) {
         add_picture(&zip, name, 4, values[i]);
     }
     end_archive(&zip, *state, "many.zip");
-    kn_dataset *all = open_archive(*state, "many.zip?size=2&grey", NULL);
+    kn_dataset *all = open_archive(*state, "many.zip,size=2,grey", NULL);
     expect_samples(all, 600, values, labels);
     assert_false(kn_dataset_has_test(all));
     kn_dataset_destroy(&all);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.max_samples = 300;
-    all = open_archive(*state, "many.zip?size=2&grey", &params);
+    all = open_archive(*state, "many.zip,size=2,grey", &params);
     expect_samples(all, 300, values, labels);
     kn_dataset_destroy(&all);
 }
@@ -213,22 +213,22 @@ static void faults_are_named(void **state) {
     add_picture(&zip, "a/2.png", 4, 1);
     zip_add(&zip, "b/3.png", "broken", 6, false);
     end_archive(&zip, *state, "broken.zip");
-    assert_failed(open_archive(*state, "broken.zip?size=4", NULL), KN_ERROR_FORMAT, "b/3.png: no I");
+    assert_failed(open_archive(*state, "broken.zip,size=4", NULL), KN_ERROR_FORMAT, "b/3.png: no I");
     params.cache_bytes = 40;
-    assert_failed(open_archive(*state, "twice.zip?size=4&grey", &params), KN_ERROR_FORMAT, "a/1.png twice");
+    assert_failed(open_archive(*state, "twice.zip,size=4,grey", &params), KN_ERROR_FORMAT, "a/1.png twice");
     add_picture(&zip, "a/1.png", 4, 1);
     add_picture(&zip, "a/2.png", 4, 1);
     add_picture(&zip, "a/3.png", 4, 1);
     end_archive(&zip, *state, "large.zip");
-    assert_failed(open_archive(*state, "large.zip?size=4&grey", &params), KN_ERROR_UNSUPPORTED,
+    assert_failed(open_archive(*state, "large.zip,size=4,grey", &params), KN_ERROR_UNSUPPORTED,
                   "3 images of 16 bytes exceed the cache of 40 bytes");
     params.cache_bytes = 0;
     params.archives = (kn_archive_reader){&times, read_members};
     params.skip_bad = true;
-    assert_failed(open_archive(*state, "broken.zip?size=4", &params), KN_ERROR_FILE,
+    assert_failed(open_archive(*state, "broken.zip,size=4", &params), KN_ERROR_FILE,
                   "changed while it was read");
     times = 2;
-    kn_dataset *all = open_archive(*state, "broken.zip?size=4&grey", &params);
+    kn_dataset *all = open_archive(*state, "broken.zip,size=4,grey", &params);
     expect_samples(all, 2, (const uint8_t[]){1, 1}, (const int32_t[]){0, 0});
     assert_string_equal(kn_dataset_skipped_text(all), "b/3.png: no I");
     kn_dataset_destroy(&all);

@@ -57,7 +57,7 @@ static void parts_and_classes(void **state) {
     add_file(*state, "train/ant/.hidden.png", "text", 4);
     add_file(*state, "train/list.png", "text", 4); /* no class */
     add_picture(*state, "val/cat/c.png", 5, 5, 40);
-    kn_dataset *train = open_folder(*state, "?size=4x3", NULL), *test = kn_dataset_test(train);
+    kn_dataset *train = open_folder(*state, ",size=4x3", NULL), *test = kn_dataset_test(train);
     expect_samples(train, 3, (const uint8_t[]){30, 10, 20}, (const int32_t[]){0, 1, 1});
     expect_samples(test, 1, (const uint8_t[]){40}, (const int32_t[]){1});
     assert_int_equal(kn_dataset_classes(test), 2);
@@ -110,11 +110,11 @@ static void images_without_classes(void **state) {
     add_file(*state, "notes.txt", "text", 4);
     add_picture(*state, "below/deeper/d.png", 2, 8, 40);
     params.inputs_only = true;
-    kn_dataset *all = open_folder(*state, "?size=2", &params);
+    kn_dataset *all = open_folder(*state, ",size=2", &params);
     assert_non_null(strstr(kn_dataset_error(all), "b.png: no I"));
     kn_dataset_destroy(&all);
     params.skip_bad = true;
-    all = open_folder(*state, "?size=2", &params);
+    all = open_folder(*state, ",size=2", &params);
     assert_usable(all);
     assert_int_equal(kn_dataset_count(all), 3);
     assert_int_equal(kn_dataset_skipped(all), 1);
@@ -152,10 +152,10 @@ static void sizes_are_chosen(void **state) {
         int channels, height, width;
     } cases[] = {
         {"", {0}, 3, 5, 7}, /* the size of the first image */
-        {"?grey", {0}, 1, 5, 7},
+        {",grey", {0}, 1, 5, 7},
         {"", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 6, 8}, /* the size that the model reads */
-        {"?size=9&colour", {KN_FLOAT32, 3, {1, 6, 8}}, 3, 9, 9},
-        {"?size=3x2", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 2, 3},
+        {",size=9,colour", {KN_FLOAT32, 3, {1, 6, 8}}, 3, 9, 9},
+        {",size=3x2", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 2, 3},
         {"", {KN_FLOAT32, 1, {6}}, 3, 5, 7},
     };
     add_picture(*state, "a/1.png", 7, 5, 1);
@@ -197,10 +197,10 @@ static void faults_are_named(void **state) {
     add_picture(*state, "train/cat/31.png", 3, 3, 7);
     add_picture(*state, "test/dog/1.png", 3, 3, 7);
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "the training part lacks");
-    assert_failed(open_folder(*state, "?size=0", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
-    assert_failed(open_folder(*state, "?size=3x", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
-    assert_failed(open_folder(*state, "?size=99999", NULL), KN_ERROR_ARGUMENT, "at most 16384");
-    assert_failed(open_folder(*state, "?grey&colour", NULL), KN_ERROR_ARGUMENT, "either grey or colour");
+    assert_failed(open_folder(*state, ",size=0", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
+    assert_failed(open_folder(*state, ",size=3x", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
+    assert_failed(open_folder(*state, ",size=99999", NULL), KN_ERROR_ARGUMENT, "at most 16384");
+    assert_failed(open_folder(*state, ",grey,colour", NULL), KN_ERROR_ARGUMENT, "either grey or colour");
     assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE,
                   "the folder or archive does not exist");
     char spec[600];
@@ -236,13 +236,13 @@ static void broken_ones_are_skipped(void **state) {
     add_file(*state, "test/cat/6.png", "I", 1);
     assert_failed(open_folder(*state, "", &params), KN_ERROR_FORMAT, "none of 2 images could be read");
     add_picture(*state, "test/cat/6.png", 4, 4, 16);
-    train = open_folder(*state, "?size=4", NULL);
+    train = open_folder(*state, ",size=4", NULL);
     kn_dataset_destroy(&train);
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params own = watched(&memory);
         own.skip_bad = true;
-        train = open_folder(*state, "?size=4", &own);
+        train = open_folder(*state, ",size=4", &own);
         kn_status status = kn_dataset_status(train);
         /* An image that there was no memory for does not count as unreadable. */
         if (status == KN_OK) assert_int_equal(kn_dataset_skipped(train), 2);
@@ -288,7 +288,7 @@ static void memory_may_run_out(void **state) {
         kn_dataset_params params = watched(&memory);
         params.cache_bytes = 60; /* memory for one of two */
         params.classes = "b\na";
-        kn_dataset *dataset = open_folder(*state, "?size=4", &params);
+        kn_dataset *dataset = open_folder(*state, ",size=4", &params);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);
@@ -327,7 +327,7 @@ static void uncached_samples_are_decoded_again(void **state) {
     params.images = (kn_image_reader){&read, read_counted};
     params.skip_bad = true;
     add_some(*state);
-    snprintf(spec, sizeof spec, "images:%s?grey&size=4", (const char *)*state);
+    snprintf(spec, sizeof spec, "images:%s,grey,size=4", (const char *)*state);
     for (int kept = 7; kept >= 0; kept--) {
         params.cache_bytes = (uint64_t)kept * 16 + 15;
         kn_dataset *all = kn_dataset_open(spec, &params);
@@ -359,7 +359,7 @@ static void parts_share_the_cache(void **state) {
         snprintf(spec, sizeof spec, "test/a/%d.png", i);
         add_picture(*state, spec, 4, 4, (uint8_t)(i + 4));
     }
-    snprintf(spec, sizeof spec, "images:%s?grey&size=4", (const char *)*state);
+    snprintf(spec, sizeof spec, "images:%s,grey,size=4", (const char *)*state);
     kn_dataset *train = kn_dataset_open(spec, &params), *test = kn_dataset_test(train);
     read = 0;
     expect_samples(train, 2, (const uint8_t[]){1, 2}, (const int32_t[]){0, 0});
@@ -376,9 +376,9 @@ static void loaders_decode_uncached_samples(void **state) {
     char path[600];
     params.skip_bad = true;
     add_some(*state);
-    kn_dataset *all = open_folder(*state, "?size=4", &params);
+    kn_dataset *all = open_folder(*state, ",size=4", &params);
     params.cache_bytes = 64;
-    kn_dataset *few = open_folder(*state, "?size=4", &params);
+    kn_dataset *few = open_folder(*state, ",size=4", &params);
     assert_usable(few);
     kn_loader_params how = KN_LOADER_DEFAULTS;
     how.batch = 2;

@@ -104,7 +104,7 @@ static void parts_open(void **state) {
         kn_dataset_destroy(&test);
     }
     assert_failed(kn_dataset_open("shapes:both", NULL), KN_ERROR_ARGUMENT, "shapes:train");
-    assert_failed(kn_dataset_open("tones?length=3", NULL), KN_ERROR_ARGUMENT, "expected digits, ");
+    assert_failed(kn_dataset_open("tones,length=3", NULL), KN_ERROR_ARGUMENT, "expected digits, ");
     assert_failed(kn_dataset_open("shaeps", NULL), KN_ERROR_ARGUMENT, "did you mean \"shapes\"?");
 }
 

@@ -198,7 +198,7 @@ static void arrays_in_one_file(void **state) {
         kn_dataset_destroy(&test);
         add_pair(&zip, *state, "pictures.npy", "kinds.npy", 3, deflated);
         end_file(&zip, *state, "named.npz");
-        dataset = open_with(NULL, "npz", *state, "/named.npz?x=pictures&y=kinds.npy");
+        dataset = open_with(NULL, "npz", *state, "/named.npz,x=pictures,y=kinds.npy");
         check_pair(dataset, 3, false);
         kn_dataset_destroy(&dataset);
     }
@@ -213,11 +213,11 @@ static void npz_faults_are_named(void **state) {
     write_file(*state, "b.npz", "no zip file of any kind", 23);
     assert_failed(open_with(NULL, "npz", *state, "/a.npz"), KN_ERROR_NOT_FOUND,
                   "it has pictures.npy, kinds.npy, word.npy");
-    assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=word"), KN_ERROR_FORMAT,
+    assert_failed(open_with(NULL, "npz", *state, "/a.npz,x=pictures,y=word"), KN_ERROR_FORMAT,
                   "a.npz: word.npy");
-    assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=two"), KN_ERROR_SHAPE,
+    assert_failed(open_with(NULL, "npz", *state, "/a.npz,x=pictures,y=two"), KN_ERROR_SHAPE,
                   "two.npy has 2 samples");
-    assert_failed(open_with(NULL, "npz", *state, "/a.npz?z=pictures"), KN_ERROR_ARGUMENT, "x=NAME");
+    assert_failed(open_with(NULL, "npz", *state, "/a.npz,z=pictures"), KN_ERROR_ARGUMENT, "x=NAME");
     assert_failed(open_with(NULL, "npz", *state, "/b.npz"), KN_ERROR_FORMAT, "not a zip file");
     assert_failed(open_with(NULL, "npz", *state, "/c.npz"), KN_ERROR_FILE, "c.npz");
 }

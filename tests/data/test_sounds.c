@@ -88,7 +88,7 @@ static void parts_and_classes(void **state) {
     expect_sound(test, 0, 10, 4000, 10, 1);
     kn_dataset_destroy(&train);
     kn_dataset_destroy(&test);
-    train = open_folder(*state, "?length=28", NULL);
+    train = open_folder(*state, ",length=28", NULL);
     expect_sound(train, 0, 28, -3000, 10, 0);
     expect_sound(train, 1, 28, 1000, 20, 1);
     expect_sound(train, 2, 28, 2000, 28, 1);
@@ -117,14 +117,14 @@ static void sounds_without_classes(void **state) {
     add_level(*state, "below/0.wav", 3000, 20);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.sample_rate = 8000;
-    kn_dataset *one = open_folder(*state, "/2.wav?length=30", &params);
+    kn_dataset *one = open_folder(*state, "/2.wav,length=30", &params);
     assert_usable(one);
     assert_int_equal(kn_dataset_count(one) * 10 + kn_dataset_field_count(one), 11);
     expect_sound(one, 0, 30, 2000, 20, -1);
     kn_dataset_destroy(&one);
     /* Any file name is accepted. */
     add_level(*state, "taken.bin", 4000, 20);
-    one = open_folder(*state, "/taken.bin?length=20", &params);
+    one = open_folder(*state, "/taken.bin,length=20", &params);
     assert_usable(one);
     expect_sound(one, 0, 20, 4000, 20, -1);
     kn_dataset_destroy(&one);
@@ -158,7 +158,7 @@ static void rates_are_changed(void **state) {
         for (int j = 0; j < 9000; j++)
             numbers[j] = (int16_t)lrint(16384 * sin(turn * j / cases[i].from));
         add_sound(*state, "a/1.wav", cases[i].from, numbers, 9000);
-        snprintf(rate, sizeof rate, "?rate=%u&length=%d", (unsigned)cases[i].to, COUNT);
+        snprintf(rate, sizeof rate, ",rate=%u,length=%d", (unsigned)cases[i].to, COUNT);
         kn_dataset *dataset = open_folder(*state, rate, NULL);
         assert_usable(dataset);
         assert_int_equal(kn_dataset_sample_rate(dataset), cases[i].to);
@@ -173,7 +173,7 @@ static void rates_are_changed(void **state) {
     }
     /* The length is that of the first sound at the new rate. */
     add_sound(*state, "a/1.wav", 16000, numbers, 101);
-    kn_dataset *dataset = open_folder(*state, "?rate=8000", NULL);
+    kn_dataset *dataset = open_folder(*state, ",rate=8000", NULL);
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     assert_true(kn_dataset_field_at(dataset, 0, &field));
     assert_int_equal(field.info.shape[1], 51);
@@ -191,9 +191,9 @@ static void faults_are_named(void **state) {
         "RIFF....WAVEfmt \x10\0\0\0\3\0\1\0\x40\x1f\0\0\0\x7d\0\0\4\0\x20\0data\x8\0\0\0\0\0\0\0\0\0\x80\x7f";
     add_file(*state, "no/4.wav", real, sizeof real - 1);
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "2.wav: not a WAV file");
-    assert_failed(open_folder(*state, "?rate=0", NULL), KN_ERROR_ARGUMENT, "rate=NUMBER");
-    assert_failed(open_folder(*state, "?rate=20000000", NULL), KN_ERROR_ARGUMENT, "at most 10000000");
-    assert_failed(open_folder(*state, "?rat=8000", NULL), KN_ERROR_ARGUMENT, "did you mean \"rate\"");
+    assert_failed(open_folder(*state, ",rate=0", NULL), KN_ERROR_ARGUMENT, "rate=NUMBER");
+    assert_failed(open_folder(*state, ",rate=20000000", NULL), KN_ERROR_ARGUMENT, "at most 10000000");
+    assert_failed(open_folder(*state, ",rat=8000", NULL), KN_ERROR_ARGUMENT, "did you mean \"rate\"");
     assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE,
                   "the folder, archive or file does not exist");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -215,7 +215,7 @@ static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
-        kn_dataset *dataset = open_folder(*state, "?rate=16000", &params);
+        kn_dataset *dataset = open_folder(*state, ",rate=16000", &params);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);

@@ -38,7 +38,7 @@ static void near(float found, double expected) {
 }
 
 static void columns_become_numbers(void **state) {
-    kn_dataset *table = open_table(NULL, *state, weather, "?target=speed&without=note");
+    kn_dataset *table = open_table(NULL, *state, weather, ",target=speed,without=note");
     assert_usable(table);
     assert_int_equal(kn_dataset_count(table), 3); /* one row has no target */
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
@@ -79,7 +79,7 @@ static void columns_become_numbers(void **state) {
 /* Another table is read with the columns of the first: its own statistics are ignored, and unknown values
  * count as missing. */
 static void columns_apply_to_other_tables(void **state) {
-    kn_dataset *first = open_table(NULL, *state, weather, "?target=speed&without=note");
+    kn_dataset *first = open_table(NULL, *state, weather, ",target=speed,without=note");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char columns[2000];
     assert_usable(first);
@@ -124,14 +124,14 @@ static void targets_are_classes_or_numbers(void **state) {
         const char *last; /* name of the last class */
     } cases[] = {
         {"1,yes\n2,no\n3,yes\n", "", 2, "yes"},  {"1,0\n2,2\n3,1\n", "", 3, "2"},
-        {"1,10\n2,9\n3,8\n", "", 0, NULL},       {"1,10\n2,9\n3,8\n", "&classes", 3, "10"},
-        {"1,0\n2,1\n3,1\n", "&number", 0, NULL}, {"1,0\n2,2\n3,5\n", "", 0, NULL},
+        {"1,10\n2,9\n3,8\n", "", 0, NULL},       {"1,10\n2,9\n3,8\n", ",classes", 3, "10"},
+        {"1,0\n2,1\n3,1\n", ",number", 0, NULL}, {"1,0\n2,2\n3,5\n", "", 0, NULL},
         {"1,0.5\n2,1.5\n3,2.5\n", "", 0, NULL},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         char text[100], how[40];
         snprintf(text, sizeof text, "a,b\n%s", cases[i].values);
-        snprintf(how, sizeof how, "?target=b%s", cases[i].how);
+        snprintf(how, sizeof how, ",target=b%s", cases[i].how);
         kn_dataset *table = open_table(NULL, *state, text, how);
         assert_usable(table);
         assert_int_equal(kn_dataset_classes(table), cases[i].classes);
@@ -148,7 +148,7 @@ static void keys_and_rare_values(void **state) {
     for (int i = 0; i < 300; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "k%d,v%d,%d\n", i, i < 150 ? i : i % 4,
                  i * i);
-    kn_dataset *table = open_table(NULL, *state, text, "?target=y");
+    kn_dataset *table = open_table(NULL, *state, text, ",target=y");
     assert_usable(table);
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     assert_true(kn_dataset_field_at(table, 0, &field));
@@ -175,17 +175,17 @@ static void faults_are_named(void **state) {
         const char *part;
     } cases[] = {
         {weather, "", KN_ERROR_ARGUMENT, "name the target column"},
-        {weather, "?target=sped", KN_ERROR_NOT_FOUND, "did you mean \"speed\"?"},
-        {weather, "?target=speed&clases", KN_ERROR_ARGUMENT, "did you mean \"classes\"?"},
-        {weather, "?target=", KN_ERROR_ARGUMENT, "expected target=NAME"},
-        {weather, "?target=speed&classes&number", KN_ERROR_ARGUMENT, "either classes or number"},
-        {weather, "?target=station&number", KN_ERROR_FORMAT, "the value \"east\"; expected numbers"},
-        {weather, "?target=speed&without=station,day,pressure,note", KN_ERROR_SHAPE,
+        {weather, ",target=sped", KN_ERROR_NOT_FOUND, "did you mean \"speed\"?"},
+        {weather, ",target=speed,clases", KN_ERROR_ARGUMENT, "did you mean \"classes\"?"},
+        {weather, ",target=", KN_ERROR_ARGUMENT, "expected target=NAME"},
+        {weather, ",target=speed,classes,number", KN_ERROR_ARGUMENT, "either classes or number"},
+        {weather, ",target=station,number", KN_ERROR_FORMAT, "the value \"east\"; expected numbers"},
+        {weather, ",target=speed,without=station,day,pressure,note", KN_ERROR_SHAPE,
          "no column besides the target"},
-        {"a,a\n1,2\n", "?target=a", KN_ERROR_FORMAT, "two columns are named \"a\""},
-        {"a,\n1,2\n", "?target=a", KN_ERROR_FORMAT, "column 2 has no name"},
-        {"a,b\n1,\n2,NA\n", "?target=b", KN_ERROR_SHAPE, "is empty in all rows"},
-        {"a,b\n", "?target=b", KN_ERROR_SHAPE, "is empty in all rows"},
+        {"a,a\n1,2\n", ",target=a", KN_ERROR_FORMAT, "two columns are named \"a\""},
+        {"a,\n1,2\n", ",target=a", KN_ERROR_FORMAT, "column 2 has no name"},
+        {"a,b\n1,\n2,NA\n", ",target=b", KN_ERROR_SHAPE, "is empty in all rows"},
+        {"a,b\n", ",target=b", KN_ERROR_SHAPE, "is empty in all rows"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++)
         assert_failed(open_table(NULL, *state, cases[i].text, cases[i].how), cases[i].status, cases[i].part);
@@ -235,7 +235,7 @@ static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
-        kn_dataset *table = open_table(&params, *state, weather, "?target=station");
+        kn_dataset *table = open_table(&params, *state, weather, ",target=station");
         bool enough = kn_dataset_status(table) == KN_OK;
         if (!enough) assert_int_equal(kn_dataset_status(table), KN_ERROR_MEMORY);
         kn_dataset_destroy(&table);

@@ -48,7 +48,7 @@ static void generated_text_opens(void **state) {
     kn_dataset *usual = kn_dataset_open("text", NULL);
     params.expected = &wanted;
     kn_dataset *fitted = kn_dataset_open("text", &params);
-    kn_dataset *asked = kn_dataset_open("text?length=20&stride=10", &params);
+    kn_dataset *asked = kn_dataset_open("text,length=20,stride=10", &params);
     kn_dataset *sets[3] = {usual, fitted, asked};
     static const int lengths[3] = {64, 32, 20}, strides[3] = {64, 32, 10};
     for (int s = 0; s < 3; s++) {
@@ -83,12 +83,12 @@ static void generated_text_opens(void **state) {
         kn_dataset_destroy(&sets[s]);
     }
     assert_failed(kn_dataset_open("text?lenght=3", NULL), KN_ERROR_ARGUMENT, "did you mean \"length\"?");
-    assert_failed(kn_dataset_open("text?length=0", NULL), KN_ERROR_ARGUMENT, "above 0");
-    assert_failed(kn_dataset_open("text?length=3x", NULL), KN_ERROR_ARGUMENT, "above 0");
+    assert_failed(kn_dataset_open("text,length=0", NULL), KN_ERROR_ARGUMENT, "above 0");
+    assert_failed(kn_dataset_open("text,length=3x", NULL), KN_ERROR_ARGUMENT, "above 0");
     assert_failed(kn_dataset_open("text?bytes", NULL), KN_ERROR_ARGUMENT, "needs a file");
     assert_failed(kn_dataset_open("text?bytes=1", NULL), KN_ERROR_ARGUMENT, "takes no value");
-    assert_failed(kn_dataset_open("text?length=99999999", NULL), KN_ERROR_ARGUMENT, "at most 16777216");
-    assert_failed(kn_dataset_open("text?length=100000", NULL), KN_ERROR_SHAPE, "too short");
+    assert_failed(kn_dataset_open("text,length=99999999", NULL), KN_ERROR_ARGUMENT, "at most 16777216");
+    assert_failed(kn_dataset_open("text,length=100000", NULL), KN_ERROR_SHAPE, "too short");
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static const char few_signs[] = "b\xc3\xa4"
 
 static void characters_of_a_file(void **state) {
     kn_dataset *train =
-        kn_dataset_open(text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"), NULL);
+        kn_dataset_open(text_spec(*state, "t", few_signs, sizeof few_signs - 1, ",length=2"), NULL);
     kn_dataset *test = kn_dataset_test(train);
     assert_usable(train);
     assert_usable(test);
@@ -153,7 +153,7 @@ static void another_vocabulary(void **state) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.vocabulary = "xb\xc3\xa4"
                         "a";
-    const char *spec = text_spec(*state, "t", "abababababababababab", 20, "?length=1");
+    const char *spec = text_spec(*state, "t", "abababababababababab", 20, ",length=1");
     kn_dataset *read = kn_dataset_open(spec, &params);
     assert_usable(read);
     assert_string_equal(kn_dataset_vocabulary(read), params.vocabulary);
@@ -168,17 +168,17 @@ static void another_vocabulary(void **state) {
     params.vocabulary = "x\xff";
     assert_failed(kn_dataset_open(spec, &params), KN_ERROR_FORMAT, "byte 1");
     params.vocabulary = "xa";
-    assert_failed(kn_dataset_open(text_spec(*state, "t", "aaa\naba", 7, "?length=1"), &params),
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "aaa\naba", 7, ",length=1"), &params),
                   KN_ERROR_FORMAT, "line 1 has the character U+000A");
     params.vocabulary = "a\n";
-    assert_failed(kn_dataset_open(text_spec(*state, "t", "aaa\naba", 7, "?length=1"), &params),
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "aaa\naba", 7, ",length=1"), &params),
                   KN_ERROR_FORMAT, "line 2 has the character U+0062");
 }
 
 static void bytes_of_a_file(void **state) {
     static const char bytes[20] = {0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 7, 8, 9, 10};
     kn_dataset *train =
-        kn_dataset_open(text_spec(*state, "what?", bytes, sizeof bytes, "?bytes&length=1&stride=2"), NULL);
+        kn_dataset_open(text_spec(*state, "what,", bytes, sizeof bytes, ",bytes,length=1,stride=2"), NULL);
     kn_dataset *test = kn_dataset_test(train);
     assert_usable(train);
     assert_usable(test);
@@ -204,38 +204,38 @@ static void learnt_vocabulary(void **state) {
     for (int i = 0; i < 500; i++)
         text[i] = "abab "[i % 5];
     text[500] = 0;
-    kn_dataset *train = kn_dataset_open(text_spec(*state, "t", text, 500, "?vocabulary=300&length=1"), NULL);
+    kn_dataset *train = kn_dataset_open(text_spec(*state, "t", text, 500, ",vocabulary=300,length=1"), NULL);
     assert_usable(train);
     assert_string_equal(kn_dataset_vocabulary(train), learnt);
     assert_int_equal(kn_dataset_classes(train), 6);
     assert_int_equal(kn_dataset_count(train), 90); /* of 101 tokens, the last being the space */
     expect_row(train, 0, 1, (const int32_t[]){4}, (const int32_t[]){5});
     kn_dataset_destroy(&train);
-    train = kn_dataset_open(text_spec(*state, "t", text, 500, "?vocabulary=5&length=2"), NULL);
+    train = kn_dataset_open(text_spec(*state, "t", text, 500, ",vocabulary=5,length=2"), NULL);
     assert_usable(train);
     assert_int_equal(kn_dataset_classes(train), 5);
     expect_row(train, 0, 2, (const int32_t[]){4, 0}, (const int32_t[]){0, 4});
     kn_dataset_destroy(&train);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.vocabulary = learnt;
-    train = kn_dataset_open(text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, "?length=1"),
+    train = kn_dataset_open(text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, ",length=1"),
                             &params);
     assert_usable(train);
     expect_row(train, 0, 1, (const int32_t[]){2}, (const int32_t[]){3});
     expect_row(train, 1, 1, (const int32_t[]){3}, (const int32_t[]){0});
     kn_dataset_destroy(&train);
-    assert_failed(kn_dataset_open(text_spec(*state, "t", "ab\nab", 5, "?length=1"), &params), KN_ERROR_FORMAT,
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "ab\nab", 5, ",length=1"), &params), KN_ERROR_FORMAT,
                   "line 1 has a character that is not among the 6");
     static const struct {
         const char *options, *part;
-    } wrong[] = {{"?vocabulary=2", "more distinct characters"},
-                 {"?vocabulary=5000", "2 to 4096"},
-                 {"?vocabulary=9&bytes", "expected either bytes or vocabulary"}};
+    } wrong[] = {{",vocabulary=2", "more distinct characters"},
+                 {",vocabulary=5000", "2 to 4096"},
+                 {",vocabulary=9,bytes", "expected either bytes or vocabulary"}};
     for (size_t i = 0; i < 3; i++)
         assert_failed(kn_dataset_open(text_spec(*state, "t", text, 500, wrong[i].options), NULL),
                       KN_ERROR_ARGUMENT, wrong[i].part);
-    assert_failed(kn_dataset_open("text?vocabulary=40", NULL), KN_ERROR_ARGUMENT, "needs a file");
-    assert_failed(kn_dataset_open(text_spec(*state, "t", "ab\x1e", 3, "?vocabulary=9"), NULL),
+    assert_failed(kn_dataset_open("text,vocabulary=40", NULL), KN_ERROR_ARGUMENT, "needs a file");
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "ab\x1e", 3, ",vocabulary=9"), NULL),
                   KN_ERROR_FORMAT, "U+001E");
 }
 
@@ -272,7 +272,7 @@ static void wide_vocabulary(void **state) {
     size_t used = 0;
     for (uint32_t i = 0; i < 600; i++)
         used += kn_utf8_write(text + used, 0x100 + i % 300);
-    kn_dataset *train = kn_dataset_open(text_spec(*state, "t", text, used, "?length=1"), NULL);
+    kn_dataset *train = kn_dataset_open(text_spec(*state, "t", text, used, ",length=1"), NULL);
     assert_usable(train);
     assert_int_equal(kn_dataset_classes(train), 300);
     expect_row(train, 299, 1, (const int32_t[]){299}, (const int32_t[]){0});
@@ -282,13 +282,13 @@ static void wide_vocabulary(void **state) {
 
 static void text_faults_are_named(void **state) {
     assert_failed(
-        kn_dataset_open(text_spec(*state, "t", "a\nb\n\xff..................", 23, "?length=2"), NULL),
+        kn_dataset_open(text_spec(*state, "t", "a\nb\n\xff..................", 23, ",length=2"), NULL),
         KN_ERROR_FORMAT, "line 3 is not valid UTF-8 (byte 4");
-    assert_failed(kn_dataset_open(text_spec(*state, "t", "a\n\0b..................", 23, "?length=2"), NULL),
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "a\n\0b..................", 23, ",length=2"), NULL),
                   KN_ERROR_FORMAT, "line 2 is not valid UTF-8");
     assert_failed(kn_dataset_open(text_spec(*state, "t", "abc", 3, ""), NULL), KN_ERROR_SHAPE, "too short");
     assert_failed(kn_dataset_open(text_spec(*state, "t", "", 0, ""), NULL), KN_ERROR_SHAPE, "too short");
-    assert_failed(kn_dataset_open(text_spec(*state, "t", "abc", 3, "?colour"), NULL), KN_ERROR_ARGUMENT,
+    assert_failed(kn_dataset_open(text_spec(*state, "t", "abc", 3, ",colour"), NULL), KN_ERROR_ARGUMENT,
                   "length=NUMBER, stride=NUMBER, vocabulary=NUMBER or bytes");
     assert_failed(kn_dataset_open("text:/nonexistent/file", NULL), KN_ERROR_FILE, "/nonexistent/file");
 }
@@ -298,9 +298,9 @@ static void memory_may_run_out(void **state) {
     char specs[2][600];
     static const char pairs[] = "ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab";
     snprintf(specs[0], sizeof specs[0], "%s",
-             text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
+             text_spec(*state, "t", few_signs, sizeof few_signs - 1, ",length=2"));
     snprintf(specs[1], sizeof specs[1], "%s",
-             text_spec(*state, "p", pairs, sizeof pairs - 1, "?length=1&vocabulary=9"));
+             text_spec(*state, "p", pairs, sizeof pairs - 1, ",length=1,vocabulary=9"));
     int tried = 0;
     for (size_t fail_at = 1; tried < 2; fail_at++) {
         const char *spec = specs[tried];

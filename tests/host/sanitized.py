@@ -25,7 +25,7 @@ from report import Skipped, part_of, run  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 RUNTIME = "libclang_rt.ubsan_standalone-x86_64.so"
-KINDS = {"wide": "wide", "many": "many-thread"}
+KINDS = {"cpu": "CPU", "gpu": "GPU"}
 FEW = "relu,sum,matmul,max_pool,layer_norm"
 # One for each part: kernels that only plans of networks have, such as those of a batch norm after a convolution.
 NETWORKS = ["keyword", "mobilenetv2 --set size=32 --mode infer", "autoencoder",
@@ -97,7 +97,7 @@ def complaints_about(*words, **more):
 
 def behave(kind, operators):
     return (f"{KINDS[kind]} kernels behave", lambda: complaints_about(
-        "verify", "--no-cache", "--kind", kind, "--smallest", "--operators", operators))
+        "verify", "--no-cache", "--kernels", kind, "--smoke", "--operators", operators))
 
 
 def mistakes_are_found():
@@ -110,7 +110,7 @@ def mistakes_are_found():
         if UNALIGNED not in text:
             return [f"{store.name} has no {UNALIGNED} any more"]
         store.write_text(text.replace(UNALIGNED, ""), encoding="utf-8")
-        found = complaints_about("verify", "--no-cache", "--kind", "wide", "--one", "--operators", "matmul",
+        found = complaints_about("verify", "--no-cache", "--kernels", "cpu", "--quick", "--operators", "matmul",
                                  KOINE_KERNEL_DIR=str(changed))
     if any(re.match(r"kn_\w+: common/store.cl:\d+:\d+: store to misaligned address", one) for one in found):
         return []
@@ -119,7 +119,7 @@ def mistakes_are_found():
 
 def network(kind, words):
     return (f"{words.split()[0]} on {KINDS[kind]} kernels", lambda: complaints_about(
-        "bench", *words.split(), "--no-cache", "--batch", "2", "--seconds", "0.001", "--kind", kind))
+        "bench", *words.split(), "--no-cache", "--batch", "2", "--seconds", "0.001", "--kernels", kind))
 
 
 def main():

@@ -190,20 +190,20 @@ static void sizes(void **state) {
     kn_model_params params = KN_MODEL_DEFAULTS;
     params.settings = wanted;
     params.setting_count = 1;
-    kn_model *model = kn_model_open("gpt?layers=2&width=60", &params);
+    kn_model *model = kn_model_open("gpt,layers=2,width=60", &params);
     assert_string_equal(kn_model_error(model), "");
     assert_string_equal(kn_model_name(model), "gpt");
     has_shape(model, "layer3.qkv.weight", "180,60");
     assert_null(kn_graph_find(kn_model_graph(model), "layer4.qkv.weight"));
     kn_model_destroy(&model);
-    model = kn_model_create_named("vit-tiny?size=64&classes=3", NULL);
+    model = kn_model_create_named("vit-tiny,size=64,classes=3", NULL);
     has_shape(model, "position_embedding", "257,192");
     has_shape(model, "logits", "batch,3");
     kn_model_destroy(&model);
-    model = kn_model_create_named("gpt?layers=2&", NULL);
+    model = kn_model_create_named("gpt,layers=2,", NULL);
     assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
     assert_string_equal(kn_model_error(model),
-                        "gpt?layers=2&: found '', expected NAME=NUMBER, separated by &");
+                        "gpt,layers=2,: found '', expected NAME=NUMBER, separated by commas");
     kn_model_destroy(&model);
 }
 

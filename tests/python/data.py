@@ -84,7 +84,7 @@ def loaders_give_batches():
 @case
 def text_is_encoded():
     open("a.txt", "w").write("abcabc" * 100)
-    data = koine.load_dataset("text:a.txt?length=8")
+    data = koine.load_dataset("text:a.txt,length=8")
     expect_equal(data.vocabulary, "abc")
     expect_equal(koine.io.encode(data.vocabulary, "cab").tolist(), [2, 0, 1])
 

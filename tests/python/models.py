@@ -288,7 +288,7 @@ def wrong_data_is_refused():
     with raises(koine.ShapeError, "expected (batch,1,28,28)"):
         model.predict(np.ones((2, 5)))
     pathlib.Path("two.csv").write_text("a,b\n1,2\n3,4\n")
-    for spec, kind, part in (("csv:two.csv?target=b", koine.KoineError, "does not match the model 'mlp': 'x' is float32 (batch,1) in the data"),
+    for spec, kind, part in (("csv:two.csv,target=b", koine.KoineError, "does not match the model 'mlp': 'x' is float32 (batch,1) in the data"),
                              ("text", koine.KoineError, "does not match"), ("shapes", koine.KoineError, "does not match")):
         with raises(kind, part):
             model.fit(spec, epochs=1)
@@ -309,7 +309,7 @@ def wrong_data_is_refused():
         with raises(ValueError, "batch_size is 0; expected at least 1"):
             call(X, batch_size=0)
     with raises(koine.FileError, "nothing.csv"):
-        koine.load_dataset("csv:nothing.csv?target=a")
+        koine.load_dataset("csv:nothing.csv,target=a")
     with raises(koine.FileError, "y.npy"):
         np.save("x.npy", X[:2])
         koine.load_dataset("npy:x.npy,y.npy")
@@ -711,8 +711,8 @@ def tables_are_learnt():
     rows = "\n".join(f"{a:.4f},{'ab'[b]},{2 * a + b:.4f}" for a, b in zip(random.uniform(0, 1, 300), random.integers(0, 2, 300)))
     pathlib.Path("table.csv").write_text(f"size,kind,price\n{rows}\n")
     model = koine.Model("table")
-    model.fit("csv:table.csv?target=price", epochs=40, validation_split=0.2, learning_rate=0.01)
-    expect(model.evaluate("csv:table.csv?target=price").r2 > 0.9)
+    model.fit("csv:table.csv,target=price", epochs=40, validation_split=0.2, learning_rate=0.01)
+    expect(model.evaluate("csv:table.csv,target=price").r2 > 0.9)
     model.save("table.safetensors")
     pathlib.Path("more.csv").write_text("kind,size\nb,0.5\na,0.5\n")
     found = koine.Model("table.safetensors").predict("csv:more.csv")

@@ -31,7 +31,7 @@ def a_sound_training(folder):
     expect(all(line["kind"] == "ok" for line in lines), f"found {lines}")
     needs(lines, "ok", "data", "'x' has the mean")
     needs(lines, "ok", "gradient", "norms from", "logits")
-    needs(lines, "ok", "loss", "who guesses has 1.099")
+    needs(lines, "ok", "loss", "chance level is 1.099")
     needs(lines, "ok", "learning", "can be overfitted")
     needs(lines, "ok", "time", "all 30 about")
     text = koine("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--check", "--batch", "10", "--lr", "0.05",
@@ -52,7 +52,7 @@ def a_softmax_that_is_applied_twice(folder):
     expect("softmax" in text, text)
     write(folder, "twice.koine", text)
     lines = check(folder, "--lr", "0.05", model="twice.koine")
-    needs(lines, "hint", "loss", "'sure' makes probabilities", "applies a softmax itself", "Remove the layer")
+    needs(lines, "hint", "loss", "'sure' outputs probabilities", "applies a softmax itself", "Remove the layer")
     # A softmax at the very end is left out by the loss.
     write(folder, "once.koine", text.replace("\nreshape 3", ""))
     lines = check(folder, "--lr", "0.05", model="once.koine")
@@ -67,7 +67,7 @@ def parameters_without_a_gradient(folder):
     write_npy(os.path.join(folder, "x.npy"), "<f4", (SAMPLES, WIDTH), x)
     write(folder, "dead.koine", f"koine 1\nmodel dead\ninput x {WIDTH}\nrelu\nfirst = linear 8\nrelu\nlogits = linear 3\n")
     lines = check(folder, "--lr", "0.05", model="dead.koine", status=1, data=False)
-    needs(lines, "problem", "gradient", "first.weight", "stay as they begin")
+    needs(lines, "problem", "gradient", "first.weight", "will not be trained")
     expect(not any("logits" in line["what"] for line in lines if line["kind"] == "problem" and line["check"] == "gradient"),
            f"found {lines}")
 

@@ -109,10 +109,10 @@ def which_are_kept(folder):
 def without_a_model_on_the_command_line(folder):
     problem(folder)
     more = ["train", "--data", "npy:x.npy,y.npy", "--checkpoints", "some", "--resume", "auto", "--steps"]
-    koine(*more, "2", folder=folder).needs(2, out="", err="needs a model where there is no checkpoint")
+    koine(*more, "2", folder=folder).needs(2, out="", err="needs a model, since there is no checkpoint")
     train(folder, "--steps", "1", "--checkpoints", "some", "--resume", "auto", err="no checkpoint in 'some' yet")
     koine(*more, "2", folder=folder).needs(0, out="done after 2 steps", err="going on after step 1")
-    koine(*more, "2", folder=folder).needs(0, out="nothing to do: 2 steps are already done")
+    koine(*more, "2", folder=folder).needs(0, out="nothing to do: 2 steps were already done")
     write(folder, "other.koine", "koine 1\ninput x 6\nlinear 9\nlogits = linear 3\n")
     koine("train", "other.koine", *more[1:], "3", folder=folder).needs(1, out="", err="linear1.weight")
     expect(steps_in(os.path.join(folder, "some")) == [1, 2], "checkpoints of another model were touched")
@@ -138,7 +138,7 @@ def a_damaged_one_is_left_out(folder):
         if name.endswith(".safetensors"):
             os.truncate(os.path.join(some, name), 100)
     train(folder, "--steps", "8", *fixed, "--save", "part", "--checkpoints", "some", "--resume", "auto",
-          err="warning: no checkpoint in 'some' is whole; beginning anew")
+          err="warning: no checkpoint in 'some' is whole; starting from the beginning")
     same(folder, "whole", "part")
 
 

@@ -1,4 +1,4 @@
-"""Several devices compared: --device auto and koine bench crossover.
+"""Several devices compared: --device auto and koine bench-crossover.
 
 usage: choosing.py KOINE HOUSE_TESTS
 """
@@ -36,7 +36,7 @@ def chosen(result, what):
     said = [line for line in result.err.splitlines() if line.startswith("auto: ")]
     expect(len(said) == 1, f"expected one line about the choice: {result}")
     if len(usable) == 1:
-        expect(f"device {usable[0]['index']} ({usable[0]['name']}) is the only one" in said[0], f"found {said}")
+        expect(f"device {usable[0]['index']} ({usable[0]['name']}) is the only usable device" in said[0], f"found {said}")
         return usable[0]["index"]
     expect(said[0].startswith(f"auto: {what} takes "), f"found {said}")
     times = {int(index): float(ms) for ms, index in re.findall(r"([\d.e+-]+) ms on (\d+) \(", said[0])}
@@ -134,7 +134,7 @@ def pins_that_make_no_sense(folder):
     for pin in ("linear", "linear=", "=0", "linear*=0,"):
         koine("plan", "tiny.koine", "--pin", pin, folder=folder).needs(2, out="", err="expected PATTERN=DEVICE")
     koine("plan", "tiny.koine", "--pin", "conv*=0", folder=folder).needs(1, out="", err="'tiny' has no layer of that name")
-    koine("plan", "tiny.koine", "--pin", "linear*=nowhere", folder=folder).needs(1, out="", err="pinned to 'nowhere'")
+    koine("plan", "tiny.koine", "--pin", "linear*=nowhere", folder=folder).needs(1, out="", err="device 'nowhere' is named by a pin")
 
 
 # ---- crossover
@@ -145,7 +145,7 @@ KEYS = "operation size math index device median_ms gflops fastest".split()
 @case
 def crossover(folder):
     usable = devices()
-    found = koine("bench", "crossover", "--operators", "train,matmul", "--sizes", "3", "--seconds", "0", "--json", "--plot",
+    found = koine("bench-crossover", "--operators", "train,matmul", "--sizes", "3", "--seconds", "0", "--json", "--plot",
                   "c.svg", folder=folder, environment=TWICE).needs(0).objects(*KEYS)
     expect({one["operation"] for one in found} == {"matmul", "train"}, f"found {found}")
     for operation, first in (("matmul", 16), ("train", 1)):
@@ -174,12 +174,12 @@ def crossover(folder):
 
 @case
 def crossover_as_a_table(folder):
-    text = koine("bench", "crossover", "--operators", "conv2d", "--sizes", "2", "--seconds", "0", "--quiet",
+    text = koine("bench-crossover", "--operators", "conv2d", "--sizes", "2", "--seconds", "0", "--quiet",
                  environment=TWICE).needs(0, out=("convolution", "fastest: device "), err="").out
     rows = [line.split() for line in text.splitlines() if re.match(r" +(8|16) ", line)]
     expect([row[0] for row in rows] in (["8", "16"], ["8"]), f"found {text}")
     expect(all(len(row) == len(devices()) + 2 for row in rows), f"found {text}")
-    koine("bench", "crossover", "--plot", "nowhere/a.svg", folder=folder).needs(1, out="", err="'nowhere/a.svg' cannot be")
+    koine("bench-crossover", "--plot", "nowhere/a.svg", folder=folder).needs(1, out="", err="'nowhere/a.svg' cannot be")
 
 
 run_cases()

@@ -51,7 +51,7 @@ def table(folder, name="days.csv"):
 @case
 def tables_are_learnt(folder):
     table(folder)
-    found = koine("train", "table", "--data", "csv:days.csv?target=speed", "--validation", "0.2", "--epochs", "40",
+    found = koine("train", "table", "--data", "csv:days.csv,target=speed", "--validation", "0.2", "--epochs", "40",
                   "--batch", "32", "--lr", "0.01", "--set", "width=16", folder=folder)
     found.needs(0, err=("3 columns become 7 inputs", "height: number, mean", "place: category of 2: a, b",
                         "speed: number", "12 rows without a target are skipped"), out=("R2 0.9", "saved in table.safetensors"))
@@ -69,18 +69,18 @@ def tables_are_learnt(folder):
     koine("infer", "table.safetensors", "--input", "few.csv", "--output", "-", folder=folder).needs(
         1, err='few.csv lacks the column "height"')
     koine("train", "table", "--data", "csv:days.csv", folder=folder).needs(1, err="name the target column")
-    koine("train", "table", "--data", "csv:days.csv?target=place", folder=folder).needs(
+    koine("train", "table", "--data", "csv:days.csv,target=place", folder=folder).needs(
         1, err="which the model table-classes is for")
-    koine("train", "table", "--data", "csv:days.csv?target=speed", "--set", "widht=4", folder=folder).needs(
+    koine("train", "table", "--data", "csv:days.csv,target=speed", "--set", "widht=4", folder=folder).needs(
         1, err="did you mean 'width'?")
-    koine("train", "table", "--data", "csv:days.csv?target=speed", "--set", "width=x", folder=folder).needs(
+    koine("train", "table", "--data", "csv:days.csv,target=speed", "--set", "width=x", folder=folder).needs(
         2, err="expected NAME=NUMBER")
 
 
 @case
 def classes_of_tables_have_names(folder):
     table(folder)
-    koine("train", "table-classes", "--data", "csv:days.csv?target=place", "--epochs", "30", "--batch", "16", "--lr", "0.01",
+    koine("train", "table-classes", "--data", "csv:days.csv,target=place", "--epochs", "30", "--batch", "16", "--lr", "0.01",
           "--set", "width=16", folder=folder).needs(0, err="place: 2 classes: a, b (target)")
     found = koine("infer", "table-classes.safetensors", "--input", "days.csv", "--output", "-", folder=folder).needs(0)
     lines = found.out.split("\n")
@@ -99,7 +99,7 @@ def arrays_of_one_file_are_learnt(folder):
             file.write(os.path.join(folder, "in.npy"), "x.npy")
             file.write(os.path.join(folder, "out.npy"), "y.npy")
         koine("train", "two.koine", "--data", f"npz:{name}", "--steps", "2", folder=folder).needs(0, err="on 40 samples")
-    koine("train", "two.koine", "--data", "npz:plain.npz?x=z&y=y", folder=folder).needs(1, err="it has x.npy, y.npy")
+    koine("train", "two.koine", "--data", "npz:plain.npz,x=z,y=y", folder=folder).needs(1, err="it has x.npy, y.npy")
     koine("train", "two.koine", "--data", "cifar10:.", folder=folder).needs(1, err="data_batch_1.bin and the others")
 
 
@@ -127,8 +127,8 @@ def pictures_that_become_others_are_told_once(folder):
     for model, data, wanted in (
             ("small.koine", "images:pets", "images: 2 of 4 converted from RGB to grey, 1 of 4 scaled to 4x4 pixels"),
             ("colour.koine", "images:pets", "images: 2 of 4 converted from grey to RGB, 1 of 4 scaled to 4x4 pixels"),
-            ("small.koine", "images:pets?grey", "images: 1 of 4 scaled to 4x4 pixels"),
-            ("small.koine", "images:pets?grey&size=4", "")):
+            ("small.koine", "images:pets,grey", "images: 1 of 4 scaled to 4x4 pixels"),
+            ("small.koine", "images:pets,grey,size=4", "")):
         expect(told(model, data) == wanted, f"{model}, {data}: expected {wanted!r}: {told(model, data)!r}")
 
 
@@ -192,7 +192,7 @@ def pictures_of_a_folder_are_told_apart(folder):
 def faults_of_the_standard_input_are_its_own(folder):
     """No word of the file that it is kept in."""
     write(folder, "t.csv", "a,b,y\n" + "".join(f"{i},{i % 7},{3 * i}\n" for i in range(40)))
-    koine("train", "table", "--data", "csv:t.csv?target=y", "--steps", "1", folder=folder).needs(0)
+    koine("train", "table", "--data", "csv:t.csv,target=y", "--steps", "1", folder=folder).needs(0)
     for data, fault in ((b"a,b\nx,2\n", 'the standard input: row 1, column "a": "x", expected a number'),
                         (b"a\n2\n", 'the standard input has no column "b"'), (b"a,b\n1\n", "the standard input: line 2: found 1 values"),
                         (b"", "the standard input: the file is empty"), (b"\x93NUMPY", "the standard input: byte 0: not an npy file"),
@@ -339,7 +339,7 @@ def samples_are_changed_at_random(folder):
         1, err="mix-up and cut-mix need one class per sample")
     koine("train", "wind", "--data", "wind", "--oversample", "--steps", "1", folder=folder).needs(
         1, err="one class per sample")
-    koine("train", "lenet", "--data", "digits", "--oversample", "--no-shuffle", folder=folder).needs(2, err="give one of both")
+    koine("train", "lenet", "--data", "digits", "--oversample", "--no-shuffle", folder=folder).needs(2, err="omit one of them")
     koine("train", "lenet", "--data", "digits", "--workers", "17", folder=folder).needs(2, err="at most 16")
 
 
@@ -360,7 +360,7 @@ def small_classes_may_count_more(folder):
 
 @case
 def text_is_learnt_and_written(folder):
-    walk(folder, err="7 signs: \\nabcdfé", out=("validation loss 0.", " nats a character, accuracy "))
+    walk(folder, err="7 tokens: \\nabcdfé", out=("validation loss 0.", " nats per character, accuracy "))
     found = koine("generate", "walk.safetensors", "--prompt", "cd", "--length", "12", "--temperature", "0",
                   folder=folder).needs(0)
     expect(found.out == "cdéf\nabcdéf\nab\n", f"it wrote {found.out!r}")
@@ -397,13 +397,13 @@ def text_is_learnt_and_written(folder):
 def signs_that_are_learnt_travel_along(folder):
     write(folder, "walk.koine", WALK)
     write(folder, "walk.txt", "abab " * 200)
-    koine("train", "walk.koine", "--data", "text:walk.txt?vocabulary=8", "--overwrite", "--epochs", "30", "--lr", "0.03", "--batch", "8",
-          folder=folder).needs(0, err="6 signs:   a b ab abab  abab", out=" nats a sign, accuracy ")
+    koine("train", "walk.koine", "--data", "text:walk.txt,vocabulary=8", "--overwrite", "--epochs", "30", "--lr", "0.03", "--batch", "8",
+          folder=folder).needs(0, err="6 tokens:   a b ab abab  abab", out=" nats per token, accuracy ")
     found = koine("generate", "walk.safetensors", "--prompt", "abab", "--length", "3", "--temperature", "0",
                   folder=folder).needs(0)
     expect(found.out == "abab abab abab abab\n", f"it wrote {found.out!r}")
     koine("generate", "walk.safetensors", "--prompt", "abx", folder=folder).needs(1, err="the prompt has 'x")
-    koine("eval", "walk.safetensors", "--data", "text:walk.txt", folder=folder).needs(0, out=" nats a sign")
+    koine("eval", "walk.safetensors", "--data", "text:walk.txt", folder=folder).needs(0, out=" nats per token")
 
 
 @case
@@ -411,9 +411,9 @@ def bytes_are_written(folder):
     write(folder, "bytes.koine", WALK.replace("walk", "bytes").replace("8 8", "256 8").replace("linear 8", "linear 256"))
     with open(os.path.join(folder, "raw"), "wb") as file:
         file.write(bytes([7, 255, 0, 9]) * 60)
-    koine("train", "bytes.koine", "--data", "text:raw?bytes", "--epochs", "20", "--lr", "0.03", folder=folder).needs(
-        0, out="nats a byte")
-    koine("eval", "bytes.safetensors", "--data", "text:raw", folder=folder).needs(0, out="nats a byte")
+    koine("train", "bytes.koine", "--data", "text:raw,bytes", "--epochs", "20", "--lr", "0.03", folder=folder).needs(
+        0, out="nats per byte")
+    koine("eval", "bytes.safetensors", "--data", "text:raw", folder=folder).needs(0, out="nats per byte")
 
 
 # Attention over the past, learnt positions, and a window shorter than the text.

@@ -252,7 +252,7 @@ def a_driver_that_never_answers(folder):
     environment = {"OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder}
     for call, kind, check, words in (("build", "problem", "device", "Stub Frail (Stub Sick) fails"),
                                      ("platforms", "problem", "icd", STUB)):
-        found = koine("doctor", "--json", "--patience", "3", environment={"STUB_HANG": call, **environment})
+        found = koine("doctor", "--json", "--timeout", "3", environment={"STUB_HANG": call, **environment})
         needs(findings_of(found), kind, check, words, "it did not answer within 3 s")
 
 
@@ -303,8 +303,8 @@ def this_machine(folder):
 
 @case
 def mistakes(folder):
-    koine("doctor", "now").needs(2, out="", err="one word too many")
-    koine("doctor", "--device", "0").needs(2, out="", err="give --gpu as well")
+    koine("doctor", "now").needs(2, out="", err="unexpected argument")
+    koine("doctor", "--device", "0").needs(2, out="", err="doctor has no option --device")
 
 
 run_cases()

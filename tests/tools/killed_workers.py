@@ -28,7 +28,7 @@ DEVICE = str(chosen_device()["index"])
 DEVICES = ("--devices", ",".join([DEVICE] * RANKS))
 HOW = ("--batch", "16", "--validation", "0.2", "--optimizer", "adam", "--shards", "4", "--schedule", "constant", "--steps",
        str(STEPS), "--checkpoints", "kept", "--checkpoint-every", "4", "--log", "log", "--save", "end", "--resume", "auto",
-       "--answer-within", "8", "--overwrite")
+       "--timeout", "8", "--overwrite")
 # Most die at once, some stand still. (Drivers catch others, such as SIGSEGV, and return from them.)
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP)
 

@@ -262,8 +262,8 @@ MISTAKES = [
     ("rows", "plan rows.onnx --set lenght=5", "has no dynamic size 'lenght'; dynamic sizes: batch, length",
      "did you mean 'length'?"),
     ("four", "plan four.onnx --set length=5", "has no dynamic size 'length'", "none"),
-    ("four", "plan four.onnx --batch 8", "says that 4 samples come at once, not 8", "--batch 4"),
-    ("four", "train four.onnx --data npy:x.npy,x.npy", "says that 4 samples come at once, not 64", "dynamic_axes"),
+    ("four", "plan four.onnx --batch 8", "has a fixed batch of 4, not 8", "--batch 4"),
+    ("four", "train four.onnx --data npy:x.npy,x.npy", "has a fixed batch of 4, not 64", "dynamic_axes"),
 ]
 
 

@@ -85,7 +85,7 @@ def report(folder, model, data, *more):
         text = file.read()
     page = Page(text)
     expect('name="viewport"' in text and "viewBox" in text, "it is not made for phones")
-    for part in ("Curves", "Where the time goes", "Memory over time", "The plan", "The command", "peak"):
+    for part in ("Curves", "Time per operator", "Memory", "Plan", "Command", "peak"):
         expect(part in page.text, f"'{part}' is missing: {page.text}")
     return page, text
 
@@ -97,7 +97,7 @@ def classes_and_pictures(folder):
     write_npy(os.path.join(folder, "x.npy"), "<f4", (SAMPLES, 3, 4, 4), x)
     write(folder, "see.koine", "koine 1\nmodel <see>\ninput x 3x4x4\nconv 4 3\nflatten\nlogits = linear 3\n".replace("<see>", "see"))
     page, text = report(folder, "see.koine", "npy:x.npy,y.npy", "--epochs", "3", "--validation", "0.3", "--batch", "10")
-    expect("Accuracy, %" in page.text and "training" in page.text and "What is taken for what" in page.text, page.text)
+    expect("Accuracy, %" in page.text and "training" in page.text and "Confusion matrix" in page.text, page.text)
     expect(re.search(r"Loss [\d.e-]+ over the last epoch, accuracy [\d.]+%, validation loss [\d.e-]+, accuracy ", page.text), page.text)
     rows = re.findall(r"<tr><th>\d</th>(.*?)</tr>", text)
     cells = [[int(number) for number in re.findall(r">(\d+)</td>", row)] for row in rows]
@@ -108,7 +108,7 @@ def classes_and_pictures(folder):
         width, height, channels, pixels = png(source)
         expect((width, height, channels) == (4, 4, 3) and max(pixels) == 255 and min(pixels) == 0, "not the picture")
     # Four filters of 3x3, six pixels for a weight and two between them.
-    expect("The first layer's filters" in page.text, page.text)
+    expect("Filters of the first layer" in page.text, page.text)
     width, height, channels, pixels = png(page.images[-1])
     expect((width, height, channels) == (42, 42, 3) and max(pixels[:126 * 2]) == 0, f"filters of {width}x{height}")
     expect(pixels[126 * 2 + 6:126 * 2 + 9] == pixels[126 * 7 + 21:126 * 7 + 24] and max(pixels) >= 254, "not the filters")
@@ -126,9 +126,9 @@ def numbers_and_inputs(folder):
     write(folder, "line.koine", f"koine 1\nmodel line\ninput x {WIDTH}\nlinear 1\nloss mse\n")
     page, text = report(folder, "line.koine", "npy:x.npy,y.npy", "--epochs", "20", "--lr", "0.1", "--batch", "20",
                         "--validation", "0.2")
-    expect("Predicted against true" in page.text and "Off by" in page.text, page.text)
+    expect("Predicted and true values" in page.text and "Root mean squared error" in page.text, page.text)
     expect(text.count("<circle class=\"fill0\" opacity") == 20, "a dot for each sample that is judged")
-    ranks = re.findall(r"input (\d)", page.text[page.text.index("Which inputs matter"):])
+    ranks = re.findall(r"input (\d)", page.text[page.text.index("Importance of inputs"):])
     expect(ranks[:2] == ["2", "4"] and sorted(ranks) == list("012345"), f"found {ranks}")
 
 
@@ -149,7 +149,7 @@ def text_is_written(folder):
     write(folder, "walk.koine", "koine 1\nmodel walk\ninput x 8 int32\nembedding 16 8\nlogits = linear 16\n")
     page, text = report(folder, "walk.koine", "text:walk.txt", "--steps", "200", "--lr", "0.05")
     written = re.search(r'<pre id="written"><b>(.*?)</b>(.*?)</pre>', text, re.S)
-    expect(written and "What is taken for what" not in page.text, page.text)
+    expect(written and "Confusion matrix" not in page.text, page.text)
     whole = html.unescape(written.group(1) + written.group(2))
     expect(len(whole) == 3 + 200 and "abc<d>&abc" in whole, f"found {whole}")
 
@@ -163,15 +163,15 @@ def what_the_curves_say(folder):
     write(folder, "big.koine", big)
     page, _ = report(folder, "big.koine", "npy:x.npy,y.npy", "--epochs", "40", "--lr", "0.02", "--validation", "0.3",
                      "--batch", "10")
-    expect("Over-fitting: the validation loss was lowest after epoch" in page.text, page.text)
+    expect("Overfitting: the validation loss was lowest after epoch" in page.text, page.text)
     page, _ = report(folder, "big.koine", "npy:x.npy,y.npy", "--epochs", "1")
-    expect("One epoch says little" in page.text, page.text)
+    expect("One epoch is not enough" in page.text, page.text)
     page, _ = report(folder, "big.koine", "npy:x.npy,y.npy", "--epochs", "2", "--batch", "10")
-    expect("There is no validation data" in page.text, page.text)
+    expect("Without validation data" in page.text, page.text)
     problem(folder)
     page, _ = report(folder, "tiny.koine", "npy:x.npy,y.npy", "--epochs", "4", "--batch", "10", "--validation", "0.3",
                      "--lr", "0.01", "--schedule", "constant")
-    expect("Under-fitting: the training loss still fell" in page.text, page.text)
+    expect("Underfitting: the training loss still fell" in page.text, page.text)
 
 
 def stays(folder, before, found, *words):

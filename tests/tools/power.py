@@ -40,7 +40,7 @@ def a_price_alone(folder):
     found = bench(folder, "--price", "0.5", err="")
     expect([found[key] for key in KEYS[:3]] == [None, None, None], f"found {found}")
     money_is_right(found, 0.5)
-    koine("bench", "gemm", "--size", "16", "--seconds", "0", "--price", "2").needs(
+    koine("bench-gemm", "--size", "16", "--seconds", "0", "--price", "2").needs(
         0, out="samples per unit of money, at 2 per hour", err="")
 
 
@@ -60,7 +60,7 @@ def a_command(folder):
                                ("echo 7; exit 3", "failed"), ("true", "printed ''")):
         found = bench(folder, "--power-command", command, err=("the power cannot be measured: --power-command", complaint))
         expect(found["watts"] is None and found["samples_per_joule"] is None, f"found {found}")
-    koine("bench", "gemm", "--size", "16", "--seconds", "0", "--power-command", "echo 12.5").needs(
+    koine("bench-gemm", "--size", "16", "--seconds", "0", "--power-command", "echo 12.5").needs(
         0, out="12.5 W by --power-command: ", err="")
 
 

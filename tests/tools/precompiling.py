@@ -81,8 +81,8 @@ def memory_is_kept_to(folder):
 @case
 def other_commands_have_none(folder):
     koine("precompile", "convert", "a", "b", folder=folder).needs(2, err="train and bench can be precompiled")
-    koine("precompile", "bench", "gemm", folder=folder).needs(2, err="one case at a time")
-    koine("precompile", "bench", "mlp", "lenet", folder=folder).needs(2, err="one case at a time")
+    koine("precompile", "bench", "mlp", "lenet", folder=folder).needs(2, err="one model at a time")
+    koine("precompile", "bench", "mlp", "lenet", folder=folder).needs(2, err="one model at a time")
 
 
 run_cases()

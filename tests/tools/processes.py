@@ -39,7 +39,7 @@ def one_file_however_many_processes(folder):
         status, out, err = ranks_train(folder, ranks, *HOW, "--epochs", "2", "--save", f"{ranks}", "--log", "log",
                                        "--overwrite")
         expect(status == 0 and out.count("done after") == 1, f"status {status}: {out}{err}")
-        expect(f"on {ranks} processes, each batch cut into 4 shards" in err, f"found {err}")
+        expect(f"on {ranks} processes, each batch split into 4 shards" in err, f"found {err}")
         expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, f"{ranks}")),
                f"{ranks} processes save other bits than one")
 
@@ -49,15 +49,15 @@ def several_devices_in_each_process(folder):
     """The processes of a machine take the devices in turn."""
     train(folder, *HOW, "--epochs", "2", "--save", "one")
     for ranks, devices, more, told in (
-            (2, 4, (), "on 2 processes with 4 devices, each batch cut into 4 shards"),
-            (2, 3, ("--deal", "1,2,1", "--shard-optimizer"), "with 3 devices, each batch cut into 4 shards, dealt 1,2,1"),
+            (2, 4, (), "on 2 processes with 4 devices, each batch split into 4 shards"),
+            (2, 3, ("--shard-counts", "1,2,1", "--shard-optimizer"), "with 3 devices, each batch split into 4 shards, counts 1,2,1"),
             (3, 2, (), "3 processes of this machine share 2 devices")):
         status, out, err = ranks_train(folder, ranks, *HOW, "--epochs", "2", "--save", "some", "--devices",
                                        ",".join([DEVICE] * devices), *more, "--overwrite")
         expect(status == 0 and out.count("done after") == 1 and told in err, f"status {status}: {out}{err}")
         expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, "some")),
                f"{ranks} processes on {devices} devices save other bits than one")
-    for more, told in ((("--deal", "2,2"), "--deal has 2 numbers for 4 devices of 2 processes"),
+    for more, told in ((("--shard-counts", "2,2"), "--shard-counts has 2 numbers for 4 devices of 2 processes"),
                        (("--shards", "2"), "2 shards, fewer than 4 workers")):
         status, out, err = ranks_train(folder, 2, *HOW, *more, "--devices", ",".join([DEVICE] * 4))
         expect(status != 0 and told in err, f"status {status}: {out}{err}")
@@ -67,7 +67,7 @@ def several_devices_in_each_process(folder):
 def mpi_may_add(folder):
     more = (*HOW, "--steps", "6", "--overwrite", "--shard-optimizer")
     for sums in ("tree", "mpi"):
-        status, out, err = ranks_train(folder, 2, *more, "--save", sums, "--sum", sums)
+        status, out, err = ranks_train(folder, 2, *more, "--save", sums, "--all-reduce", sums)
         expect(status == 0 and out.count("done after") == 1, f"status {status}: {out}{err}")
     expect(len(bytes_of(os.path.join(folder, "mpi"))) == len(bytes_of(os.path.join(folder, "tree"))), "files of other sizes")
 
@@ -90,8 +90,8 @@ def processes_make_steps_alone(folder):
 
 @case
 def rounds_wait_longer_for_slow_processes(folder):
-    """A process that stands still for less than --answer-within times the steps of a round."""
-    child = start(folder, 2, [KOINE, "train", *problem(folder), "--sync-every", "20", "--answer-within", "1", "--seconds", "8",
+    """A process that stands still for less than --timeout times the steps of a round."""
+    child = start(folder, 2, [KOINE, "train", *problem(folder), "--sync-every", "20", "--timeout", "1", "--seconds", "8",
                               "--log", "log"])
     wait_for_steps(folder, child, 3)
     found = children_of(child.pid)
@@ -153,10 +153,10 @@ def all_compute_parts_that_fit_where_memory_is_least(folder):
 @case
 def different_trainings_are_refused(folder):
     words = [KOINE, "train", *problem(folder), *HOW, "--steps", "3"]
-    for more in (("--lr", "0.2"), ("--shard-optimizer",), ("--gradient-type", "bfloat16"), ("--sum", "mpi"), ("--sync-every", "2")):
+    for more in (("--lr", "0.2"), ("--shard-optimizer",), ("--gradient-type", "bfloat16"), ("--all-reduce", "mpi"), ("--sync-every", "2")):
         child = start(folder, 2, by_rank(words, [*words, *more]))
         _, err = child.communicate(timeout=300)
-        expect(child.returncode != 0 and "rank 1 trains something else than rank 0" in err, f"{more}: found {err}")
+        expect(child.returncode != 0 and "rank 1 trains something different from rank 0" in err, f"{more}: found {err}")
 
 
 @case

@@ -54,7 +54,7 @@ def models(folder):
     expect([line.split()[0] for line in text.splitlines()] == list(known), f"found {text}")
     expect("lenet         1x28x28     1.20 M parameters  Classifies small grey images: " in text, f"found {text}")
     expect(all(len(model["about"]) in range(20, 85) and model["about"].endswith(".") for model in found), f"found {found}")
-    koine("models", "lenet").needs(0, err="", out=("1199882 parameters, ", "MFLOP a sample, trained with cross-entropy",
+    koine("models", "lenet").needs(0, err="", out=("1199882 parameters, ", "MFLOP/sample, loss cross-entropy",
                                                    "x float32 (batch,1,28,28)", "logits float32 (batch,10)",
                                                    "channels=1, size=28, classes=10"))
     koine("models", "lenet", "--json").needs(0, err="").objects("name", "about", "parameters", "flops", "loss", "settings")
@@ -62,21 +62,23 @@ def models(folder):
 
 @case
 def sizes_behind_the_name_of_a_model(folder):
-    found = koine("models", "gpt?layers=2&width=64&heads=2", "--json").needs(0, err="").objects()[0]
+    found = koine("models", "gpt,layers=2,width=64,heads=2", "--json").needs(0, err="").objects()[0]
     expect(found["name"] == "gpt" and found["parameters"] == 2 * (12 * 64 * 64 + 13 * 64) + (128 + 96 + 96 + 2) * 64
-           and found["settings"] == {"window": 128, "signs": 96, "layers": 2, "width": 64, "heads": 2}, f"found {found}")
-    koine("plan", "lenet?classes=3", "--batch", "2").needs(0, err="", out="3")
-    koine("plan", "lenet?classes=3", "--set", "classes=4", "--batch", "2").needs(0, err="")
-    koine("train", "mlp?width=16&size=12", "--data", "digits:test", "--set", "size=28", "--steps", "1", "--quiet",
+           and found["settings"] == {"window": 128, "vocabulary": 96, "layers": 2, "width": 64, "heads": 2}, f"found {found}")
+    koine("plan", "lenet,classes=3", "--batch", "2").needs(0, err="", out="3")
+    koine("plan", "lenet,classes=3", "--set", "classes=4", "--batch", "2").needs(0, err="")
+    koine("train", "mlp,width=16,size=12", "--data", "digits:test", "--set", "size=28", "--steps", "1", "--quiet",
           folder=folder).needs(0, err="")
     text = koine("models", "mlp.safetensors", "--text", folder=folder).needs(0, err="").out
     expect("set size 28\nset classes 10\nset width 16\n" in text, text)
-    koine("models", "gpt?layer=2").needs(1, out="", err="gpt?layer=2: no setting is called 'layer'; settings: window=128, "
-                                         "signs=96, layers=6, width=384, heads=6; did you mean 'layers'?")
-    for name, what in (("gpt?", "''"), ("gpt?layers", "'layers'"), ("gpt?layers=2&=3", "'=3'"),
-                       ("gpt?layers=2x", "'layers=2x'"), ("gpt?layers=99999999999999999999", "'layers=9")):
-        koine("models", name).needs(1, out="", err=(f"{name}: found {what}", "expected NAME=NUMBER, separated by &"))
-    koine("models", "gtp?layers=2").needs(1, out="", err="did you mean 'gpt'?")
+    koine("models", "gpt,layer=2").needs(1, out="", err="gpt,layer=2: no setting is called 'layer'; settings: window=128, "
+                                         "vocabulary=96, layers=6, width=384, heads=6; did you mean 'layers'?")
+    for name, what in (("gpt,", "''"), ("gpt,layers", "'layers'"), ("gpt,layers=2,=3", "'=3'"),
+                       ("gpt,layers=2x", "'layers=2x'"), ("gpt,layers=99999999999999999999", "'layers=9")):
+        koine("models", name).needs(1, out="", err=(f"{name}: found {what}", "expected NAME=NUMBER, separated by commas"))
+    write(folder, "gpt,layers=2", "koine 1\nmodel own\ninput x 4\nlinear 2\n")  # an existing path wins
+    koine("models", "gpt,layers=2", folder=folder).needs(0, err="", out="own: 10 parameters")
+    koine("models", "gtp,layers=2").needs(1, out="", err="did you mean 'gpt'?")
 
 
 @case
@@ -103,8 +105,8 @@ def verify(folder):
         "name", "right", "error", "seconds", "message")
     expect(all(one["right"] and one["error"] <= 1 and not one["message"] for one in found), f"found {found}")
     expect(any(one["name"].startswith("relu#") for one in found), f"found {found}")
-    koine("verify", "--operators", "relu", "--smallest", "--quiet").needs(0, out=" right, 0 wrong", err="")
-    text = koine("verify", "--operators", "add", "--one", "--verbose").needs(0, out="right add#").out
+    koine("verify", "--operators", "relu", "--smoke", "--quiet").needs(0, out=" right, 0 wrong", err="")
+    text = koine("verify", "--operators", "add", "--quick", "--verbose").needs(0, out="right add#").out
     expect(len(text.splitlines()) < len(found), f"found {text}")
 
 
@@ -189,7 +191,7 @@ if COUNT_BUFFERS:
 
     @case
     def planned_memory_is_what_buffers_have(folder):
-        for model, *more in (["lenet"], ["lenet", "--recompute"], ["mlp", "--kind", "many", "--precision", "bfloat16"]):
+        for model, *more in (["lenet"], ["lenet", "--recompute"], ["mlp", "--kernels", "gpu", "--precision", "bfloat16"]):
             words = ["bench", model, "--batch", "96", "--mode", "train", "--seconds", "0", "--json", *more]
             planned = koine(*words, folder=folder).needs(0).objects()[0]["plan_bytes"]
             peak = counted(folder, *words)[1]
@@ -359,7 +361,7 @@ def what_infer_cannot_take(folder):
     write_npy(os.path.join(folder, "flat.npy"), "<f4", (12,), [0] * 12)
     write_npy(os.path.join(folder, "none.npy"), "<f4", (0, WIDTH), [])
     for given, output, text in (
-            ("flat.npy", "z.npy", "'flat.npy' holds (12), and the model reads 'x' as (batch,6)"),
+            ("flat.npy", "z.npy", "'flat.npy' is (12), but the model's input 'x' is (batch,6)"),
             ("none.npy", "z.npy", "the input holds no samples"),
             ("nothing.npy", "z.npy", 'cannot open "nothing.npy"'),
             ("tiny.koine", "z.npy", "Expected arrays, X.npy, tables, X.csv, images"),
@@ -428,7 +430,7 @@ def bench_of_inference(folder):
 
 @case
 def bench_of_operators(folder):
-    found = koine("bench", "operators", "--operators", "relu,softmax", "--seconds", "0", "--json").needs(0).objects(
+    found = koine("bench-operators", "--operators", "relu,softmax", "--seconds", "0", "--json").needs(0).objects(
         "name", "inputs", "attributes", "ms", "gflops", "gb_s", "of_limit", "bound")
     names = [operator["name"] for operator in found]
     expect({"relu", "softmax", "softmax_gradient"} <= set(names), f"found {names}")
@@ -437,7 +439,7 @@ def bench_of_operators(folder):
 
 @case
 def bench_of_products(folder):
-    found = koine("bench", "gemm", "--size", "32", "--k", "48", "--json").needs(0).objects(
+    found = koine("bench-gemm", "--size", "32", "--k", "48", "--json").needs(0).objects(
         *BENCH_KEYS, "sizes", "times_plain_one_core", "times_plain_all_cores", "cores")[0]
     sound(found, "gemm", "infer", 1)
     expect(found["sizes"] == [32, 32, 48] and found["cores"] >= 1, f"found {found}")
@@ -447,7 +449,7 @@ def bench_of_products(folder):
 
 @case
 def bench_of_plans(folder):
-    found = koine("bench", "plan", "--sizes", "2", "--json").needs(0).objects("case", "mode", "layers", "steps", "seconds",
+    found = koine("bench-plan", "--sizes", "2", "--json").needs(0).objects("case", "mode", "layers", "steps", "seconds",
                                                                               "passes")
     expect([row["layers"] for row in found] == [250, 500], f"found {found}")
     expect(found[0]["steps"] < found[1]["steps"], f"found {found}")

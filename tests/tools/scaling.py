@@ -50,10 +50,9 @@ def what_it_prints(_):
 def mistakes(_):
     for words, complaint in (
             (("mlp", "--workers", "2"), "--workers applies to --scaling"),
-            (("mlp", "lenet", "--scaling"), "one case at a time"),
-            (("gemm", "--scaling"), "and to models"),
-            (("mlp", "--scaling", "--mode", "infer"), "without --mode infer"),
-            (("mlp", "--scaling", "--profile"), "without --profile"),
+            (("mlp", "lenet", "--scaling"), "one model at a time"),
+            (("mlp", "--scaling", "--mode", "infer"), "--scaling and --mode infer exclude"),
+            (("mlp", "--scaling", "--profile"), "--scaling and --profile exclude"),
             (("mlp", "--scaling", "--workers", "3"), "expected a power of two from 2 to 64")):
         koine("bench", *words).needs(2, out="", err=complaint)
 

@@ -133,7 +133,7 @@ def a_target_of_wide_vectors(folder):
     wide = GPU.replace("many-thread", "wide-vector")
     path = write(folder, "wide.target", wide + "vector_width 16\nvector_registers 32\n")
     plan(folder, "lenet", "--target", path).needs(0, out="conv/first.cl")
-    plan(folder, "lenet", "--target", path, "--kind", "many").needs(0, out="conv/implicit.cl")
+    plan(folder, "lenet", "--target", path, "--kernels", "gpu").needs(0, out="conv/implicit.cl")
     path = write(folder, "half.target", wide)
     plan(folder, "lenet", "--target", path).needs(1, out="", err=[path, "vector_width"])
 

@@ -99,7 +99,7 @@ def devices_measured(folder):
 @case
 def what_makes_no_sense(folder):
     problem(folder)
-    koine("bench", "tiny.koine", "gemm", "--trace", "t", folder=folder).needs(2, err="--trace applies to one case")
+    koine("bench", "tiny.koine", "mlp", "--trace", "t", folder=folder).needs(2, err="--trace applies to one model")
     train(folder, "--trace", "nowhere/t", status=1, out="", err="'nowhere/t' cannot be written")
     write(folder, "bad.koine", "nothing")
     koine("train", "bad.koine", "--data", "digits", "--trace", "t", folder=folder).needs(1)

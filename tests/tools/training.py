@@ -229,12 +229,12 @@ def seconds_end_a_training(folder):
 @case
 def patience_ends_a_training(folder):
     train(folder, "--epochs", "50", "--batch", "32", "--lr", "0", "--validation", "0.2", "--patience", "2", "--log",
-          "log", out="stopped, the validation loss no longer falls, after 9 steps")
+          "log", out="stopped early, since the validation loss no longer falls, after 9 steps")
     steps, end = log_of(folder)
     expect(steps[-1]["step"] == 9, "one epoch is the best, two more are waited for")
     expect(end["step"] == 3, f"the end speaks of another epoch than the best: {end}")
     train(folder, "--epochs", "1", "--batch", "32", "--lr", "0", "--validation", "0.2", "--resume", "tiny.safetensors",
-          out="nothing to do: 3 steps are already done")
+          out="nothing to do: 3 steps were already done")
 
 
 @case
@@ -378,7 +378,7 @@ def resumed_without_naming_the_model(folder):
 @case
 def resumed_when_all_is_done(folder):
     train(folder, "--steps", "2")
-    train(folder, "--steps", "2", "--resume", "tiny.safetensors", out="nothing to do: 2 steps are already done")
+    train(folder, "--steps", "2", "--resume", "tiny.safetensors", out="nothing to do: 2 steps were already done")
 
 
 @case
@@ -398,7 +398,7 @@ def resumed_in_another_precision(folder):
         train(folder, "--steps", "4", "--precision", precision, "--schedule", "constant", "--save", "whole.safetensors")
         train(folder, "--steps", "2", "--precision", precision, "--schedule", "constant", "--save", "half.safetensors")
         refused = ("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "4", "--resume", "half.safetensors")
-        koine(*refused, folder=folder).needs(1, err=f"was trained in {precision}: say --precision {precision}")
+        koine(*refused, folder=folder).needs(1, err=f"was trained in {precision}: give --precision {precision}")
         train(folder, "--steps", "4", "--precision", precision, "--schedule", "constant", "--resume", "half.safetensors",
               "--save", "half.safetensors", "--quiet", err="")
         whole, half = (read_safetensors(os.path.join(folder, name + ".safetensors")) for name in ("whole", "half"))
@@ -408,15 +408,15 @@ def resumed_in_another_precision(folder):
 
 @case
 def resumed_with_other_moments(folder):
-    train(folder, "--steps", "4", "--moments", "bfloat16", "--schedule", "constant", "--save", "whole.safetensors")
-    train(folder, "--steps", "2", "--moments", "bfloat16", "--schedule", "constant", "--save", "half.safetensors")
+    train(folder, "--steps", "4", "--optimizer-dtype", "bfloat16", "--schedule", "constant", "--save", "whole.safetensors")
+    train(folder, "--steps", "2", "--optimizer-dtype", "bfloat16", "--schedule", "constant", "--save", "half.safetensors")
     refused = ("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "4", "--resume", "half.safetensors")
-    koine(*refused, folder=folder).needs(1, err="was trained with moments in bfloat16: say --moments bfloat16")
-    koine(*refused, "--moments", "8bit", folder=folder).needs(
-        1, err="with moments in bfloat16, which do not become 8bit: say --moments bfloat16")
-    train(folder, "--steps", "4", "--moments", "float32", "--schedule", "constant", "--resume", "half.safetensors",
+    koine(*refused, folder=folder).needs(1, err="was trained with optimizer state in bfloat16: give --optimizer-dtype bfloat16")
+    koine(*refused, "--optimizer-dtype", "8bit", folder=folder).needs(
+        1, err="with optimizer state in bfloat16, which cannot be converted to 8bit: give --optimizer-dtype bfloat16")
+    train(folder, "--steps", "4", "--optimizer-dtype", "float32", "--schedule", "constant", "--resume", "half.safetensors",
           "--save", "other.safetensors", err="with moments bfloat16, and now it is float32")
-    train(folder, "--steps", "4", "--moments", "bfloat16", "--schedule", "constant", "--resume", "half.safetensors",
+    train(folder, "--steps", "4", "--optimizer-dtype", "bfloat16", "--schedule", "constant", "--resume", "half.safetensors",
           "--save", "half.safetensors", "--quiet", err="")
     whole, half, other = (read_safetensors(os.path.join(folder, name + ".safetensors")) for name in ("whole", "half", "other"))
     expect(whole == half, "resumed, weights or moments have other bits")
@@ -474,8 +474,8 @@ def interrupted(sign, folder):
     status, out, err = interrupt(folder, sign, "--steps", str(steps), "--validation", "0.1")
     done, end = log_of(folder)
     expect(status == 0, f"status {status}: {err}")
-    expect("finishing the step and saving; once more ends at once" in err, f"found {err}")
-    expect("to go on, repeat the command with --resume tiny.safetensors" in err, f"found {err}")
+    expect("finishing the step and saving; press again to stop at once" in err, f"found {err}")
+    expect("to resume, repeat the command with --resume tiny.safetensors" in err, f"found {err}")
     expect(f"stopped after {end['step']} steps" in out and end["step"] < steps, f"found {out}")
     # The accuracy is measured after an epoch, of 90 steps.
     expect(end["step"] == done[-1]["step"] and (end["accuracy"] is None or end["step"] % 90 == 0), f"found {end}")
@@ -577,12 +577,12 @@ def moments_that_do_not_fit(folder):
     def plan(batch, *more):
         return koine("plan", "deep.koine", "--batch", str(batch), "--json", *more, folder=folder).objects()[0]
 
-    waiting, least = plan(8, "--host-moments"), plan(1)
+    waiting, least = plan(8, "--offload-optimizer"), plan(1)
     expect(waiting["host_bytes"] == least["moment_bytes"] > 0, f"{waiting}, {least}")
     expect(waiting["peak_bytes"] < 0.9 * least["peak_bytes"], f"{waiting}, {least}")
     budget = str((waiting["peak_bytes"] + least["peak_bytes"]) // 2)
     how = ("train", "deep.koine", *data, "--batch", "8", "--steps", "5", "--overwrite")
-    for name, more in (("plain", ()), ("asked", ("--host-moments",)), ("budget", ("--memory", budget))):
+    for name, more in (("plain", ()), ("asked", ("--offload-optimizer",)), ("budget", ("--memory", budget))):
         found = koine(*how, "--save", name, *more, folder=folder).needs(0)
         expect(("wait in host memory between updates" in found.err) == (name != "plain"), f"{name}: {found}")
         expect(bytes_of(os.path.join(folder, name)) == bytes_of(os.path.join(folder, "plain")), f"{name} has other bits")

@@ -13,7 +13,7 @@ import sys
 from koine import case, expect, koine, run_cases, strict, write
 
 KERNELS, ALL = sys.argv[3], sys.argv[4:] == ["all"]
-PATIENCE = "12"
+TIMEOUT = "12"
 MODEL = "koine 1\nmodel tiny\ninput x 48\nlogits = linear 64\n"
 # Hundreds of times as slow as the whole product; a work-item for wide vectors computes many results.
 SLOW = "{ volatile float waste = 0; for (int w = 0; w < 100000; w++) waste += 1; }\n"
@@ -21,7 +21,7 @@ SLOW_WIDE = SLOW.replace("100000", "3000000")
 # Matrix units have kernels that are not planted.
 NO_UNIT = ("--matrix-unit", "none")
 # Compilers take long for some kernels, longer on a busy machine.
-PATIENT = ("--patience", "300")
+LENIENT = ("--timeout", "300")
 CRASH = "*(volatile global int *)8 = 1;\n"
 HANG = "{ volatile int spin = get_global_id(0) == 0; while (spin) ; }\n"
 
@@ -40,15 +40,15 @@ def plant(folder, name, **planted):
     return own
 
 
-def tuned(folder, kernels, *words, kind="many"):
+def tuned(folder, kernels, *words, kind="gpu"):
     # With AddressSanitizer too a crash ends a process by its signal.
     sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"
-    return koine("tune", *words, "--kind", kind, *NO_UNIT, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
+    return koine("tune", *words, "--kernels", kind, *NO_UNIT, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
                  environment={"KOINE_KERNEL_DIR": kernels, "ASAN_OPTIONS": sanitizer})
 
 
-def other(folder, kernels, *words, kind="many"):
-    return koine(*words, "--kind", kind, *NO_UNIT, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
+def other(folder, kernels, *words, kind="gpu"):
+    return koine(*words, "--kernels", kind, *NO_UNIT, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
                  environment={"KOINE_KERNEL_DIR": kernels})
 
 
@@ -62,7 +62,7 @@ def kept(folder):
 
 
 PLAN = ("plan", "tiny.koine", "--batch", "64", "--mode", "infer")
-TUNE = ("tiny.koine", "--batch", "64", "--mode", "infer", "--patience", PATIENCE, "--seconds", "300")
+TUNE = ("tiny.koine", "--batch", "64", "--mode", "infer", "--timeout", TIMEOUT, "--seconds", "300")
 
 
 @case
@@ -149,27 +149,27 @@ def refused_by_its_trial(folder, kernels, path, entries):
 def a_planted_kernel_for_wide_vectors(folder):
     write(folder, "tiny.koine", MODEL)
     kernels = plant(folder, "kernels", wide=SLOW_WIDE, plain=CRASH)
-    found = tuned(folder, kernels, *TUNE, "--json", kind="wide").needs(0)
+    found = tuned(folder, kernels, *TUNE, "--json", kind="cpu").needs(0)
     lines = found.objects()
     shapes = [line for line in lines if "us" in line and "shape" in line]
     expect(len(shapes) == 1 and shapes[0]["kernel"] == "tiled" != shapes[0]["untuned"], f"found {found}")
     expect(shapes[0]["untuned_us"] > shapes[0]["us"], f"found {shapes}")
     expect([line["kernel"] for line in lines if line.get("end") == "crashed"] == ["plain"], f"found {found}")
-    other(folder, kernels, *PLAN, kind="wide").needs(0, out="tuned: " + shapes[0]["kernel"])
+    other(folder, kernels, *PLAN, kind="cpu").needs(0, out="tuned: " + shapes[0]["kernel"])
     # Kernels for many threads have separate choices, and so have other kernels.
     expect("tuned:" not in other(folder, kernels, *PLAN).out, "the kinds of kernels share a choice")
-    expect("tuned:" not in other(folder, KERNELS, *PLAN, kind="wide").out, "other kernels share a choice")
+    expect("tuned:" not in other(folder, KERNELS, *PLAN, kind="cpu").out, "other kernels share a choice")
 
 
 @case
 def command_lines_that_are_wrong(folder):
     for words, text in (((), "tune needs one of"), (("lenet", "--list"), "tune needs one of"), (("lenet", "--seconds", "0"), "--seconds is 0"),
-                        (("lenet", "--patience", "-1"), "--patience is -1"), (("lenet", "--batch", "0"), "--batch is 0"),
-                        (("lenet", "--no-cache"), "--no-cache would keep nothing"), (("lenet", "--mode", "both"), "--mode is 'both'")):
+                        (("lenet", "--timeout", "-1"), "--timeout is -1"), (("lenet", "--batch", "0"), "--batch is 0"),
+                        (("lenet", "--no-cache"), "--no-cache would discard the results"), (("lenet", "--mode", "both"), "--mode is 'both'")):
         koine("tune", *words, folder=folder).needs(2, out="", err=text)
     cache = ("--kernel-cache", os.path.join(folder, "cache"))
     koine("tune", "no-such-model", *cache, folder=folder).needs(1, out="", err="no-such-model")
-    koine("tune", "--operators", "no_such_operator", *cache, folder=folder).needs(1, out="", err="none that is benchmarked")
+    koine("tune", "--operators", "no_such_operator", *cache, folder=folder).needs(1, out="", err="no operator that is benchmarked")
     koine("tune", "--import", "missing", *cache, folder=folder).needs(1, out="", err="nothing was taken")
     koine("tune", "--list", *cache, folder=folder).needs(0, out="nothing is tuned on this device", err="")
     found = koine("tune", "lenet", "--seconds", "1e-9", *cache, folder=folder).needs(0, out=("0 of ", "left out, which the same command continues with"))
@@ -180,17 +180,17 @@ if ALL:
     @case
     def operators_and_training(folder):
         shutil.copytree(KERNELS, os.path.join(folder, "kernels"))
-        for kind in ("many", "wide"):
-            words = ("--operators", "softmax,sum", "--json", "--seconds", "200", *PATIENT)
+        for kind in ("gpu", "cpu"):
+            words = ("--operators", "softmax,sum", "--json", "--seconds", "200", *LENIENT)
             first = tuned(folder, "kernels", *words, kind=kind).needs(0).objects()[-1]
             expect(first["tuned"] >= 2 and not first["left_out"] and not first["refused"], f"found {first}")
             second = tuned(folder, "kernels", *words, kind=kind).needs(0).objects()
             expect(len(second) == 1 and second[0]["known"] == first["tuned"], f"found {second}")
-            words = ("tiny.koine", "--batch", "32", "--json", *PATIENT)
+            words = ("tiny.koine", "--batch", "32", "--json", *LENIENT)
             write(folder, "tiny.koine", "koine 1\nmodel tiny\ninput x 3x12x12\nconv 8 3\nbatchnorm\nrelu\nreshape 800\nlogits = linear 10\n")
             first = tuned(folder, "kernels", *words, kind=kind).needs(0).objects()[-1]
             expect(first["tuned"] >= 4 and not first["left_out"] and not first["refused"], f"found {first}")
-            again = tuned(folder, "kernels", *words, "--again", kind=kind).needs(0).objects()[-1]
+            again = tuned(folder, "kernels", *words, "--retune", kind=kind).needs(0).objects()[-1]
             expect(again["tuned"] == first["tuned"] and not again["known"], f"found {again}")
             other(folder, "kernels", "bench", "tiny.koine", "--batch", "32", "--seconds", "0.1", kind=kind).needs(0, err="")
 

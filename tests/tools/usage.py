@@ -8,11 +8,11 @@ import re
 import shutil
 import subprocess
 
-from koine import CLASSES, SAMPLES, TINY, add, case, expect, koine, numbers_of, problem, read_safetensors, run_cases, train, write
+from koine import CLASSES, SAMPLES, TINY, add, bytes_of, case, expect, koine, numbers_of, problem, read_safetensors, run_cases, train, write
 from koine import write_npy
 
-COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "convert", "plan", "bench", "tune", "verify",
-            "models", "datasets")
+COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
+            "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "report", "models", "datasets", "version")
 TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
                  "loss no-shuffle drop-last in-sequence patience ema accumulate groups amsgrad clip-value milestones init "
                  "log save resume find-nan memory json quiet help").split()
@@ -22,6 +22,11 @@ TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr mome
 
 def help_of(command, folder):
     found = koine(command, "--help").needs(0, out=(f"usage: koine {command}", "--help", "  koine " + command), err="")
+    expect("  -q, --quiet " in found.out, f"{command} has no --quiet")
+    brief = koine(command, "-h").needs(0, out=(f"usage: koine {command}", f"koine {command} --help explains all"), err="").out
+    lines = brief.splitlines()
+    expect(len(lines) <= 25, f"{len(lines)} lines: {brief}")
+    expect(lines[2].startswith("  koine "), f"examples do not come first: {brief}")
     expect(koine("help", command).out == found.out, "koine help COMMAND says something else")
     for columns, most in ((None, 80), ("60", 60), ("40", 60), ("1000", 100), ("no number", 80), ("-1", 80)):
         lines = koine(command, "--help", environment={"COLUMNS": columns} if columns else None).out.splitlines()
@@ -37,9 +42,13 @@ for name in COMMANDS:
 @case
 def help_of_all(folder):
     found = koine("--help").needs(0, out=COMMANDS, err="")
-    expect(koine("help").out == found.out and koine("-h").out == found.out, "help and -h say something else")
+    expect(koine("help").out == found.out and koine("-h").out == found.out, "help and -h differ")
     koine().needs(2, out="", err=found.out)
-    koine("--version").needs(0, out="koine ", err="")
+    version = koine("--version").needs(0, out="koine ", err="").out
+    expect(koine("-V").out == version, "-V and --version differ")
+    found = koine("version", "--json").needs(0, err="").objects("version", "commit", "loader", "compiler", "options")[0]
+    expect(version == f"koine {found['version']}\n" and "MPI" in found["options"], f"found {found}")
+    koine("version").needs(0, out=("version   ", "commit    ", "loader    ", "options   "), err="")
 
 
 @case
@@ -51,13 +60,13 @@ def help_of_train_names_its_options(folder):
 def help_has_options_in_groups(folder):
     groups = dict(re.findall(r"^([a-z ]+):\n((?:  .*\n)+)", koine("train", "--help").out, flags=re.M))
     for group, options in (("data", "data validation"), ("model", "loss set init"), ("training", "epochs batch check"),
-                           ("optimizer", "optimizer lr clip freeze"), ("learning rate over time", "schedule warmup"),
+                           ("optimizer", "optimizer lr clip freeze"), ("learning rate schedule", "schedule warmup"),
                            ("output", "save report overwrite"), ("checkpoints", "checkpoints resume"),
                            ("device", "memory pin device no-cache"), ("messages", "json quiet help")):
         for option in options.split():
-            expect(f"  --{option}" in groups.get(group, ""), f"--{option} is not in the group {group}: {groups.keys()}")
+            expect(f" --{option}" in groups.get(group, ""), f"--{option} is not in the group {group}: {groups.keys()}")
     page = koine("train", "--help=man").out
-    expect(all(f".SS {group}\n" in page for group in groups if group != "options"), "the man page lacks a group")
+    expect(all(f".SS {group}\n" in page for group in groups if group not in ("options", "examples")), "the man page lacks a group")
     koine("train", "lenet", "--=1", "--data", "digits").needs(2, out="", err="train has no option --")
 
 
@@ -82,7 +91,7 @@ def check_page(folder, page):
 
 @case
 def completion_and_man_pages(folder):
-    options = set(re.findall(r"^  (--[\w-]+)", koine("train", "--help").out, flags=re.M)) - {"--help"}
+    options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", koine("train", "--help").out, flags=re.M)) - {"--help"}
     for shell in ("bash", "zsh", "fish"):
         script = koine("help", f"--shell={shell}").needs(0, out=COMMANDS, err="").out
         for option in options:
@@ -93,7 +102,7 @@ def completion_and_man_pages(folder):
             done = subprocess.run([interpreter, "-n", path], capture_output=True, text=True)
             expect(done.returncode == 0 and not done.stderr, f"{shell}: {done.stderr}")
     for name in COMMANDS:
-        told = re.findall(r"^  (--[\w-]+)", koine(name, "--help").out, flags=re.M)
+        told = re.findall(r"^  (?:-\w, )?(--[\w-]+)", koine(name, "--help").out, flags=re.M)
         expect(len(told) == len(set(told)), f"{name} tells an option twice: {told}")
         page = koine(name, "--help=man").needs(0, out=(".TH KOINE-" + name.upper(), ".SH OPTIONS"), err="").out
         expect(name != "train" or all(option.replace("-", "\\-") in page for option in options), "options are missing")
@@ -118,7 +127,7 @@ MISTAKES = [
     ("help nothing", "there is no command 'nothing'"),
     ("train", "train needs a model"),
     ("train lenet", "--data digits"),
-    ("train lenet more --data digits", "'more' is one word too many"),
+    ("train lenet more --data digits", "unexpected argument 'more'"),
     ("train lenet --data digits --epocs 2", "did you mean --epochs?"),
     ("train lenet --data digits --xyzzyxyzzy 2", "koine train --help lists them"),
     ("train lenet --data", "--data needs a value: --data DATA"),
@@ -173,7 +182,13 @@ MISTAKES = [
     ("eval a.safetensors --data digits --loss x", "--loss is 'x'"),
     ("infer", "infer needs a saved model"),
     ("infer a.safetensors --output y.npy", "infer needs input"),
-    ("infer a.safetensors x.npy --input y.npy", "--input is 'y.npy', and files follow the model as well"),
+    ("infer a.safetensors x.npy --input y.npy", "--input is 'y.npy', but files follow the model as well"),
+    ("infer a.safetensors x.npy --data digits", "--data and files exclude each other"),
+    ("infer a.safetensors x.npy --limit 3", "--limit applies to --data"),
+    ("train lenet --data digits -x", "train has no option -x; koine train --help lists them"),
+    ("train lenet --data digits -b", "--batch needs a value: --batch N"),
+    ("train lenet --data digits -b0", "--batch is 0; expected 1 to"),
+    ("train lenet --data digits -epochs 2", "train has no option -epochs; did you mean --epochs?"),
     ("infer a.safetensors --input x.npy --format xml", "--format is 'xml'; expected text, json, csv or npy"),
     ("infer a.safetensors --input x --on-bad-sample pass", "fail or skip"),
     ("infer a.onnx x.npy --weights w.safetensors", "--weights is not for ONNX files"),
@@ -182,28 +197,25 @@ MISTAKES = [
     ("plan lenet --batch 0", "--batch is 0"),
     ("plan lenet --mode both", "--mode is 'both'; expected train or infer"),
     ("plan lenet --optimizer x", "--optimizer is 'x'"),
-    ("plan lenet --kind narrow", "--kind is 'narrow'; expected wide or many"),
+    ("plan lenet --kernels narrow", "--kernels is 'narrow'; expected gpu or cpu"),
     ("plan lenet --math slow", "--math is 'slow'; expected exact or fast"),
-    ("bench", "bench needs a case"),
+    ("bench", "bench needs a model"),
     ("bench lenet --math slow", "--math is 'slow'"),
     ("eval a.safetensors --data digits --math slow", "--math is 'slow'"),
     ("infer a.safetensors --input x.npy --output y.npy --math slow", "--math is 'slow'"),
     ("bench lenet --mode both", "--mode is 'both'"),
     ("bench lenet --seconds -1", "--seconds is -1; expected a number of at least 0"),
     ("bench lenet --batch 0", "--batch is 0; expected 1 to"),
-    ("bench lenet --operators add", "--operators applies to the cases operators and crossover"),
-    ("bench lenet --plot a.svg", "--plot applies to the case crossover"),
-    ("bench plan --sizes 0", "--sizes of plan is 0; expected 1 to 8"),
-    ("bench crossover lenet", "it is a case alone"),
-    ("bench crossover --operators relu", "crossover compares matmul, conv2d and train"),
-    ("bench crossover --sizes 0", "--sizes is 0; expected 1 to"),
-    ("bench crossover --power", "--power and --price apply to models and gemm"),
+    ("bench-plan --sizes 0", "--sizes is 0; expected 1 to 8"),
+    ("bench-crossover lenet", "unexpected argument 'lenet'"),
+    ("bench-crossover --operators relu", "expected some of matmul, conv2d, train"),
+    ("bench-crossover --sizes 0", "--sizes is 0; expected 1 to"),
+    ("bench-gemm --price 0", "--price is 0; expected a number above 0"),
     ("bench lenet --price 0", "--price is 0; expected a number above 0"),
-    ("bench mlp gemm --pin *=cpu", "--pin applies to models, not to gemm"),
-    ("bench gemm --m 0", "sizes of gemm are from 1 to 32768"),
-    ("bench gemm --size 0", "sizes of gemm are from 1 to 32768"),
-    ("verify relu", "'relu' is one word too many"),
-    ("devices all", "'all' is one word too many"),
+    ("bench-gemm --m 0", "a size is 0; expected 1 to 32768"),
+    ("bench-gemm --size 0", "a size is 0; expected 1 to 32768"),
+    ("verify relu", "unexpected argument 'relu'"),
+    ("devices all", "unexpected argument 'all'"),
     ("models --text", "--text needs a model"),
     ("models lenet --text --json", "exclude each other"),
 ]
@@ -250,7 +262,7 @@ FAILURES = [
     ("eval tiny.koine --data npy:x.npy,y.npy", "has no weights: expected"),
     ("eval nothing.safetensors --data digits", "no such file: 'nothing.safetensors'"),
     ("eval junk.safetensors --data npy:x.npy,y.npy", "junk.safetensors"),
-    ("infer tiny.koine --input x.npy --output z.npy", "has no weights to compute with"),
+    ("infer tiny.koine --input x.npy --output z.npy", "has no weights: expected a file"),
     ("plan nothing", "found 'nothing', expected a file or a model name"),
     ("bench tiny.koine nothing", "found 'nothing', expected a file or a model name"),
     ("verify --operators nothing", "no operator or kernel has that name"),
@@ -323,6 +335,38 @@ def an_output_that_cannot_be_written(folder):
     with open(os.devnull, "rb") as closed:
         found = koine("models", "lenet", stdout=closed, stderr=-1)
     found.needs(1, err="the standard output could not be written")
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return file.read()
+
+
+@case
+def short_options(folder):
+    found = train(folder, "--steps", "1", "-b", "50", "-o", "a.safetensors", "-q", out="saved in a.safetensors")
+    train(folder, "--steps", "1", "-b50", "-o=b.safetensors", "--learning-rate", "0.001", out="saved in b.safetensors")
+    expect(bytes_of(os.path.join(folder, "a.safetensors")) == bytes_of(os.path.join(folder, "b.safetensors")), f"found {found}")
+    koine("models", "-q").needs(0, out="lenet", err="")
+
+
+@case
+def options_from_a_file(folder):
+    """--run writes what --config reads; the command line takes precedence."""
+    train(folder, "--steps", "3", "--seed", "7", "-b", "20", "--lr", "0.02", "--no-shuffle", "--run", "a", out="done after 3 steps")
+    found = read(folder, "a/options.txt")
+    expect(all(f"\n{line}\n" in found for line in ("model = tiny.koine", "data = npy:x.npy,y.npy", "steps = 3", "seed = 7", "batch = 20",
+                                                   "lr = 0.02", "no-shuffle = yes")) and "run =" not in found, f"found {found}")
+    koine("train", "--config", "a/options.txt", "--run", "b", folder=folder).needs(0, out="done after 3 steps")
+    weights = [read_safetensors(os.path.join(folder, name, "model.safetensors")) for name in ("a", "b")]
+    expect(weights[0] == weights[1], "the second run has different weights")
+    expect(read(folder, "b/options.txt") == found, "the second run has different options")
+    koine("train", "--steps", "1", "--config=a/options.txt", "--save", "c", folder=folder).needs(0, out="done after 1 steps")
+    for text, status, error in (("seed 7", 2, "expected NAME = VALUE"), ("seeed = 7", 2, "no option --seeed; did you mean --seed?"),
+                                ("no-shuffle = 1", 2, "expected yes or no"), ("# nothing\n\n", 2, "train needs a model")):
+        write(folder, "o.txt", text)
+        koine("train", "--config", "o.txt", "--data", "digits", folder=folder).needs(status, out="", err=error)
+    koine("train", "--config", "none.txt", folder=folder).needs(1, out="", err="'none.txt' cannot be read")
 
 
 @case

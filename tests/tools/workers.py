@@ -23,9 +23,9 @@ def file_of(folder, name):
 def one_file_however_many_devices(folder):
     train(folder, *HOW, "--epochs", "2", "--shards", "4", "--save", "one")
     train(folder, *HOW, "--epochs", "2", "--shards", "4", "--devices", TWO, "--save", "two",
-          err=("and on ", "each batch is cut into 4 shards"))
-    train(folder, *HOW, "--epochs", "2", "--devices", THREE, "--deal", "2,1,1", "--save", "three", "--log", "log",
-          err="each batch is cut into 4 shards, dealt 2,1,1")
+          err=("and on ", "each batch is split into 4 shards"))
+    train(folder, *HOW, "--epochs", "2", "--devices", THREE, "--shard-counts", "2,1,1", "--save", "three", "--log", "log",
+          err="each batch is split into 4 shards, counts 2,1,1")
     expect(file_of(folder, "one") == file_of(folder, "two"), "two devices save other bits than one")
     expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save other bits than one")
 
@@ -76,10 +76,10 @@ def parts_of_the_moments_make_the_same_files(folder):
 def gradients_may_travel_in_16_bits(folder):
     more = (*HOW, "--steps", "4", "--gradient-type", "bfloat16")
     train(folder, *more, "--shards", "4", "--save", "one")
-    train(folder, *more, "--devices", THREE, "--deal", "1,2,1", "--save", "three")
+    train(folder, *more, "--devices", THREE, "--shard-counts", "1,2,1", "--save", "three")
     expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save other bits than one")
     train(folder, *more, status=2, out="", err="give --devices or --shards")
-    train(folder, *more, "--devices", TWO, "--sum", "mpi", status=2, out="", err="--sum mpi adds by MPI")
+    train(folder, *more, "--devices", TWO, "--all-reduce", "mpi", status=2, out="", err="--all-reduce mpi needs several processes")
 
 
 @case
@@ -91,13 +91,13 @@ def the_plan_tells_the_memory_of_one_of_several(folder):
     expect(whole[0] == all_of_it[0] and not whole[1] and all_of_it[1] > 0, f"found {whole}, {all_of_it}")
     expect(abs(part[0] / whole[0] - 0.25) < 0.25 * 0.05, f"found {part} of {whole}")
     koine("plan", "mlp", "--shard-optimizer").needs(2, out="", err="--shard-optimizer needs --ranks")
-    train(folder, *HOW, "--shard-optimizer", status=2, out="", err="--shard-optimizer shares out")
+    train(folder, *HOW, "--shard-optimizer", status=2, out="", err="--shard-optimizer splits")
 
 
 @case
 def the_default_is_a_shard_for_each(folder):
-    train(folder, *HOW, "--steps", "2", "--devices", TWO, err="each batch is cut into 2 shards")
-    train(folder, *HOW, "--steps", "2", "--devices", THREE, err="each batch is cut into 16 shards")
+    train(folder, *HOW, "--steps", "2", "--devices", TWO, err="each batch is split into 2 shards")
+    train(folder, *HOW, "--steps", "2", "--devices", THREE, err="each batch is split into 16 shards")
 
 
 @case
@@ -107,21 +107,21 @@ def different_devices_are_dealt_by_speed(folder):
     if not other:
         raise Skipped("there are no two devices of different kinds")
     found = train(folder, *HOW, "--steps", "3", "--devices", f"{devices[0]['index']},{other['index']}")
-    dealt = re.search(r"each batch is cut into 16 shards, dealt (\d+),(\d+)$", found.err, flags=re.M)
+    dealt = re.search(r"each batch is split into 16 shards, counts (\d+),(\d+)$", found.err, flags=re.M)
     expect(dealt and int(dealt[1]) + int(dealt[2]) == 16 or "is left out" in found.err, f"found {found}")
     more = (*HOW, "--devices", f"{devices[0]['index']},{other['index']}")
-    train(folder, *more, "--steps", "3", "--deal", "13,3", "--save", "kept")
+    train(folder, *more, "--steps", "3", "--shard-counts", "13,3", "--save", "kept")
     train(folder, *more, "--steps", "4", "--resume", "kept", "--save", "kept",
-          err=("dealt as 'kept' says", "16 shards, dealt 13,3"))
+          err=("the shard counts are those of 'kept'", "16 shards, counts 13,3"))
     found = train(folder, *HOW, "--devices", f"{other['index']},{devices[0]['index']}", "--steps", "5", "--resume", "kept",
                   "--save", "kept")
-    expect("dealt as" not in found.err, f"other devices take the deal: {found}")
+    expect("the shard counts are those of" not in found.err, f"other devices take the deal: {found}")
 
 
 @case
 def norms_over_all_devices(folder):
     more = (*HOW, "--steps", "2", "--sync-batch-norm")
-    train(folder, *more, "--devices", TWO, err="each batch is cut into 2 shards")
+    train(folder, *more, "--devices", TWO, err="each batch is split into 2 shards")
     for devices, complaint in (
             (("--shards", "4"), "expected as many shards as workers"),
             (("--devices", THREE), "there are 3; expected 2, 4, 8 and so on"),
@@ -136,7 +136,7 @@ ALONE = ("--batch", "8", "--validation", "0.2", "--optimizer", "adam", "--schedu
 @case
 def workers_make_steps_alone(folder):
     more = (*ALONE, "--sync-every", "3", "--devices", TWO)
-    train(folder, *more, "--steps", "12", "--save", "whole", "--log", "log", err="each batch is cut into 2 shards")
+    train(folder, *more, "--steps", "12", "--save", "whole", "--log", "log", err="each batch is split into 2 shards")
     train(folder, *more, "--steps", "12", "--save", "again")
     expect(file_of(folder, "whole") == file_of(folder, "again"), "the same training has other bits")
     train(folder, *more, "--steps", "6", "--save", "part")
@@ -179,7 +179,7 @@ def what_each_step_exchanges_is_refused(folder):
             (("--outer-rate", "-1"), 2, "expected a number of at least 0"),
             (("--outer-momentum", "1"), 2, "expected a number from 0 to below 1")):
         train(folder, *HOW, "--devices", TWO, "--sync-every", "3", *more, status=status, out="", err=complaint)
-    train(folder, *HOW, "--devices", TWO, "--outer-rate", "1", status=2, out="", err="rounds of --sync-every: give that too")
+    train(folder, *HOW, "--devices", TWO, "--outer-rate", "1", status=2, out="", err="--outer-rate needs --sync-every")
 
 
 @case
@@ -203,18 +203,18 @@ def a_loss_that_is_not_finite_ends_all(folder):
 def mistakes(folder):
     for more, complaint in (
             (("--devices", f"{DEVICE},,"), "expected devices with commas between"),
-            (("--devices", TWO, "--device", DEVICE), "which --device does not: give one of both"),
-            (("--devices", TWO, "--pin", "x=y"), "which --pin does not: give one of both"),
-            (("--devices", TWO, "--check"), "which --check does not: give one of both"),
-            (("--devices", TWO, "--deal", "1,2,1"), "3 numbers for 2 devices"),
-            (("--devices", TWO, "--deal", "1,a"), "expected the shards of each device, such as 13,3"),
-            (("--devices", TWO, "--deal", "1,2"), "expected a power of two"),
-            (("--devices", TWO, "--deal", "1,3", "--shards", "8"), "gives away 4 shards, and --shards says 8"),
+            (("--devices", TWO, "--device", DEVICE), "which --device does not: omit one of them"),
+            (("--devices", TWO, "--pin", "x=y"), "which --pin does not: omit one of them"),
+            (("--devices", TWO, "--check"), "which --check does not: omit one of them"),
+            (("--devices", TWO, "--shard-counts", "1,2,1"), "3 numbers for 2 devices"),
+            (("--devices", TWO, "--shard-counts", "1,a"), "expected the number of shards of each device, such as 13,3"),
+            (("--devices", TWO, "--shard-counts", "1,2"), "expected a power of two"),
+            (("--devices", TWO, "--shard-counts", "1,3", "--shards", "8"), "assigns 4 shards, but --shards is 8"),
             (("--devices", THREE, "--shards", "2"), "expected at least one for each of 3 devices"),
             (("--shards", "128", "--batch", "64"), "at most 64, the samples of a batch"),
             (("--shards", "3"), "expected a power of two"),
-            (("--deal", "1,1"), "--deal needs --devices"),
-            (("--shards", "2", "--in-sequence"), "give one of both")):
+            (("--shard-counts", "1,1"), "--shard-counts needs --devices"),
+            (("--shards", "2", "--in-sequence"), "omit one of them")):
         train(folder, *more, status=2, out="", err=complaint)
     found = train(folder, "--devices", f"{DEVICE},999", status=1, out="")
     expect('no OpenCL device matches "999"' in found.err, f"found {found}")

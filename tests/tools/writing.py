@@ -100,7 +100,7 @@ def results_and_conversions(folder):
                   ["convert", "tiny.onnx", "tiny.safetensors"], ["convert", "tiny.safetensors", "tiny.onnx"],
                   ["convert", "tiny.safetensors", "tiny.koine"],
                   ["bench", "tiny.koine", "--dump", "taken.npy"], ["bench", "tiny.koine", "--trace", "taken.npy"],
-                  ["bench", "crossover", "--plot", "taken.npy"]):
+                  ["bench-crossover", "--plot", "taken.npy"]):
         koine(*words, folder=folder).needs(1, out="", err=TAKEN)
     expect(read(folder, "tiny.safetensors") == model and read(folder, "taken.npy") == b"mine", "something was replaced")
     koine("infer", "tiny.safetensors", "x.npy", "--output", "taken.npy", "--overwrite", folder=folder).needs(0)
@@ -195,7 +195,7 @@ def checkpoints_go_on(folder):
 @case
 def a_run_in_a_folder(folder):
     problem(folder)
-    files = ["command.txt", "log.jsonl", "model.safetensors", "report.html"]
+    files = ["command.txt", "log.jsonl", "model.safetensors", "options.txt", "report.html"]
     run, there = ["--run", "runs/first", "--schedule", "constant"], os.path.join(folder, "runs", "first")
     train(folder, "--steps", "2", *run, "--freeze", "none of'them", status=1, err="matches none")
     train(folder, "--steps", "2", *run, out="saved in runs/first/model.safetensors\n", err="report in runs/first/report.html")

@@ -31,8 +31,8 @@ MODELS = {
     "resnet18c": ("shapes", 2, False),
     "resnet50": ("shapes", 2, False),
     "squeezenet": ("shapes", 2, False),
-    "table": ("csv:rows.csv?target=sum", 4, False),
-    "table-classes": ("csv:rows.csv?target=sign", 4, False),
+    "table": ("csv:rows.csv,target=sum", 4, False),
+    "table-classes": ("csv:rows.csv,target=sign", 4, False),
     "unet": ("figures", 1, False),
     "vgg11": ("shapes", 1, False),
     "vgg11c": ("shapes", 2, False),
@@ -52,7 +52,7 @@ def all_are_here(folder):
 def data_that_does_not_fit(folder):
     koine("train", "lenet", "--data", "shapes", folder=folder).needs(
         1, out="", err=("(batch,3,32,32) in the data", "(batch,1,28,28)", "enlarged, never reduced; --set channels=3,size=32 adapts"))
-    koine("train", "lenet?classes=3", "--data", "digits:test", folder=folder).needs(
+    koine("train", "lenet,classes=3", "--data", "digits:test", folder=folder).needs(
         1, out="", err="its last layer should have 10 outputs, as --set classes=10 sets it")
     koine("train", "unet", "--data", "shapes", folder=folder).needs(
         1, out="", err=("the data 'shapes' does not match the model 'unet'", "`figures`"))

@@ -103,7 +103,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     if (!list) return command_fail("out of memory") == EXIT_DONE;
     const kn_device_info *only = only_device(list, &usable);
     choice made = {.best = NULL, .seconds = NAN, .next = NAN};
-    if (only) command_tell("auto: device %d (%s) is the only one that can be used", only->index, only->name);
+    if (only) command_tell("auto: device %d (%s) is the only usable device", only->index, only->name);
     for (size_t i = 0; usable > 1 && i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_at(list, i);
         if (info->usable) consider(&made, info, time_device(common, trial, info));

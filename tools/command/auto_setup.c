@@ -26,7 +26,7 @@ static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
 
 static bool prepare_training(void *user, kn_context *context) {
     setup_trial *trial = user;
-    /* the feeds come from the data alone */
+    /* the feeds come only from the data */
     trial->trainer = kn_trainer_create(context, trial->setup->loss.eval_loss, trial->params);
     if (kn_trainer_status(trial->trainer) == KN_OK &&
         kn_trainer_compile_for(trial->trainer, trial->batch, trial->first.feeds, trial->first.feed_count) ==

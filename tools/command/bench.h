@@ -2,6 +2,8 @@
 #ifndef KOINE_COMMAND_BENCH_H
 #define KOINE_COMMAND_BENCH_H
 
+#include <math.h>
+
 #include "command.h"
 
 enum { BENCH_MAX_STEPS = 1 << 20 };
@@ -56,7 +58,7 @@ void bench_power_json(const bench_power *power, double per_s);
 /* A worker of several that compute at the same time, and the medians of its steps. */
 typedef struct bench_among {
     const kn_communicator *all; /* whose ranks are a power of two */
-    bool shares; /* now: one training, in which each has a batch as its part; otherwise each trains alone */
+    bool shares; /* one training run with a batch per worker; otherwise each worker trains independently */
     double alone, together;
     uint64_t parameters; /* elements of all */
     double transfer;     /* of a byte from the device and back */
@@ -76,8 +78,27 @@ typedef struct bench_options {
     const kn_optimizer *optimizer;      /* NULL: that of the case */
     kn_moments moments;
     bench_power power;
-    bench_among *among; /* NULL: alone */
+    bench_among *among; /* NULL: one worker */
 } bench_options;
+#define BENCH_DEFAULTS                                                                                       \
+    {                                                                                                        \
+        .seconds = NAN, .power = {.root = "/sys", .price = NAN }                                             \
+    }
+/* Checks the options that all benchmarks have, and sets the default of --seconds. EXIT_DONE, or reports an
+ * error and returns EXIT_USAGE. */
+int bench_check(bench_options *options, double seconds);
+/* The rows of an option table for them. */
+#define POWER_OPTIONS(energy)                                                                                \
+    {"power", OPTION_FLAG, NULL, "measure samples per joule by counters and sensors of this machine",        \
+     &(energy).wanted},                                                                                      \
+        {"power-command", OPTION_TEXT, "COMMAND",                                                            \
+         "command that prints the current watts, run ten times per second (none)", &(energy).command},       \
+        {"power-root", OPTION_TEXT, "DIR", "folder with class/powercap and class/hwmon (/sys)",              \
+         &(energy).root},                                                                                    \
+    {                                                                                                        \
+        "price", OPTION_NUMBER, "N", "price of an hour of this machine, for samples per unit of money",      \
+            &(energy).price                                                                                  \
+    }
 int bench_model(const char *name, const bench_options *options);
 /* Times each step of the plan: prints a table, or with --json more fields of an object. */
 int bench_model_steps(const char *name, const bench_options *options);
@@ -101,23 +122,8 @@ typedef enum bench_profile_form { PROFILE_TABLES, PROFILE_STEPS, PROFILE_JSON } 
 /* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form);
 
-/* Benchmarks each operator (only: those of a comma-separated list, or NULL), forward and gradient, against
- * the device's limits. */
-int bench_operators(const bench_options *options, const char *only);
 /* Builds the next of its operators that `only` names (NULL: all) from *position on, 0 at first, which
  * advances; NULL: there is none. */
 kn_value *bench_operator_next(kn_graph *graph, const char *only, int *position);
-
-/* Compares operations at growing sizes on all devices. only: as for operators; plot: an SVG file, or NULL. */
-int bench_crossover(const bench_options *options, const char *only, int sizes, const char *plot);
-int bench_crossover_check(const char *only, uint64_t sizes);
-
-/* The time of planning for growing numbers of layers, pass by pass. */
-enum { BENCH_PLAN_SIZES = 8 };
-int bench_plan(const bench_options *options, int sizes);
-
-/* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all
- * cores. */
-int bench_gemm(const bench_options *options, int64_t m, int64_t n, int64_t k);
 
 #endif

@@ -1,4 +1,4 @@
-/* koine bench crossover: the size from which each device is faster than the others, including transfers. */
+/* koine bench-crossover: the size from which each device is faster than the others, including transfers. */
 #include <math.h>
 #include <string.h>
 
@@ -131,7 +131,7 @@ static bool is_wanted(const char *only, const char *name) {
     return !only;
 }
 
-int bench_crossover(const bench_options *options, const char *only, int sizes, const char *plot) {
+static int bench(const bench_options *options, const char *only, int sizes, const char *plot) {
     static cross_curve curves[CROSS_OPERATIONS];
     cross_devices devices = {.count = 0};
     int count = 0;
@@ -161,7 +161,7 @@ int bench_crossover(const bench_options *options, const char *only, int sizes, c
     return fine ? EXIT_DONE : EXIT_FAILED;
 }
 
-int bench_crossover_check(const char *only, uint64_t sizes) {
+static int check(const char *only, uint64_t sizes) {
     for (const char *at = only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         bool known = false;
         for (int i = 0; i < CROSS_OPERATIONS; i++) {
@@ -170,9 +170,48 @@ int bench_crossover_check(const char *only, uint64_t sizes) {
                     (!strncmp(at, cross_operations[i].name, length) && (!at[length] || at[length] == ','));
         }
         if (!known)
-            return command_misuse("--operators is '%s'; crossover compares matmul, conv2d and train", only);
+            return command_misuse("--operators is '%s'; expected some of matmul, conv2d, train", only);
     }
     if (sizes < 1 || sizes > CROSS_SIZES)
         return command_misuse("--sizes is %llu; expected 1 to %d", (unsigned long long)sizes, CROSS_SIZES);
     return EXIT_DONE;
 }
+
+static int run(int count, char **arguments) {
+    bench_options options = BENCH_DEFAULTS;
+    const char *only = NULL, *plot = NULL;
+    uint64_t sizes = 9;
+    const option rows[] = {
+        HEADING("operations"),
+        {"operators", OPTION_TEXT, "A,B", "only these: matmul, conv2d, train", &only},
+        {"sizes", OPTION_COUNT, "N", "number of sizes, each twice the previous one (9)", &sizes},
+        {"seconds", OPTION_NUMBER, "S", "minimum measuring time per size and device (0.2)", &options.seconds},
+        HEADING("output"),
+        {"plot", OPTION_TEXT, "FILE", "write the curves as SVG", &plot},
+        OVERWRITE_OPTION(options.common),
+        HEADING("device"),
+        MATH_OPTIONS(options.common),
+        KERNEL_OPTIONS(options.common),
+        COMMON_OPTIONS(options.common),
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status;
+    if (!options_read(&command_bench_crossover, rows, count, arguments, words, &word_count, 0, &status) ||
+        (status = bench_check(&options, 0.2)) != EXIT_DONE || (status = check(only, sizes)) != EXIT_DONE)
+        return status;
+    if (plot && !path_writable(plot, PATH_WHOLE, options.common.overwrite)) return EXIT_FAILED;
+    return bench(&options, only, (int)sizes, plot);
+}
+
+const command command_bench_crossover = {
+    "bench-crossover",
+    "find the sizes at which each device is fastest",
+    "[--operators A,B] [--plot FILE] [--OPTION …]",
+    "operators sizes seconds plot json",
+    "koine bench-crossover --operators matmul --sizes 4\n"
+    "koine bench-crossover --operators matmul,train --sizes 3 --plot crossover.svg",
+    "Times matrix products, convolutions and training steps of growing sizes on all devices, including\n"
+    "uploads and downloads, and prints the sizes at which each device is fastest by at least 5%. A device "
+    "is\n"
+    "not tried beyond the size that takes a quarter of a second.",
+    run};

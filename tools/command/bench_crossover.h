@@ -1,4 +1,4 @@
-/* Declarations shared by the files of koine bench crossover. */
+/* Declarations shared by the files of koine bench-crossover. */
 #ifndef KOINE_COMMAND_BENCH_CROSSOVER_H
 #define KOINE_COMMAND_BENCH_CROSSOVER_H
 

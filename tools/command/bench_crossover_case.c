@@ -1,4 +1,4 @@
-/* One step of koine bench crossover: uploads all inputs and downloads the result. */
+/* One step of koine bench-crossover: uploads all inputs and downloads the result. */
 #include <math.h>
 #include <stdlib.h>
 

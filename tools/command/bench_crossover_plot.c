@@ -1,4 +1,4 @@
-/* The curves of koine bench crossover as a self-contained SVG file, readable on light and dark
+/* The curves of koine bench-crossover as a self-contained SVG file, readable on light and dark
  * backgrounds. */
 #include <math.h>
 
@@ -80,7 +80,7 @@ bool cross_plot(const char *path, const cross_curve *curves, int count, const cr
     FILE *file = whole.stream;
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-            "font-size=\"12\">\n<title>koine bench crossover</title>\n"
+            "font-size=\"12\">\n<title>koine bench-crossover</title>\n"
             "<style>text{fill:#222}.title{font-weight:bold;font-size:14px}.grid{stroke:#8886}.back{fill:#fff}"
             "@media(prefers-color-scheme:dark){text{fill:#ddd}.back{fill:#181818}}</style>\n"
             "<rect class=\"back\" width=\"100%%\" height=\"100%%\"/>\n",

@@ -140,11 +140,11 @@ static void finish(void *user) {
     kn_graph_destroy(&bench->graph);
 }
 
-int bench_gemm(const bench_options *given, int64_t m, int64_t n, int64_t k) {
+static int bench(const bench_options *given, int64_t m, int64_t n, int64_t k) {
     bench_options own = *given;
     const common_options *common = &own.common;
-    gemm_bench bench = {.m = m, .n = n, .k = k};
-    auto_trial trial = {"a product of what is on the device", NULL, &bench, prepare, step, finish};
+    gemm_bench gemm = {.m = m, .n = n, .k = k};
+    auto_trial trial = {"a product of what is on the device", NULL, &gemm, prepare, step, finish};
     if (!device_auto(&own.common, &trial)) return EXIT_FAILED;
     if (device_is_auto(&given->common)) bench_start = clock_now();
     kn_context *context = context_open(common);
@@ -152,9 +152,9 @@ int bench_gemm(const bench_options *given, int64_t m, int64_t n, int64_t k) {
     kn_plan_info info = {.size = sizeof info};
     uint64_t base = bench_rss();
     int status = EXIT_FAILED, cores = 1;
-    if (context && prepare(&bench, context) && bench_measure(step, &bench, own.seconds, &times) &&
-        bench_power_measure(&own.power, kn_context_device(context), step, &bench, own.seconds, 1) &&
-        kn_session_plan(bench.session, &info) == KN_OK) {
+    if (context && prepare(&gemm, context) && bench_measure(step, &gemm, own.seconds, &times) &&
+        bench_power_measure(&own.power, kn_context_device(context), step, &gemm, own.seconds, 1) &&
+        kn_session_plan(gemm.session, &info) == KN_OK) {
         const int64_t sizes[3] = {m, n, k};
         bench_result result = {.name = "gemm",
                                .mode = "infer",
@@ -171,7 +171,49 @@ int bench_gemm(const bench_options *given, int64_t m, int64_t n, int64_t k) {
         (common->json ? print_json : print_text)(&times, &result, &own.power, sizes, one, all, cores);
         status = EXIT_DONE;
     }
-    finish(&bench);
+    finish(&gemm);
     kn_context_destroy(&context);
     return status;
 }
+
+static int run(int count, char **arguments) {
+    bench_options options = BENCH_DEFAULTS;
+    uint64_t size = 1024, sizes[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    const option rows[] = {
+        HEADING("product"),
+        {"size", OPTION_COUNT, "N", "all three sizes (1024)", &size},
+        {"m", OPTION_COUNT, "N", "rows of the result", &sizes[0]},
+        {"n", OPTION_COUNT, "N", "columns of the result", &sizes[1]},
+        {"k", OPTION_COUNT, "N", "length of the dot products", &sizes[2]},
+        {"seconds", OPTION_NUMBER, "S", "minimum measuring time after the warm-up (3)", &options.seconds},
+        HEADING("energy"),
+        POWER_OPTIONS(options.power),
+        HEADING("device"),
+        MATH_OPTIONS(options.common),
+        KERNEL_OPTIONS(options.common),
+        COMMON_OPTIONS(options.common),
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status;
+    bench_start = clock_now();
+    if (!options_read(&command_bench_gemm, rows, count, arguments, words, &word_count, 0, &status) ||
+        (status = bench_check(&options, 3)) != EXIT_DONE)
+        return status;
+    for (int i = 0; i < 3; i++) {
+        if (sizes[i] == UINT64_MAX) sizes[i] = size;
+        if (sizes[i] < 1 || sizes[i] > 32768)
+            return command_misuse("a size is %llu; expected 1 to 32768", (unsigned long long)sizes[i]);
+    }
+    return bench(&options, (int64_t)sizes[0], (int64_t)sizes[1], (int64_t)sizes[2]);
+}
+
+const command command_bench_gemm = {"bench-gemm",
+                                    "time a matrix product",
+                                    "[--size N] [--OPTION …]",
+                                    "size m n k seconds precision device json",
+                                    "koine bench-gemm --size 512\n"
+                                    "koine bench-gemm --m 64 --n 1024 --k 1024",
+                                    "Times the product of an m x k and a k x n matrix, and compares it with "
+                                    "a plain C loop on one core and on\n"
+                                    "all cores.",
+                                    run};

@@ -414,7 +414,7 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
 
 enum { AMONG_LEAST = 5, AMONG_MOST = 200 };
 
-/* All time as many steps, and begin together. Sets the median. */
+/* All workers start together and time the same number of steps. Sets the median. */
 static bool time_among(model_bench *bench, bool shares, double *median) {
     const kn_communicator *all = bench->options->among->all;
     kn_plan_info info = {.size = sizeof info};

@@ -1,4 +1,4 @@
-/* koine bench operators: the time of each operator at a realistic size, compared with the device's limits.
+/* koine bench-operators: the time of each operator at a realistic size, compared with the device's limits.
  * The forward pass and the gradient are distinguished by the labels of their steps. */
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static const operator_case cases[] = {
 typedef struct operator_bench {
     kn_context *context;
     kn_graph *graph;
-    kn_session *session; /* of the forward pass alone */
+    kn_session *session; /* only the forward pass */
     kn_trainer *trainer; /* of both */
     int runs;
 } operator_bench;
@@ -246,7 +246,7 @@ static int bench_one(operator_bench *bench, const operator_case *wanted, const b
     return fine ? EXIT_DONE : EXIT_FAILED;
 }
 
-int bench_operators(const bench_options *options, const char *only) {
+static int bench(const bench_options *options, const char *only) {
     bench_options own = *options;
     own.common.timeline = true;
     operator_bench bench = {.context = context_open(&own.common)};
@@ -265,5 +265,34 @@ int bench_operators(const bench_options *options, const char *only) {
     if (!own.common.json && status == EXIT_DONE && found)
         printf("the device's limits are %.0f GFLOP/s and %.1f GB/s\n", limits.gflops, limits.gbytes);
     kn_context_destroy(&bench.context);
-    return found ? status : command_misuse("--operators has none that is benchmarked");
+    return found ? status : command_misuse("--operators names no operator that is benchmarked");
 }
+
+static int run(int count, char **arguments) {
+    bench_options options = BENCH_DEFAULTS;
+    const char *only = NULL;
+    const option rows[] = {
+        HEADING("operators"),
+        {"operators", OPTION_TEXT, "A,B", "only these operators", &only},
+        {"seconds", OPTION_NUMBER, "S", "minimum measuring time per operator (3)", &options.seconds},
+        HEADING("device"),
+        MATH_OPTIONS(options.common),
+        KERNEL_OPTIONS(options.common),
+        COMMON_OPTIONS(options.common),
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status;
+    if (!options_read(&command_bench_operators, rows, count, arguments, words, &word_count, 0, &status) ||
+        (status = bench_check(&options, 3)) != EXIT_DONE)
+        return status;
+    return bench(&options, only);
+}
+
+const command command_bench_operators = {"bench-operators",
+                                         "time each operator",
+                                         "[--operators A,B] [--OPTION …]",
+                                         "operators seconds math precision device json",
+                                         "koine bench-operators --operators relu,softmax --seconds 0.2",
+                                         "Times each operator at a realistic size, forward and gradient, and "
+                                         "compares it with the device's limits.",
+                                         run};

@@ -1,9 +1,9 @@
-/* koine bench plan: how long planning takes as the network grows, pass by pass. */
+/* koine bench-plan: how long planning takes as the network grows, pass by pass. */
 #include <stdio.h>
 
 #include "bench.h"
 
-enum { FIRST_LAYERS = 250, WIDTH = 8, BATCH = 4, MAX_PASSES = 32 };
+enum { FIRST_LAYERS = 250, WIDTH = 8, BATCH = 4, MAX_PASSES = 32, MAX_SIZES = 8 };
 
 typedef struct plan_times {
     int64_t layers;
@@ -102,8 +102,8 @@ static void print_json(const plan_times *times, const char *const *names) {
     printf("}}\n");
 }
 
-int bench_plan(const bench_options *options, int sizes) {
-    plan_times times[BENCH_PLAN_SIZES];
+static int bench(const bench_options *options, int sizes) {
+    plan_times times[MAX_SIZES];
     const char *names[MAX_PASSES] = {NULL};
     kn_context *context = context_open(&options->common);
     if (!context) return EXIT_FAILED;
@@ -118,3 +118,32 @@ int bench_plan(const bench_options *options, int sizes) {
     kn_context_destroy(&context);
     return count == sizes ? EXIT_DONE : EXIT_FAILED;
 }
+
+static int run(int count, char **arguments) {
+    bench_options options = BENCH_DEFAULTS;
+    uint64_t sizes = 6;
+    const option rows[] = {
+        HEADING("networks"),
+        {"sizes", OPTION_COUNT, "N", "number of sizes, each twice the previous one (6)", &sizes},
+        HEADING("device"),
+        KERNEL_OPTIONS(options.common),
+        COMMON_OPTIONS(options.common),
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status;
+    if (!options_read(&command_bench_plan, rows, count, arguments, words, &word_count, 0, &status) ||
+        (status = bench_check(&options, 3)) != EXIT_DONE)
+        return status;
+    if (sizes < 1 || sizes > MAX_SIZES)
+        return command_misuse("--sizes is %llu; expected 1 to %d", (unsigned long long)sizes, MAX_SIZES);
+    return bench(&options, (int)sizes);
+}
+
+const command command_bench_plan = {
+    "bench-plan",
+    "time planning as a network grows",
+    "[--sizes N] [--OPTION …]",
+    "sizes device json",
+    "koine bench-plan --sizes 3",
+    "Prints the time of each pass of the planner for networks of growing size. Nothing is compiled.",
+    run};

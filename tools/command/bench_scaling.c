@@ -19,7 +19,7 @@ enum {
     TAG = 7
 };
 
-/* One worker, and what it finds. */
+/* One worker and its measurements. */
 typedef struct scaling_worker {
     const char *name;
     bench_options options;
@@ -42,7 +42,7 @@ static double largest(const kn_communicator *all, double own) {
 
 /* ---- the link ------------------------------------------------------------------------------------------ */
 
-/* Sends `count` messages to one rank while as many come from another (-1: none), and waits for all. */
+/* Sends `count` messages to one rank while receiving as many from another (-1: none), and waits for all. */
 static bool exchange(const kn_communicator *all, int to, int from, char *out, char *in, size_t bytes,
                      int count) {
     void *requests[2 * BURST] = {NULL};
@@ -162,7 +162,7 @@ static void print_text(const scaling_worker *own) {
     printf("  compute     %10.3f ms a step of one worker, while all compute; the backward pass is taken for "
            "2/3\n",
            1e3 * terms->compute);
-    printf("  gradients   %10.3f MB in buckets of %.1f MB, while the backward pass goes on\n",
+    printf("  gradients   %10.3f MB in buckets of %.1f MB, during the backward pass\n",
            1e-6 * terms->gradient_bytes, 1e-6 * terms->bucket_bytes);
     printf("  latency     %10.3f us a message, and %.3f us for each more at the same time\n",
            1e6 * terms->latency, 1e6 * terms->message);

@@ -42,17 +42,26 @@ typedef struct command {
     const char *name;
     const char *summary; /* one line of `koine --help` */
     const char *usage;   /* what follows the name */
-    const char *text;    /* the explanation above the options */
+    const char *brief;   /* the options that -h prints, separated by spaces */
+    const char
+        *examples;    /* command lines, which a test runs as they are; -h prints the first BRIEF_EXAMPLES */
+    const char *text; /* the explanation above the options */
     int (*run)(int count, char **arguments);
 } command;
+enum { BRIEF_EXAMPLES = 5 };
 
-/* Parses options and collects the other words in words[0..*word_count). With --help it prints the help and
- * sets *status to EXIT_DONE; on an error it reports it and sets *status to EXIT_USAGE; both return false. */
+/* Parses options and collects the other words in words[0..*word_count). With -h or --help it prints the help
+ * and sets *status to EXIT_DONE; on an error it reports it and sets *status to EXIT_USAGE; both return
+ * false. */
 bool options_read(const command *command, const option *options, int count, char **arguments,
                   const char **words, int *word_count, int most_words, int *status);
 /* The index of `word` among `count` words; if it is not there, reports it as command_misuse does and returns
  * -1. */
 int option_choice(const char *option, const char *word, const char *const *words, int count);
+/* Whether a list, separated by spaces, has a word. */
+bool has_word(const char *list, const char *word);
+/* Writes the options that were read, except those in a list, as the file of an option --config. */
+void options_write(FILE *stream, const char *except);
 /* The one of `count` words most similar to `word`, or NULL. */
 const char *nearest_word(const char *word, const char *const *words, int count);
 
@@ -63,8 +72,13 @@ void help_text(FILE *stream, const char *text);
 /* Whether a text begins with a row "  left   right": gets the bytes up to its right column, and of the whole
  * row with the deeper-indented lines that follow. */
 bool help_row(const char *text, size_t *left, size_t *bytes);
+/* The letter of an option in the form -x, or '\0'; and its second name, or NULL. */
+char option_letter(const option *options, const option *row);
+const char *option_alias(const option *row);
 /* Prints the output of `koine COMMAND --help`, with options in groups. */
 void help_print(const command *self, const option *options);
+/* Prints the output of `koine COMMAND -h`: examples first, at most 25 lines on a terminal of 80 columns. */
+void help_brief(const command *self, const option *options);
 /* The command with a name of `length` bytes, or NULL (main.c). */
 const command *command_find(const char *name, size_t length);
 /* Prints the man page of a command, or that of koine: `text` comes before the list of commands (man.c). */
@@ -79,11 +93,11 @@ int completion_print(const char *shell, const command *const *commands, int coun
 typedef struct arithmetic {
     bool exact; /* without algorithms with a larger error */
     kn_precision precision;
-    bool recompute; /* as much as saves memory is computed twice in training */
+    bool recompute; /* training recomputes activations wherever that saves memory */
 } arithmetic;
 
 typedef struct common_options {
-    const char *device, *cache, *kind, *math;
+    const char *device, *cache, *kernels, *math;
     const char *matrix_unit;
     const char *pin;    /* --pin: layers on other devices; NULL: none */
     const char *target; /* --target: a file that describes a device; NULL: none */
@@ -97,36 +111,41 @@ typedef struct common_options {
     arithmetic arithmetic; /* from --math, --precision and --recompute */
 } common_options;
 /* The rows of an option table for them. */
-#define COMMON_OPTIONS(common)                                                                               \
+#define COMMON_DEVICE_OPTIONS(common)                                                                        \
     {"device", OPTION_TEXT, "DEVICE",                                                                        \
      "number, platform:device, type, part of a name, or auto (else KOINE_DEVICE, else the fastest)",         \
      &(common).device},                                                                                      \
-        {"kernel-cache", OPTION_TEXT, "DIR",                                                                 \
-         "where compiled kernels are kept (else the user's cache folder)", &(common).cache},                 \
-        {"no-cache", OPTION_FLAG, NULL, "keep nothing between runs", &(common).no_cache},                    \
-        HEADING("messages"),                                                                                 \
-        {"json", OPTION_FLAG, NULL, "results as JSON objects, one per line, for programs", &(common).json},  \
-        {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &(common).quiet}, {             \
-        "verbose", OPTION_FLAG, NULL, "log details", &(common).verbose                                       \
+        {"kernel-cache", OPTION_TEXT, "DIR", "folder for compiled kernels (the user's cache folder)",        \
+         &(common).cache},                                                                                   \
+    {                                                                                                        \
+        "no-cache", OPTION_FLAG, NULL, "do not keep compiled kernels", &(common).no_cache                    \
     }
+#define JSON_OPTION(flag)                                                                                    \
+    { "json", OPTION_FLAG, NULL, "print results as JSON, one object per line", &(flag) }
+#define QUIET_OPTION(flag)                                                                                   \
+    { "quiet", OPTION_FLAG, NULL, "print only results, warnings and errors", &(flag) }
+#define MESSAGE_OPTIONS(common)                                                                              \
+    HEADING("messages"), JSON_OPTION((common).json), QUIET_OPTION((common).quiet), {                         \
+        "verbose", OPTION_FLAG, NULL, "print details", &(common).verbose                                     \
+    }
+#define COMMON_OPTIONS(common) COMMON_DEVICE_OPTIONS(common), MESSAGE_OPTIONS(common)
 
 /* The rows for commands that use kernels. */
 #define KERNEL_OPTIONS(common)                                                                               \
-    {"kind", OPTION_TEXT, "KIND", "force a set of kernels: wide (vectors) or many (threads)",                \
-     &(common).kind},                                                                                        \
-        {"width", OPTION_COUNT, "N", "force 4, 8 or 16 lanes on wide kernels (else the device's)",           \
+    {"kernels", OPTION_TEXT, "SET", "gpu or cpu: use the kernels for that kind of device (by the device)",   \
+     &(common).kernels},                                                                                     \
+        {"width", OPTION_COUNT, "N", "vector width of CPU kernels: 4, 8 or 16 (by the device)",              \
          &(common).width},                                                                                   \
         {"matrix-unit", OPTION_TEXT, "UNIT",                                                                 \
-         "only this one: none, mma, wmma, wmma12, mfma, dpas8, dpas16, amx, emulated-mma, … (else what "   \
-         "works)",                                                                                           \
+         "none, mma, wmma, wmma12, mfma, dpas8, dpas16, amx, emulated-mma, … (the device's own)",            \
          &(common).matrix_unit},                                                                             \
     {                                                                                                        \
-        "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \
+        "wide-indices", OPTION_FLAG, NULL, "use 64-bit indices in kernels for all sizes",                    \
             &(common).wide_indices                                                                           \
     }
 /* The rows for commands that compute models. */
 #define MATH_OPTIONS(common)                                                                                 \
-    {"math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)",          \
+    {"math", OPTION_TEXT, "MODE", "exact, or fast: allow algorithms with a slightly larger error (fast)",    \
      &(common).math},                                                                                        \
     {                                                                                                        \
         "precision", OPTION_TEXT, "TYPE",                                                                    \
@@ -136,7 +155,7 @@ typedef struct common_options {
 #define RECOMPUTE_OPTION(common)                                                                             \
     {                                                                                                        \
         "recompute", OPTION_FLAG, NULL,                                                                      \
-            "save as much memory as computing values twice does (else only what --memory needs)",            \
+            "recompute activations to save memory, even if --memory does not require it",                    \
             &(common).recompute                                                                              \
     }
 /* Sets `arithmetic`; returns EXIT_DONE, or reports an invalid option and returns EXIT_USAGE. */
@@ -165,8 +184,7 @@ kn_model *model_open(const char *name);
 #define PIN_OPTION(common)                                                                                   \
     {                                                                                                        \
         "pin", OPTION_TEXT, "PATTERN=DEVICE,…",                                                              \
-            "run layers with matching names on other devices, such as 'stage2*=cpu'; main: that of "         \
-            "--device",                                                                                      \
+            "run matching layers on other devices, such as 'stage2*=cpu'; main: the device of --device",     \
             &(common).pin                                                                                    \
     }
 /* EXIT_DONE, or reports what is wrong with --pin and returns EXIT_USAGE. */
@@ -202,7 +220,7 @@ bool interrupted(void);
 
 /* The row of an option table that allows files to be replaced. */
 #define OVERWRITE_OPTION(common)                                                                             \
-    { "overwrite", OPTION_FLAG, NULL, "replace existing files (refused otherwise)", &(common).overwrite }
+    { "overwrite", OPTION_FLAG, NULL, "replace existing files", &(common).overwrite }
 /* Written atomically, or streamed, which also works for pipes and devices. */
 typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
 /* Whether the path exists, including as a broken link. */
@@ -295,8 +313,8 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
 /* The row of an option table for it. */
 #define TRACE_OPTION(target)                                                                                 \
     {                                                                                                        \
-        "trace", OPTION_TEXT, "FILE", "what host and queues did when, for Perfetto and chrome://tracing",    \
-            &(target)                                                                                        \
+        "trace", OPTION_TEXT, "FILE",                                                                        \
+            "timeline of host and device queues, for Perfetto and chrome://tracing", &(target)               \
     }
 /* Starts the file (path NULL: none, and the calls below do nothing; `replace`: may replace one; `mark`,
  * unless NULL, is written near its beginning) and requests the timeline of the context that is opened next.
@@ -313,7 +331,8 @@ bool trace_close(void);
 
 extern const command command_devices, command_doctor, command_train, command_eval, command_infer,
     command_generate, command_convert, command_plan, command_bench, command_tune, command_verify,
-    command_models, command_datasets;
+    command_models, command_datasets, command_version, command_bench_gemm, command_bench_operators,
+    command_bench_crossover, command_bench_plan, command_report;
 /* A process that tries kernels for koine tune: "SECONDS" and its words (tune.c). */
 int tune_apart(int count, char **arguments);
 

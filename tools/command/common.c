@@ -121,8 +121,8 @@ int math_options_check(common_options *common) {
 }
 
 int kernel_options_check(const common_options *common) {
-    static const char *const kinds[] = {"wide", "many"};
-    if (common->kind && option_choice("kind", common->kind, kinds, 2) < 0) return EXIT_USAGE;
+    static const char *const sets[] = {"gpu", "cpu"};
+    if (common->kernels && option_choice("kernels", common->kernels, sets, 2) < 0) return EXIT_USAGE;
     if (common->width && common->width != 4 && common->width != 8 && common->width != 16)
         return command_misuse("--width is %llu; expected 4, 8 or 16", (unsigned long long)common->width);
     return EXIT_DONE;
@@ -148,9 +148,9 @@ static void context_params_from(const common_options *common, kn_context_params 
     static kn_context_debug debug;
     kn_context_params_init(params);
     debug = (kn_context_debug)KN_CONTEXT_DEBUG_DEFAULTS;
-    debug.kernels = !common->kind                   ? KN_KERNELS_PROBED
-                    : !strcmp(common->kind, "wide") ? KN_KERNELS_CPU
-                                                    : KN_KERNELS_GPU;
+    debug.kernels = !common->kernels                  ? KN_KERNELS_PROBED
+                    : !strcmp(common->kernels, "cpu") ? KN_KERNELS_CPU
+                                                      : KN_KERNELS_GPU;
     params->timeline = common->timeline;
     debug.vector_width = (int)common->width;
     debug.wide_indices = common->wide_indices;
@@ -250,7 +250,7 @@ void tell_compiling(kn_context *context) {
 static volatile sig_atomic_t stop_asked;
 
 static void on_interrupt(int signal_number) {
-    static const char text[] = "\nkoine: finishing the step and saving; once more ends at once\n";
+    static const char text[] = "\nkoine: finishing the step and saving; press again to stop at once\n";
     stop_asked = 1;
     signal(signal_number, SIG_DFL);
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) stop_asked = 1;

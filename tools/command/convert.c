@@ -35,7 +35,7 @@ static int write_weights(kn_model *model, const char *weights, const char *path,
 static int convert(kn_model *model, const char *weights, const char *path, kind to, kn_dtype dtype) {
     if (to == TEXT) return write_text(model, path);
     if (!weights && !kn_model_has_weights(model))
-        return command_fail("'%s' has no weights to write: name some with --weights", kn_model_name(model));
+        return command_fail("'%s' has no weights: give --weights FILE", kn_model_name(model));
     bool as_it_is = to == ONNX && !weights && !kn_model_text(model)[0];
     if (!as_it_is) return write_weights(model, weights, path, to, dtype);
     return kn_model_save_onnx(model, path, NULL, NULL) == KN_OK ? EXIT_DONE
@@ -48,12 +48,11 @@ static int run(int count, char **arguments) {
     kn_dtype dtype = KN_FLOAT32;
     int word_count, status;
     const option options[] = {
-        {"weights", OPTION_TEXT, "FILE",
-         "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
+        {"weights", OPTION_TEXT, "FILE", "weights from another file: .safetensors or .caffemodel", &weights},
         {"dtype", OPTION_TEXT, "TYPE",
-         "of weights of rank 2 or more in a safetensors file: float32, float16, bfloat16", &type},
+         "type of weights of rank 2 or more in a safetensors file: float32, float16, bfloat16", &type},
         OVERWRITE_OPTION(common),
-        {"quiet", OPTION_FLAG, NULL, "only errors", &common.quiet},
+        QUIET_OPTION(common.quiet),
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status))
         return status;
@@ -75,19 +74,21 @@ static int run(int count, char **arguments) {
 }
 
 const command command_convert = {
-    "convert", "write a model as another kind of file",
+    "convert",
+    "convert a model to another file format",
     "FROM TO [--weights FILE] [--dtype TYPE] [--overwrite]",
-    "FROM is a saved model, an ONNX file or a Caffe net, and the ending of TO determines what is written:\n"
-    ".onnx, .safetensors (weights, and the text of a model that has one) or .koine (the text alone). A\n"
-    "text model becomes an ONNX graph of opset 20 that any other program reads. A model from an ONNX file\n"
-    "keeps its names and nodes; nodes in training mode are written in inference mode in the new one.\n"
-    "--weights takes a file that koine train saved from that model. With --dtype float16 or bfloat16 the\n"
-    "weights take half the bytes, in the file and, but for training, on the device; all is computed in\n"
-    "float32.\n"
-    "\n"
-    "  koine convert lenet.safetensors lenet.onnx\n"
-    "  koine convert trained.onnx weights.safetensors\n"
-    "  koine convert lenet.safetensors small.safetensors --dtype float16\n"
-    "  koine convert FILE.onnx trained.onnx --weights weights.safetensors\n"
-    "  koine convert deploy.prototxt net.onnx --weights net.caffemodel",
+    "weights dtype overwrite quiet",
+    "koine convert lenet.safetensors lenet.onnx\n"
+    "koine convert lenet.safetensors small.safetensors --dtype float16\n"
+    "koine convert trained.onnx weights.safetensors\n"
+    "koine convert net.onnx merged.onnx --weights weights.safetensors\n"
+    "koine convert deploy.prototxt caffe.onnx --weights net.caffemodel",
+    "FROM is a saved model, an ONNX file or a Caffe net. The ending of TO selects the format: .onnx,\n"
+    ".safetensors (weights, and the text of a text model) or .koine (only the text). A text model becomes "
+    "an\n"
+    "ONNX graph of opset 20. A model from an ONNX file keeps its names and nodes; nodes in training mode "
+    "are\n"
+    "written in inference mode. --weights takes a file that koine train saved from that model. --dtype\n"
+    "float16 or bfloat16 halves the size of the weights in the file and, except in training, on the device;\n"
+    "computation is in float32.",
     run};

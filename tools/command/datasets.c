@@ -150,15 +150,15 @@ static int run(int count, char **arguments) {
     const char *augment = NULL, *bad = NULL;
     const option options[] = {
         HEADING("data"),
-        {"augment", OPTION_TEXT, "LIST", "change samples at random, as koine train does", &augment},
+        {"augment", OPTION_TEXT, "LIST", "random changes of the samples, as for koine train", &augment},
         {"batch", OPTION_COUNT, "N", "samples per batch (64)", &run.batch},
-        {"workers", OPTION_COUNT, "N", "threads that prepare batches (as many as are useful)", &run.workers},
-        {"seed", OPTION_COUNT, "N", "of the order and the changes (0)", &run.seed},
+        {"workers", OPTION_COUNT, "N", "threads that prepare batches (automatic)", &run.workers},
+        {"seed", OPTION_COUNT, "N", "random seed of order and changes (0)", &run.seed},
         BAD_SAMPLE_OPTION(bad),
         CACHE_OPTION(run.cache),
         HEADING("messages"),
-        {"json", OPTION_FLAG, NULL, "results as JSON objects, one per line, for programs", &run.common.json},
-        {"quiet", OPTION_FLAG, NULL, "only errors and warnings besides the result", &run.common.quiet},
+        JSON_OPTION(run.common.json),
+        QUIET_OPTION(run.common.quiet),
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
@@ -184,17 +184,20 @@ static int run(int count, char **arguments) {
     return status;
 }
 
-const command command_datasets = {"datasets", "list the sources of data, or read one of them",
-                                  "[DATA] [--OPTION …]",
-                                  "Lists the words that --data of koine train and koine eval understands.\n"
-                                  "Generated data is the same on every machine, and WORD:train or\n"
-                                  "WORD:test names one of its parts. Quote a word with ? or & in a shell.\n"
-                                  "\n"
-                                  "With such a word, opens that data and reads it twice in batches: prints\n"
-                                  "the number and kind of samples, and how many per second are read\n"
-                                  "without training.\n"
-                                  "\n"
-                                  "  koine datasets\n"
-                                  "  koine datasets 'images:photos?size=64' --augment flip,crop=4\n"
-                                  "  koine train char-rnn --data 'text:FILE?stride=32'",
-                                  run};
+const command command_datasets = {
+    "datasets",
+    "list the data sources, or read one",
+    "[DATA] [--OPTION …]",
+    "augment batch workers json quiet",
+    "koine datasets\n"
+    "koine datasets digits\n"
+    "koine datasets images:photos,size=64 --augment flip,crop=4\n"
+    "koine datasets csv:wind.csv,target=speed --json",
+    "Lists the sources that --data of other commands accepts. Generated data is the same on every machine;\n"
+    "NAME:train and NAME:test are its parts. Options follow a source after commas: csv:FILE,target=COLUMN. "
+    "If\n"
+    "a path contains commas, the longest existing path is used.\n"
+    "\n"
+    "With DATA, reads it twice in batches and prints the number and kind of its samples, and how many are\n"
+    "read per second without training.",
+    run};

@@ -102,12 +102,12 @@ static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
     bool measure = false;
     measured found = {{.size = sizeof found.limits}, {.size = sizeof found.transfers}};
-    const option options[] = {
-        HEADING("device"),
-        {"measure", OPTION_FLAG, NULL,
-         "measure the selected device's limits: arithmetic, memory, transfers, launches", &measure},
-        COMMON_OPTIONS(common),
-        {.name = NULL}};
+    const option options[] = {HEADING("device"),
+                              {"measure", OPTION_FLAG, NULL,
+                               "measure the selected device: arithmetic, memory, transfers, launches",
+                               &measure},
+                              COMMON_OPTIONS(common),
+                              {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_devices, options, count, arguments, words, &word_count, 0, &status))
@@ -145,11 +145,14 @@ static int run(int count, char **arguments) {
 }
 
 const command command_devices = {
-    "devices", "the OpenCL devices of this machine", "[--OPTION …]",
-    "Lists every OpenCL device, what works and why not. The number in front is what --device takes; so do\n"
-    "0:1 (platform and device), gpu, cpu, and parts of a name. Without it the device with the fastest\n"
-    "short matrix product is taken.\n"
-    "\n"
-    "  koine devices\n"
-    "  koine devices --device gpu",
+    "devices",
+    "list the OpenCL devices of this machine",
+    "[--OPTION …]",
+    "device measure json",
+    "koine devices\n"
+    "koine devices --device cpu\n"
+    "koine devices --measure",
+    "Lists every OpenCL device, whether it is usable, and why not. --device takes the number in front, or\n"
+    "0:1 (platform and device), gpu, cpu, or part of a name. The default is the device with the fastest\n"
+    "short matrix product.",
     run};

@@ -4,10 +4,9 @@
 
 #include "command.h"
 #include "doctor.h"
-#include "doctor_report.h"
 
 /* OpenCL requires this much of a device with the full profile. */
-enum { ENOUGH_LOCAL_BYTES = 32768, MAX_PATIENCE = 1000000 };
+enum { ENOUGH_LOCAL_BYTES = 32768, MAX_TIMEOUT = 1000000 };
 
 /* The messages of the library. */
 typedef struct remarks {
@@ -71,9 +70,8 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
                      info->name, info->platform, context ? kn_context_error(context) : "out of memory");
     } else if (!computes) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "compiler", "",
-                     "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help, and "
-                     "koine verify "
-                     "makes a report for its authors: %s",
+                     "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help; "
+                     "attach the output of koine verify to a report to its authors: %s",
                      info->name, info->platform, reason);
     } else {
         finding_tell(&doctor->found, FINDING_FINE, "device", "", "%s (%s) compiles and computes%s",
@@ -157,7 +155,7 @@ static void check_opencl(doctor_visit *doctor) {
     doctor_cache(doctor);
     if (doctor->deadly) {
         finding_tell(&doctor->found, FINDING_HINT, "device", "",
-                     "no device is tried as long as the driver that fails is asked as well");
+                     "no device is tried while the failing driver is installed");
         return;
     }
     for (doctor->device = 0; !doctor_apart(doctor, try_list, ""); doctor->device++) {
@@ -180,59 +178,29 @@ static void check_opencl(doctor_visit *doctor) {
     }
 }
 
-static int run_report(report_options *report, const char *device, uint64_t patience, const char *path) {
-    if (path) return report_read(path);
-    const char *wish = getenv("KOINE_DEVICE");
-    report->patience = (double)patience;
-    report->device = device ? device : wish && *wish ? wish : "gpu";
-    if (!(report->minutes > 0 && report->minutes <= 1e6))
-        return command_misuse("--minutes is %g; expected a number above 0", report->minutes);
-    if (!path_writable(report->path, PATH_STREAM, true)) return EXIT_FAILED;
-    return report_write(report);
-}
-
 static int run(int count, char **arguments) {
-    report_options report = {.path = "koine-report.txt", .minutes = 10};
-    const char *read = NULL;
-    bool gpu = false;
     const char *root = "";
-    uint64_t patience = 0;
+    uint64_t timeout = 0;
     common_options common = {.device = NULL};
     const option options[] = {
-        HEADING("report"),
-        {"gpu", OPTION_FLAG, NULL, "check and time a device, and write a report to mail", &gpu},
-        {"device", OPTION_TEXT, "DEVICE",
-         "of the report: as for other commands (else KOINE_DEVICE, else gpu)", &common.device},
-        {"minutes", OPTION_NUMBER, "N",
-         "when it ends at the latest (10); the next start continues with what is left out", &report.minutes},
-        {"only", OPTION_TEXT, "A,B", "only stages with one of these words, such as matmul,lenet",
-         &report.only},
-        {"output", OPTION_TEXT, "FILE", "where it is written (koine-report.txt), or added to", &report.path},
-        OVERWRITE_OPTION(report),
-        {"read", OPTION_TEXT, "FILE", "print the results of a report, with what was predicted for its device",
-         &read},
         HEADING("installation"),
         {"root", OPTION_TEXT, "DIR",
-         "look at the files of a system below this folder, such as an image; tries no device", &root},
-        {"patience", OPTION_COUNT, "SECONDS",
-         "how long a driver may take for each device (120), or stage of a report (60; 150 to time a network)",
-         &patience},
-        {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &common.json},
-        {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &common.quiet},
+         "check the files of a system below this folder, such as an image; tries no device", &root},
+        {"timeout", OPTION_COUNT, "S", "seconds that a driver may take per device (120)", &timeout},
+        HEADING("messages"),
+        JSON_OPTION(common.json),
+        QUIET_OPTION(common.quiet),
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_doctor, options, count, arguments, words, &word_count, 0, &status))
         return status;
     progress_setup(&common);
-    if (!gpu && (common.device || report.only || report.overwrite))
-        return command_misuse("--device, --only and --overwrite are of a report: give --gpu as well");
-    if (gpu || read) return run_report(&report, common.device, patience, read);
     doctor_visit *doctor = doctor_begin();
     if (!doctor) return command_fail("out of memory");
     doctor->root = root;
     doctor->found.json = common.json;
-    if (patience) doctor->patience = patience < MAX_PATIENCE ? (unsigned)patience : MAX_PATIENCE;
+    if (timeout) doctor->timeout = timeout < MAX_TIMEOUT ? (unsigned)timeout : MAX_TIMEOUT;
     doctor_files(doctor);
     if (!root[0]) check_opencl(doctor);
     if (!common.json)
@@ -245,23 +213,17 @@ static int run(int count, char **arguments) {
 }
 
 const command command_doctor = {
-    "doctor", "find problems of the OpenCL installation, and fixes", "[--OPTION …]",
-    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device\n"
-    "nodes, then compiles and runs a kernel on each device. Drivers are asked in another process, so that\n"
-    "one that ends the program or never returns is reported as well. Each finding begins with ok, hint or\n"
-    "problem and, if one is known, has the command that fixes it. The status is 1 if there is a problem.\n"
-    "Without an OpenCL loader koine cannot start; use the program koine-doctor then.\n"
+    "doctor",
+    "find and fix problems of the OpenCL installation",
+    "[--OPTION …]",
+    "root timeout json quiet",
+    "koine doctor\n"
+    "koine doctor --json",
+    "Checks the OpenCL loader, the files that name drivers, the driver libraries and the device nodes, then\n"
+    "compiles and runs a kernel on each device. Drivers are queried in a separate process, so that a driver\n"
+    "that crashes or hangs is reported as well. Each finding begins with ok, hint or problem and, if one is\n"
+    "known, has the command that fixes it. The exit status is 1 if there is a problem. Without an OpenCL\n"
+    "loader koine cannot start; use the program koine-doctor then.\n"
     "\n"
-    "--gpu takes one device, checks every operator on it and times networks, each in a separate process: "
-    "one\n"
-    "that crashes or hangs does not stop the others, and if it stops the machine, the same command "
-    "continues\n"
-    "after it. The report is text without names of files or users. Measurements from GPUs are wanted: "
-    "please\n"
-    "attach it to an issue.\n"
-    "\n"
-    "  koine doctor\n"
-    "  koine doctor --json\n"
-    "  koine doctor --gpu\n"
-    "  koine doctor --read koine-report.txt",
+    "koine report checks and times a device, and writes a report for an issue.",
     run};

@@ -12,8 +12,8 @@ typedef struct doctor_visit {
     bool rusticl;   /* a driver that shows devices only if the environment names them is installed */
     bool deadly;    /* a driver ends or blocks each program that asks for devices */
     /* Of what runs in a separate process (doctor_apart.c): */
-    unsigned patience; /* seconds that a driver has for one step */
-    bool apart;        /* the part runs in a separate process */
+    unsigned timeout; /* seconds that a driver has for one step */
+    bool apart;       /* the part runs in a separate process */
     bool finished;
     char end[120];    /* how it ended abnormally */
     bool loaded;      /* whether the library was loaded, */
@@ -28,7 +28,7 @@ void doctor_end(doctor_visit *doctor);
 typedef void doctor_part(doctor_visit *doctor, const char *about);
 /* Runs a part of the visit in another process; false if it did not complete, with the reason in `end`. */
 bool doctor_apart(doctor_visit *doctor, doctor_part *part, const char *about);
-/* Called in that process: a step begins that may take `patience` seconds. */
+/* Called in that process: a step begins that may take `timeout` seconds. */
 void doctor_step(const doctor_visit *doctor);
 /* Loads a driver's library in another process and asks for devices: sets `loaded` or `reason`; false as
  * above. */

@@ -14,14 +14,14 @@
 
 #include "doctor.h"
 
-enum { PATIENCE = 120, MAX_PLATFORMS = 64 };
+enum { TIMEOUT = 120, MAX_PLATFORMS = 64 };
 
 doctor_visit *doctor_begin(void) {
     doctor_visit *doctor =
         mmap(NULL, sizeof *doctor, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (doctor == MAP_FAILED) return NULL;
     doctor->root = "";
-    doctor->patience = PATIENCE;
+    doctor->timeout = TIMEOUT;
     return doctor;
 }
 
@@ -30,7 +30,7 @@ void doctor_end(doctor_visit *doctor) {
 }
 
 void doctor_step(const doctor_visit *doctor) {
-    if (doctor->apart) alarm(doctor->patience);
+    if (doctor->apart) alarm(doctor->timeout);
 }
 
 static void run_apart(doctor_visit *doctor, doctor_part *part, const char *about) {
@@ -59,7 +59,7 @@ bool doctor_apart(doctor_visit *doctor, doctor_part *part, const char *about) {
         if (errno != EINTR) break;
     if (doctor->finished) return true;
     if (WIFSIGNALED(result) && WTERMSIG(result) == SIGALRM)
-        snprintf(doctor->end, sizeof doctor->end, "it did not answer within %u s", doctor->patience);
+        snprintf(doctor->end, sizeof doctor->end, "it did not answer within %u s", doctor->timeout);
     else if (WIFSIGNALED(result))
         snprintf(doctor->end, sizeof doctor->end, "it ended the program by signal %d (%s)", WTERMSIG(result),
                  strsignal(WTERMSIG(result)));

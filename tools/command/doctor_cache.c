@@ -24,7 +24,7 @@ static void tell_refusal(doctor_visit *doctor, const char *device, const char *l
     snprintf(told + strlen(told), room - strlen(told), "%s", name);
     finding_tell(
         &doctor->found, FINDING_HINT, "kernel", "",
-        "%s takes its kernel '%s' on %s%s: '%s' %s; koine verify --operators %s tells more", row, next,
+        "%s takes its kernel '%s' on %s%s: '%s' %s; koine verify --operators %s prints details", row, next,
         device, strcmp(next, "plain") != 0 ? "" : ", which is right but slow", kernel,
         number == 0 ? "gave a wrong result there" : "did not build or run there when it was last tried", row);
 }

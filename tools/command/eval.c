@@ -131,7 +131,7 @@ static void print_classes(const kn_dataset *dataset, const judgement *judged) {
         shown[at] = c;
     }
     if (judged->classes > ROWS)
-        printf("\nthe %d of %lld classes that are found worst", count, (long long)judged->classes);
+        printf("\nthe %d of %lld classes with the lowest F1", count, (long long)judged->classes);
     printf("\n%-*s %9s  precision   recall       F1\n", NAME, "class", "samples");
     for (int i = 0; i < count; i++) {
         char precision[16], recall[16], f1[16];
@@ -155,7 +155,7 @@ static int matrix_cell(const judgement *judged, int names) {
 }
 
 static void print_matrix(const kn_dataset *dataset, const judgement *judged, int names, int cell) {
-    printf("\n%-*s taken for\n%-*s", names, "", names, "truth");
+    printf("\n%-*s predicted\n%-*s", names, "", names, "true");
     for (int64_t c = 0; c < judged->classes; c++) {
         putchar(' ');
         print_class(dataset, c, -cell);
@@ -169,7 +169,7 @@ static void print_matrix(const kn_dataset *dataset, const judgement *judged, int
     }
 }
 
-/* Prints which classes are most often mistaken for which others. */
+/* Prints the most frequent confusions. */
 static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
     int64_t shown[PAIRS];
     int count = 0;
@@ -185,7 +185,7 @@ static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
         shown[at] = i;
     }
     if (count)
-        printf("\nmost often taken for another\n%-*s  %-*s %9s    share\n", NAME, "truth", NAME, "taken for",
+        printf("\nmost frequent confusions\n%-*s  %-*s %9s    share\n", NAME, "true", NAME, "predicted",
                "samples");
     for (int i = 0; i < count; i++) {
         char text[16];
@@ -199,10 +199,10 @@ static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
     }
 }
 
-/* Prints the confusion: a matrix if it fits on a line. */
+/* Prints the confusion matrix if it fits on a line, otherwise the most frequent confusions. */
 static void print_confusion(const kn_dataset *dataset, const judgement *judged) {
     char name[80];
-    int names = (int)strlen("truth");
+    int names = (int)strlen("true");
     if (!judged->matrix) return;
     for (int64_t c = 0; c < judged->classes; c++) {
         judge_class(dataset, c, name, sizeof name);
@@ -223,9 +223,9 @@ static void print_text(const eval_run *run, const judgement *judged) {
     printf("loss %.4f%s%s", score->loss, setup->unit,
            setup_quality(setup, score, ", ", quality, sizeof quality));
     printf(" on %llu samples of %s\n", (unsigned long long)score->samples, run->data);
-    if (isfinite(judged->top5)) printf("among the five likeliest %.2f%%\n", 100 * judged->top5);
+    if (isfinite(judged->top5)) printf("top-5 accuracy %.2f%%\n", 100 * judged->top5);
     if (isfinite(judged->rmse))
-        printf("off by %.4g in the root mean square, by %.4g on average\n", judged->rmse, judged->mae);
+        printf("root mean squared error %.4g, mean absolute error %.4g\n", judged->rmse, judged->mae);
     if (judged->classes && isfinite(perplexity_of(run, judged))) {
         printf("perplexity %.3f\n", perplexity_of(run, judged));
     } else if (judged->classes) {
@@ -266,22 +266,21 @@ static int judge(eval_run *run) {
 static int run(int count, char **arguments) {
     eval_run run = {.batch = 64};
     const char *loss = NULL, *bad = NULL;
-    const option options[] = {HEADING("data"),
-                              {"data", OPTION_TEXT, "DATA",
-                               "the data to evaluate on; the test part if the source has one", &run.data},
-                              {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
-                              BAD_SAMPLE_OPTION(bad),
-                              CACHE_OPTION(run.setup.cache),
-                              HEADING("model"),
-                              {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
-                              WEIGHTS_OPTION(run.weights),
-                              HEADING("device"),
-                              {"memory", OPTION_BYTES, "BYTES",
-                               "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
-                              PIN_OPTION(run.common),
-                              MATH_OPTIONS(run.common),
-                              COMMON_OPTIONS(run.common),
-                              {.name = NULL}};
+    const option options[] = {
+        HEADING("data"),
+        {"data", OPTION_TEXT, "DATA", "data to evaluate on (its test part, if it has one)", &run.data},
+        {"batch", OPTION_COUNT, "N", "samples per batch (64)", &run.batch},
+        BAD_SAMPLE_OPTION(bad),
+        CACHE_OPTION(run.setup.cache),
+        HEADING("model"),
+        {"loss", OPTION_TEXT, "NAME", "a loss instead of the model's own", &loss},
+        WEIGHTS_OPTION(run.weights),
+        HEADING("device"),
+        {"memory", OPTION_BYTES, "BYTES", "limit of device memory, such as 2GB (all of it)", &run.memory},
+        PIN_OPTION(run.common),
+        MATH_OPTIONS(run.common),
+        COMMON_OPTIONS(run.common),
+        {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_eval, options, count, arguments, words, &word_count, 1, &status))
@@ -316,15 +315,20 @@ static int run(int count, char **arguments) {
 }
 
 const command command_eval = {
-    "eval", "evaluate a saved model on a dataset", "FILE --data DATA [--OPTION …]",
-    "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the\n"
-    "truth is among the five most likely, per class precision (the fraction of correct ones among its\n"
-    "predictions), recall (the fraction of its samples that were found) and F1, and the confusion; for\n"
-    "text the perplexity; for numbers R2 and the error. Classes that have names in the model's file and\n"
-    "in the data, such as those of folders, are matched by name. All samples count, including the last\n"
-    "partial batch. DATA is as for koine train; digits:train and digits:test name one part. --device auto\n"
-    "times a batch, including transfers, on each device and selects the fastest.\n"
+    "eval",
+    "evaluate a saved model on a dataset",
+    "FILE --data DATA [--OPTION …]",
+    "data batch loss weights json device",
+    "koine eval lenet.safetensors --data digits\n"
+    "koine eval lenet.safetensors --data digits:train --json",
+    "FILE is a model that koine train saved. Prints the loss and, by the kind of model:\n"
     "\n"
-    "  koine eval lenet.safetensors --data digits\n"
-    "  koine eval lenet.safetensors --data digits --json",
+    "  classes            accuracy, top-5 accuracy, precision, recall and F1 per class, confusion matrix\n"
+    "  text               perplexity\n"
+    "  numbers            R2, root mean squared error and mean absolute error\n"
+    "\n"
+    "Classes with names in both the model file and the data, such as folder names, are matched by name. All\n"
+    "samples count, including an incomplete last batch. DATA is as for koine train; digits:train and\n"
+    "digits:test are the parts of digits. --device auto times a batch on each device, including transfers,\n"
+    "and selects the fastest.",
     run};

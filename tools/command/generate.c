@@ -51,7 +51,7 @@ static bool read_vocabulary(generate_run *run, const char *file) {
     size_t bytes = strlen(run->vocabulary);
     run->begins = malloc((bytes + 1) * sizeof *run->begins);
     if (!run->begins || bytes > 4 * MAX_TOKENS) return command_fail("out of memory") == EXIT_DONE;
-    run->between = signs_are_joined(run->vocabulary);
+    run->between = tokens_are_joined(run->vocabulary);
     for (size_t i = 0; i < bytes; i++)
         if (run->between ? i > 0 && run->vocabulary[i - 1] == 0x1e
                          : ((unsigned char)run->vocabulary[i] & 0xc0) != 0x80)
@@ -287,14 +287,14 @@ static int run(int count, char **arguments) {
         .prompt = "", .length = 300, .seed = 1, .top_k = UINT64_MAX, .temperature = 0.8, .top_p = 1};
     const option options[] = {
         HEADING("text"),
-        {"prompt", OPTION_TEXT, "TEXT", "how the text begins", &run.prompt},
-        {"length", OPTION_COUNT, "N", "signs to write (300)", &run.length},
+        {"prompt", OPTION_TEXT, "TEXT", "beginning of the text", &run.prompt},
+        {"length", OPTION_COUNT, "N", "tokens to generate (300)", &run.length},
         {"temperature", OPTION_NUMBER, "T",
-         "0: always the likeliest sign; 1: as likely as the model says (0.8)", &run.temperature},
-        {"top-k", OPTION_COUNT, "N", "draw from the N likeliest signs alone (all)", &run.top_k},
-        {"top-p", OPTION_NUMBER, "P", "draw from the likeliest signs that have this probability together (1)",
-         &run.top_p},
-        {"seed", OPTION_COUNT, "N", "of the choices: the same seed writes the same text (1)", &run.seed},
+         "divides the logits before sampling; 0: always the most likely token (0.8)", &run.temperature},
+        {"top-k", OPTION_COUNT, "N", "sample only from the N most likely tokens (all)", &run.top_k},
+        {"top-p", OPTION_NUMBER, "P",
+         "sample only from the most likely tokens with this total probability (1)", &run.top_p},
+        {"seed", OPTION_COUNT, "N", "random seed: the same seed gives the same text (1)", &run.seed},
         HEADING("device"),
         MATH_OPTIONS(run.common),
         PIN_OPTION(run.common),
@@ -319,7 +319,7 @@ static int run(int count, char **arguments) {
     progress_setup(&run.common);
     run.model = model_open(words[0]);
     if (run.model && !kn_model_has_weights(run.model))
-        command_fail("'%s' has no weights to write with: expected a file that koine train saved", words[0]);
+        command_fail("'%s' has no weights: expected a file that koine train saved", words[0]);
     else if (run.model)
         status = generate(&run, words[0]);
     finish(&run);
@@ -327,10 +327,13 @@ static int run(int count, char **arguments) {
 }
 
 const command command_generate = {
-    "generate", "let a saved model of text write", "FILE [--prompt TEXT] [--OPTION …]",
-    "FILE is a model that koine train saved after a training on text. At each sign it reads what stands\n"
-    "before, as far as its window reaches, and draws the next one.\n"
-    "\n"
-    "  koine train char-rnn --data text:FILE --steps 2500 --batch 32\n"
-    "  koine generate char-rnn.safetensors --prompt 'The ' --length 500",
+    "generate",
+    "generate text from a saved model",
+    "FILE [--prompt TEXT] [--OPTION …]",
+    "prompt length temperature top-k seed json device",
+    "koine train char-rnn --data text:book.txt --steps 2500 --batch 32\n"
+    "koine generate char-rnn.safetensors --prompt 'The ' --length 500\n"
+    "koine generate char-rnn.safetensors --temperature 0 --json",
+    "FILE is a model that koine train saved after training on text. Predicts each token from the preceding\n"
+    "ones, as far as the model's window reaches, and samples it.",
     run};

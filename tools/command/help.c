@@ -24,6 +24,7 @@ static int print_words(FILE *stream, const char *text, size_t bytes, int at, int
     bool first = true;
     while ((text += strspn(text, " \n")) < end) {
         size_t length = strcspn(text, " \n");
+        if (length > (size_t)(end - text)) length = (size_t)(end - text);
         int columns = (int)text_columns(text, length);
         if (at > indent && at + !first + columns > width) {
             fprintf(stream, "\n%*s", indent, "");
@@ -99,31 +100,85 @@ void help_text(FILE *stream, const char *text) {
     }
 }
 
-static void print_option(const char *name, const char *argument, const char *help, int width) {
+/* "-b, --batch N", "--lr, --learning-rate RATE" */
+static void option_text(const option *options, const option *row, char *text, size_t room) {
+    const char letter = option_letter(options, row), *alias = option_alias(row);
+    char before[8] = "";
+    if (letter) snprintf(before, sizeof before, "-%c, ", letter);
+    snprintf(text, room, "%s--%s%s%s%s%s", before, row->name, alias ? ", --" : "", alias ? alias : "",
+             row->argument ? " " : "", row->argument ? row->argument : "");
+}
+
+static void print_option(const char *name, const char *help, size_t bytes, int width) {
     const int indent = width < 2 * LEFT + LEFT / 2 ? LEFT / 4 : LEFT;
-    int at = 4 + (int)text_columns(name, strlen(name));
-    printf("  --%s", name);
-    if (argument)
-        at += printf(" %s", argument) - (int)strlen(argument) + (int)text_columns(argument, strlen(argument));
+    const int at = 2 + (int)text_columns(name, strlen(name));
+    printf("  %s", name);
     if (at >= indent)
         printf("\n%*s", indent, "");
     else
         printf("%*s", indent - at, "");
-    print_words(stdout, help, strlen(help), indent, indent, width);
+    print_words(stdout, help, bytes, indent, indent, width);
     putchar('\n');
+}
+
+static void print_usage(const command *self, int width) {
+    int at = printf("usage: koine %s ", self->name);
+    print_words(stdout, self->usage, strlen(self->usage), at, at, width);
+    putchar('\n');
+}
+
+static void print_examples(const char *text, int most, int width) {
+    for (int i = 0; *text && i < most; i++) {
+        const size_t bytes = strcspn(text, "\n");
+        fputs("  ", stdout);
+        print_line(stdout, text, bytes, width - 2);
+        text += bytes + (text[bytes] == '\n');
+    }
 }
 
 void help_print(const command *self, const option *options) {
     const int width = width_of(stdout);
-    int at = printf("usage: koine %s ", self->name);
-    print_words(stdout, self->usage, strlen(self->usage), at, at, width);
-    fputs("\n\n", stdout);
+    static const char last[] = "a short help; this text";
+    char name[100];
+    print_usage(self, width);
+    putchar('\n');
     help_text(stdout, self->text);
+    fputs("\nexamples:\n", stdout);
+    print_examples(self->examples, 1000, width);
     fputs(options->kind == OPTION_HEADING ? "" : "\noptions:\n", stdout);
-    for (const option *row = options; row->name; row++)
-        if (row->kind == OPTION_HEADING)
+    for (const option *row = options; row->name; row++) {
+        if (row->kind == OPTION_HEADING) {
             printf("\n%s:\n", row->help);
-        else
-            print_option(row->name, row->argument, row->help, width);
-    print_option("help", NULL, "this text", width);
+            continue;
+        }
+        option_text(options, row, name, sizeof name);
+        print_option(name, row->help, strlen(row->help), width);
+    }
+    print_option("-h, --help", last, strlen(last), width);
+}
+
+/* The first statement of a help text, without its default and details. */
+static size_t brief_bytes(const char *help) {
+    const char *end = help + strlen(help), *details = strstr(help, "; "), *usual = strstr(help, " (");
+    if (details) end = details;
+    return (size_t)((usual && usual < end ? usual : end) - help);
+}
+
+void help_brief(const command *self, const option *options) {
+    const int width = width_of(stdout);
+    char name[100];
+    int count = 0;
+    printf("koine %s: %s\n\n", self->name, self->summary);
+    print_examples(self->examples, BRIEF_EXAMPLES, width);
+    putchar('\n');
+    print_usage(self, width);
+    putchar('\n');
+    for (const option *row = options; row->name; row++) {
+        if (row->kind == OPTION_HEADING) continue;
+        count++;
+        if (!has_word(self->brief, row->name)) continue;
+        option_text(options, row, name, sizeof name);
+        print_option(name, row->help, brief_bytes(row->help), width);
+    }
+    printf("\nkoine %s --help explains all %d options\n", self->name, count);
 }

@@ -43,6 +43,8 @@ typedef struct infer_run {
     common_options common;
     const char *file;
     const char *weights; /* NULL: those of the model's file */
+    const char *data;    /* --data; NULL: files */
+    uint64_t limit;      /* of the samples of `data`; 0: all */
     kn_model *model;
     kn_model *opened; /* what `model` was bound from; NULL: it was opened itself */
     kn_context *context;
@@ -86,7 +88,7 @@ static bool open_input(infer_run *run, const char *word) {
     if (!input_add(input, file.path)) return false;
     const int64_t samples = input->info.shape[0];
     if (run->input_count > 1 && samples != run->samples)
-        return command_fail("'%s' holds %lld samples and the input before it %lld", file.path,
+        return command_fail("'%s' has %lld samples, but the input before it has %lld", file.path,
                             (long long)samples, (long long)run->samples) == EXIT_DONE;
     run->samples = samples;
     return true;
@@ -106,9 +108,10 @@ static bool open_inputs(infer_run *run, const char *list) {
     return true;
 }
 
-/* Opens everything named after the model, in order, for its first input. */
+/* Opens --data, or everything named after the model, in order, for its first input. */
 static bool open_words(infer_run *run, const char *const *words, int count) {
     infer_input *input = begin_input(run, kn_model_input_at(run->model, 0));
+    if (run->data && !input_add_data(input, run->data, run->limit)) return false;
     for (int i = 0; i < count; i++)
         if (!input_add(input, words[i])) return false;
     run->samples = input->info.shape[0];
@@ -155,8 +158,8 @@ static bool measure_inputs(infer_run *run) {
     /* The file may fix the batch. */
     const int64_t fixed = kn_value_dimension(run->inputs[0].value, 0);
     if (fixed > 0 && run->samples % fixed)
-        return command_fail("the model reads %lld samples at once, and there are %lld", (long long)fixed,
-                            (long long)run->samples) == EXIT_DONE;
+        return command_fail("the model has a fixed batch of %lld, but there are %lld samples",
+                            (long long)fixed, (long long)run->samples) == EXIT_DONE;
     if (fixed > 0) run->batch = (uint64_t)fixed;
     for (int i = 0; i < run->input_count; i++) {
         uint64_t bytes = 0;
@@ -366,12 +369,14 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
                  const char *format) {
     named_file result = {.path = NULL};
     if (!words) return command_misuse("infer needs a saved model, such as lenet.safetensors");
-    if (words == 1 && !input)
-        return command_misuse("infer needs input: an array, a table, images, sounds, a folder of them, or - "
-                              "for standard input");
+    if (run->data && (words > 1 || input))
+        return command_misuse("--data and %s exclude each other", input ? "--input" : "files");
+    if (run->limit && !run->data) return command_misuse("--limit applies to --data");
+    if (words == 1 && !input && !run->data)
+        return command_misuse("infer needs input: an array, a table, images, sounds, a folder of them, - for "
+                              "standard input, or --data");
     if (words > 1 && input)
-        return command_misuse("--input is '%s', and files follow the model as well; expected one of both",
-                              input);
+        return command_misuse("--input is '%s', but files follow the model as well; omit one of them", input);
     if (!run->batch || run->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run->batch, INT32_MAX);
     if (onnx && run->weights) return command_misuse("--weights is not for ONNX files");
@@ -405,9 +410,7 @@ static int run_words(infer_run *run, const char **words, int count, const char *
         kn_model_destroy(&run->model);
     }
     if (run->model && !run->weights && !kn_model_has_weights(run->model))
-        command_fail(
-            "'%s' has no weights to compute with: expected a file that koine train saved, or --weights",
-            run->file);
+        command_fail("'%s' has no weights: expected a file that koine train saved, or --weights", run->file);
     else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
              bind_to_samples(run) && trace_open(trace, run->common.overwrite, NULL, &run->common))
         status = infer(run, output ? output : "-");
@@ -421,23 +424,25 @@ static int run(int count, char **arguments) {
     const char *input = NULL, *output = NULL, *format = NULL, *trace = NULL, *on_bad_sample = NULL;
     const option options[] = {
         HEADING("data"),
-        {"input", OPTION_TEXT, "[NAME=]X",
-         "the same for an input by its name; several, a sample of each together: A=a.npy,B=b.npy", &input},
-        {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
+        {"data", OPTION_TEXT, "DATA",
+         "samples of a dataset (its test part), such as digits; see koine datasets", &run.data},
+        {"limit", OPTION_COUNT, "N", "only the first N samples of --data (all)", &run.limit},
+        {"input", OPTION_TEXT, "[NAME=]X", "file for an input by name; several inputs: A=a.npy,B=b.npy",
+         &input},
+        {"batch", OPTION_COUNT, "N", "samples per batch (256)", &run.batch},
         BAD_SAMPLE_OPTION(on_bad_sample),
         HEADING("model"),
         WEIGHTS_OPTION(run.weights),
         HEADING("output"),
         {"output", OPTION_TEXT, "[NAME=]Y",
-         "Y.npy, Y.csv, Y.jsonl, Y.txt, or - for the standard output; of ONNX files several: A=a.npy,B=b.npy",
+         "Y.npy, Y.csv, Y.jsonl, Y.txt, or -: standard output; several of an ONNX file: A=a.npy,B=b.npy",
          &output},
         {"format", OPTION_TEXT, "FORMAT",
-         "text, json, csv or npy (else what --output ends with; csv for -; text without it)", &format},
+         "text, json, csv or npy (by the ending of --output; - csv; without --output text)", &format},
         TRACE_OPTION(trace),
         OVERWRITE_OPTION(run.common),
         HEADING("device"),
-        {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
-         &run.memory},
+        {"memory", OPTION_BYTES, "BYTES", "limit of device memory, such as 2GB (all of it)", &run.memory},
         PIN_OPTION(run.common),
         MATH_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
@@ -448,8 +453,8 @@ static int run(int count, char **arguments) {
     if (options_read(&command_infer, options, count, arguments, words, &word_count, count, &status)) {
         const bool onnx = word_count && path_is_onnx(words[0]);
         /* Named arrays need no row per sample. */
-        const bool whole =
-            onnx && !format && !trace && !on_bad_sample && all_arrays(input) && all_arrays(output);
+        const bool whole = onnx && !run.data && !format && !trace && !on_bad_sample && all_arrays(input) &&
+                           all_arrays(output);
         status = check(&run, word_count, onnx, input, output, format);
         if (status == EXIT_DONE) status = bad_sample_check(on_bad_sample, &run.skip_bad);
         if (status == EXIT_DONE) status = math_options_check(&run.common);
@@ -466,32 +471,32 @@ static int run(int count, char **arguments) {
 }
 
 const command command_infer = {
-    "infer", "run a saved model on arrays, tables, images or sounds", "FILE X… [--output Y] [--OPTION …]",
-    "Prints the results of a saved model for samples, one line each.\n"
+    "infer",
+    "run a saved model on arrays, tables, images or sounds",
+    "FILE X… [--output Y] [--OPTION …]",
+    "data limit output format weights batch json device",
+    "koine infer lenet.safetensors --data digits:test --limit 5\n"
+    "koine infer lenet.safetensors pictures/0.jpg\n"
+    "koine infer cifar-cnn.safetensors photos/test/cat --json\n"
+    "koine infer lenet.safetensors x.npy --output logits.npy\n"
+    "koine infer table.safetensors new.csv --output speeds.csv\n"
+    "koine infer table.safetensors - < new.csv\n"
+    "koine infer net.onnx pictures --output scores.csv\n"
+    "koine infer net.onnx --input data=x.npy --output prob=scores.npy\n"
+    "koine infer deploy.prototxt --weights net.caffemodel --input x.npy --output caffe.npy",
+    "Prints the results of a saved model, one line per sample.\n"
     "\n"
-    "X is an image or a sound, which is converted to the model's input; an archive of such; rows of\n"
-    "numbers, X.csv; an array, X.npy, as numpy.save writes it, whose first dimension counts the samples;\n"
-    "a folder of pictures, sounds, rows or arrays; or - for rows, an array, an image or a sound on\n"
-    "standard input. A model that was trained on a table, csv:FILE, reads rows of others as they are;\n"
-    "values may be missing, and so may the target.\n"
+    "X is an image or sound, which is converted to the model's input, an archive of them, a table X.csv, an\n"
+    "array X.npy as numpy.save writes it, whose first dimension counts the samples, a folder of any of\n"
+    "these, or - for standard input. A model that was trained on a table, csv:FILE, reads rows with the\n"
+    "same columns; values and the target may be missing. --data reads the samples of a dataset instead.\n"
     "\n"
-    "Without --output results are shown: the likeliest classes and how likely they are, a number in the\n"
-    "target's own unit, or the numbers as they are. --output writes them to a table, Y.csv, JSON objects,\n"
-    "a line each, Y.jsonl, text, Y.txt, or else an array; with - they go to the standard output, as a\n"
-    "table, as JSON lines with --json, or as --format says. NAME= in front means another input or output\n"
-    "than the first. A file that is there already is left as it is unless --overwrite is given.\n"
+    "Without --output, prints the most likely classes with their probabilities, a number in the target's\n"
+    "unit, or plain numbers. --output writes a table (Y.csv), JSON objects, one per line (Y.jsonl), text\n"
+    "(Y.txt), or an array; - is the standard output: a table, JSON lines with --json, or as --format says.\n"
+    "NAME= before a file selects another input or output than the first.\n"
     "\n"
-    "An ONNX file reads all of these too, pictures as numbers from 0 to 1. Arrays with NAME= or --input\n"
-    "and --output are computed at once where its inputs or outputs have no row for each sample. --device\n"
-    "auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
-    "\n"
-    "  koine infer lenet.safetensors three.png four.jpg\n"
-    "  koine infer photos.safetensors holiday/ --on-bad-sample skip\n"
-    "  koine infer photos.safetensors holiday/ --json | jq -r 'select(.class == \"cat\").file'\n"
-    "  koine infer lenet.safetensors images.npy --output logits.npy\n"
-    "  koine infer table.safetensors new.csv --output speeds.csv\n"
-    "  sensor | koine infer table.safetensors - --output -\n"
-    "  koine infer net.onnx holiday/ --output scores.csv\n"
-    "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"
-    "  koine infer deploy.prototxt --weights net.caffemodel --input x.npy --output y.npy",
+    "An ONNX file reads all of these too, images as numbers from 0 to 1. If its inputs or outputs have no\n"
+    "row per sample, arrays given by --input and --output are computed at once. --device auto times a batch\n"
+    "on each device, including transfers, and selects the fastest.",
     run};

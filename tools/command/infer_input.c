@@ -19,6 +19,7 @@ typedef struct part {
     char *data;
     double scale;        /* not 0: the data is uint8, and fed with this scale */
     kn_dataset *dataset; /* the dataset of the samples; or NULL */
+    uint64_t limit;      /* of the number of samples; 0: none */
 } part;
 
 static bool ends(const char *path, const char *const endings[]) {
@@ -61,13 +62,13 @@ static bool check_shape(const kn_value *value, const part *read) {
         fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info->shape[d];
     if (fits) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
-    return command_fail("'%s' holds (%s), and the model reads '%s' as (%s)", read->shown,
+    return command_fail("'%s' is (%s), but the model's input '%s' is (%s)", read->shown,
                         sizes_text(info, 0, found, sizeof found), kn_value_name(value), wanted) == EXIT_DONE;
 }
 
 /* ---- tables, images and sounds: datasets without targets ------------------------------------ */
 
-/* Copies all samples, which need `bytes`, as a loader delivers them. */
+/* Copies the first samples, which need `bytes`, as a loader delivers them. */
 static bool copy_samples(part *read, size_t bytes) {
     const kn_loader_params params = {.size = sizeof params, .batch = 64, .no_shuffle = true, .bytes = true};
     kn_loader *loader = kn_loader_create(read->dataset, &params);
@@ -75,25 +76,40 @@ static bool copy_samples(part *read, size_t bytes) {
     bool fine = true;
     for (size_t at = 0; at < bytes && fine; at += fine ? batch.feeds[0].bytes : 0) {
         fine = kn_loader_status(loader) == KN_OK && kn_loader_next(loader, &batch) == KN_OK;
-        if (fine) memcpy(read->data + at, batch.feeds[0].data, batch.feeds[0].bytes);
+        const size_t left = bytes - at, got = fine ? batch.feeds[0].bytes : 0;
+        if (fine) memcpy(read->data + at, batch.feeds[0].data, got < left ? got : left);
     }
     if (!fine) command_fail("%s: %s", read->shown, loader ? kn_loader_error(loader) : "out of memory");
     kn_loader_destroy(&loader);
     return fine;
 }
 
-static bool read_dataset(part *read, const kn_dataset_params *params, const char *word) {
-    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
-    size_t length = strlen(word) + strlen(read->path) + 2;
+/* `source` is the kind of files at the path; NULL: the path is a data spec. */
+static bool open_dataset(part *read, const kn_dataset_params *params, const char *source) {
+    size_t length = (source ? strlen(source) : 0) + strlen(read->path) + 2;
     char *spec = malloc(length);
     if (!spec) return command_fail("out of memory") == EXIT_DONE;
-    snprintf(spec, length, "%s:%s", word, read->path);
-    kn_dataset *dataset = read->dataset = kn_dataset_open(spec, params);
+    snprintf(spec, length, "%s%s%s", source ? source : "", source ? ":" : "", read->path);
+    read->dataset = kn_dataset_open(spec, params);
     free(spec);
-    if (kn_dataset_status(dataset) != KN_OK)
-        return fail_part(read, dataset ? kn_dataset_error(dataset) : "out of memory", "");
+    if (kn_dataset_status(read->dataset) != KN_OK)
+        return source ? fail_part(read, read->dataset ? kn_dataset_error(read->dataset) : "out of memory", "")
+                      : command_fail("%s", read->dataset ? kn_dataset_error(read->dataset)
+                                                         : "out of memory") == EXIT_DONE;
+    if (source || !kn_dataset_has_test(read->dataset)) return true;
+    kn_dataset *test = kn_dataset_test(read->dataset);
+    kn_dataset_destroy(&read->dataset);
+    read->dataset = test;
+    return test || command_fail("out of memory") == EXIT_DONE;
+}
+
+static bool read_dataset(part *read, const kn_dataset_params *params, const char *source) {
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    if (!open_dataset(read, params, source)) return false;
+    kn_dataset *dataset = read->dataset;
     tell_left_out(dataset, read->shown);
-    const uint64_t count = kn_dataset_count(dataset);
+    uint64_t count = kn_dataset_count(dataset);
+    if (read->limit && read->limit < count) count = read->limit;
     kn_dataset_field_at(dataset, 0, &field);
     read->scale = field.scale;
     const size_t bytes = (size_t)count * (field.scale != 0 ? field.bytes / sizeof(float) : field.bytes);
@@ -107,22 +123,22 @@ static bool read_dataset(part *read, const kn_dataset_params *params, const char
     return copy_samples(read, bytes);
 }
 
-static bool read_samples(const infer_input *input, part *read, const char *word) {
+static bool read_samples(const infer_input *input, part *read, const char *source) {
     kn_dataset_params params;
     kn_tensor_info sample;
     kn_dataset_params_init(&params);
-    params.inputs_only = true;
+    params.inputs_only = source != NULL;
     params.expected = value_sample(input->value, &sample) ? &sample : NULL;
     params.columns = kn_model_metadata(input->model, "data.columns");
     params.sample_rate = model_rate(input->model);
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = input->skip_bad;
-    if (!read_dataset(read, &params, word) || !check_shape(input->value, read)) return false;
+    if (!read_dataset(read, &params, source) || !check_shape(input->value, read)) return false;
     const kn_dtype dtype = read->scale != 0 ? KN_FLOAT32 : read->info.dtype;
     return dtype == kn_value_dtype(input->value) ||
-           command_fail("'%s' holds numbers of %s, and the model reads '%s' as %s", read->shown,
-                        kn_dtype_name(dtype), kn_value_name(input->value),
+           command_fail("'%s' is %s, but the model's input '%s' is %s", read->shown, kn_dtype_name(dtype),
+                        kn_value_name(input->value),
                         kn_dtype_name(kn_value_dtype(input->value))) == EXIT_DONE;
 }
 
@@ -138,8 +154,8 @@ static bool convert(const kn_value *value, part *read, const kn_npy_file *array)
     size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
     read->data = fine ? malloc(bytes + 1) : NULL;
     if (!read->data || kn_npy_file_copy(array, dtype, read->data, bytes) != KN_OK)
-        return command_fail("'%s' could not be converted to %s, as which the model reads '%s'", read->shown,
-                            kn_dtype_name(dtype), kn_value_name(value)) == EXIT_DONE;
+        return command_fail("'%s' could not be converted to %s, the type of the model's input '%s'",
+                            read->shown, kn_dtype_name(dtype), kn_value_name(value)) == EXIT_DONE;
     read->scale = as_bytes ? 1.0f / 255.0f : 0;
     read->info.dtype = dtype;
     return true;
@@ -228,18 +244,28 @@ static bool append(infer_input *input, part *read) {
     return true;
 }
 
+/* Appends a part that was read and frees the rest of it. */
+static bool keep_part(infer_input *input, part *read, bool good) {
+    good = good && append(input, read);
+    if (good && !input->table && kn_dataset_columns(read->dataset)) {
+        input->table = read->dataset;
+        read->dataset = NULL;
+    }
+    free(read->data);
+    kn_dataset_destroy(&read->dataset);
+    return good;
+}
+
 static bool add_file(infer_input *input, const char *path, const char *shown) {
     part read = {.path = path, .shown = shown};
-    bool fine = access(path, R_OK) == 0 ||
-                command_fail("cannot open \"%s\": %s", shown, strerror(errno)) == EXIT_DONE;
-    fine = fine && read_part(input, &read) && append(input, &read);
-    if (fine && !input->table && kn_dataset_columns(read.dataset)) {
-        input->table = read.dataset;
-        read.dataset = NULL;
-    }
-    free(read.data);
-    kn_dataset_destroy(&read.dataset);
-    return fine;
+    const bool there = access(path, R_OK) == 0 ||
+                       command_fail("cannot open \"%s\": %s", shown, strerror(errno)) == EXIT_DONE;
+    return keep_part(input, &read, there && read_part(input, &read));
+}
+
+bool input_add_data(infer_input *input, const char *spec, uint64_t limit) {
+    part read = {.path = spec, .shown = spec, .limit = limit};
+    return keep_part(input, &read, read_samples(input, &read, NULL));
 }
 
 static int is_row_file(const struct dirent *entry) {

@@ -20,6 +20,8 @@ typedef struct infer_input {
  * rows, an array, an image or a sound on standard input. Reports an error and returns false; in any case the
  * caller closes the input. */
 bool input_add(infer_input *input, const char *path);
+/* Adds the first `limit` samples of a dataset, of its test part if it has one; 0: all. */
+bool input_add_data(infer_input *input, const char *spec, uint64_t limit);
 void input_close(infer_input *input);
 
 /* The sizes of an array from dimension `first` on: "256,6". */

@@ -99,8 +99,8 @@ bool numbers_read(const kn_value *value, const char *path, const char *shown, kn
         if (known) read.width *= (size_t)size;
     }
     if (!known)
-        return command_fail("the model reads '%s' as (%s), which rows of numbers cannot tell: expected an "
-                            "array, X.npy",
+        return command_fail("the model's input '%s' is (%s), which rows of numbers cannot represent: "
+                            "expected an array, X.npy",
                             kn_value_name(value), wanted) == EXIT_DONE;
     FILE *file = fopen(path, "r");
     if (!file) return command_fail("cannot open \"%s\": %s", shown, strerror(errno)) == EXIT_DONE;

@@ -98,8 +98,8 @@ static bool match_type(onnx_run *run, const kn_value *input, int i) {
     void *data = kn_tensor_bytes(&info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
     if (!data || kn_npy_file_copy(run->arrays[i], info.dtype, data, (size_t)bytes) != KN_OK) {
         free(data);
-        return command_fail("'%s' could not be converted to %s, which the model reads", run->inputs[i].path,
-                            kn_dtype_name(info.dtype)) == EXIT_DONE;
+        return command_fail("'%s' could not be converted to %s, the type of the model's input",
+                            run->inputs[i].path, kn_dtype_name(info.dtype)) == EXIT_DONE;
     }
     free(run->data[i]);
     run->given[i].data = run->data[i] = data;
@@ -144,7 +144,7 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     char wanted[160], found[160];
     kn_value_shape_text(value, wanted, sizeof wanted);
     if (i < 0)
-        return command_fail("the model reads '%s' (%s) as well: --input %s=FILE.npy",
+        return command_fail("the model also has the input '%s' (%s): give --input %s=FILE.npy",
                             kn_model_input_name_at(run->model, position), wanted,
                             kn_model_input_name_at(run->model, position)) == EXIT_DONE;
     kn_tensor_info info = run->given[i].info;
@@ -152,7 +152,7 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     for (int d = 0; fits && d < info.rank; d++)
         fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info.shape[d];
     if (!fits)
-        return command_fail("'%s' is %s (%s), and the model reads '%s' as (%s)", run->inputs[i].path,
+        return command_fail("'%s' is %s (%s), but the model's input '%s' is (%s)", run->inputs[i].path,
                             kn_dtype_name(info.dtype), sizes_text(&info, 0, found, sizeof found),
                             kn_model_input_name_at(run->model, position), wanted) == EXIT_DONE;
     uint64_t bytes = 0;
@@ -160,8 +160,8 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     run->fed[position] = kn_tensor_bytes(&info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
     if (!run->fed[position] ||
         kn_npy_file_copy(run->arrays[i], info.dtype, run->fed[position], (size_t)bytes) != KN_OK)
-        return command_fail("'%s' could not be converted to %s, which the model reads", run->inputs[i].path,
-                            kn_dtype_name(info.dtype)) == EXIT_DONE;
+        return command_fail("'%s' could not be converted to %s, the type of the model's input",
+                            run->inputs[i].path, kn_dtype_name(info.dtype)) == EXIT_DONE;
     *feed = (kn_feed){kn_value_name(value), run->fed[position], (size_t)bytes};
     return true;
 }

@@ -23,7 +23,8 @@ int output_choose(const char *format, const char *path, bool json, output_format
                   : path_ends(path, ".txt", false)                                      ? OUTPUT_TEXT
                                                                                         : OUTPUT_ARRAY;
     if (*chosen == OUTPUT_ARRAY && (!path || !strcmp(path, "-")) && isatty(STDOUT_FILENO))
-        return command_misuse("an array is nothing for a terminal: --output Y.npy, or another --format");
+        return command_misuse(
+            "refusing to write an array to a terminal: give --output Y.npy, or a different --format");
     return EXIT_DONE;
 }
 

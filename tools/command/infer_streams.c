@@ -12,7 +12,7 @@ bool stream_file(char path[STREAM_PATH]) {
     if (!folder || !folder[0]) folder = "/tmp";
     int room = snprintf(path, STREAM_PATH, "%s/koine-XXXXXX", folder);
     int file = room < STREAM_PATH ? mkstemp(path) : -1;
-    if (file < 0) return command_fail("no temporary file can be made in '%s'", folder) == EXIT_DONE;
+    if (file < 0) return command_fail("cannot create a temporary file in '%s'", folder) == EXIT_DONE;
     close(file);
     return true;
 }
@@ -46,7 +46,7 @@ bool stream_keep(char path[STREAM_PATH]) {
            rename(made, path) == 0;
     if (fine) return true;
     unlink(made);
-    return command_fail("the standard input could not be kept in '%s'", made) == EXIT_DONE;
+    return command_fail("the standard input could not be written to '%s'", made) == EXIT_DONE;
 }
 
 bool stream_send(const char *path) {

@@ -5,34 +5,34 @@
 #include "command.h"
 
 static const command *const commands[] = {
-    &command_devices,  &command_doctor,  &command_train,   &command_eval,  &command_infer,
-    &command_generate, &command_convert, &command_plan,    &command_bench, &command_tune,
-    &command_verify,   &command_models,  &command_datasets};
+    &command_devices,    &command_doctor,     &command_train,           &command_eval,
+    &command_infer,      &command_generate,   &command_convert,         &command_plan,
+    &command_bench,      &command_bench_gemm, &command_bench_operators, &command_bench_crossover,
+    &command_bench_plan, &command_tune,       &command_verify,          &command_report,
+    &command_models,     &command_datasets,   &command_version};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char summary[] = "trains and runs neural networks on any OpenCL device";
 static const char about[] =
-    "koine COMMAND --help explains one, and --help=man as a man page. koine help --shell=bash (zsh, fish) "
-    "prints\n"
-    "what completes the command line there, and koine --version which one this is. To begin:\n"
+    "koine COMMAND -h shows examples and the main options, --help all of them, and --help=man prints a man\n"
+    "page. koine help --shell=bash (zsh, fish) prints the completion script of a shell. To begin:\n"
     "\n"
     "  koine devices\n"
     "  koine train lenet --data digits --epochs 2\n"
     "  koine eval lenet.safetensors --data digits\n"
-    "  koine infer lenet.safetensors three.png\n"
+    "  koine infer lenet.safetensors --data digits:test --limit 5\n"
     "\n"
     "Results go to the standard output, everything else to the standard error.\n";
 /* The man page has these in separate sections. */
 static const char ending[] =
-    "Exit status: 0, 1 when something failed, 2 for an invalid command line.\n"
-    "KOINE_DEVICE selects a device like --device. KOINE_KERNEL_DIR names a folder whose kernels are\n"
-    "used instead of the built-in ones.\n";
+    "Exit status: 0, 1 after a failure, 2 for an invalid command line. KOINE_DEVICE selects a device, as\n"
+    "--device does. KOINE_KERNEL_DIR is a folder of kernels that replace the built-in ones.\n";
 
 static void print_help(FILE *stream) {
     fprintf(stream, "koine %s.\n\nusage: koine COMMAND [ARGUMENT …] [--OPTION …]\n\n", summary);
     for (int i = 0; i < COMMANDS; i++) {
         char row[100];
-        snprintf(row, sizeof row, "  %-9s  %s", commands[i]->name, commands[i]->summary);
+        snprintf(row, sizeof row, "  %-15s  %s", commands[i]->name, commands[i]->summary);
         help_text(stream, row);
     }
     fputc('\n', stream);
@@ -66,7 +66,7 @@ static int run(int count, char **arguments) {
         print_help(stderr);
         return EXIT_USAGE;
     }
-    if (!strcmp(word, "--version")) {
+    if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
         printf("koine %s\n", kn_version_text());
         return EXIT_DONE;
     }
@@ -88,7 +88,7 @@ static int run(int count, char **arguments) {
     if (!strcmp(word, "tune-apart")) return tune_apart(count - 2, arguments + 2);
     if (!find(word)) return unknown(word);
     if (precompiling() && strcmp(word, "train") != 0 && strcmp(word, "bench") != 0)
-        return command_misuse("train and bench can be precompiled, not %s", word);
+        return command_misuse("only train and bench can be precompiled, not %s", word);
     return find(word)->run(count - 2, arguments + 2);
 }
 

@@ -20,14 +20,14 @@ static unsigned character_at(const char *text, size_t *bytes) {
 
 /* Prints literal text in ASCII: no line begins with a dot, and characters that roff changes are escaped. */
 static void print_roff(const char *text, size_t count) {
-    static const char signs[] = "-\\'`^~";
+    static const char special[] = "-\\'`^~";
     static const char *const names[] = {"-", "(rs", "(aq", "(ga", "(ha", "(ti"};
     for (const char *at = text; at < text + count; at++) {
-        const char *sign = *at ? strchr(signs, *at) : NULL;
+        const char *found = *at ? strchr(special, *at) : NULL;
         size_t bytes = 1;
         if (*at == '.' && (at == text || at[-1] == '\n')) fputs("\\&", stdout);
-        if (sign)
-            printf("\\%s", names[sign - signs]);
+        if (found)
+            printf("\\%s", names[found - special]);
         else if ((unsigned char)*at >= 0x80)
             printf("\\[u%04X]", character_at(at, &bytes));
         else
@@ -119,9 +119,8 @@ static void print_head(const char *part, const char *summary, const char *usage)
 }
 
 static void print_status(void) {
-    fputs(".SH EXIT STATUS\n.TP 4\n.B 0\neverything was done\n.TP\n.B 1\nsomething failed, or what was "
-          "checked has a "
-          "problem\n.TP\n.B 2\nthe command line is invalid\n",
+    fputs(".SH EXIT STATUS\n.TP 4\n.B 0\nsuccess\n.TP\n.B 1\na failure, or a problem was found\n.TP\n.B "
+          "2\nthe command line is invalid\n",
           stdout);
 }
 
@@ -130,7 +129,7 @@ static const struct {
     const char *name, *whose, *help;
 } variables[] = {
     {"KOINE_DEVICE", "device", "the device, where --device is not given"},
-    {"KOINE_KERNEL_DIR", "device", "a folder whose kernels are used instead of the built-in ones"},
+    {"KOINE_KERNEL_DIR", "device", "a folder of kernels that replace the built-in ones"},
     {"XDG_CACHE_HOME", "kernel-cache",
      "compiled kernels are kept in its folder koine, else in .cache/koine below HOME"},
     {"POCL_CACHE_DIR", "kernel-cache",
@@ -169,12 +168,18 @@ static void print_environment(const command *self, const option *options) {
 static void add_related(const command **related, int *count, const command *self, const char *text) {
     while ((text = strstr(text, "koine ")) != NULL) {
         text += strlen("koine ");
-        const command *found = command_find(text, strspn(text, "abcdefghijklmnopqrstuvwxyz"));
+        const command *found = command_find(text, strspn(text, "abcdefghijklmnopqrstuvwxyz-"));
         bool known = !found || found == self || *count == MAX_RELATED;
         for (int i = 0; i < *count; i++)
             known = known || related[i] == found;
         if (!known) related[(*count)++] = found;
     }
+}
+
+static void print_examples(const char *text) {
+    fputs(".SH EXAMPLES\n.nf\n", stdout);
+    print_text(text);
+    fputs("\n.fi\n", stdout);
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------ */
@@ -184,6 +189,7 @@ void man_command(const command *self, const option *options) {
     int count = 0;
     print_head(self->name, self->summary, self->usage);
     print_description(self->text);
+    print_examples(self->examples);
     fputs(".SH OPTIONS\n", stdout);
     add_related(related, &count, self, self->text);
     for (const option *row = options; row->name; row++) {
@@ -194,8 +200,14 @@ void man_command(const command *self, const option *options) {
             continue;
         }
         fputs(".TP\n.B ", stdout);
+        const char letter = option_letter(options, row), *alias = option_alias(row);
+        if (letter) printf("\\-%c, ", letter);
         print_text("--");
         print_text(row->name);
+        if (alias) {
+            print_text(", --");
+            print_text(alias);
+        }
         if (row->argument) {
             fputs(" \\fI", stdout);
             print_text(row->argument);

@@ -82,7 +82,7 @@ static void print_json(const kn_model *model, const char *about) {
 /* Prints everything about one model. */
 static void print_whole(const kn_model *model, const char *about) {
     char amount[32];
-    printf("%s: %llu parameters, %sFLOP a sample, trained with %s\n", kn_model_name(model),
+    printf("%s: %llu parameters, %sFLOP/sample, loss %s\n", kn_model_name(model),
            (unsigned long long)kn_model_parameter_elements(model),
            amount_text(kn_model_flops(model), amount, sizeof amount), kn_model_loss_name(model));
     if (about[0]) printf("  %s\n", about);
@@ -115,16 +115,18 @@ static int print_model(const char *name, model_form form) {
 }
 
 static int run(int count, char **arguments) {
-    bool text = false, grammar = false, json = false;
+    bool text = false, grammar = false, json = false, quiet = false;
     const option options[] = {
-        {"text", OPTION_FLAG, NULL, "print the text of MODEL, ready to be changed", &text},
-        {"grammar", OPTION_FLAG, NULL, "print the page that explains text models", &grammar},
-        {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &json},
+        {"text", OPTION_FLAG, NULL, "print the text of MODEL", &text},
+        {"grammar", OPTION_FLAG, NULL, "print the reference of the text format", &grammar},
+        JSON_OPTION(json),
+        QUIET_OPTION(quiet),
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_models, options, count, arguments, words, &word_count, 1, &status))
         return status;
+    messages_setup(&(common_options){.quiet = quiet});
     if (text && json) return command_misuse("--text and --json exclude each other");
     if (grammar) return print_grammar();
     if (word_count) return print_model(words[0], text ? FORM_TEXT : json ? FORM_JSON : FORM_WHOLE);
@@ -136,17 +138,18 @@ static int run(int count, char **arguments) {
 }
 
 const command command_models = {
-    "models", "the named models, and their text", "[MODEL] [--text] [--grammar] [--json]",
-    "Lists the named models: the shape of a sample, the number of parameters, and the purpose of each.\n"
-    "For one of them, a text model or a saved one, prints its inputs and outputs, the operations for one\n"
-    "sample (a multiply-add counts as two) and its sizes, or prints its text. --grammar prints the\n"
-    "reference of the text format.\n"
+    "models",
+    "list the named models, or describe one",
+    "[MODEL] [--OPTION …]",
+    "text grammar json quiet",
+    "koine models\n"
+    "koine models lenet\n"
+    "koine models lenet --text > my.koine\n"
+    "koine models gpt,layers=2,width=64\n"
+    "koine models --grammar",
+    "Lists the named models: sample shape, number of parameters, purpose. For MODEL, which may also be a\n"
+    "text model or a saved one, prints its inputs and outputs, the operations per sample (a multiply-add\n"
+    "counts as two) and its sizes, or its text. --grammar prints the reference of the text format.\n"
     "\n"
-    "Every command accepts other sizes after such a name, in quotes because of ? and & in a shell.\n"
-    "\n"
-    "  koine models lenet\n"
-    "  koine models lenet --text > my.koine\n"
-    "  koine models 'gpt?layers=2&width=64'\n"
-    "  koine train 'lenet?classes=26' --data images:letters\n"
-    "  koine models --grammar",
+    "Every command accepts sizes after a name, such as lenet,classes=26.",
     run};

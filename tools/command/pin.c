@@ -46,8 +46,8 @@ bool devices_join(kn_context *context, const common_options *common, kn_model *m
         if (!strcmp(name, KN_DEVICE_MAIN)) continue;
         kn_context *other = context_open(&own);
         if (!other)
-            return command_fail("that was the device for layers of '%s' that are pinned to '%s'",
-                                kn_model_name(model), name) == EXIT_DONE;
+            return command_fail("device '%s' is named by a pin of the model '%s'", name,
+                                kn_model_name(model)) == EXIT_DONE;
         command_tell("pinned to '%s': %s", name, kn_context_device(other)->name);
         kn_status status = kn_context_join(context, name, &other);
         kn_context_destroy(&other);

@@ -240,16 +240,15 @@ static bool programs_writable(const char *folder, bool replace) {
 
 static int check_ranks(const plan_run *run, bool training) {
     if (run->shard_optimizer && run->ranks == UINT64_MAX)
-        return command_misuse("--shard-optimizer needs --ranks, among which it shares out");
+        return command_misuse("--shard-optimizer needs --ranks");
     if (run->ranks == UINT64_MAX) return EXIT_DONE;
     if (run->ranks < 2 || run->ranks > RANKS_MOST)
         return command_misuse("--ranks is %llu; expected 2 to %d", (unsigned long long)run->ranks,
                               RANKS_MOST);
     if (!training || run->measure || run->common.pin)
-        return command_misuse("--ranks is of training on several devices, which %s is not",
-                              !training      ? "--mode infer"
-                              : run->measure ? "--measure"
-                                             : "--pin");
+        return command_misuse("--ranks and %s exclude each other", !training      ? "--mode infer"
+                                                                   : run->measure ? "--measure"
+                                                                                  : "--pin");
     return EXIT_DONE;
 }
 
@@ -269,30 +268,27 @@ static int run(int count, char **arguments) {
         HEADING("model"),
         {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-        {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
+        {"optimizer", OPTION_TEXT, "NAME", "optimizer of koine train (adam)", &optimizer},
         MOMENTS_OPTION(moments),
         HOST_MOMENTS_OPTION(run.host_moments),
-        {"ranks", OPTION_COUNT, "N",
-         "of training: the plan of the first of so many devices or processes, which share out each batch",
+        {"ranks", OPTION_COUNT, "N", "plan of the first of N devices or processes that share each batch",
          &run.ranks},
-        {"shard-optimizer", OPTION_FLAG, NULL,
-         "with --ranks: each keeps and updates a part of what the optimizer keeps", &run.shard_optimizer},
+        {"shard-optimizer", OPTION_FLAG, NULL, "with --ranks: split the optimizer state among them",
+         &run.shard_optimizer},
         SET_OPTION(set),
         HEADING("output"),
-        {"measure", OPTION_FLAG, NULL,
-         "run it a little, and show what each step takes of the device's limits", &run.measure},
-        {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained or not, and why",
-         &parameters},
-        {"dot", OPTION_FLAG, NULL, "the steps and what they read as a graph for Graphviz", &run.dot},
-        {"svg", OPTION_FLAG, NULL, "the same as an image", &run.svg},
-        {"programs", OPTION_TEXT, "DIR",
-         "also write the programs that the steps need, and their launches, into a folder", &run.programs},
+        {"measure", OPTION_FLAG, NULL, "run the plan, and print the time of each step", &run.measure},
+        {"parameters", OPTION_FLAG, NULL,
+         "list the weights instead: which are trained, and why others are not", &parameters},
+        {"dot", OPTION_FLAG, NULL, "print the graph of the steps for Graphviz", &run.dot},
+        {"svg", OPTION_FLAG, NULL, "print it as an SVG image", &run.svg},
+        {"programs", OPTION_TEXT, "DIR", "also write the OpenCL programs and their launches into a folder",
+         &run.programs},
         OVERWRITE_OPTION(run.common),
         HEADING("device"),
-        {"target", OPTION_TEXT, "FILE", "plan for the device that a file describes, which need not be here",
-         &run.common.target},
-        {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
-         &run.memory},
+        {"target", OPTION_TEXT, "FILE",
+         "plan for the device that a file describes, which need not be present", &run.common.target},
+        {"memory", OPTION_BYTES, "BYTES", "limit of device memory, such as 2GB (all of it)", &run.memory},
         RECOMPUTE_OPTION(run.common),
         PIN_OPTION(run.common),
         MATH_OPTIONS(run.common),
@@ -319,11 +315,10 @@ static int run(int count, char **arguments) {
     if (run.dot + run.svg + ((run.dot || run.svg) && (run.measure || run.common.json)) > 1)
         return command_misuse("give one of --dot, --svg%s", run.measure ? " and --measure" : " and --json");
     if (run.common.target && (run.measure || run.common.pin || run.common.device))
-        return command_misuse(
-            "give one of --target and %s: the plan is for the device that the file describes",
-            run.measure      ? "--measure"
-            : run.common.pin ? "--pin"
-                             : "--device");
+        return command_misuse("--target and %s exclude each other: the file describes the device",
+                              run.measure      ? "--measure"
+                              : run.common.pin ? "--pin"
+                                               : "--device");
     if (run.programs && !programs_writable(run.programs, run.common.overwrite)) return EXIT_FAILED;
     run.optimizer = (kn_optimizer)rule;
     run.moments = (kn_moments)stored;
@@ -351,24 +346,25 @@ static int run(int count, char **arguments) {
 }
 
 const command command_plan = {
-    "plan", "the steps and the memory of a model", "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
-    "Prints each step of a run with its kernel, shapes and work, and the peak memory. Nothing is\n"
-    "allocated on the device, unless --measure runs the plan and shows the time of each step, GFLOP/s,\n"
-    "GB/s and the fraction of the device's limit, with work counted by the direct methods and each byte\n"
-    "once. If the batch does not fit into the device's memory, or that of --memory, values are computed\n"
-    "twice; if that is not enough, shows the plan of the largest batch that fits. With --pin the steps\n"
-    "of each device, and what goes between them. With --ranks those of the first of several workers, with\n"
-    "the memory that each of them needs.\n"
+    "plan",
+    "show the steps, kernels and memory of a model",
+    "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
+    "batch mode measure parameters svg memory target device",
+    "koine plan lenet --batch 64\n"
+    "koine plan lenet --mode infer --measure\n"
+    "koine plan lenet --svg > plan.svg\n"
+    "koine plan net.onnx --parameters\n"
+    "koine plan resnet50 --batch 32 --memory 2GB\n"
+    "koine plan resnet50 --batch 128 --optimizer adamw --ranks 4 --shard-optimizer\n"
+    "koine plan resnet50 --batch 32 --target gfx1100.target --programs programs\n"
+    "koine plan lenet --pin 'linear*=cpu,logits=cpu'",
+    "Prints each step of a run with its kernel, shapes and work, and the peak memory. Allocates nothing on\n"
+    "the device, unless --measure runs the plan; then it prints time, GFLOP/s, GB/s and the fraction of the\n"
+    "device's limit for each step. Work is counted by the direct methods, and each byte once. If the batch\n"
+    "does not fit into the device's memory or --memory, activations are recomputed; if that is not enough,\n"
+    "prints the plan of the largest batch that fits. --pin adds the steps of each device and the transfers\n"
+    "between devices; --ranks shows the steps of the first of several workers, and the memory per worker.\n"
     "\n"
-    "--target plans for a device that a text file describes (docs/targets.md); none need be here. The\n"
-    "plan takes each kernel to be right there, and the fastest by rule.\n"
-    "\n"
-    "  koine plan lenet --batch 64\n"
-    "  koine plan lenet --mode infer --measure\n"
-    "  koine plan lenet --svg > plan.svg\n"
-    "  koine plan FILE.onnx --parameters\n"
-    "  koine plan lenet --device gpu --pin 'linear*=cpu,logits=cpu'\n"
-    "  koine plan resnet50 --batch 32 --memory 2GB\n"
-    "  koine plan resnet50 --batch 128 --optimizer adamw --ranks 4 --shard-optimizer\n"
-    "  koine plan resnet50 --batch 32 --target gfx1100.target --programs resnet50",
+    "--target plans for a device that a text file describes (docs/targets.md); it need not be present. The\n"
+    "plan assumes that every kernel works there, and uses the default choice of kernels.",
     run};

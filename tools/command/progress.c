@@ -135,7 +135,7 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
     }
     progress_bar((double)last_done / (double)last_total, bar, sizeof bar);
     if (last_done >= last_total)
-        progress_now("compiling %s the first run may still wait for the driver", bar);
+        progress_now("compiling %s the driver may compile during the first run", bar);
     else
         progress_line("compiling %s %llu of %llu  %s", bar, (unsigned long long)last_done,
                       (unsigned long long)last_total, label);

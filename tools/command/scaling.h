@@ -25,7 +25,7 @@ typedef enum scaling_way {
 } scaling_way;
 extern const char *const scaling_names[SCALING_WAYS];
 
-/* The seconds that an exchange of so many bytes takes. */
+/* Seconds to exchange this many bytes. */
 double scaling_exchange(const scaling_terms *terms, scaling_way way, int ranks, double bytes);
 /* The seconds of a step: buckets are ready in equal distances during the backward pass, and go one after the
  * other, the last one after its end. */

@@ -4,8 +4,8 @@
 
 #include "svg.h"
 
-/* A character is at most SIGN wide, in the larger font of narrow screens. */
-enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MAX_TICKS = 6, SIGN = 12 };
+/* A character is at most LETTER wide, in the larger font of narrow screens. */
+enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MAX_TICKS = 6, LETTER = 12 };
 enum { BAR_LEFT = 250, BAR_WIDE = 280, BAR_STEP = 26 };
 
 void html_text(FILE *file, const char *text) {
@@ -135,7 +135,7 @@ void svg_chart(FILE *file, const char *title, const char *x_name, const svg_line
     int right = WIDE - RIGHT;
     for (int i = count - 1; i >= 0; i--) {
         if (!lines[i].count) continue;
-        right -= SIGN * (int)strlen(lines[i].name) + 24;
+        right -= LETTER * (int)strlen(lines[i].name) + 24;
         fprintf(
             file,
             "<rect class=\"fill%d\" x=\"%d\" y=\"10\" width=\"10\" height=\"10\"/><text x=\"%d\" y=\"19\">",
@@ -172,7 +172,7 @@ void svg_dots(FILE *file, const char *title, const char *x_name, const char *y_n
     settle(&both);
     begin(file, title, HIGH);
     frame(file, &both, &both, x_name);
-    fprintf(file, "<text x=\"%d\" y=\"19\" text-anchor=\"end\">upwards: ", WIDE - RIGHT);
+    fprintf(file, "<text x=\"%d\" y=\"19\" text-anchor=\"end\">vertical: ", WIDE - RIGHT);
     html_text(file, y_name);
     fprintf(file, "</text><path class=\"line3\" d=\"M%.1f %.1fL%.1f %.1f\"/>", across(&both, both.low),
             down(&both, both.low), across(&both, both.high), down(&both, both.high));

@@ -22,7 +22,7 @@ typedef struct train_run {
     train_events events;
     train_page *page; /* NULL: no report was requested */
     double traced;    /* by kn_context_clock */
-    float loss_scale; /* as it was told; 0: not yet */
+    float loss_scale; /* as last reported; 0: not yet */
 } train_run;
 
 /* ---- opening ------------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static bool limit_validation(train_run *run) {
 static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
-    setup->frozen_statistics = !strcmp(options->bn, bn_words[BN_FROZEN]);
+    setup->frozen_statistics = !strcmp(options->batch_norm, bn_words[BN_FROZEN]);
     setup->changes = !options->check; /* one batch is learnt unchanged */
     setup->augment = options->augment;
     setup->data = options->data;
@@ -201,9 +201,9 @@ static void tell_loss_scale(train_run *run) {
         scale == run->loss_scale)
         return;
     if (run->loss_scale != 0)
-        command_tell("the loss scale is %g now, after %g: %s", (double)scale, (double)run->loss_scale,
-                     scale < run->loss_scale ? "gradients of some steps overflowed, which changed nothing"
-                                             : "no gradient overflowed for long");
+        command_tell("the loss scale changed to %g from %g: %s", (double)scale, (double)run->loss_scale,
+                     scale < run->loss_scale ? "some gradients overflowed, and these steps were skipped"
+                                             : "no gradient overflowed recently");
     run->loss_scale = scale;
 }
 
@@ -313,29 +313,29 @@ static int fit(train_run *run) {
     if (run->page && !page_write(run->page, setup, run->context, run->learner.trainer, &result))
         checkpointed = false;
     if (result.stop_reason == KN_STOP_CALLBACK)
-        command_warn("stopped before the end; to go on, repeat the command with --resume %s",
+        command_warn("stopped before the end; to resume, repeat the command with --resume %s",
                      options->checkpoints ? "auto" : options->path);
     return checkpointed ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* Prints the tokens of a text, as far as they fit on a line. */
 static void tell_vocabulary(const kn_dataset *dataset) {
-    const char *signs = kn_dataset_vocabulary(dataset);
+    const char *tokens = kn_dataset_vocabulary(dataset);
     char shown[120] = "";
     size_t used = 0;
-    if (!signs || !signs[0]) return;
-    const char between = signs_are_joined(signs) ? 0x1e : '\0';
-    if (between) signs++;
-    for (; *signs && used < 90; signs++)
-        if (*signs == between)
+    if (!tokens || !tokens[0]) return;
+    const char between = tokens_are_joined(tokens) ? 0x1e : '\0';
+    if (between) tokens++;
+    for (; *tokens && used < 90; tokens++)
+        if (*tokens == between)
             shown[used++] = ' ';
         else
-            used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s", *signs == '\n' ? "\\n" : "",
-                                     *signs == '\n' ? "" : signs);
+            used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s",
+                                     *tokens == '\n' ? "\\n" : "", *tokens == '\n' ? "" : tokens);
     /* Do not cut inside a character. */
-    while (*signs && ((unsigned char)*signs & 0xc0) == 0x80)
-        used += (size_t)snprintf(shown + used, sizeof shown - used, "%.1s", signs++);
-    command_tell("%d signs: %s%s", kn_dataset_classes(dataset), shown, *signs ? "…" : "");
+    while (*tokens && ((unsigned char)*tokens & 0xc0) == 0x80)
+        used += (size_t)snprintf(shown + used, sizeof shown - used, "%.1s", tokens++);
+    command_tell("%d tokens: %s%s", kn_dataset_classes(dataset), shown, *tokens ? "…" : "");
 }
 
 /* Reports the columns of a table, or conversions of images, before training. */
@@ -383,7 +383,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     if (!train_take_shards(options)) goto done;
     if (!model) model = options->resume;
     if (!model) {
-        status = command_misuse("train needs a model where there is no checkpoint to go on from");
+        status = command_misuse("train needs a model, since there is no checkpoint to resume from");
         goto done;
     }
     if (!open_data(&run, model) ||
@@ -441,8 +441,8 @@ done:
 /* ---- the command line ---------------------------------------------------------------------------------- */
 
 static int check_numbers(const train_options *own) {
-    if (!(own->answer_within >= 0 && own->answer_within <= 1e9))
-        return command_misuse("--answer-within is %g; expected seconds, or 0 for never", own->answer_within);
+    if (!(own->timeout >= 0 && own->timeout <= 1e9))
+        return command_misuse("--timeout is %g; expected seconds, or 0 for never", own->timeout);
     if (!own->batch || own->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)own->batch, INT32_MAX);
     if (own->validate_samples == 0)
@@ -479,14 +479,14 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->resume && path_is_onnx(own->resume))
         return command_misuse("--resume has an ONNX file, which has weights but no training state: name it "
                               "as the model, or resume from one of --checkpoints");
-    if (option_choice("bn", own->bn, bn_words, BN_WORDS) < 0) return EXIT_USAGE;
+    if (option_choice("batch-norm", own->batch_norm, bn_words, BN_WORDS) < 0) return EXIT_USAGE;
     if (own->oversample && (own->no_shuffle || own->in_sequence))
         return command_misuse(
-            "--oversample draws samples at random, but %s keeps their order: give one of both",
+            "--oversample draws samples at random, but %s keeps their order: omit one of them",
             own->in_sequence ? "--in-sequence" : "--no-shuffle");
     if (own->in_sequence && own->validation > 0)
         return command_misuse("--validation draws samples at random, which leaves no neighbours for "
-                              "--in-sequence: give one of both");
+                              "--in-sequence: omit one of them");
     status = settings_check(own->set);
     if (status != EXIT_DONE) return status;
     return train_rule_check(&own->rule,
@@ -521,131 +521,122 @@ static int run(int count, char **arguments) {
                          .seed = 1,
                          .keep = UINT64_MAX,
                          .shards = UINT64_MAX,
-                         .answer_within = 600,
+                         .timeout = 600,
                          .outer_rate = NAN,
                          .outer_momentum = NAN,
-                         .bn = "batch"};
+                         .batch_norm = "batch"};
     train_checkpoints checkpoints = {.files = NULL};
     train_rule_init(&own.rule);
     const option options[] = {
         HEADING("data"),
-        {"data", OPTION_TEXT, "DATA",
-         "training data, such as digits or text:FILE; koine datasets lists all sources", &own.data},
+        {"data", OPTION_TEXT, "DATA", "training data, such as digits or text:FILE; see koine datasets",
+         &own.data},
         {"validation", OPTION_NUMBER, "F",
-         "set this fraction of the data aside for validation (else the data's test part is used); 0: no "
-         "validation",
+         "fraction of the data to set aside for validation (the data's test part); 0: do not validate",
          &own.validation},
         {"validate-samples", OPTION_COUNT, "N",
-         "validate with at most this many samples, drawn evenly from all classes (all)",
-         &own.validate_samples},
-        {"augment", OPTION_TEXT, "LIST", "change samples at random, see above; none: ignore the model's text",
+         "validate on at most N samples, drawn evenly from all classes (all)", &own.validate_samples},
+        {"augment", OPTION_TEXT, "LIST",
+         "random changes of the training samples, see above; none: ignore the model's `augment` line",
          &own.augment},
         {"class-weights", OPTION_TEXT, "HOW",
-         "balanced: samples of small classes count more in the loss, in validation too (none)",
+         "balanced: weight the loss of each class by its rarity, in validation too (none)",
          &own.class_weights},
-        {"oversample", OPTION_FLAG, NULL, "let all classes occur equally often, whatever their size",
-         &own.oversample},
+        {"oversample", OPTION_FLAG, NULL, "draw samples of all classes equally often", &own.oversample},
         {"no-shuffle", OPTION_FLAG, NULL, "keep the order of the samples", &own.no_shuffle},
-        {"drop-last", OPTION_FLAG, NULL, "leave out an incomplete last batch", &own.drop_last},
+        {"drop-last", OPTION_FLAG, NULL, "drop an incomplete last batch", &own.drop_last},
         {"in-sequence", OPTION_FLAG, NULL,
-         "samples follow their neighbours from batch to batch, for stateful layers; no shuffle, full batches",
+         "continue each sample in the next batch, for stateful layers; implies --drop-last, no shuffling",
          &own.in_sequence},
-        {"workers", OPTION_COUNT, "N", "threads that prepare batches, at most 16 (as many as are useful)",
-         &own.workers},
+        {"workers", OPTION_COUNT, "N", "threads that prepare batches, at most 16 (automatic)", &own.workers},
         BAD_SAMPLE_OPTION(own.bad),
         CACHE_OPTION(own.cache),
         HEADING("model"),
         {"loss", OPTION_TEXT, "NAME",
          "cross-entropy, mse, huber …, see koine models --grammar (the model's own)", &own.loss},
-        {"bn", OPTION_TEXT, "MODE",
-         "batch, or frozen: batch norms use their running statistics unchanged (batch)", &own.bn},
+        {"batch-norm", OPTION_TEXT, "MODE",
+         "batch: statistics of the batch; frozen: running statistics, which do not change (batch)",
+         &own.batch_norm},
         SET_OPTION(own.set),
-        {"init", OPTION_TEXT, "FILE", "start from the matching weights of a saved model", &own.init},
+        {"init", OPTION_TEXT, "FILE", "initialize matching weights from a saved model", &own.init},
         HEADING("training"),
         {"epochs", OPTION_COUNT, "N", "passes over the data (10, unless --steps or --seconds is given)",
          &own.epochs},
-        {"steps", OPTION_COUNT, "N", "stop after this many batches, including those before --resume",
-         &own.steps},
-        {"seconds", OPTION_NUMBER, "S", "stop after this time", &own.seconds},
+        {"steps", OPTION_COUNT, "N", "stop after N batches, including those before --resume", &own.steps},
+        {"seconds", OPTION_NUMBER, "S", "stop after S seconds", &own.seconds},
         {"batch", OPTION_COUNT, "N", "samples per step (64)", &own.batch},
-        {"seed", OPTION_COUNT, "N", "of weights, order and dropout: the same seed gives the same bits (1)",
-         &own.seed},
+        {"seed", OPTION_COUNT, "N", "random seed for weights, data order and dropout (1)", &own.seed},
         {"patience", OPTION_COUNT, "N",
-         "stop after N epochs without a lower validation loss; the best epoch is saved", &own.patience},
+         "stop after N epochs without a lower validation loss, and save the best epoch", &own.patience},
         {"check", OPTION_FLAG, NULL,
-         "overfit one batch instead, inspect the gradients, and report whether training can succeed",
-         &own.check},
-        {"find-nan", OPTION_FLAG, NULL,
-         "when a loss is not finite, name the first operator with a non-finite result", &own.find_nan},
+         "overfit one batch and inspect the gradients; reports whether training can succeed", &own.check},
+        {"find-nan", OPTION_FLAG, NULL, "if a loss is not finite, name the operator that caused it",
+         &own.find_nan},
         RULE_OPTIONS(own.rule),
         HEADING("output"),
         {"save", OPTION_TEXT, "FILE",
-         "file for the model (the file of --resume; else MODEL.safetensors, or MODEL-2.safetensors … if that "
+         "the saved model (the file of --resume, else MODEL.safetensors, or MODEL-2.safetensors … if that "
          "exists)",
          &own.save},
-        {"run", OPTION_TEXT, "DIR", "a folder for model, log, report and command line, created if missing",
+        {"run", OPTION_TEXT, "DIR", "folder for model, log, report and options; created if missing",
          &own.run},
-        {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
+        {"config", OPTION_TEXT, "FILE",
+         "read options from a file such as options.txt of --run; the command line takes precedence",
+         &own.config},
+        {"log", OPTION_TEXT, "FILE", "write a JSON object per step and one at the end; --resume appends",
          &own.log},
-        {"report", OPTION_TEXT, "FILE.html",
-         "a self-contained page with curves, mistakes, times and the plan", &own.report},
+        {"report", OPTION_TEXT, "FILE.html", "self-contained page with curves, mistakes, times and the plan",
+         &own.report},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
          &own.tensorboard},
         TRACE_OPTION(own.trace),
         OVERWRITE_OPTION(own.common),
         HEADING("checkpoints"),
-        {"checkpoints", OPTION_TEXT, "DIR",
-         "save the training state there repeatedly: the latest and the best", &own.checkpoints},
-        {"checkpoint-every", OPTION_TEXT, "N", "a number of steps, or a time such as 30s or 10m (each epoch)",
+        {"checkpoints", OPTION_TEXT, "DIR", "folder for training states: the newest ones and the best",
+         &own.checkpoints},
+        {"checkpoint-every", OPTION_TEXT, "N", "number of steps, or a time such as 30s or 10m (each epoch)",
          &own.every},
-        {"keep", OPTION_COUNT, "N", "keep this many of the newest checkpoints, besides the best (3)",
-         &own.keep},
+        {"keep", OPTION_COUNT, "N", "number of newest checkpoints to keep, besides the best (3)", &own.keep},
         {"resume", OPTION_TEXT, "FILE",
          "resume a saved training run, bit for bit; auto: from the last of --checkpoints, if any",
          &own.resume},
         HEADING("device"),
-        {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
-         &own.memory},
+        {"memory", OPTION_BYTES, "BYTES", "limit of device memory, such as 2GB (all of it)", &own.memory},
         RECOMPUTE_OPTION(own.common),
         MATH_OPTIONS(own.common),
-        {"devices", OPTION_TEXT, "LIST",
-         "train on several devices at once, such as gpu:0,gpu:1,cpu; all: on all there are", &own.devices},
+        PIN_OPTION(own.common),
+        COMMON_DEVICE_OPTIONS(own.common),
+        HEADING("several devices or processes"),
+        {"devices", OPTION_TEXT, "LIST", "train on several devices, such as gpu:0,gpu:1,cpu, or all",
+         &own.devices},
         {"shards", OPTION_COUNT, "N",
-         "cut each batch into so many parts, a power of two, which gives the same bits on any number of "
-         "devices",
-         &own.shards},
-        {"deal", OPTION_TEXT, "N,N,…",
-         "how many of the shards each of --devices computes, of all processes if there are several (as the "
-         "file of "
-         "--resume says, or by their speed)",
+         "parts of each batch, a power of two: the same bits for any number of devices", &own.shards},
+        {"shard-counts", OPTION_TEXT, "N,N,…",
+         "number of shards per device, of all processes (as in the file of --resume, or by speed)",
          &own.dealt},
-        {"answer-within", OPTION_NUMBER, "S",
-         "of several devices or processes: end when one gives no sign for so many seconds (600; 0: never)",
-         &own.answer_within},
+        {"timeout", OPTION_NUMBER, "S", "stop if a device or process is silent for S seconds (600; 0: never)",
+         &own.timeout},
         {"shard-optimizer", OPTION_FLAG, NULL,
-         "each device keeps and updates a part of what the optimizer keeps, which takes less memory; the "
-         "result is the same",
+         "split the optimizer state and its updates among the devices: less memory, the same bits",
          &own.shard_optimizer},
-        {"gradient-type", OPTION_TEXT, "TYPE",
-         "send gradients to the other devices as float32, bfloat16 or float16 (float32)", &own.gradient_word},
-        {"sum", OPTION_TEXT, "HOW",
-         "tree: in the order of the shards; mpi: as MPI adds, which gives other bits for other numbers of "
-         "processes (tree)",
+        {"gradient-type", OPTION_TEXT, "TYPE", "exchange gradients as float32, bfloat16 or float16 (float32)",
+         &own.gradient_word},
+        {"all-reduce", OPTION_TEXT, "HOW",
+         "tree: add gradients in the order of the shards; mpi: by MPI_Allreduce, whose bits depend on the "
+         "number of processes (tree)",
          &own.sum_word},
         {"sync-batch-norm", OPTION_FLAG, NULL,
-         "batch norms take the statistics of the whole batch, over all devices or processes, each of which "
-         "computes one shard: 2, 4, 8 and so on of them",
+         "batch statistics over all devices or processes, each with one shard: 2, 4, 8 … of them",
          &own.sync_batch_norm},
         {"sync-every", OPTION_COUNT, "N",
-         "for slow links: each device or process makes N steps alone, then all go on from the same weights "
-         "(0: gradients are added in each step); with --accumulate a multiple of that",
+         "for slow links: average the weights after every N local steps, a multiple of --accumulate (0: add "
+         "gradients in each step)",
          &own.sync_every},
-        {"outer-rate", OPTION_NUMBER, "R", "with --sync-every: rate of a step along their mean change (0.7)",
+        {"outer-rate", OPTION_NUMBER, "R", "with --sync-every: learning rate of the averaged change (0.7)",
          &own.outer_rate},
-        {"outer-momentum", OPTION_NUMBER, "M", "with --sync-every: Nesterov momentum of that step (0.9)",
+        {"outer-momentum", OPTION_NUMBER, "M", "with --sync-every: Nesterov momentum of that change (0.9)",
          &own.outer_momentum},
-        PIN_OPTION(own.common),
-        COMMON_OPTIONS(own.common),
+        MESSAGE_OPTIONS(own.common),
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
@@ -668,66 +659,71 @@ static int run(int count, char **arguments) {
 }
 
 const command command_train = {
-    "train", "train a model on a dataset and save it", "MODEL --data DATA [--OPTION …]",
-    "MODEL is a name (koine models lists them), the path of a text model, a saved model, whose weights\n"
-    "are trained further, an ONNX file (koine plan --parameters tells which of its weights are trained),\n"
-    "or a Caffe net, deploy.prototxt, whose weights are loaded with --init net.caffemodel. DATA names a\n"
-    "source: digits, shapes, figures, wind, text and tones are generated by Koine, images:DIR, wav:DIR,\n"
-    "csv:FILE?target=COLUMN, text:FILE, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy and npz:FILE are read from\n"
-    "files. koine datasets describes each. Generated images are enlarged to the model's input. unet\n"
-    "classifies pixels, as in figures; table and table-classes read csv:FILE, gpt and char-rnn text,\n"
-    "keyword sounds.\n"
+    "train",
+    "train a model on a dataset and save it",
+    "MODEL --data DATA [--OPTION …]",
+    "data epochs batch lr check save run resume device",
+    "koine train lenet --data digits --epochs 2\n"
+    "koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
+    "koine train lenet --data digits --check\n"
+    "koine train lenet --data digits --lr 0.002 --run runs/faster\n"
+    "koine train --config runs/faster/options.txt --run runs/repeated\n"
+    "koine train cifar-cnn --data images:photos --augment flip,crop=4,cutout=8 --report report.html\n"
+    "koine train lenet --data images:letters --init lenet.safetensors --freeze 'conv*' --save "
+    "letters.safetensors\n"
+    "koine train mlp,width=64 --data npy:xs.npy,ys.npy --validation 0.1 --patience 5\n"
+    "koine train unet,size=64 --data figures --steps 200 --batch 4\n"
+    "koine train table --data csv:wind.csv,target=speed --validation 0.1\n"
+    "koine train char-rnn --data text:book.txt --steps 2500 --batch 32\n"
+    "koine train net.onnx --data npy:xs.npy,ys.npy --save trained.onnx",
+    "MODEL is a name (koine models lists them), a text model, a saved model, whose training continues with\n"
+    "its weights, an ONNX file (koine plan --parameters lists its trainable weights), or a Caffe net,\n"
+    "deploy.prototxt, with --init net.caffemodel. Sizes follow a name: lenet,classes=26.\n"
     "\n"
-    "Schedules of the learning rate, all after the warm-up, in updates:\n"
+    "DATA is a source (koine datasets describes them): Koine generates digits, shapes, figures, wind, text\n"
+    "and tones, and reads images:DIR, wav:DIR, csv:FILE,target=COLUMN, text:FILE, cifar10:DIR, idx:DIR,\n"
+    "npy:X.npy,Y.npy and npz:FILE. Generated images are enlarged to the model's input size. unet classifies\n"
+    "pixels, as in figures; table and table-classes read csv:FILE; gpt and char-rnn read text; keyword "
+    "reads\n"
+    "sounds.\n"
+    "\n"
+    "Learning rate schedules, all after the warm-up, in updates:\n"
     "\n"
     "  constant           unchanged\n"
-    "  step               times --step-factor each --step-every, counted from the first update\n"
-    "  multi-step         times --step-factor at each of --milestones, counted from the first update\n"
-    "  exponential        the same fall over each --step-every, evenly\n"
-    "  cosine             down to --lr-end of it, along half a cosine, until the end\n"
-    "  cosine-restarts    a cosine over --restart-every, begun again, --restart-factor times as long\n"
-    "  one-cycle          up for --cycle-rise of the way, from 1 / --cycle-divisor of it, then down to the "
-    "end\n"
-    "  polynomial         down to --lr-end of it until the end, by --power of what is left of the way\n"
-    "  plateau            times --step-factor when the validation loss does not fall for --plateau-patience\n"
+    "  step               times --step-factor every --step-every updates\n"
+    "  multi-step         times --step-factor at each of --milestones\n"
+    "  exponential        times --step-factor over --step-every updates, smoothly\n"
+    "  cosine             half a cosine down to --lr-end times the rate at the end\n"
+    "  cosine-restarts    cosines of --restart-every updates, each --restart-factor times as long as the "
+    "last\n"
+    "  one-cycle          up for the fraction --cycle-rise, from 1 / --cycle-divisor of the rate, then down\n"
+    "  polynomial         down to --lr-end times the rate, by the power --power of the remaining fraction\n"
+    "  plateau            times --step-factor if the validation loss did not fall for --plateau-patience "
+    "epochs\n"
     "\n"
-    "--augment changes training samples at random, determined by the seed, and never validation samples:\n"
-    "any of these, with commas between, or a line such as `augment flip crop=4` in the model's text:\n"
+    "--augment changes training samples, never validation samples, at random by --seed. Its value is a\n"
+    "comma-separated list of the following; a model's text may have the same list in a line `augment`:\n"
     "\n"
-    "  flip               mirrored left to right, with probability 1/2\n"
-    "  crop=N shift=N     moved by up to N pixels each way, or samples of a sound; zeros are shifted in\n"
+    "  flip               mirror left to right, with probability 1/2\n"
+    "  crop=N shift=N     move images by up to N pixels, sounds by N samples; zeros are shifted in\n"
     "  rotate=DEGREES scale=S shear=DEGREES    about the centre, by up to this much\n"
     "  brightness=B contrast=C saturation=S hue=DEGREES\n"
-    "  cutout=N           a square of N pixels becomes 0\n"
-    "  noise=N            of that deviation is added\n"
-    "  mix-up=A           each sample is mixed with another of its batch, its share drawn from Beta(A,A), "
-    "and\n"
-    "                     the loss goes by both classes with their shares; validation is never mixed\n"
-    "  cut-mix=A          the same with a rectangle of the other; with both, half of the batches each\n"
+    "  cutout=N           set a square of N pixels to 0\n"
+    "  noise=N            add noise with this standard deviation\n"
+    "  mix-up=A           mix each sample and its class with another one of the batch, in a ratio from "
+    "Beta(A,A)\n"
+    "  cut-mix=A          the same with a rectangle; with both, each is used for half of the batches\n"
     "\n"
-    "--devices trains on several devices at once, each with a part of every batch; --shards 16 gives the\n"
-    "same bits on any number of them. mpirun -n N koine train ... does so with N processes, which share\n"
-    "out the --devices of a machine. Over slow links --sync-every 100 lets each of them make 100 steps\n"
-    "alone, without a message, before all go on from the same weights; that gives another result.\n"
+    "--devices splits each batch among several devices; --shards 16 gives the same bits for any number of\n"
+    "them. mpirun -n N koine train … trains with N processes, which share the --devices of a machine. On\n"
+    "slow links, --sync-every 100 averages the weights of the devices every 100 local steps, which gives a\n"
+    "different result.\n"
     "\n"
-    "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
+    "--device auto times a few steps on each device, including transfers, and selects the fastest.\n"
     "\n"
-    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step,\n"
-    "saves, and says how to go on. Files that are there already are left as they are: a model without\n"
-    "--save takes another name, which is told at the end, and files that are named need --overwrite, or\n"
-    "--resume of the same training.\n"
-    "\n"
-    "  koine train lenet --data digits --check\n"
-    "  koine train lenet --data digits --epochs 2\n"
-    "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
-    "  koine train lenet --data digits --lr 0.002 --run runs/faster\n"
-    "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8 --report report.html\n"
-    "  koine train lenet --data images:letters --init lenet.safetensors --freeze 'conv*' --save "
-    "letters.safetensors\n"
-    "  koine models mlp --text > my.koine\n"
-    "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
-    "  koine train unet --data figures --steps 200 --batch 4\n"
-    "  koine train table --data 'csv:FILE?target=COLUMN' --validation 0.1\n"
-    "  koine train char-rnn --data text:FILE --steps 2500 --batch 32\n"
-    "  koine train FILE.onnx --data npy:x.npy,y.npy --save trained.onnx",
+    "The saved model contains its text, its weights and the state that --resume needs. Ctrl-C finishes the\n"
+    "step, saves, and prints how to resume. Existing files are not replaced: without --save the model gets\n"
+    "a free name, which is printed at the end; named files need --overwrite, or --resume of the same\n"
+    "training run. --run writes all options to DIR/options.txt; --config reads such a file, and options on\n"
+    "the command line take precedence over it.",
     run};

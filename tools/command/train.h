@@ -71,41 +71,41 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         {"decay-matrices", OPTION_FLAG, NULL, "no weight decay for biases and other parameters of rank 1",   \
          &(rule).decay_matrices},                                                                            \
         {"groups", OPTION_TEXT, "GROUPS",                                                                    \
-         "other settings for some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen'; lr is a factor",      \
+         "settings of some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen'; lr is a factor",             \
          &(rule).groups},                                                                                    \
         {"freeze", OPTION_TEXT, "PATTERNS",                                                                  \
          "do not train these parameters: comma-separated names with * and ?", &(rule).freeze},               \
-        {"clip", OPTION_NUMBER, "NORM", "scale gradients down to this joint norm if it is larger (0: off)",  \
-         &(rule).clip},                                                                                      \
+        {"clip", OPTION_NUMBER, "NORM", "clip the norm of all gradients together (0: off)", &(rule).clip},   \
         {"clip-value", OPTION_NUMBER, "V", "clip each element of a gradient to [-V, V] (0: off)",            \
          &(rule).clip_value},                                                                                \
-        {"accumulate", OPTION_COUNT, "N", "one update from the mean gradient of N batches (1)",              \
+        {"accumulate", OPTION_COUNT, "N", "update once per N batches, with their mean gradient (1)",         \
          &(rule).accumulate},                                                                                \
         {"ema", OPTION_NUMBER, "D",                                                                          \
          "evaluate and save a moving average of the weights with this decay, such as 0.999 (0: off)",        \
          &(rule).average},                                                                                   \
-        HEADING("learning rate over time"),                                                                  \
-        {"schedule", OPTION_TEXT, "NAME",                                                                    \
-         "of the learning rate, see above (cosine if the end is known, else constant)", &(rule).schedule},   \
-        {"warmup", OPTION_COUNT, "N", "updates over which the rate rises to its full value (0)",             \
-         &(rule).warmup},                                                                                    \
-        {"lr-end", OPTION_NUMBER, "F", "fraction of the rate at the end (0)", &(rule).final_share},          \
-        {"step-every", OPTION_COUNT, "N", "updates from one fall to the next", &(rule).step_every},          \
-        {"step-factor", OPTION_NUMBER, "F", "factor of each fall (0.1)", &(rule).step_factor},               \
-        {"milestones", OPTION_TEXT, "N,N,...", "updates at which the rate falls", &(rule).milestones},       \
+        HEADING("learning rate schedule"),                                                                   \
+        {"schedule", OPTION_TEXT, "NAME", "see above (cosine if the end is known, else constant)",           \
+         &(rule).schedule},                                                                                  \
+        {"warmup", OPTION_COUNT, "N", "updates of linear warm-up (0)", &(rule).warmup},                      \
+        {"lr-end", OPTION_NUMBER, "F", "final rate as a fraction of the initial one (0)",                    \
+         &(rule).final_share},                                                                               \
+        {"step-every", OPTION_COUNT, "N", "updates between reductions", &(rule).step_every},                 \
+        {"step-factor", OPTION_NUMBER, "F", "factor of each reduction (0.1)", &(rule).step_factor},          \
+        {"milestones", OPTION_TEXT, "N,N,...", "updates at which the rate is reduced", &(rule).milestones},  \
         {"restart-every", OPTION_COUNT, "N", "updates of the first cosine", &(rule).restart_every},          \
-        {"restart-factor", OPTION_NUMBER, "F", "length of each cosine relative to the one before (1)",       \
+        {"restart-factor", OPTION_NUMBER, "F", "length of each cosine relative to the previous one (1)",     \
          &(rule).restart_factor},                                                                            \
         {"cycle-rise", OPTION_NUMBER, "F", "fraction of the cycle in which the rate rises (0.3)",            \
          &(rule).cycle_rise},                                                                                \
-        {"cycle-divisor", OPTION_NUMBER, "D", "how many times lower it begins (25)", &(rule).cycle_divisor}, \
-        {"power", OPTION_NUMBER, "P", "of polynomial (1)", &(rule).power},                                   \
-        {"plateau-patience", OPTION_COUNT, "N", "epochs without a lower validation loss before a fall (10)", \
-         &(rule).plateau_patience},                                                                          \
-        {"plateau-cooldown", OPTION_COUNT, "N", "epochs after a fall that do not count (0)",                 \
+        {"cycle-divisor", OPTION_NUMBER, "D", "peak rate divided by the initial rate (25)",                  \
+         &(rule).cycle_divisor},                                                                             \
+        {"power", OPTION_NUMBER, "P", "exponent of polynomial (1)", &(rule).power},                          \
+        {"plateau-patience", OPTION_COUNT, "N",                                                              \
+         "epochs without a lower validation loss before a reduction (10)", &(rule).plateau_patience},        \
+        {"plateau-cooldown", OPTION_COUNT, "N", "epochs after a reduction that are not counted (0)",         \
          &(rule).plateau_cooldown},                                                                          \
     {                                                                                                        \
-        "plateau-threshold", OPTION_NUMBER, "F", "fraction by which a loss must be lower (0.0001)",          \
+        "plateau-threshold", OPTION_NUMBER, "F", "minimum relative decrease of the loss (0.0001)",           \
             &(rule).threshold                                                                                \
     }
 
@@ -116,7 +116,7 @@ typedef struct train_options {
     common_options common;
     train_rule rule;
     const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace,
-        *bad, *bn, *augment, *class_weights, *report, *run;
+        *bad, *batch_norm, *augment, *class_weights, *report, *run, *config;
     char **arguments; /* the command line */
     int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
@@ -129,13 +129,13 @@ typedef struct train_options {
     bool replaces;               /* the file at `path` belongs to this training run or may be replaced */
     char path[4096];             /* destination of the model */
     char mark[17];               /* of this training run, in the files written with the model */
-    char run_files[4][RUN_PATH]; /* with --run */
+    char run_files[5][RUN_PATH]; /* with --run */
     kn_trainer_params how;       /* the resulting trainer parameters */
     bool follows;                /* another process reports and writes the files */
-    const char *devices, *dealt; /* --devices, --deal */
+    const char *devices, *dealt; /* --devices, --shard-counts */
     uint64_t shards;             /* UINT64_MAX: not given */
     bool shard_optimizer;
-    const char *gradient_word, *sum_word; /* --gradient-type, --sum */
+    const char *gradient_word, *sum_word; /* --gradient-type, --all-reduce */
     kn_dtype gradient_type;
     bool sum_any_order;
     bool sync_batch_norm;
@@ -143,8 +143,8 @@ typedef struct train_options {
     double outer_rate, outer_momentum; /* NaN: not given */
     int worker_count;                  /* of all processes */
     char device_names[WORKERS_MOST][WORKER_NAME];
-    double answer_within; /* seconds; 0: forever */
-    int device_count;     /* 0: without --devices */
+    double timeout;   /* seconds; 0: forever */
+    int device_count; /* 0: without --devices */
     int deal[WORKERS_MOST], deal_count;
     char kept_deal[300]; /* of different devices (train_deal.c); "": none */
 } train_options;
@@ -157,7 +157,7 @@ typedef struct train_learner {
     training_setup *setup;
     kn_context *context;
     uint64_t samples;
-    const kn_communicator *communicator; /* with other workers; NULL: alone */
+    const kn_communicator *communicator; /* with other workers; NULL: none */
     bool other;                          /* it is not the first worker of this process */
     /* Set by learner_open: */
     kn_trainer *trainer;
@@ -201,7 +201,7 @@ struct train_watch {
     bool processes; /* of MPI, of which this is one */
     int count;      /* of this process */
     train_watched ranks[WORKERS_MOST];
-    /* Of processes: whether one before this one on its machine lives, which tells what happens instead. */
+    /* For processes: whether one with a lower rank on this machine is alive, which then reports instead. */
     bool (*another_tells)(void);
     pthread_t thread;
     bool started;
@@ -209,11 +209,11 @@ struct train_watch {
 };
 /* A communicator that does what `inner` does, and whose reasons of failures name rank, host and device. */
 kn_communicator watch_rank(train_watch *watch, const kn_communicator *inner, kn_context *context);
-/* From here to watch_end: tells of workers that do not answer (--answer-within) and of a launcher that ends
+/* From here to watch_end: tells of workers that do not answer (--timeout) and of a launcher that ends
  * this process, and ends the process. Reports an error and returns false. */
 bool watch_begin(train_watch *watch);
 void watch_end(train_watch *watch);
-/* How to go on after a failure: the rest of a sentence. */
+/* How to resume after a failure: the end of a sentence. */
 const char *train_how_to_go_on(const train_options *options);
 /* This machine's name. */
 void train_host(char *name, size_t bytes);
@@ -223,7 +223,7 @@ void train_host(char *name, size_t bytes);
 typedef struct train_workers train_workers;
 typedef struct train_world train_world;
 
-/* Reads --devices, --deal and --shards. EXIT_DONE, or reports an error and returns EXIT_USAGE. */
+/* Reads --devices, --shard-counts and --shards. EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int workers_check(train_options *own);
 /* Opens the devices after the first, whose context is that of `learner`, which gets its communicator, and
  * chooses the number of shards. Does nothing without --devices. Reports an error and returns false. */
@@ -283,7 +283,7 @@ bool world_choose_shards(train_options *options, train_world *world, kn_context 
  * process only.
  */
 void *world_gather(const kn_communicator *world, const void *own, size_t bytes);
-/* All compute parts as small as those of the one with the least memory. */
+/* All workers compute parts of the size that fits the one with the least memory. */
 bool world_choose_part(const train_world *world, train_learner *learner);
 /* Whether all processes train the same; the first reports which does not. */
 bool world_agrees(const train_world *world, const train_learner *learner);
@@ -407,7 +407,7 @@ typedef struct train_page train_page;
 train_page *page_open(const train_options *options);
 void page_close(train_page **page);
 /* Call it before others clear the context's timeline; clears it if no other part needs it. */
-/* Whether the page shows the times of the operators of the next step, which then runs alone. */
+/* Whether the page shows operator times of the next step, which then is not overlapped with others. */
 bool page_times_step(const train_page *page);
 void page_step(train_page *page, kn_context *context, const kn_fit_step *step);
 void page_epoch(train_page *page, kn_context *context, const training_setup *setup,

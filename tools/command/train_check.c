@@ -56,8 +56,8 @@ static void check_numbers(check_run *run, const kn_value *value, bool target) {
                      "all numbers of '%s' in this batch are %g: there is nothing to learn", name, mean);
     else if (fabs(mean) > 20 || deviation > 20)
         finding_tell(&run->found, FINDING_HINT, "data", "",
-                     "'%s' has the mean %.4g and the standard deviation %.4g; networks learn best from "
-                     "numbers around 1: "
+                     "'%s' has the mean %.4g and the standard deviation %.4g; networks train best on numbers "
+                     "around 1: "
                      "subtract the mean and divide by the deviation",
                      name, mean, deviation);
     else
@@ -93,8 +93,8 @@ static void check_loss(check_run *run) {
     const bool classes = kn_value_dtype(run->setup->loss.target) == KN_INT32;
     if (again)
         finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "'%s' makes probabilities, but the loss %s expects its input and applies %s itself, so "
-                     "it is applied twice: learning is slow, and no prediction becomes certain. Remove the "
+                     "'%s' outputs probabilities, but the loss %s expects logits and applies %s itself: "
+                     "training is slow, and no prediction becomes confident. Remove the "
                      "layer from the model, or use a loss of probabilities: %s",
                      kn_value_name(again), run->setup->loss_kind, classes ? "a softmax" : "a sigmoid",
                      classes ? "a layer `log` after it, and --loss nll" : "--loss probability-cross-entropy");
@@ -214,7 +214,7 @@ static bool look(check_run *run, bool last, int *without) {
                      broken.text);
     if (none.count)
         finding_tell(&run->found, FINDING_PROBLEM, "gradient", "",
-                     "%d parameter%s no gradient and will stay as they begin: %s", none.count,
+                     "%d parameter%s no gradient and will not be trained: %s", none.count,
                      none.count == 1 ? " gets" : "s get", none.text);
     if (unused.count)
         finding_tell(&run->found, FINDING_HINT, "gradient", "", "the loss does not depend on %s",
@@ -224,8 +224,7 @@ static bool look(check_run *run, bool last, int *without) {
         finding_tell(&run->found, most > 1e6 * least ? FINDING_HINT : FINDING_FINE, "gradient", "",
                      "norms from %.3g (%s) to %.3g (%s)%s", least, least_name, most, most_name,
                      most > 1e6 * least
-                         ? ": what lies so far apart learns at very different speeds; a normalisation "
-                           "between the layers helps"
+                         ? ": such layers train at very different speeds; normalization between them helps"
                          : "");
     return true;
 }
@@ -237,12 +236,12 @@ static void judge_start(check_run *run, double loss) {
     bool entropy = !strcmp(run->setup->loss_kind, "cross-entropy");
     if (entropy && classes > 1 && loss > 2 * log(classes) + 1)
         finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "it begins at %.4g, but guessing gives %.4g: the first predictions are wrong and "
-                     "certain; smaller weights in the last layer, or inputs around 1, help",
+                     "the initial loss is %.4g, but chance level is %.4g: the first predictions are wrong "
+                     "and confident; smaller weights in the last layer, or inputs around 1, help",
                      loss, log(classes));
     else if (entropy && classes > 1)
-        finding_tell(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g; who guesses has %.4g", loss,
-                     log(classes));
+        finding_tell(&run->found, FINDING_FINE, "loss", "", "the initial loss is %.4g; chance level is %.4g",
+                     loss, log(classes));
     else
         finding_tell(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g", loss);
 }

@@ -77,9 +77,10 @@ bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
         options->resume = strcpy(checkpoints->resumed, path);
         options->init = NULL;
     } else if (kn_checkpoints_error(checkpoints->files)[0]) {
-        command_warn("warning: no checkpoint in '%s' is whole; beginning anew", options->checkpoints);
+        command_warn("warning: no checkpoint in '%s' is whole; starting from the beginning",
+                     options->checkpoints);
     } else {
-        command_tell("no checkpoint in '%s' yet; beginning anew", options->checkpoints);
+        command_tell("no checkpoint in '%s' yet; starting from the beginning", options->checkpoints);
     }
     return true;
 }

@@ -31,7 +31,7 @@ bool shards_choose(train_options *options, int workers, bool equal) {
                (unsigned long long)options->batch, (unsigned long long)options->shards, workers) == EXIT_DONE;
 }
 
-/* Seconds of a training step on `batch` samples; infinite where the device cannot run it, which is told. */
+/* Seconds of a training step on `batch` samples; infinite if the device cannot run it, which is reported. */
 static double time_step(const train_learner *learner, kn_context *context, uint64_t batch) {
     const training_setup *setup = learner->setup;
     kn_session_params session;
@@ -128,7 +128,7 @@ bool deal_take(train_options *options, kn_context *const *contexts, int count) {
     kn_safetensors_file_destroy(&saved);
     if (!same) return false;
     memcpy(options->deal, deal, (size_t)count * sizeof *deal);
-    command_tell("the shards are dealt as '%s' says, which these devices have trained", options->resume);
+    command_tell("the shard counts are those of '%s', which these devices trained", options->resume);
     return true;
 }
 
@@ -142,6 +142,7 @@ void deal_by_speed(const train_learner *learner, kn_context *const *contexts, in
     deal_shards(seconds, count, shards, deal);
     for (int i = 0; i < count; i++)
         if (!deal[i] && isfinite(seconds[i]))
-            command_tell("%s is left out: one shard of %d takes it %.3g s, and the others all of them less",
+            command_tell("%s is not used: one of %d shards takes it %.3g s, longer than the other devices "
+                         "need for all",
                          kn_context_device(contexts[i])->name, shards, seconds[i]);
 }

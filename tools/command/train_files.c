@@ -144,7 +144,7 @@ static void write_settings(const training_setup *setup, const train_options *opt
     write_rule(&options->rule, &options->how, values);
 }
 
-/* Resumed training keeps the number of shards, unless another one is asked for. */
+/* Resumed training keeps the number of shards unless --shards is given. */
 bool train_take_shards(train_options *options) {
     if (!options->resume || options->shards != UINT64_MAX) return true;
     kn_safetensors_file *saved = kn_safetensors_file_open(options->resume, NULL);
@@ -153,10 +153,9 @@ bool train_take_shards(train_options *options) {
     kn_safetensors_file_destroy(&saved);
     if (shards > 1 && shards <= WORKER_SHARDS) options->shards = shards;
     if (options->shards == UINT64_MAX || options->shards >= (uint64_t)options->device_count) return true;
-    return command_fail(
-               "'%s' was trained with %lu shards, fewer than %d devices: use fewer of them, or say --shards "
-               "%d for another result",
-               options->resume, shards, options->device_count, WORKERS_MOST) == EXIT_DONE;
+    return command_fail("'%s' was trained with %lu shards, fewer than %d devices: use fewer devices, or give "
+                        "--shards %d for a different result",
+                        options->resume, shards, options->device_count, WORKERS_MOST) == EXIT_DONE;
 }
 
 /* Whether the moments of a file are those of this training or can become them, which must have been asked
@@ -168,15 +167,14 @@ static bool moments_fit(const train_options *options, const char *path) {
     bool good = true;
     if (!before) before = kn_moments_name(KN_MOMENTS_FLOAT32); /* of an older version */
     if (strcmp(before, now) && (!strcmp(before, bits) || !strcmp(now, bits)))
-        good = command_fail(
-                   "'%s' was trained with moments in %s, which do not become %s: say --moments %s to go "
-                   "on so, or --init %s to begin anew with its weights",
-                   path, before, now, before, path) == EXIT_DONE;
-    else if (strcmp(before, now) && !options->rule.moments)
         good =
-            command_fail("'%s' was trained with moments in %s: say --moments %s to go on so, or --moments %s "
-                         "for another",
-                         path, before, before, now) == EXIT_DONE;
+            command_fail("'%s' was trained with optimizer state in %s, which cannot be converted to %s: give "
+                         "--optimizer-dtype %s, or --init %s to start a new training run from its weights",
+                         path, before, now, before, path) == EXIT_DONE;
+    else if (strcmp(before, now) && !options->rule.moments)
+        good = command_fail("'%s' was trained with optimizer state in %s: give --optimizer-dtype %s to keep "
+                            "it, or --optimizer-dtype %s to convert it",
+                            path, before, before, now) == EXIT_DONE;
     kn_safetensors_file_destroy(&saved);
     return good;
 }
@@ -196,14 +194,13 @@ static bool compare_settings(const training_setup *setup, const train_options *o
         if (!before || !strcmp(before, value)) continue;
         if (i == PRECISION && !options->common.precision) {
             command_fail(
-                "'%s' was trained in %s: say --precision %s to go on so, or --precision %s for another", path,
-                before, before, value);
+                "'%s' was trained in %s: give --precision %s to keep it, or --precision %s to change it",
+                path, before, before, value);
             good = false;
         } else
-            command_warn(
-                "warning: '%s' was trained with %s %s, and now it is %s: the result will not be that of "
-                "one go",
-                path, setting_keys[i] + strlen("train."), before, value);
+            command_warn("warning: '%s' was trained with %s %s, and now it is %s: the result will differ "
+                         "from an uninterrupted run",
+                         path, setting_keys[i] + strlen("train."), before, value);
     }
     kn_safetensors_file_destroy(&saved);
     return good;
@@ -387,8 +384,7 @@ bool train_load_training(training_setup *setup, kn_trainer *trainer, const char 
     }
     if (kn_states_get(kn_trainer_states(trainer), "koine.step", &steps, sizeof steps) != KN_OK || !steps) {
         command_fail(
-            "'%s' holds weights, but no training that could be continued; --init begins a new one with "
-            "them",
+            "'%s' has weights, but no training state to resume; --init starts a new training run from them",
             path);
         return false;
     }
@@ -414,7 +410,8 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
                      kn_model_name(setup->model));
         return false;
     }
-    if (path) command_tell("%d parameters and statistics taken from %s; the others begin anew", loaded, path);
+    if (path)
+        command_tell("loaded %d parameters and statistics from %s; the others are initialized", loaded, path);
     return true;
 }
 

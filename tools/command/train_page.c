@@ -79,8 +79,7 @@ void page_epoch(train_page *page, kn_context *context, const training_setup *set
     if (!page->options->trace) kn_context_timeline_clear(context); /* evaluation is not part of a step */
     if (page->epoch_count == PAGE_EPOCHS) return;
     size_t at = page->epoch_count++;
-    double each = page->steps_an_epoch ? (double)page->steps_an_epoch : 1,
-           number = (double)page->last_step / each, r2 = setup_r2(setup, &epoch->validation);
+    const double number = (double)page->last_step, r2 = setup_r2(setup, &epoch->validation);
     bool judged = epoch->validation.samples > 0;
     page->judged = page->judged || judged;
     page->regression = isfinite(r2);
@@ -92,13 +91,23 @@ void page_epoch(train_page *page, kn_context *context, const training_setup *set
                                                                : 100 * epoch->validation.accuracy};
 }
 
+/* Steps per unit of the horizontal axis, which counts epochs, or steps if there is less than one epoch. */
+static double steps_per_unit(const train_page *page) {
+    return page->steps_an_epoch && page->last_step >= page->steps_an_epoch ? (double)page->steps_an_epoch : 1;
+}
+
+static const char *unit_name(const train_page *page) {
+    return steps_per_unit(page) > 1 || page->steps_an_epoch == 1 ? "epochs" : "steps";
+}
+
 /* ---- interpretation of the curves ---------------------------------------------------------------------- */
 
 const char *page_verdict(const train_page *page, char *text, size_t room) {
     size_t count = page->epoch_count, best = 0;
     const svg_point *train = page->train_loss, *held = page->validation_loss;
     if (count < 2) {
-        snprintf(text, room, "One epoch says little of under- or over-fitting: train for more of them.");
+        snprintf(text, room,
+                 "One epoch is not enough to recognize under- or overfitting: train for more epochs.");
         return text;
     }
     double falls = (train[count - 2].y - train[count - 1].y) / fmax(fabs(train[count - 2].y), 1e-30);
@@ -107,33 +116,29 @@ const char *page_verdict(const train_page *page, char *text, size_t room) {
         if (held[i].y < held[best].y) best = i;
     if (!page->judged)
         snprintf(text, room,
-                 "There is no validation data, so overfitting cannot be seen: give --validation 0.1.%s",
-                 still ? " The training loss is still falling: more epochs will lower it." : "");
+                 "Without validation data, overfitting cannot be recognized: give --validation 0.1.%s",
+                 still ? " The training loss is still falling: train for more epochs." : "");
     else if (best + 1 < count && held[count - 1].y > 1.03 * held[best].y &&
              train[count - 1].y < train[best].y)
         snprintf(text, room,
-                 "Over-fitting: the validation loss was lowest after epoch %.0f (%.4g) and has risen to %.4g "
-                 "since, while "
-                 "the training loss went on falling. Stop there (--patience), or use more data, dropout or "
-                 "--weight-decay.",
-                 held[best].x, held[best].y, held[count - 1].y);
+                 "Overfitting: the validation loss was lowest after epoch %.0f (%.4g) and has risen to %.4g "
+                 "since, while the training loss kept falling. Stop earlier (--patience), or use more data, "
+                 "dropout or --weight-decay.",
+                 held[best].x / steps_per_unit(page), held[best].y, held[count - 1].y);
     else if (still)
         snprintf(text, room,
-                 "Under-fitting: the training loss still fell by %.0f%% in the last epoch, and the "
-                 "validation loss %s. More "
-                 "epochs, or a higher rate, will help.",
-                 100 * falls, best + 1 == count ? "with it" : "stays");
+                 "Underfitting: the training loss still fell by %.0f%% in the last epoch, and the validation "
+                 "loss %s. Train for more epochs, or use a higher learning rate.",
+                 100 * falls, best + 1 == count ? "fell too" : "did not rise");
     else if (held[count - 1].y > 1.5 * train[count - 1].y && train[count - 1].y > 0)
         snprintf(text, room,
-                 "The validation loss is %.1f times the training loss: the model knows its samples better "
-                 "than the rest. More "
-                 "data, dropout or --weight-decay may narrow that gap.",
+                 "The validation loss is %.1f times the training loss. More data, dropout or --weight-decay "
+                 "may narrow the gap.",
                  held[count - 1].y / train[count - 1].y);
     else
         snprintf(text, room,
-                 "Training and validation agree, and both have levelled out: neither over-fitting nor, for "
-                 "this model, "
-                 "under-fitting. Only a larger model or other data will go lower.");
+                 "Training and validation loss agree and have levelled off: the model neither overfits nor "
+                 "underfits. A lower loss needs a larger model or different data.");
     return text;
 }
 
@@ -146,6 +151,8 @@ static const char style[] =
     "0}svg{width:100%;height:auto}"
     "svg text{font:12px system-ui,sans-serif;fill:#444}svg .title{font-weight:600;font-size:14px;fill:#222}"
     ".grid{stroke:#ddd}[class^=line]{fill:none;stroke-width:2}.line0{stroke:#1668b0}.line1{stroke:#d2601a}"
+    "#confusion td,#confusion th{padding:.15rem .3rem}#confusion tr:first-child th:nth-child(n+2){"
+    "writing-mode:vertical-rl;transform:rotate(180deg);text-align:left}"
     ".line2{stroke:#2a8c4a}.line3{stroke:#999}.fill0{fill:#1668b0}.fill1{fill:#d2601a}.fill2{fill:#2a8c4a}"
     ".fill3{fill:#bbb}.wide{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.15rem "
     ".5rem;text-align:right;"
@@ -165,8 +172,8 @@ static const char style[] =
     ".line2{stroke:#4cbd70}.fill0{fill:#4a9be6}.fill1{fill:#f0853e}.fill2{fill:#4cbd70}}";
 
 bool page_fail(void) {
-    return command_fail("a part of the report could not be made: memory is out, or the data cannot be read "
-                        "any more") == EXIT_DONE;
+    return command_fail("a part of the report could not be written: out of memory, or the data can no "
+                        "longer be read") == EXIT_DONE;
 }
 
 static bool command_line(FILE *file, const train_options *options) {
@@ -175,10 +182,10 @@ static bool command_line(FILE *file, const train_options *options) {
     FILE *stream = open_memstream(&text, &length);
     if (stream) command_line_write(stream, options);
     const bool fine = stream && !(ferror(stream) | fclose(stream));
-    fputs("<h2>The command</h2>\n<pre id=\"command\">", file);
+    fputs("<h2>Command</h2>\n<pre id=\"command\">", file);
     if (fine) html_text(file, text);
     free(text);
-    fprintf(file, "</pre>\n<p>koine %s; the same seed (%llu) gives the same bits on the same device.</p>\n",
+    fprintf(file, "</pre>\n<p>koine %s; the seed %llu gives the same bits again on the same device.</p>\n",
             kn_version_text(), (unsigned long long)options->seed);
     return fine || page_fail();
 }
@@ -207,7 +214,12 @@ static bool curves(FILE *file, train_page *page) {
     char verdict[600];
     svg_point *smooth = malloc(sizeof page->loss);
     if (!smooth) return page_fail();
-    double each = page->steps_an_epoch ? (double)page->steps_an_epoch : 1, mean = 0;
+    const double each = steps_per_unit(page);
+    const char *unit = unit_name(page);
+    double mean = 0;
+    for (size_t i = 0; i < page->epoch_count; i++)
+        page->train_loss[i].x = page->validation_loss[i].x = page->quality[i].x = page->train_accuracy[i].x /=
+            each;
     for (size_t i = 0; i < page->step_count; i++) {
         double keep = i < 20 ? (double)i / (double)(i + 1) : 0.95;
         if (isfinite(page->loss[i].y)) mean = keep * mean + (1 - keep) * page->loss[i].y;
@@ -224,21 +236,20 @@ static bool curves(FILE *file, train_page *page) {
     html_text(file, page_verdict(page, verdict, sizeof verdict));
     fputs("</p>\n", file);
     const svg_line losses[] = {
-        {"steps", page->loss, page->step_count, 3},
+        {"per step", page->loss, page->step_count, 3},
         {"smoothed", smooth, page->step_count, 0},
         {"validation", page->validation_loss, page->judged ? page->epoch_count : 0, 1}};
-    svg_chart(file, "Loss", "epochs", losses, 3, far);
+    svg_chart(file, "Loss", unit, losses, 3, far);
     const svg_line quality[] = {
         {page->regression ? "R2" : "validation", page->quality, page->judged ? page->epoch_count : 0, 1},
         {"training", page->train_accuracy, page->regression ? 0 : page->epoch_count, 0}};
-    size_t told = 0;
+    size_t shown = 0;
     for (size_t i = 0; i < page->epoch_count; i++)
-        told += isfinite(page->quality[i].y) || isfinite(page->train_accuracy[i].y);
-    if (told > 1) /* a single one is in the summary */
-        svg_chart(file, page->regression ? "R2 of the validation data" : "Accuracy, %", "epochs", quality, 2,
-                  0);
+        shown += isfinite(page->quality[i].y) || isfinite(page->train_accuracy[i].y);
+    if (shown > 1) /* a single one is in the summary */
+        svg_chart(file, page->regression ? "Validation R2" : "Accuracy, %", unit, quality, 2, 0);
     const svg_line rate = {"rate", page->rate, page->step_count, 0};
-    svg_chart(file, "Learning rate", "epochs", &rate, 1, 0);
+    svg_chart(file, "Learning rate", unit, &rate, 1, 0);
     free(smooth);
     return true;
 }
@@ -258,8 +269,8 @@ static void operators(FILE *file, train_page *page) {
         names[count] = page->operators[count].name;
         numbers[count] = 1e3 * page->operators[count].seconds / page->timed;
     }
-    fputs("<h2>Where the time goes</h2>\n", file);
-    svg_bars(file, "Milliseconds of a step by operator", names, numbers, count, " ms");
+    fputs("<h2>Time per operator</h2>\n", file);
+    svg_bars(file, "Milliseconds per step", names, numbers, count, " ms");
 }
 
 /* The first layer's filters, if they are for images. */
@@ -275,9 +286,9 @@ static bool filters(FILE *file, const training_setup *setup, kn_trainer *trainer
     uint8_t *picture = numbers ? filters_picture(parameter, numbers, size) : NULL;
     bool fine = !parameter;
     if (picture) {
-        fputs("<h2>The first layer's filters</h2>\n<p>Of ", file);
+        fputs("<h2>Filters of the first layer</h2>\n<p>Weights of ", file);
         html_text(file, kn_value_name(parameter));
-        fputs(", grey where a weight is 0.</p>\n<figure><img class=\"filters\" alt=\"filters\" src=\"", file);
+        fputs("; grey is 0.</p>\n<figure><img class=\"filters\" alt=\"filters\" src=\"", file);
         fine = html_picture(file, size[1], size[0], size[2], picture);
         fputs("\"></figure>\n", file);
     }
@@ -293,19 +304,18 @@ static void memory(FILE *file, const train_page *page, kn_trainer *trainer) {
     const svg_point device[2] = {{page->memory[0].x, planned},
                                  {page->memory[page->step_count - 1].x, planned}};
     const svg_line lines[] = {{"host", page->memory, page->step_count, 0}, {"device", device, 2, 1}};
-    fputs("<h2>Memory over time</h2>\n", file);
-    svg_chart(file, "Megabytes", "epochs", lines, 2, 0);
+    fputs("<h2>Memory</h2>\n", file);
+    svg_chart(file, "Megabytes", unit_name(page), lines, 2, 0);
     fprintf(file,
-            "<p>Of the host, the memory in use; of the device, the peak of a training step by its plan, %.4g "
-            "MB: %.4g for weights and their updates, %.4g for intermediate results.</p>\n",
+            "<p>Host: memory in use. Device: planned peak of a training step, %.4g MB, of which %.4g MB for "
+            "weights and optimizer state, and %.4g MB for activations and other intermediate results.</p>\n",
             planned, 1e-6 * (double)info.state_bytes, 1e-6 * (double)info.scratch_bytes);
 }
 
 static bool plan(FILE *file, kn_trainer *trainer) {
     char *text = kn_trainer_plan_text(trainer);
     if (!text) return page_fail();
-    fputs("<h2>The plan</h2>\n<details><summary>Each step with its kernel, and the memory</summary>\n<pre>",
-          file);
+    fputs("<h2>Plan</h2>\n<details><summary>Steps, kernels and memory</summary>\n<pre>", file);
     html_text(file, text);
     fputs("</pre></details>\n", file);
     kn_trainer_free_text(trainer, text);
@@ -325,7 +335,7 @@ static bool judged_parts(FILE *file, const train_page *page, training_setup *set
                                       &page->options->common.arithmetic, true, NULL);
     bool fine = session && judge_samples(setup, session, dataset, most, judged);
     if (fine && !setup->validation)
-        fputs("<p>The following is for the training data: there is no validation data.</p>\n", file);
+        fputs("<p>There is no validation data; the following is for the training data.</p>\n", file);
     fine = fine && page_judged(file, setup, dataset, judged) &&
            page_inputs(file, setup, page->options->data, dataset, session, (uint64_t)most) &&
            page_writes(file, setup, dataset, session);
@@ -346,7 +356,7 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
           file);
     fprintf(file, "<meta name=\"koine-training\" content=\"%s\"><title>", page->options->mark);
     html_text(file, name);
-    fprintf(file, ", a training</title><style>%s</style></head><body>\n<h1>", style);
+    fprintf(file, ", training report</title><style>%s</style></head><body>\n<h1>", style);
     html_text(file, name);
     fputs("</h1>\n", file);
     summary(file, page, setup, context, result);

@@ -36,7 +36,7 @@ const char *page_verdict(const train_page *page, char *text, size_t room);
 /* Reports that a part could not be created, and returns false. */
 bool page_fail(void);
 /* The parts below are written completely; otherwise they report an error and return false. */
-/* Of the evaluation (train_page_judged.c): confusion, the worst samples, predicted and true numbers. */
+/* The evaluation (train_page_judged.c): confusion matrix, samples with the highest loss, predicted values. */
 bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset, const judgement *judged);
 /* How much the loss increases if one input is shuffled among the samples; nothing for other models. */
 bool page_inputs(FILE *file, const training_setup *setup, const char *data, const kn_dataset *dataset,

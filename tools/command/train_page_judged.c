@@ -5,14 +5,15 @@
 
 #include "train_page.h"
 
-enum { MATRIX_SHOWN = 30, PICTURE_SIDE = 96, INPUTS_SHOWN = 24, INPUT_SAMPLES = 2048, SIGNS = 200 };
+enum { MATRIX_SHOWN = 30, PICTURE_SIDE = 96, INPUTS_SHOWN = 24, INPUT_SAMPLES = 2048, TOKENS = 200 };
 
 /* ---- classes ------------------------------------------------------------------------------------------ */
 
 static void matrix(FILE *file, const kn_dataset *dataset, const judgement *judged) {
     char name[80];
     if (!judged->matrix || judged->classes > MATRIX_SHOWN) return;
-    fputs("<h2>What is taken for what</h2>\n<div class=\"wide\"><table id=\"confusion\"><tr><th>truth</th>",
+    fputs("<h2>Confusion matrix</h2>\n<p>Rows are true classes, columns predicted classes.</p>\n"
+          "<div class=\"wide\"><table id=\"confusion\"><tr><th>true class</th>",
           file);
     for (int64_t c = 0; c < judged->classes; c++) {
         fputs("<th>", file);
@@ -80,7 +81,7 @@ static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dat
                  (field.info.shape[0] == 1 || field.info.shape[0] == 3);
     float *x = drawn ? malloc(field.bytes) : NULL;
     bool fine = x || !drawn;
-    fputs("<h2>The worst samples</h2>\n<p>Those that the model is most wrong about, by their loss.</p>\n<div "
+    fputs("<h2>Samples with the highest loss</h2>\n<div "
           "class=\"samples\">\n",
           file);
     for (int i = 0; i < judged->worst_count; i++) {
@@ -90,9 +91,9 @@ static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dat
             fine = picture(file, x, field.info.shape) && fine;
         else
             fine = fine && !x;
-        fputs("<figcaption>is ", file);
+        fputs("<figcaption>true: ", file);
         html_text(file, judge_class(dataset, one->truth, name, sizeof name));
-        fputs(", taken for ", file);
+        fputs(", predicted: ", file);
         html_text(file, judge_class(dataset, one->said, name, sizeof name));
         fprintf(file, " (%.0f%%), sample %llu</figcaption></figure>\n", 100 * one->certainty,
                 (unsigned long long)one->index);
@@ -105,9 +106,7 @@ static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dat
 bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset,
                  const judgement *judged) {
     if (judged->classes && !kn_dataset_vocabulary(dataset)) {
-        if (isfinite(judged->top5))
-            fprintf(file, "<p>The truth is among the five likeliest classes of %.2f%%.</p>\n",
-                    100 * judged->top5);
+        if (isfinite(judged->top5)) fprintf(file, "<p>Top-5 accuracy: %.2f%%.</p>\n", 100 * judged->top5);
         matrix(file, dataset, judged);
         if (!worst(file, setup, dataset, judged)) return false;
     }
@@ -116,11 +115,11 @@ bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *data
     if (!points) return page_fail();
     for (size_t i = 0; i < judged->pair_count; i++)
         points[i] = (svg_point){judged->pairs[i].truth, judged->pairs[i].said};
-    fprintf(
-        file,
-        "<h2>Predicted against true</h2>\n<p>Off by %.4g in the root mean square, by %.4g on average.</p>\n",
-        judged->rmse, judged->mae);
-    svg_dots(file, "Predicted against true", "true", "predicted", points, judged->pair_count);
+    fprintf(file,
+            "<h2>Predicted and true values</h2>\n<p>Root mean squared error %.4g, mean absolute error "
+            "%.4g.</p>\n",
+            judged->rmse, judged->mae);
+    svg_dots(file, "Predicted and true values", "true", "predicted", points, judged->pair_count);
     free(points);
     return true;
 }
@@ -212,12 +211,12 @@ bool page_inputs(FILE *file, const training_setup *setup, const char *data, cons
             names[shown] = ranks[shown].name;
             worse[shown] = ranks[shown].worse;
         }
-        fprintf(file,
-                "<h2>Which inputs matter</h2>\n<p>How much the loss (%.4g on %llu samples) rises where one "
-                "input is "
-                "shuffled among the samples.</p>\n",
-                base, (unsigned long long)count);
-        svg_bars(file, "Rise of the loss without an input", names, worse, shown, "");
+        fprintf(
+            file,
+            "<h2>Importance of inputs</h2>\n<p>Increase of the loss (%.4g on %llu samples) when one input "
+            "is shuffled among the samples.</p>\n",
+            base, (unsigned long long)count);
+        svg_bars(file, "Increase of the loss", names, worse, shown, "");
     }
     free(numbers);
     free(kept);
@@ -243,13 +242,13 @@ static int32_t draw(const float *logits, int64_t classes, uint64_t *state) {
 }
 
 /* A token by its id: of the vocabulary in UTF-8, or a byte. */
-static void write_sign(FILE *file, const char *vocabulary, int32_t sign) {
+static void write_token(FILE *file, const char *vocabulary, int32_t token) {
     char text[8] = "";
     const char *at = vocabulary;
     if (!vocabulary[0]) {
-        text[0] = sign >= 0x20 && sign < 0x7f ? (char)sign : sign == '\n' ? '\n' : '?';
+        text[0] = token >= 0x20 && token < 0x7f ? (char)token : token == '\n' ? '\n' : '?';
     } else {
-        while (*at && sign-- > 0)
+        while (*at && token-- > 0)
             do
                 at++;
             while (((unsigned char)*at & 0xc0) == 0x80);
@@ -274,39 +273,39 @@ bool page_writes(FILE *file, const training_setup *setup, const kn_dataset *data
         return true;
     int64_t window = x.info.shape[0], classes = kn_value_dimension(output, 2);
     if (classes < 1 || window < 2 || kn_value_dimension(output, 1) != window) return true;
-    int32_t *signs = malloc(x.bytes), *truth = calloc(1, y.bytes);
+    int32_t *tokens = malloc(x.bytes), *truth = calloc(1, y.bytes);
     size_t bytes = (size_t)(window * classes) * sizeof(float);
     float *logits = malloc(bytes);
     int64_t used = window / 4 < 16 ? window / 4 + 1 : 16;
     uint64_t state = 1;
     double begin = clock_now();
-    bool fine =
-        signs && truth && logits && kn_dataset_read(dataset, NULL, 1, x_at, signs, x.bytes, NULL, 0) == KN_OK;
+    bool fine = tokens && truth && logits &&
+                kn_dataset_read(dataset, NULL, 1, x_at, tokens, x.bytes, NULL, 0) == KN_OK;
     if (fine) {
-        fputs("<h2>What it writes</h2>\n<p>After the first signs, which are the data's.</p>\n<pre "
+        fputs("<h2>Generated text</h2>\n<p>The beginning in bold is from the data.</p>\n<pre "
               "id=\"written\"><b>",
               file);
         for (int64_t i = 0; i < used; i++)
-            write_sign(file, vocabulary, signs[i]);
+            write_token(file, vocabulary, tokens[i]);
         fputs("</b>", file);
-        const kn_feed feeds[2] = {{x.name, signs, x.bytes}, {y.name, truth, y.bytes}};
+        const kn_feed feeds[2] = {{x.name, tokens, x.bytes}, {y.name, truth, y.bytes}};
         kn_fetch fetch = {kn_value_name(output), logits, bytes};
-        for (int i = 0; i < SIGNS && clock_now() - begin < 10; i++) {
+        for (int i = 0; i < TOKENS && clock_now() - begin < 10; i++) {
             kn_status status = kn_session_bind(session, "batch", 1);
             if (status == KN_OK) status = kn_session_run(session, feeds, 2, &fetch, 1);
             if (status != KN_OK) fine = session_fail(session, status);
             if (!fine) break;
             int32_t next = draw(logits + (used - 1) * classes, classes, &state);
-            write_sign(file, vocabulary, next);
+            write_token(file, vocabulary, next);
             if (used == window)
-                memmove(signs, signs + 1, (size_t)(window - 1) * sizeof *signs);
+                memmove(tokens, tokens + 1, (size_t)(window - 1) * sizeof *tokens);
             else
                 used++;
-            signs[used - 1] = next;
+            tokens[used - 1] = next;
         }
         fputs("</pre>\n", file);
     }
-    free(signs);
+    free(tokens);
     free(truth);
     free(logits);
     return fine || page_fail();

@@ -8,7 +8,7 @@
 /* What all processes learn of one: which CPUs its workers have. */
 typedef struct shared_cpus {
     char host[64];
-    uint64_t allowed; /* what tells the processors that the launcher keeps it to */
+    uint64_t allowed; /* identifies the processors to which the launcher binds it */
     int count;
     int devices[WORKERS_MOST]; /* as koine devices counts them; -1: not a CPU */
 } shared_cpus;
@@ -83,10 +83,10 @@ static void tell_part(kn_context *context, int sharers) {
     const kn_capabilities *can = kn_context_capabilities(context);
     const char *name = kn_context_device(context)->name;
     if (can->used_units < can->compute_units)
-        command_tell("this worker takes %d of the %d compute units of %s", can->used_units,
-                     can->compute_units, name);
+        command_tell("this worker uses %d of the %d compute units of %s", can->used_units, can->compute_units,
+                     name);
     else if (sharers > 1)
-        command_tell("%d workers share %s, which its driver does not divide", sharers, name);
+        command_tell("%d workers share %s, whose driver cannot partition it", sharers, name);
 }
 
 bool parts_take(const train_options *options, const kn_communicator *world, kn_context **contexts,

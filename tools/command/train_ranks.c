@@ -11,7 +11,7 @@
 typedef struct rank_place {
     char host[64];
     pid_t process;
-    uint64_t devices; /* what tells its list of devices from others; 0: it has none */
+    uint64_t devices; /* identifies its list of devices; 0: none */
 } rank_place;
 
 /* Among the processes of this machine: this one, and those with the same list of devices. */
@@ -129,7 +129,7 @@ bool world_open(train_options *options, train_watch *watch, train_world *world) 
     char reason[512] = "";
     if (ranks_of_environment(NULL) < 2 || precompiling()) return true;
     if (options->check || options->common.pin || options->in_sequence)
-        return command_fail("this is one of %d processes that train one model: %s is for one alone",
+        return command_fail("this is one of %d processes that train one model, which %s does not support",
                             ranks_of_environment(NULL),
                             options->check         ? "--check"
                             : options->in_sequence ? "--in-sequence"
@@ -177,13 +177,14 @@ static bool count_workers(train_world *world, kn_context *const *contexts, int c
 bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count) {
     if (!count_workers(world, contexts, count)) return false;
     if (options->dealt && options->deal_count != world->workers)
-        return command_fail("--deal has %d numbers for %d devices of %d processes; expected one for each",
-                            options->deal_count, world->workers, world->all.ranks) == EXIT_DONE;
+        return command_fail(
+                   "--shard-counts has %d numbers for %d devices of %d processes; expected one for each",
+                   options->deal_count, world->workers, world->all.ranks) == EXIT_DONE;
     if (!shards_choose(options, world->workers, world->equal)) return false;
     char devices[64] = "";
     if (world->most > 1) snprintf(devices, sizeof devices, " with %d devices", world->workers);
-    command_tell("on %d processes%s, each batch cut into %llu shards%s%s", world->all.ranks, devices,
-                 (unsigned long long)options->shards, options->dealt ? ", dealt " : "",
+    command_tell("on %d processes%s, each batch split into %llu shards%s%s", world->all.ranks, devices,
+                 (unsigned long long)options->shards, options->dealt ? ", counts " : "",
                  options->dealt ? options->dealt : "");
     return true;
 }
@@ -226,10 +227,11 @@ bool world_agrees(const train_world *own_world, const train_learner *learner) {
         other++;
     if (other < world->ranks) {
         if (!world->rank)
-            command_fail("rank %d trains something else than rank 0: their versions of Koine, models, data, "
-                         "options, or the files that they go on from differ",
-                         other);
-        /* No rank ends the others before the first has told it. */
+            command_fail(
+                "rank %d trains something different from rank 0: their versions of Koine, models, data, "
+                "options, or the files that they resume from differ",
+                other);
+        /* No rank ends the others before the first has reported the error. */
         kn_all_gather(world, &own, all, sizeof own);
     }
     free(all);
@@ -238,7 +240,7 @@ bool world_agrees(const train_world *own_world, const train_learner *learner) {
 
 void world_close(const train_world *world, int status) {
     if (!world->found) return;
-    /* The others may be waiting for this one; its reason was told. */
+    /* The others may be waiting for this rank, whose error was reported. */
     if (status != EXIT_DONE) of_mpi.abort(of_mpi.user, "a rank has failed");
     free(earlier);
     ranks_close(&of_mpi);

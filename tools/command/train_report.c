@@ -117,16 +117,16 @@ void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_res
 
 void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before,
                      const char *path) {
-    static const char *const ends[] = {"done", "stopped, the validation loss no longer falls,", "stopped",
-                                       "failed"};
+    static const char *const ends[] = {"done", "stopped early, since the validation loss no longer falls,",
+                                       "stopped", "failed"};
     char quality[80];
     uint64_t steps = result->step + result->discarded_steps;
     if (steps == steps_before)
-        printf("nothing to do: %llu steps are already done", (unsigned long long)steps);
+        printf("nothing to do: %llu steps were already done", (unsigned long long)steps);
     else
         printf("%s after %llu steps", ends[result->stop_reason], (unsigned long long)steps);
     if (result->discarded_steps)
-        printf("\nback to the best epoch, after %llu steps", (unsigned long long)result->step);
+        printf("\nrestored the best epoch, after %llu steps", (unsigned long long)result->step);
     if (steps != steps_before && isfinite(result->epoch_loss))
         printf(": loss %.4f over %s epoch", result->epoch_loss,
                result->discarded_steps ? "that" : "the last");
@@ -136,7 +136,7 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
         printf(", validation loss %.4f%s", result->validation.loss, setup->unit);
     fputs(setup_quality(setup, &result->validation, ", ", quality, sizeof quality), stdout);
     if (result->samples_per_s > 0)
-        printf(", %.0f samples/s, %.0f%% of the time spent waiting for data", result->samples_per_s,
+        printf(", %.0f samples/s, %.0f%% of the time waiting for data", result->samples_per_s,
                result->training_seconds > 0 ? 100 * result->data_seconds / result->training_seconds : 0);
     printf("\nsaved in %s\n", path);
 }

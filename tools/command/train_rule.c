@@ -49,22 +49,21 @@ typedef struct rule_field {
     name, #theirs, .given = offsetof(train_rule, own), .target = offsetof(kn_trainer_params, theirs)
 static const rule_field fields[RULE_FIELDS] = {
     [RULE_LR] = {FIELD("lr", rate, learning_rate), .about = "learning rate", .of_all = true},
-    [RULE_MOMENTUM] = {FIELD("momentum", momentum, momentum), .about = "decay of the momentum"},
-    [RULE_DAMPENING] = {FIELD("dampening", dampening, dampening),
-                        .about = "fraction of a gradient that does not enter the momentum"},
-    [RULE_NESTEROV] = {FIELD("nesterov", nesterov, nesterov), .about = "look ahead along the momentum",
-                       .flag = true},
+    [RULE_MOMENTUM] = {FIELD("momentum", momentum, momentum), .about = "momentum"},
+    [RULE_DAMPENING] = {FIELD("dampening", dampening, dampening), .about = "dampening of the momentum"},
+    [RULE_NESTEROV] = {FIELD("nesterov", nesterov, nesterov), .about = "use Nesterov momentum", .flag = true},
     [RULE_AMSGRAD] = {FIELD("amsgrad", amsgrad, amsgrad), .about = "divide by the largest mean square so far",
                       .flag = true},
     [RULE_CENTERED] = {FIELD("centered", centered, centered),
-                       .about = "divide by the standard deviation of gradients", .flag = true},
-    [RULE_BETA1] = {FIELD("beta1", beta1, beta1), .about = "decay of the mean gradient"},
-    [RULE_BETA2] = {FIELD("beta2", beta2, beta2), .about = "decay of the mean square"},
-    [RULE_EPSILON] = {FIELD("epsilon", epsilon, epsilon), .about = "added to denominators"},
+                       .about = "divide by the standard deviation of the gradients", .flag = true},
+    [RULE_BETA1] = {FIELD("beta1", beta1, beta1), .about = "decay rate of the mean gradient"},
+    [RULE_BETA2] = {FIELD("beta2", beta2, beta2), .about = "decay rate of the mean squared gradient"},
+    [RULE_EPSILON] = {FIELD("epsilon", epsilon, epsilon), .about = "term added to denominators"},
     [RULE_LR_DECAY] = {FIELD("lr-decay", rate_decay, rate_decay),
-                       .about = "divides the rate by 1 + D * updates"},
-    [RULE_ACCUMULATOR] = {FIELD("accumulator", accumulator, accumulator), .about = "initial sum of squares"},
-    [RULE_WEIGHT_DECAY] = {FIELD("weight-decay", decay, weight_decay), .about = "pull weights towards 0",
+                       .about = "divide the rate by 1 + D * updates"},
+    [RULE_ACCUMULATOR] = {FIELD("accumulator", accumulator, accumulator),
+                          .about = "initial sum of squared gradients"},
+    [RULE_WEIGHT_DECAY] = {FIELD("weight-decay", decay, weight_decay), .about = "weight decay",
                            .of_all = true},
 };
 
@@ -83,7 +82,8 @@ static double usual_of(const rule_field *row, int optimizer) {
     return *(const double *)((const char *)&params + row->target);
 }
 
-/* " (0.001; sgd, rmsprop 0.01; adadelta 1)": the default of Adam, or of all, then those of the others. */
+/* " (0.001; sgd, rmsprop 0.01; adadelta 1)": the default of Adam or of all optimizers, then the other
+ * defaults. */
 static void write_usual(const rule_field *row, unsigned owners, char *text, size_t room) {
     const char *words[OPTIMIZERS_MOST];
     const int count = optimizer_list(words);
@@ -118,7 +118,7 @@ static void write_help(const rule_field *row, char *text, size_t room) {
         owner_count += owners >> i & 1;
     text[0] = '\0';
     if (owner_count <= OWNERS_TOLD)
-        add(text, room, "of %s: ", list_of(owners, words, count, " and ", list, sizeof list));
+        add(text, room, "%s: ", list_of(owners, words, count, ", ", list, sizeof list));
     add(text, room, "%s", row->about);
     if (!row->flag) write_usual(row, owners, text, room);
 }

@@ -1,4 +1,4 @@
-/* koine train --run: weights, log, report and command line of a training run in one folder. */
+/* koine train --run: weights, log, report and options of a training run in one folder. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 
 #include "train.h"
 
-enum { MODEL, LOG, REPORT, COMMAND, ONNX, FILES };
-static const char *const names[FILES] = {"model.safetensors", "log.jsonl", "report.html", "command.txt",
-                                         "model.onnx"};
+enum { MODEL, LOG, REPORT, COMMAND, OPTIONS, ONNX, FILES };
+static const char *const names[FILES] = {"model.safetensors", "log.jsonl",   "report.html",
+                                         "command.txt",       "options.txt", "model.onnx"};
 
 static bool path_in(const char *folder, int file, char path[RUN_PATH]) {
     return snprintf(path, RUN_PATH, "%s/%s", folder, names[file]) < RUN_PATH ||
@@ -44,16 +44,30 @@ bool run_open(train_options *options, const char *model) {
     }
     path_in(options->run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);
     options->save = paths[MODEL];
-    for (int i = LOG; i <= COMMAND; i++)
+    for (int i = LOG; i <= OPTIONS; i++)
         path_in(options->run, i, paths[i]);
     options->log = paths[LOG];
     options->report = paths[REPORT];
     return make_folder(options->run);
 }
 
+/* What --config reads: the options that determine the result, and none that name outputs. */
+static bool write_options(const train_options *options) {
+    FILE *file = fopen(options->run_files[OPTIONS], "w");
+    if (file) {
+        fputs("# koine train --config FILE repeats this training run.\n", file);
+        options_write(file,
+                      "config run resume overwrite checkpoints checkpoint-every keep tensorboard trace json "
+                      "quiet verbose");
+    }
+    if (file && !(ferror(file) | fclose(file))) return true;
+    return command_fail("--run: '%s' could not be written", options->run_files[OPTIONS]) == EXIT_DONE;
+}
+
 bool run_begin(const train_options *options) {
     const char *path = options->run_files[COMMAND];
     if (!options->run) return true;
+    if (!options->goes_on && !write_options(options)) return false;
     FILE *file = fopen(path, options->goes_on ? "a" : "w");
     if (file) {
         command_line_write(file, options);

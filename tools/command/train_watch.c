@@ -10,7 +10,7 @@
 enum {
     TICKS = 10, /* per second; counted, so that a process that was stopped for a while is not blamed */
     LATER = 10, /* seconds at most by which a rank that only waits is later than one that does not answer */
-    TOLD_TICKS = 3 /* without a message, after a launcher has told this process to end */
+    TOLD_TICKS = 3 /* without a message, after the launcher's signal to end */
 };
 
 void train_host(char *name, size_t bytes) {
@@ -19,8 +19,9 @@ void train_host(char *name, size_t bytes) {
 }
 
 const char *train_how_to_go_on(const train_options *options) {
-    return options->checkpoints ? ". To go on from the last checkpoint, repeat the command with --resume auto"
-                                : ". Nothing was saved; --checkpoints keeps what a training can go on from";
+    return options->checkpoints
+               ? ". To resume from the last checkpoint, repeat the command with --resume auto"
+               : ". Nothing was saved; --checkpoints saves states to resume from";
 }
 
 /* ---- the communicator ---------------------------------------------------------------------------------- */
@@ -111,7 +112,7 @@ static const train_watched *one_at_work(const train_watch *watch) {
     return NULL;
 }
 
-/* How many times --answer-within a process waits for others: in rounds a fast one for all steps of a slow one
+/* How many times --timeout a process waits for others: in rounds a fast one for all steps of a slow one
  * (--sync-every). */
 static uint64_t times_of_waiting(const train_watch *watch) {
     return watch->processes && watch->options->sync_every > 1 ? watch->options->sync_every : 1;
@@ -120,20 +121,19 @@ static uint64_t times_of_waiting(const train_watch *watch) {
 /* Ends this process: the thread that does not answer cannot be ended. */
 static void end_process(const train_watch *watch) {
     const train_watched *silent = one_at_work(watch);
-    const double seconds = watch->options->answer_within;
+    const double seconds = watch->options->timeout;
     const uint64_t times = times_of_waiting(watch);
     progress_clear();
     if (silent)
-        command_fail("%s: the device, or the data, has not answered for %g s (--answer-within)%s",
-                     silent->name, seconds, train_how_to_go_on(watch->options));
+        command_fail("%s: the device, or the data, has not answered for %g s (--timeout)%s", silent->name,
+                     seconds, train_how_to_go_on(watch->options));
     else if (times > 1)
-        command_fail(
-            "%s: the other ranks have not answered for %g s (--answer-within, times the %llu steps of "
-            "a round)%s",
-            watch->ranks[0].name, seconds * (double)times, (unsigned long long)times,
-            train_how_to_go_on(watch->options));
+        command_fail("%s: the other ranks have not answered for %g s (--timeout, times the %llu steps of "
+                     "a round)%s",
+                     watch->ranks[0].name, seconds * (double)times, (unsigned long long)times,
+                     train_how_to_go_on(watch->options));
     else
-        command_fail("%s: %s for %g s (--answer-within)%s", watch->ranks[0].name,
+        command_fail("%s: %s for %g s (--timeout)%s", watch->ranks[0].name,
                      watch->processes ? "the other ranks have not answered"
                                       : "all ranks wait for one another and no message has come",
                      seconds, train_how_to_go_on(watch->options));
@@ -147,15 +147,15 @@ static void tell_of_launcher(const train_watch *watch) {
     command_fail("%s: was told to end while it waits for other ranks. If one of them has failed%s",
                  watch->ranks[0].name,
                  watch->options->checkpoints
-                     ? ", repeat the command with --resume auto to go on from the last checkpoint"
-                     : ", nothing was saved; --checkpoints keeps what a training can go on from");
+                     ? ", repeat the command with --resume auto to resume from the last checkpoint"
+                     : ", nothing was saved; --checkpoints saves states to resume from");
     fflush(stderr);
 }
 
-/* Where processes wait for another one, the first of them tells. */
+/* If processes wait for another one, the lowest rank reports it. */
 static double patience(const train_watch *watch) {
     const train_watched *first = &watch->ranks[0];
-    double seconds = watch->options->answer_within;
+    double seconds = watch->options->timeout;
     if (watch->processes && !one_at_work(watch))
         seconds = seconds * (double)times_of_waiting(watch) +
                   (first->inner.rank < LATER ? first->inner.rank + 1 : LATER);
@@ -165,7 +165,7 @@ static double patience(const train_watch *watch) {
 static void *keep_watch(void *argument) {
     train_watch *watch = argument;
     const struct timespec tick = {.tv_nsec = 1000000000 / TICKS};
-    const bool ends = watch->options->answer_within > 0;
+    const bool ends = watch->options->timeout > 0;
     uint64_t before = progress(watch);
     bool told = false;
     for (double quiet = 0; !atomic_load(&watch->ends); quiet++) {

@@ -20,7 +20,7 @@ typedef struct worker {
 
 struct train_workers {
     kn_group *group;
-    kn_mpi_workers *among;              /* those of all processes, if any has several; else NULL */
+    kn_mpi_workers *among;              /* the workers of all processes, if any has several; else NULL */
     kn_communicator ends[WORKERS_MOST]; /* of the workers, watched */
     kn_context *contexts[WORKERS_MOST]; /* the first is that of the training */
     worker others[WORKERS_MOST - 1];
@@ -75,12 +75,13 @@ static int split_deal(train_options *own) {
     for (int i = 0; i < count; i++)
         good = good && own->deal[i];
     if (!good)
-        return command_misuse("--deal is '%s'; expected the shards of each device, such as 13,3", own->dealt);
+        return command_misuse(
+            "--shard-counts is '%s'; expected the number of shards of each device, such as 13,3", own->dealt);
     if (count != own->device_count && ranks_of_environment(NULL) < 2)
-        return command_misuse("--deal has %d numbers for %d devices; expected one for each", count,
+        return command_misuse("--shard-counts has %d numbers for %d devices; expected one for each", count,
                               own->device_count);
     if (own->shards != UINT64_MAX && own->shards != dealt)
-        return command_misuse("--deal gives away %llu shards, and --shards says %llu",
+        return command_misuse("--shard-counts assigns %llu shards, but --shards is %llu",
                               (unsigned long long)dealt, (unsigned long long)own->shards);
     own->shards = dealt;
     return EXIT_DONE;
@@ -92,30 +93,29 @@ static int check_sums(train_options *own) {
     static const kn_dtype numbers[] = {KN_FLOAT32, KN_FLOAT16, KN_BFLOAT16};
     const bool several = own->devices || ranks_of_environment(NULL) > 1;
     const int type = own->gradient_word ? option_choice("gradient-type", own->gradient_word, types, 3) : 0;
-    const int way = own->sum_word ? option_choice("sum", own->sum_word, ways, 2) : 0;
+    const int way = own->sum_word ? option_choice("all-reduce", own->sum_word, ways, 2) : 0;
     if (type < 0 || way < 0) return EXIT_USAGE;
     own->gradient_type = numbers[type];
     own->sum_any_order = way == 1;
     if (type && !several && own->shards == UINT64_MAX)
         return command_misuse(
-            "--gradient-type is how gradients go to other devices: give --devices or --shards "
+            "--gradient-type applies to the exchange between devices: give --devices or --shards "
             "too, or start several processes with mpirun");
     if (way && (own->devices || !several))
         return command_misuse(
-            "--sum mpi adds by MPI: start several processes with mpirun, without --devices");
+            "--all-reduce mpi needs several processes: start them with mpirun, without --devices");
     if (way && type)
-        return command_misuse("--sum mpi adds float32, and --gradient-type is %s: give one of both",
+        return command_misuse("--all-reduce mpi adds float32, but --gradient-type is %s: omit one of them",
                               own->gradient_word);
     return EXIT_DONE;
 }
 
-/* Steps that workers make alone; kn_trainer_create refuses what does not go with them. */
+/* Options of local steps (--sync-every); kn_trainer_create rejects incompatible ones. */
 static int check_rounds(train_options *own) {
     const char *rule = !isnan(own->outer_rate)       ? "--outer-rate"
                        : !isnan(own->outer_momentum) ? "--outer-momentum"
                                                      : NULL;
-    if (rule && !own->sync_every)
-        return command_misuse("%s is about the rounds of --sync-every: give that too", rule);
+    if (rule && !own->sync_every) return command_misuse("%s needs --sync-every", rule);
     if (own->outer_rate < 0 || isinf(own->outer_rate))
         return command_misuse("--outer-rate is %g; expected a number of at least 0", own->outer_rate);
     if (own->outer_momentum < 0 || own->outer_momentum >= 1)
@@ -132,18 +132,16 @@ int workers_check(train_options *own) {
     int status = check_sums(own);
     if (status == EXIT_DONE) status = check_rounds(own);
     if (status != EXIT_DONE) return status;
-    if (own->devices && other)
-        return command_misuse("--devices trains on several devices, which %s does not: give one of both",
-                              other);
+    if (own->devices && other) return command_misuse("--devices and %s exclude each other", other);
     if (own->shard_optimizer && !own->devices && ranks_of_environment(NULL) < 2)
-        return command_misuse("--shard-optimizer shares out what the optimizer keeps among several devices: "
-                              "give --devices too, or start several processes with mpirun");
+        return command_misuse("--shard-optimizer splits the optimizer state among several devices: give "
+                              "--devices too, or start several processes with mpirun");
     if (own->dealt && !own->devices && ranks_of_environment(NULL) < 2)
-        return command_misuse("--deal needs --devices, which it deals to");
+        return command_misuse("--shard-counts needs --devices");
     if (own->in_sequence && (own->devices || own->shards != UINT64_MAX))
         return command_misuse(
             "--in-sequence continues each sample of a batch in the next, which shards do not: "
-            "give one of both");
+            "omit one of them");
     if (own->devices) status = split_devices(own);
     if (status == EXIT_DONE && own->devices) own->common.device = own->device_names[0];
     if (status == EXIT_DONE && own->dealt) status = split_deal(own);
@@ -218,7 +216,7 @@ static bool take_parts(train_workers *workers, train_learner *learner, const tra
     return good;
 }
 
-/* The shards of the devices of this process alone. */
+/* Chooses the shards for the devices of this process only. */
 static bool choose_shards(train_workers *workers, train_learner *learner) {
     train_options *options = learner->options;
     const bool equal = are_equal(workers), given = options->shards != UINT64_MAX;
@@ -229,12 +227,12 @@ static bool choose_shards(train_workers *workers, train_learner *learner) {
         options->dealt = NULL;
     }
     tell_workers(workers);
-    command_tell("each batch is cut into %llu shards%s%s", (unsigned long long)options->shards,
-                 options->dealt ? ", dealt " : "", options->dealt ? options->dealt : "");
+    command_tell("each batch is split into %llu shards%s%s", (unsigned long long)options->shards,
+                 options->dealt ? ", counts " : "", options->dealt ? options->dealt : "");
     return true;
 }
 
-/* Those of all processes. */
+/* Chooses the shards for the devices of all processes. */
 static bool choose_shards_among(const train_workers *workers, const train_learner *learner,
                                 train_world *world) {
     tell_workers(workers);

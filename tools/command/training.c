@@ -39,7 +39,7 @@ int moments_choice(const char *word) {
     int count = 0;
     for (; count < MOMENTS_MOST && kn_moments_name((kn_moments)count); count++)
         words[count] = kn_moments_name((kn_moments)count);
-    return word ? option_choice("moments", word, words, count) : KN_MOMENTS_FLOAT32;
+    return word ? option_choice("optimizer-dtype", word, words, count) : KN_MOMENTS_FLOAT32;
 }
 
 const char *const bn_words[BN_WORDS] = {"batch", "frozen"};
@@ -314,9 +314,8 @@ bool setup_batch_fits(const training_setup *setup, uint64_t batch) {
     const int64_t fixed = setup_fixed_batch(setup);
     if (fixed < 0 || (uint64_t)fixed == batch) return true;
     return command_fail(
-               "the file of the model '%s' says that %lld samples come at once, not %llu: --batch %lld takes "
-               "them so, and a file whose first size is open (dynamic_axes or dynamic_shapes of "
-               "torch.onnx.export) any number",
+               "the file of the model '%s' has a fixed batch of %lld, not %llu: give --batch %lld, or export "
+               "it with a dynamic batch (dynamic_axes or dynamic_shapes of torch.onnx.export)",
                kn_model_name(setup->model), (long long)fixed, (unsigned long long)batch,
                (long long)fixed) == EXIT_DONE;
 }
@@ -328,8 +327,9 @@ static bool weigh_classes(training_setup *setup, const char *data) {
     setup->class_weights = malloc((count + 1) * sizeof *setup->class_weights);
     if (!setup->class_weights) return command_fail("out of memory") == EXIT_DONE;
     if (kn_dataset_class_weights(setup->all, setup->class_weights, count) != KN_OK)
-        return command_fail("--class-weights needs a class for each sample, which the data '%s' has not",
-                            data) == EXIT_DONE;
+        return command_fail(
+                   "--class-weights needs a class for each sample, but the data '%s' has no class labels",
+                   data) == EXIT_DONE;
     /* A model may distinguish more classes than the data has. */
     const kn_value *output = kn_model_output_at(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
@@ -429,8 +429,8 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
     const char *name = kn_value_field(value);
     if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field_at(setup->all, index, &field)) {
         command_fail(
-            "the model '%s' reads an input '%s', and the data '%s' has none of that name: its inputs are "
-            "'x' and what should come out is 'y'",
+            "the model '%s' reads an input '%s', but the data '%s' has no field of that name: its fields "
+            "are 'x' (input) and 'y' (target)",
             kn_model_name(setup->model), name, data);
         return false;
     }
@@ -482,18 +482,18 @@ bool value_sample(const kn_value *input, kn_tensor_info *sample) {
     return sample->rank >= 0;
 }
 
-bool signs_are_joined(const char *vocabulary) {
+bool tokens_are_joined(const char *vocabulary) {
     return vocabulary[0] == 0x1e && strchr(vocabulary + 1, 0x1e);
 }
 
 /* The unit and scale of a loss on this data. */
 static bool explain_loss(training_setup *setup, const char *data) {
     size_t y;
-    const char *signs = kn_dataset_vocabulary(setup->all);
-    if (signs)
-        setup->unit = signs_are_joined(signs) ? " nats a sign"
-                      : signs[0]              ? " nats a character"
-                                              : " nats a byte";
+    const char *tokens = kn_dataset_vocabulary(setup->all);
+    if (tokens)
+        setup->unit = tokens_are_joined(tokens) ? " nats per token"
+                      : tokens[0]               ? " nats per character"
+                                                : " nats per byte";
     if (strcmp(setup->loss_kind, "mse") ||
         !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
         return true;

@@ -39,8 +39,8 @@ typedef struct training_setup {
     bool skip_bad;                /* --on-bad-sample skip */
     uint64_t cache;               /* --cache; 0: all */
     bool by_name;                 /* the data's classes are numbered by their names in the model's file */
-    bool frozen_statistics;       /* --bn frozen */
-    const char *unit;             /* of the loss, such as " nats a character"; "" for most */
+    bool frozen_statistics;       /* --batch-norm frozen */
+    const char *unit;             /* of the loss, such as " nats per character"; "" for most */
     double opening;               /* seconds spent opening the data */
     double variance;              /* of the target, if the loss is a mean squared error; otherwise NaN */
 } training_setup;
@@ -58,17 +58,17 @@ enum { MOMENTS_MOST = 8 };
 int moments_choice(const char *word);
 #define MOMENTS_OPTION(word)                                                                                 \
     {                                                                                                        \
-        "moments", OPTION_TEXT, "TYPE",                                                                      \
-            "store what the optimizer keeps as float32, bfloat16 or 8bit (float32)", &(word)                 \
+        "optimizer-dtype", OPTION_TEXT, "TYPE",                                                              \
+            "store the optimizer state as float32, bfloat16 or 8bit (float32)", &(word)                      \
     }
 #define HOST_MOMENTS_OPTION(flag)                                                                            \
     {                                                                                                        \
-        "host-moments", OPTION_FLAG, NULL,                                                                   \
-            "keep them in host memory between updates, which takes less of the device's and more time; the " \
-            "result is the same",                                                                            \
+        "offload-optimizer", OPTION_FLAG, NULL,                                                              \
+            "keep the optimizer state in host memory between updates: less device memory, more time, the "   \
+            "same bits",                                                                                     \
             &(flag)                                                                                          \
     }
-/* The words of --bn: the statistics that batch norms use in training. */
+/* The words of --batch-norm: the statistics that batch norms use in training. */
 enum { BN_BATCH, BN_FROZEN, BN_WORDS };
 extern const char *const bn_words[BN_WORDS];
 
@@ -81,12 +81,10 @@ int settings_check(const char *text);
 #define SET_OPTION(target)                                                                                   \
     {                                                                                                        \
         "set", OPTION_TEXT, "NAME=N,…",                                                                      \
-            "other numbers in lines `set NAME N` of the model's text, or for sizes that an ONNX file "       \
-            "leaves open",                                                                                   \
-            &(target)                                                                                        \
+            "sizes in lines `set NAME N` of a text model, or dynamic sizes of an ONNX file", &(target)       \
     }
 /* Whether the tokens of a text vocabulary may have several characters: then U+001E precedes each. */
-bool signs_are_joined(const char *vocabulary);
+bool tokens_are_joined(const char *vocabulary);
 /* Opens a model and adds a loss (NULL: its own); set setup->data before. Reports an error and returns
  * false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
@@ -118,22 +116,16 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
 #define BAD_SAMPLE_OPTION(target)                                                                            \
     {                                                                                                        \
         "on-bad-sample", OPTION_TEXT, "WHAT",                                                                \
-            "if an image or sound cannot be read: fail, or skip it with a warning (fail)", &(target)         \
+            "fail, or skip: what to do with an image or sound that cannot be read (fail)", &(target)         \
     }
 /* The same for weights in another file than the model's. */
 #define WEIGHTS_OPTION(target)                                                                               \
-    {                                                                                                        \
-        "weights", OPTION_TEXT, "FILE",                                                                      \
-            "weights for a model whose file has none, or others: .safetensors or .caffemodel", &(target)     \
-    }
+    { "weights", OPTION_TEXT, "FILE", "weights from another file: .safetensors or .caffemodel", &(target) }
 /* The row of an option table for --cache. */
 #define CACHE_OPTION(target)                                                                                 \
     {                                                                                                        \
         "cache", OPTION_BYTES, "BYTES",                                                                      \
-            "keep at most this much of decoded images and sounds in memory, such as 4GB, and decode the "    \
-            "others "                                                                                        \
-            "anew (all of them)",                                                                            \
-            &(target)                                                                                        \
+            "limit of host memory for decoded images and sounds, such as 4GB (no limit)", &(target)          \
     }
 /* Opens setup->data. share > 0: this fraction is set aside for validation; 0: the source's test part, if it
  * has one. Checks that it matches the model's input. */

@@ -25,37 +25,35 @@ static int check(const tune_options *options, const char *mode, const char *opti
                               INT32_MAX);
     if (!(options->seconds > 0))
         return command_misuse("--seconds is %g; expected more than 0", options->seconds);
-    if (!(options->patience > 0))
-        return command_misuse("--patience is %g; expected more than 0", options->patience);
-    if (tuned && options->common.no_cache)
-        return command_misuse("--no-cache would keep nothing of what is measured");
+    if (!(options->timeout > 0))
+        return command_misuse("--timeout is %g; expected more than 0", options->timeout);
+    if (tuned && options->common.no_cache) return command_misuse("--no-cache would discard the results");
     return EXIT_DONE;
 }
 
 static int run(int count, char **arguments) {
     tune_options options = {
-        .seconds = 300, .patience = 30, .batch = UINT64_MAX, .arguments = arguments, .count = count};
+        .seconds = 300, .timeout = 30, .batch = UINT64_MAX, .arguments = arguments, .count = count};
     const char *mode = "train", *optimizer = "adam";
     const option rows[] = {
-        HEADING("what is tuned"),
-        {"batch", OPTION_COUNT, "N", "samples at a time (64)", &options.batch},
+        HEADING("shapes"),
+        {"batch", OPTION_COUNT, "N", "samples per step (64)", &options.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-        {"operators", OPTION_TEXT, "A,B", "these, at the sizes of koine bench operators, instead of a model",
+        {"operators", OPTION_TEXT, "A,B",
+         "tune these operators, at the sizes of koine bench-operators, instead of a model",
          &options.operators},
-        {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
+        {"optimizer", OPTION_TEXT, "NAME", "optimizer of koine train (adam)", &optimizer},
         SET_OPTION(options.set),
         HEADING("time"),
-        {"seconds", OPTION_NUMBER, "N", "stop after so long; the next start continues (300)",
+        {"seconds", OPTION_NUMBER, "S", "stop after S seconds; the same command continues (300)",
          &options.seconds},
-        {"patience", OPTION_NUMBER, "N", "seconds after which a kernel counts as hung (30)",
-         &options.patience},
-        {"again", OPTION_FLAG, NULL, "tune what is known too, and try kernels that failed again",
-         &options.again},
-        HEADING("what is kept"),
-        {"list", OPTION_FLAG, NULL, "print what is known of the device", &options.list},
-        {"export", OPTION_TEXT, "FILE", "write it to a text file", &options.export},
-        {"import", OPTION_TEXT, "FILE", "take what such a file has of the same device, driver and kernels",
-         &options.import},
+        {"timeout", OPTION_NUMBER, "S", "seconds after which a kernel counts as hung (30)", &options.timeout},
+        {"retune", OPTION_FLAG, NULL, "tune known shapes and retry refused kernels too", &options.retune},
+        HEADING("results"),
+        {"list", OPTION_FLAG, NULL, "print the results for the device", &options.list},
+        {"export", OPTION_TEXT, "FILE", "write them to a text file", &options.export},
+        {"import", OPTION_TEXT, "FILE",
+         "read results for the same device, driver and kernels from such a file", &options.import},
         OVERWRITE_OPTION(options.common),
         HEADING("device"),
         MATH_OPTIONS(options.common),
@@ -91,20 +89,21 @@ int tune_apart(int count, char **arguments) {
 }
 
 const command command_tune = {
-    "tune", "measure which kernels are the fastest", "MODEL [--batch N] | --operators A,B [--seconds N]",
-    "Tries all kernels that can compute a model's operators at their exact sizes, those that take most of\n"
-    "the time first, and keeps the fastest. Every later command uses them on this device, with this\n"
-    "driver and these kernels; koine plan shows them. Another kernel may add in another order, so results\n"
-    "may differ in their last bits from untuned ones.\n"
+    "tune",
+    "measure which kernels are fastest",
+    "MODEL [--batch N] | --operators A,B [--seconds S]",
+    "batch mode operators seconds retune list export import",
+    "koine tune mlp --batch 32 --seconds 20\n"
+    "koine tune mlp --mode infer --seconds 20\n"
+    "koine tune --operators softmax --seconds 20\n"
+    "koine tune --list\n"
+    "koine tune --export mine.tuned\n"
+    "koine tune --import mine.tuned",
+    "Tries all kernels that can compute a model's operators at their exact sizes, the most expensive\n"
+    "operators first, and keeps the fastest. Later commands use them on this device, with this driver and\n"
+    "these kernels; koine plan shows them. A different kernel may add in a different order, so that results\n"
+    "differ from untuned ones in the last bits.\n"
     "\n"
-    "Each kernel is compared with the reference before it is timed, in a separate process: one that is\n"
-    "wrong, crashes or hangs is left out, now and later. --seconds ends it, and the same command\n"
-    "continues.\n"
-    "\n"
-    "  koine tune resnet18c --batch 32\n"
-    "  koine tune lenet --mode infer --seconds 60\n"
-    "  koine tune --operators matmul,conv2d\n"
-    "  koine tune --list\n"
-    "  koine tune --export mine.tuned\n"
-    "  koine tune --import mine.tuned",
+    "Each kernel is compared with the reference before it is timed, in a separate process. One that is\n"
+    "wrong, crashes or hangs is refused, now and later. After --seconds, the same command continues.",
     run};

@@ -8,10 +8,10 @@ typedef struct tune_options {
     common_options common;
     const char *model, *set, *operators; /* a model or operators */
     const char *import, *export;
-    bool training, again, list;
+    bool training, retune, list;
     kn_optimizer optimizer;
     uint64_t batch;
-    double seconds, patience;
+    double seconds, timeout;
     char **arguments; /* of the command, for the process that measures */
     int count;
 } tune_options;
@@ -25,7 +25,7 @@ typedef struct tune_run {
 
 /* Opens the device and notes the shapes of the plans (tune_plans.c). Reports an error and returns false. */
 bool tune_open(tune_run *run);
-/* Opens the device alone. */
+/* Opens only the device. */
 bool tune_open_device(tune_run *run);
 void tune_close(tune_run *run);
 /* The words of a shape or an entry that ended badly: "failed", "wrong", "hung". */

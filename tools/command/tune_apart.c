@@ -32,7 +32,7 @@ int tune_measure(tune_run *run, double seconds) {
     const double end = clock_now() + seconds;
     kn_tuner_params params = KN_TUNER_DEFAULTS;
     params.report = report;
-    longest = 10 + (unsigned)(run->options->patience < 3600 ? run->options->patience : 3600);
+    longest = 10 + (unsigned)(run->options->timeout < 3600 ? run->options->timeout : 3600);
     for (size_t i = 0; i < kn_tuner_shape_count(run->tuner); i++) {
         kn_tuner_shape shape = KN_TUNER_SHAPE_DEFAULTS;
         params.seconds = end - clock_now();

@@ -62,8 +62,11 @@ static bool plan_operators(tune_run *run) {
         if (!result) break;
         found++;
     }
-    return fine && (found || command_misuse("--operators has none that is benchmarked: koine bench operators "
-                                            "lists them") == EXIT_DONE);
+    return fine &&
+           (found ||
+            command_misuse(
+                "--operators names no operator that is benchmarked: koine bench-operators lists them") ==
+                EXIT_DONE);
 }
 
 static bool plan_model(tune_run *run) {

@@ -146,8 +146,8 @@ static void take_line(void *user, bool errors, const char *text) {
 /* After each line the process has some time to write the next one. */
 static double take_until(void *user) {
     const tune_watching *watch = user;
-    const double patience = watch->last + watch->run->options->patience;
-    return patience < watch->until ? patience : watch->until;
+    const double end = watch->last + watch->run->options->timeout;
+    return end < watch->until ? end : watch->until;
 }
 
 /* ---- all processes ------------------------------------------------------------------------------------ */
@@ -203,8 +203,7 @@ static bool run_process(tune_watching *watch, bool *again) {
         return true;
     return command_fail("the process that tries kernels %s%s%s",
                         end == FOLLOW_STOPPED
-                            ? "does not answer before it tries one; --patience gives it more "
-                              "time"
+                            ? "does not respond before its first kernel; --timeout gives it more time"
                             : "ended before it tried one",
                         watch->error[0] ? ": " : "", watch->error) == EXIT_DONE;
 }
@@ -233,7 +232,7 @@ static void tell_total(const tune_watching *watch) {
     }
     printf("%d of %d shapes tuned, %d with another kernel", done, watch->count - watch->known, faster);
     if (watch->refused) printf(", %d kernels refused", watch->refused);
-    if (watch->known) printf("; %d were known, --again tunes them too", watch->known);
+    if (watch->known) printf("; %d were known, --retune tunes them too", watch->known);
     putchar('\n');
     if (tuned > 0)
         printf("these take %.2f ms together instead of %.2f: %.2f times as fast\n", tuned * 1e-3,
@@ -244,14 +243,14 @@ static void tell_total(const tune_watching *watch) {
             printf("            %s x %d\n", watch->rows[i].shape.name, watch->rows[i].shape.nodes);
 }
 
-/* Lists the shapes; with --again nothing is known of them. */
+/* Lists the shapes; with --retune nothing is known of them. */
 static bool list_shapes(tune_watching *watch) {
     kn_tuner *tuner = watch->run->tuner;
     watch->count = kn_tuner_shape_count(tuner);
     watch->rows = calloc((size_t)watch->count + 1, sizeof *watch->rows);
     if (!watch->rows) return command_fail("out of memory") == EXIT_DONE;
     for (int i = 0; i < watch->count; i++) {
-        if (watch->run->options->again) kn_tuner_forget(tuner, i);
+        if (watch->run->options->retune) kn_tuner_forget(tuner, i);
         watch->rows[i].shape = (kn_tuner_shape)KN_TUNER_SHAPE_DEFAULTS;
         kn_tuner_shape_at(tuner, i, &watch->rows[i].shape);
         watch->known += watch->rows[i].shape.tuned;

@@ -32,7 +32,7 @@ static void report(void *user, const kn_verify_result *result) {
         progress_line("%d checked, now %s", run->done, result->name);
 }
 
-/* The number of cases of each operator; those of one are consecutive. */
+/* The number of cases of each operator; cases of an operator are consecutive. */
 static int print_counts(bool json) {
     int total = kn_verify_case_count(), operators = 0;
     for (int first = 0, next; first < total; first = next, operators++) {
@@ -53,18 +53,17 @@ static int run(int count, char **arguments) {
     kn_verify_params params;
     kn_verify_params_init(&params);
     verify_run state = {.common = &common};
-    bool smallest = false, one = false, counts = false;
+    bool smoke = false, quick = false, counts = false;
     const option options[] = {
         HEADING("cases"),
-        {"operators", OPTION_TEXT, "A,B", "only these", &params.operators},
-        {"variants", OPTION_TEXT, "A,B", "only kernels of these names", &params.variants},
-        {"one", OPTION_FLAG, NULL, "one case per operator and kernel", &one},
-        {"smallest", OPTION_FLAG, NULL, "only the smallest cases, for slow devices", &smallest},
-        {"count", OPTION_FLAG, NULL, "only print the number of cases of each operator", &counts},
-        {"precision", OPTION_TEXT, "TYPE",
-         "kernels that store it, with inputs and results in it, or multiply it: float16, bfloat16, tf32",
+        {"operators", OPTION_TEXT, "A,B", "only these operators", &params.operators},
+        {"variants", OPTION_TEXT, "A,B", "only these kernels", &params.variants},
+        {"quick", OPTION_FLAG, NULL, "only one case per operator and kernel", &quick},
+        {"smoke", OPTION_FLAG, NULL, "only the smallest cases, for simulators and slow devices", &smoke},
+        {"count", OPTION_FLAG, NULL, "print the number of cases of each operator", &counts},
+        {"precision", OPTION_TEXT, "TYPE", "only kernels that support this type: float16, bfloat16 or tf32",
          &common.precision},
-        {"seed", OPTION_COUNT, "N", "of the inputs (1)", &params.seed},
+        {"seed", OPTION_COUNT, "N", "random seed of the inputs (1)", &params.seed},
         HEADING("device"),
         KERNEL_OPTIONS(common),
         COMMON_OPTIONS(common),
@@ -77,7 +76,7 @@ static int run(int count, char **arguments) {
     if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
     if ((status = math_options_check(&common)) != EXIT_DONE) return status;
     params.precision = common.arithmetic.precision;
-    params.thoroughness = smallest ? 2 : one ? 1 : 0;
+    params.thoroughness = smoke ? 2 : quick ? 1 : 0;
     params.user = &state;
     params.report = report;
     kn_context *context = context_open(&common);
@@ -100,10 +99,15 @@ static int run(int count, char **arguments) {
 }
 
 const command command_verify = {
-    "verify", "check every operator on a device", "[--operators A,B] [--OPTION …]",
-    "Runs the case table of all operators, forward and gradients, against references in double\n"
-    "precision. What it prints belongs into a report of a wrong result.\n"
-    "\n"
-    "  koine verify --device gpu\n"
-    "  koine verify --operators conv2d,matmul --verbose",
+    "verify",
+    "check every operator on a device",
+    "[--operators A,B] [--OPTION …]",
+    "operators variants quick smoke count precision device verbose",
+    "koine verify --operators relu,softmax\n"
+    "koine verify --operators softmax --quick --verbose\n"
+    "koine verify --count",
+    "Runs every operator, forward and gradients, with all kernels that the device supports, and compares "
+    "the\n"
+    "results with a reference in double precision. Without options this takes minutes on a fast device.\n"
+    "Attach the output when you report wrong results.",
     run};

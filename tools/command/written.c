@@ -93,7 +93,7 @@ bool folder_makable(const char *path, char *reason, size_t room) {
     snprintf(reason, room, "that is no name for a folder");
     if (!path[0] || strlen(path) >= sizeof there) return false;
     strcpy(there, path);
-    /* Check up to an existing folder: the rest will be created. */
+    /* Check up to an existing folder; missing ones will be created. */
     for (char *slash; stat(there, &about) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
                       strcmp(there, "/") && strcmp(there, ".");) {
         slash = strrchr(there, '/');

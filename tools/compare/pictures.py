@@ -52,7 +52,7 @@ def ask(command, cores):
 
 
 def one_round(options, cores):
-    koine = ask([options.koine, "datasets", f"images:{options.folder}?size={options.size}", "--augment", "flip,crop=4",
+    koine = ask([options.koine, "datasets", f"images:{options.folder},size={options.size}", "--augment", "flip,crop=4",
                  "--batch", str(options.batch), "--workers", str(options.workers), "--json"], cores)
     torch = ask([sys.executable, os.path.abspath(__file__), options.folder, "--as-torch", "--size", str(options.size),
                  "--batch", str(options.batch), "--workers", str(options.workers)], cores)

@@ -28,7 +28,7 @@ def version():
 
 def commands():
     """(name, one line about it) of each, as `koine --help` lists them."""
-    return re.findall(r"^  (\w+) {2,}(\S.*)$", koine("--help"), re.M)
+    return re.findall(r"^  ([\w-]+) {2,}(\S.*)$", koine("--help"), re.M)
 
 
 def command_page():

@@ -35,7 +35,7 @@ def data_sources() -> List[Tuple[str, str]]:
 
 
 def load_dataset(spec: Union[str, "os.PathLike[str]"], **settings: Unpack[DatasetSettings]) -> "Dataset":
-    """Returns the dataset that a spec names, as for `koine train --data`: "digits", "images:FOLDER", "csv:FILE?target=COLUMN", …
+    """Returns the dataset that a spec names, as for `koine train --data`: "digits", "images:FOLDER", "csv:FILE,target=COLUMN", …
 
     A dataset is opened when it is first used; Model opens it with the shape that the model expects.
 
@@ -55,12 +55,13 @@ def _is_missing(spec: str) -> bool:
     """Whether there is no source of this name, or not the file or folder that it reads."""
     usages = [usage for usage, _ in data_sources()]
     kind, colon, rest = spec.partition(":")
-    if kind.partition("?")[0] not in {usage.partition(":")[0].partition("?")[0].partition("[")[0] for usage in usages}:
+    if kind.partition(",")[0] not in {usage.partition(":")[0].partition("[")[0] for usage in usages}:
         return True
     if not colon or not any(usage.startswith(f"{kind}:") for usage in usages) or os.path.exists(rest):
         return False
-    path = rest.partition("?")[0]
-    return not all(map(os.path.exists, path.split(",") if kind == "npy" else [path]))
+    if kind == "npy":
+        return not all(map(os.path.exists, rest.split(",")))
+    return not any(os.path.exists(rest[:i]) for i, letter in enumerate(rest) if letter == ",")
 
 
 @dataclasses.dataclass

@@ -259,7 +259,7 @@ class Model:
     """A model with its weights on a device: train, evaluate, predict, save.
 
     Args:
-        source: A name of koine.list_models(), such as "lenet" or "gpt?layers=2"; the text of a model, or its path; a file that
+        source: A name of koine.list_models(), such as "lenet" or "gpt,layers=2"; the text of a model, or its path; a file that
             save() or the command wrote; an ONNX file; a Caffe net; or a koine.Graph with outputs, which the model owns from then on.
         device: An index, a type such as "gpu", or a part of a device's name, as for Context; None: the default device.
         context: An opened device, in place of `device`.

@@ -1,6 +1,6 @@
-"""koine doctor --gpu and --read: a report of a device, in spite of crashes and hangs.
+"""koine report: a report of a device, in spite of crashes and hangs.
 
-usage: doctor_report.py KOINE HOUSE_TESTS [FAULTY]
+usage: device_report.py KOINE HOUSE_TESTS [FAULTY]
 
 FAULTY is preloaded for a driver that goes wrong in one kernel; without it those cases are skipped.
 """
@@ -28,13 +28,13 @@ def environment(folder, kernel=None, way="crash"):
     return own
 
 
-def doctor(folder, *words, env=None):
-    done = subprocess.run([KOINE, "doctor", *words], cwd=folder, env=env or environment(folder), capture_output=True, text=True)
-    return Result(["doctor", *words], done.returncode, done.stdout, done.stderr)
+def started(folder, *words, env=None):
+    done = subprocess.run([KOINE, "report", *words], cwd=folder, env=env or environment(folder), capture_output=True, text=True)
+    return Result(["report", *words], done.returncode, done.stdout, done.stderr)
 
 
 def report(folder, *words, env=None):
-    return doctor(folder, "--gpu", "--device", os.environ.get("KOINE_DEVICE", "0"), *words, env=env)
+    return started(folder, "--device", os.environ.get("KOINE_DEVICE", "0"), *words, env=env)
 
 
 def lines(folder, name=REPORT):
@@ -52,35 +52,35 @@ def stages_are_run_once(folder):
     report(folder, "--only", "softmax,sum").needs(0, out=("3 of 3 stages done, 0 failed", "--read koine-report.txt"), err="")
     found = lines(folder)
     expect(found[0] == "koine-report 1" and found[1].startswith("koine ") and ", --device " in found[1], f"found {found[:2]}")
-    expect(ends(folder) == [("devices --measure", "done"), ("verify --one --operators sum", "done"),
-                            ("verify --one --operators softmax", "done")], f"found {ends(folder)}")
+    expect(ends(folder) == [("devices --measure", "done"), ("verify --quick --operators sum", "done"),
+                            ("verify --quick --operators softmax", "done")], f"found {ends(folder)}")
     cases = [strict(line) for line in found if line.startswith('{"name": "')]
     expect(cases and all(one["right"] for one in cases), f"found {cases}")
     report(folder, "--only", "softmax,sum").needs(0, out="3 of 3 stages done", err="")
     expect(lines(folder) == found, "the second start repeated something")
     report(folder, "--only", "neg").needs(0, out="2 of 2 stages done", err="")
-    expect(ends(folder)[3:] == [("verify --one --operators neg", "done")], f"found {ends(folder)}")
-    doctor(folder, "--read", REPORT).needs(0, out=(" cases right, 0 wrong; 4 stages done", "measured: "), err="")
+    expect(ends(folder)[3:] == [("verify --quick --operators neg", "done")], f"found {ends(folder)}")
+    started(folder, "--read", REPORT).needs(0, out=(" cases right, 0 wrong; 4 stages done", "measured: "), err="")
 
 
 @case
 def networks_are_timed(folder):
     write(folder, "other", "koine-report 1\nsomething else\n")
-    report(folder, "--only", "mlp", "--output", "other").needs(1, out="", err=("'other' is no report of this version", "--overwrite"))
+    report(folder, "--only", "mlp", "--output", "other").needs(1, out="", err=("'other' is not a report of this version", "--overwrite"))
     report(folder, "--only", "mlp", "--output", "other", "--overwrite").needs(0, out="2 of 2 stages done", err="")
     timed = [strict(line) for line in lines(folder, "other") if line.startswith('{"case": ')]
     expect(len(timed) == 1 and timed[0]["case"] == "mlp" and timed[0]["parts"] and timed[0]["median_ms"] > 0, f"found {timed}")
-    doctor(folder, "--read", "other").needs(0, out=("training step", "\nmlp  ", "2 stages done"), err="")
+    started(folder, "--read", "other").needs(0, out=("training step", "\nmlp  ", "2 stages done"), err="")
 
 
 @case
 def a_crash_costs_one_stage(folder):
     env = environment(folder, "kn_softmax")
     found = report(folder, "--only", "softmax,neg", env=env).needs(1, out="2 of 3 stages done, 1 failed")
-    expect("crashed  verify --one --operators softmax" in found.out, f"found {found}")
-    expect(dict(ends(folder)) == {"devices --measure": "done", "verify --one --operators softmax": "crashed by Aborted",
-                                  "verify --one --operators neg": "done"}, f"found {ends(folder)}")
-    doctor(folder, "--read", REPORT).needs(0, out="verify --one --operators softmax: crashed by Aborted")
+    expect("crashed  verify --quick --operators softmax" in found.out, f"found {found}")
+    expect(dict(ends(folder)) == {"devices --measure": "done", "verify --quick --operators softmax": "crashed by Aborted",
+                                  "verify --quick --operators neg": "done"}, f"found {ends(folder)}")
+    started(folder, "--read", REPORT).needs(0, out="verify --quick --operators softmax: crashed by Aborted")
     before = lines(folder)
     report(folder, "--only", "softmax,neg").needs(1, out="1 failed")
     expect(lines(folder) == before, "a crash was tried again")
@@ -89,9 +89,9 @@ def a_crash_costs_one_stage(folder):
 @case
 def a_hang_costs_one_stage(folder):
     env = environment(folder, "kn_softmax", "hang")
-    found = report(folder, "--only", "softmax,neg", "--patience", "4", env=env).needs(1, out="2 of 3 stages done, 1 failed")
-    expect("stopped  verify --one --operators softmax" in found.out, f"found {found}")
-    expect(("verify --one --operators neg", "done") in ends(folder), f"found {ends(folder)}")
+    found = report(folder, "--only", "softmax,neg", "--timeout", "4", env=env).needs(1, out="2 of 3 stages done, 1 failed")
+    expect("stopped  verify --quick --operators softmax" in found.out, f"found {found}")
+    expect(("verify --quick --operators neg", "done") in ends(folder), f"found {ends(folder)}")
 
 
 @case
@@ -101,7 +101,7 @@ def it_continues_after_what_stopped_the_machine(folder):
     child = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     path = os.path.join(folder, REPORT)
     for _ in range(600):
-        if os.path.exists(path) and lines(folder)[-1:] == ["== verify --one --operators softmax"]:
+        if os.path.exists(path) and lines(folder)[-1:] == ["== verify --quick --operators softmax"]:
             break
         time.sleep(0.1)
     time.sleep(0.5)
@@ -112,14 +112,14 @@ def it_continues_after_what_stopped_the_machine(folder):
     for stage in stages:
         os.killpg(stage, signal.SIGKILL)
     expect(len(stages) == 1, f"{len(stages)} stages ran")
-    found = report(folder, "--only", "softmax,log_softmax").needs(1, out=("2 of 3 stages done, 1 failed", "lost     verify --one --operators softmax"))
-    expect(("verify --one --operators log_softmax", "done") in ends(folder), f"found {ends(folder)}: {found}")
+    found = report(folder, "--only", "softmax,log_softmax").needs(1, out=("2 of 3 stages done, 1 failed", "lost     verify --quick --operators softmax"))
+    expect(("verify --quick --operators log_softmax", "done") in ends(folder), f"found {ends(folder)}: {found}")
 
 
 @case
 def what_the_time_left_out_is_named(folder):
     report(folder, "--only", "sum,neg,mlp", "--minutes", "1e-9").needs(0, out=("left out: 2 operators, devices, bench mlp; the same", "0 of 4 stages"), err="")
-    doctor(folder, "--read", REPORT).needs(0, out="0 stages done; left out: 2 operators, devices, bench mlp")
+    started(folder, "--read", REPORT).needs(0, out="0 stages done; left out: 2 operators, devices, bench mlp")
     report(folder, "--only", "sum,neg").needs(0, out="3 of 3 stages done")
 
 
@@ -129,7 +129,7 @@ def interrupted_stages_run_again(folder):
     command = [KOINE, "doctor", "--gpu", "--device", os.environ.get("KOINE_DEVICE", "0"), "--only", "softmax"]
     child = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(600):
-        if os.path.exists(os.path.join(folder, REPORT)) and lines(folder)[-1:] == ["== verify --one --operators softmax"]:
+        if os.path.exists(os.path.join(folder, REPORT)) and lines(folder)[-1:] == ["== verify --quick --operators softmax"]:
             break
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
@@ -151,12 +151,11 @@ def no_names_of_files_and_users(folder):
 
 @case
 def a_device_that_is_not_there(folder):
-    doctor(folder, "--gpu", "--device", "no-such-device").needs(1, out="", err=("'no-such-device' cannot be opened", "koine devices"))
+    started(folder, "--gpu", "--device", "no-such-device").needs(1, out="", err=("'no-such-device' cannot be opened", "koine devices"))
     expect(not os.path.exists(os.path.join(folder, REPORT)), "an empty report was left")
-    doctor(folder, "--device", "0").needs(2, out="", err="give --gpu as well")
-    doctor(folder, "--gpu", "--minutes", "0").needs(2, out="", err="--minutes is 0")
-    doctor(folder, "--read", "nothing").needs(1, out="", err="'nothing' cannot be read")
-    doctor(folder, "--read", KOINE).needs(1, out="", err="is no report of koine doctor --gpu")
+    started(folder, "--gpu", "--minutes", "0").needs(2, out="", err="--minutes is 0")
+    started(folder, "--read", "nothing").needs(1, out="", err="'nothing' cannot be read")
+    started(folder, "--read", KOINE).needs(1, out="", err="is not a koine report")
 
 
 @case
@@ -166,10 +165,10 @@ koine 0.1.0, --device gpu
 == devices --measure
 {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "version": "OpenCL 3.0 CUDA", "driver": "570", "compute_units": 132, "memory_bytes": 150754820096, "chosen": true, "gflops": 60000, "gb_s": 4300}
 -- devices --measure: done, 1.0 s
-== verify --one --operators conv2d
+== verify --quick --operators conv2d
 {"name": "conv2d#0 implicit", "right": true, "error": 0.1, "seconds": 0.1, "message": ""}
 {"name": "conv2d#1 implicit", "right": false, "error": 9, "seconds": 0.1, "message": "element 3 is 1 instead of 2"}
--- verify --one --operators conv2d: failed, 1.0 s
+-- verify --quick --operators conv2d: failed, 1.0 s
 == bench resnet50 --batch 32 --profile --seconds 2
 {"case": "resnet50", "mode": "train", "batch": 32, "device": "NVIDIA H200", "median_ms": 40.5, "gflops": 18000}
 -- bench resnet50 --batch 32 --profile --seconds 2: done, 9.0 s
@@ -180,7 +179,7 @@ koine 0.1.0, --device gpu
 -- tune resnet18c --seconds 60: done, 9.0 s
 == bench gpt --profile --seconds 2
 """)
-    found = doctor(folder, "--read", "h200.txt").needs(0, out=("NVIDIA H200, NVIDIA CUDA", "wrong    conv2d#1 implicit: element 3", "1 cases right, 1 wrong; 3 stages done",
+    found = started(folder, "--read", "h200.txt").needs(0, out=("NVIDIA H200, NVIDIA CUDA", "wrong    conv2d#1 implicit: element 3", "1 cases right, 1 wrong; 3 stages done",
                                                      "crashed  matmul float32 4,4; 4,4: tiled:8x8x16/8x8", "tune resnet18c --seconds 60: 1 shapes, 3 left out, 1 with another kernel: 0.02 ms together instead of 0.04",
                                                      "bench gpt --profile --seconds 2: no end"), err="")
     row = [line.split() for line in found.out.splitlines() if line.startswith("resnet50")][0]

@@ -1,4 +1,4 @@
-/* The report of koine doctor --gpu: what one device computes, and how fast, as text to mail.
+/* The file of koine report: what one device computes, and how fast, as text for an issue.
  *
  * A report has lines of these kinds:
  *
@@ -11,8 +11,8 @@
  *     -- left out: STAGE, STAGE          what the time did not suffice for
  *
  * It names no files and no users. */
-#ifndef KOINE_COMMAND_DOCTOR_REPORT_H
-#define KOINE_COMMAND_DOCTOR_REPORT_H
+#ifndef KOINE_COMMAND_REPORT_H
+#define KOINE_COMMAND_REPORT_H
 
 #include "command.h"
 
@@ -43,13 +43,9 @@ typedef struct report_options {
     const char *path, *device;
     const char *only; /* words of which a stage has one, separated by commas; NULL: all stages */
     double minutes;
-    double patience; /* seconds for a stage; 0: as many as its kind may take */
+    double timeout; /* seconds per stage; 0: the default of its kind */
     bool overwrite;
 } report_options;
-/* Runs the stages, each in a separate process, and appends what they print to the file. If the file is
- * there, the stages that it has are not repeated. Returns the exit status: EXIT_FAILED if a stage failed. */
-int report_write(const report_options *options);
-
 /* The file predictions.jsonl of tools/gpu-lab, written by tools/embed.c. */
 typedef struct report_predictions_file {
     const char *name;

@@ -1,11 +1,11 @@
-/* koine doctor --read: the results of a report of koine doctor --gpu, with the predictions for its device. */
+/* koine report --read: the results of a report, with the predictions for its device. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor_report.h"
+#include "report.h"
 
 enum { NAME_BYTES = 200 };
 
@@ -146,7 +146,7 @@ static void print_end(report_text *report) {
     const report_end end = report_end_of(colon + 2);
     report->done += end == REPORT_DONE;
     const bool told = end == REPORT_DONE || end == REPORT_LEFT_OUT ||
-                      /* wrong results are told one by one */
+                      /* wrong results are printed one by one */
                       (end == REPORT_FAILED && !strncmp(report->stage, "verify", 6) && report->wrong);
     if (!told) printf("%s\n", report->line + 3);
     report->stage[0] = '\0';
@@ -179,8 +179,8 @@ int report_read(const char *path) {
     if (!report.file) return command_fail("'%s' cannot be read: %s", path, strerror(errno));
     int status = EXIT_DONE;
     if (!read_line(&report) || strcmp(report.line, REPORT_FIRST_LINE) != 0)
-        status = command_fail("'%s' is no report of koine doctor --gpu: its first line is not '%s'", path,
-                              REPORT_FIRST_LINE);
+        status =
+            command_fail("'%s' is not a koine report: its first line is not '%s'", path, REPORT_FIRST_LINE);
     else {
         if (read_line(&report)) printf("%s\n", report.line);
         while (read_line(&report))

@@ -1,4 +1,4 @@
-/* koine doctor --gpu: runs the stages of a report, each in a separate process, which may fail or hang. */
+/* koine report: runs the stages of a report, each in a separate process, which may fail or hang. */
 #include <errno.h>
 #include <math.h>
 #include <pwd.h>
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "doctor_report.h"
+#include "report.h"
 #include "follow.h"
 
 enum { MAX_WORDS = 32 };
@@ -20,7 +20,7 @@ typedef struct report_run {
     report_stage stages[REPORT_MAX_STAGES];
     int count;
     double begin;
-    char error[400];                          /* the last one that a stage told */
+    char error[400];                          /* the last error of a stage */
     char home[1000], user[100], folder[1000]; /* what must not be in the file */
 } report_run;
 
@@ -46,7 +46,7 @@ static void add_stage(report_run *run, const char *words) {
     stage->end = REPORT_NONE;
 }
 
-/* What tells most comes first, since the time may end. */
+/* The most informative stages come first, since the time may run out. */
 static void list_stages(report_run *run) {
     static const char *const networks[] = {"lenet", "resnet18c", "mlp", "cifar-cnn", "lstm", "gpt", "vgg11c",
                                            "mobilenetv2", "alexnet", "resnet50",
@@ -56,10 +56,10 @@ static void list_stages(report_run *run) {
     add_stage(run, "devices --measure");
     for (size_t i = 0; i < kn_verify_case_count(); i++) {
         if (i && !strcmp(kn_verify_case_name_at(i - 1), kn_verify_case_name_at(i))) continue;
-        snprintf(words, sizeof words, "verify --one --operators %s", kn_verify_case_name_at(i));
+        snprintf(words, sizeof words, "verify --quick --operators %s", kn_verify_case_name_at(i));
         add_stage(run, words);
     }
-    add_stage(run, "bench gemm --size 4096 --seconds 1");
+    add_stage(run, "bench-gemm --size 4096 --seconds 1");
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
         snprintf(words, sizeof words, "bench %s --profile --seconds 2", networks[i]);
         add_stage(run, words);
@@ -68,7 +68,7 @@ static void list_stages(report_run *run) {
 }
 
 static double most_seconds(const report_run *run, const char *name) {
-    if (run->options->patience > 0) return run->options->patience;
+    if (run->options->timeout > 0) return run->options->timeout;
     return !strncmp(name, "bench", 5) ? 150 : !strncmp(name, "tune", 4) ? 90 : 60;
 }
 
@@ -174,9 +174,10 @@ static bool open_file(report_run *run) {
     const bool good = take_over(run, earlier, second);
     fclose(earlier);
     return good ||
-           command_fail("'%s' is no report of this version of koine for --device %s: give another file with "
-                        "--output, or replace it with --overwrite",
-                        options->path, options->device) == EXIT_DONE;
+           command_fail(
+               "'%s' is not a report of this version of koine for --device %s: give another file with "
+               "--output, or replace it with --overwrite",
+               options->path, options->device) == EXIT_DONE;
 }
 
 /* ---- one stage ----------------------------------------------------------------------------------------- */
@@ -314,11 +315,11 @@ static int tell_end(const report_run *run) {
         fprintf(run->file, "-- left out: %s\n", open);
         printf("left out: %s; the same command continues with them\n", open);
     }
-    printf("koine doctor --read %s prints its results\n", run->options->path);
+    printf("koine report --read %s prints its results\n", run->options->path);
     return wrong ? EXIT_FAILED : EXIT_DONE;
 }
 
-int report_write(const report_options *options) {
+static int report_write(const report_options *options) {
     report_run *run = calloc(1, sizeof *run);
     if (!run) return command_fail("out of memory");
     run->options = options;
@@ -336,3 +337,56 @@ int report_write(const report_options *options) {
     free(run);
     return status;
 }
+
+/* ---- the command line ------------------------------------------------------------------------------- */
+
+static int run(int count, char **arguments) {
+    report_options report = {.path = "koine-report.txt", .minutes = 10};
+    const char *read = NULL, *wish = getenv("KOINE_DEVICE");
+    common_options common = {.device = NULL};
+    const option options[] = {
+        HEADING("report"),
+        {"device", OPTION_TEXT, "DEVICE", "device, as for other commands (else KOINE_DEVICE, else gpu)",
+         &common.device},
+        {"minutes", OPTION_NUMBER, "N", "stop after N minutes (10); the same command continues",
+         &report.minutes},
+        {"only", OPTION_TEXT, "A,B", "only stages with one of these words, such as matmul,lenet",
+         &report.only},
+        {"timeout", OPTION_NUMBER, "S", "seconds per stage (60; 150 to time a network)", &report.timeout},
+        {"output", OPTION_TEXT, "FILE", "the report, which is continued if it exists (koine-report.txt)",
+         &report.path},
+        OVERWRITE_OPTION(report),
+        HEADING("results"),
+        {"read", OPTION_TEXT, "FILE", "print the results of a report, and the predictions for its device",
+         &read},
+        HEADING("messages"),
+        QUIET_OPTION(common.quiet),
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status;
+    if (!options_read(&command_report, options, count, arguments, words, &word_count, 0, &status))
+        return status;
+    messages_setup(&common);
+    if (read) return report_read(read);
+    report.device = common.device ? common.device : wish && *wish ? wish : "gpu";
+    if (!(report.minutes > 0 && report.minutes <= 1e6))
+        return command_misuse("--minutes is %g; expected a number above 0", report.minutes);
+    if (!(report.timeout >= 0))
+        return command_misuse("--timeout is %g; expected a number of at least 0", report.timeout);
+    if (!path_writable(report.path, PATH_STREAM, true)) return EXIT_FAILED;
+    return report_write(&report);
+}
+
+const command command_report = {
+    "report",
+    "check and time a device, and write a report",
+    "[--OPTION …]",
+    "device minutes only output read quiet",
+    "koine report\n"
+    "koine report --device cpu --minutes 5\n"
+    "koine report --read koine-report.txt",
+    "Checks every operator on one device and times networks, each in a separate process: a process that\n"
+    "crashes or hangs does not stop the others, and if it stops the machine, the same command continues\n"
+    "after it. The report is text without names of files or users. GPU measurements are wanted: please\n"
+    "attach the report to an issue.",
+    run};
