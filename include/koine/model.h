@@ -62,7 +62,7 @@ typedef struct kn_model_params {
 KN_API void kn_model_params_init(kn_model_params *params);
 
 /* Creates a model of the zoo (see kn_zoo_count), with settings after its name if it has any:
- * "gpt,layers=2,width=64". Settings in params take precedence. params NULL means defaults. */
+ * "gpt,layers=2,width=96". Settings in params take precedence. params NULL means defaults. */
 KN_API KN_NODISCARD kn_model *kn_model_create_named(const char *name, const kn_model_params *params);
 /* Parses a text model. kn_model_error reports an error with its line and column. */
 KN_API KN_NODISCARD kn_model *kn_model_parse(const char *text, const kn_model_params *params);

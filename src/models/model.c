@@ -93,7 +93,7 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text_finish(&list);
 }
 
-/* Adds the settings after a name, "layers=2,width=64", before the caller's settings, which take precedence.
+/* Adds the settings after a name, "layers=2,width=96", before the caller's settings, which take precedence.
  */
 static bool read_settings(kn_model *model, const char *text) {
     size_t count = 1;

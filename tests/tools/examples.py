@@ -33,7 +33,7 @@ PAPERS = (("README.md", "docs/examples.md"), ("docs/tutorials/train.md",), ("doc
 HELPED = ("", "models", "datasets", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
           "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "devices", "doctor", "report", "version")
 # Blocks that begin so are run; others build something, or depend on the machine, as doctor does.
-RUN = re.compile(r"(koine (?!doctor)|printf) ?")
+RUN = re.compile(r"(koine (?!doctor|report)|printf) ?")
 LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10", "bench": "--seconds 0.01", "bench-gemm": "--seconds 0.01",
         "bench-operators": "--seconds 0.01", "bench-crossover": "--seconds 0.01", "tune": "--seconds 10 --kernel-cache tuned"}
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -195,7 +195,7 @@ CHECKS = {"koine infer lenet": digits, "koine infer table": speeds, "printf": sp
 # ---- running
 
 
-def example(lines, folder, _):
+def example(lines, folder, checks, _):
     environment = {**ENVIRONMENT, "PATH": os.path.join(folder, "bin") + os.pathsep + ENVIRONMENT.get("PATH", os.defpath)}
     for line in lines:
         done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
@@ -206,7 +206,7 @@ def example(lines, folder, _):
         expect(done.returncode == 0 or problem, f"{line}\nstatus {done.returncode}\nout: {done.stdout}\nerr: {done.stderr}")
         for name in re.findall(r"(?:--output|--save|--report|>) (\S+)", line):
             expect(os.path.getsize(os.path.join(folder, name)) > 0, f"{line} left no {name}")
-        for begin, check in CHECKS.items():
+        for begin, check in checks.items():
             if line.startswith(begin):
                 check(done.stdout, folder)
 
@@ -252,12 +252,12 @@ with contextlib.ExitStack() as folders:
         stage(folder)
         for paper in together:
             for title, block in every[paper]:
-                add(f"{paper}: {title}", functools.partial(example, block, folder))
+                add(f"{paper}: {title}", functools.partial(example, block, folder, CHECKS))
     folder = folders.enter_context(tempfile.TemporaryDirectory(prefix="koine-test-"))
     stage(folder)
     for command in HELPED:
         for title, block in examples_of_help(command):
-            add(f"help of {command or 'koine'}: {title}", functools.partial(example, block, folder))
+            add(f"help of {command or 'koine'}: {title}", functools.partial(example, block, folder, {}))
     add("help of all commands is read", help_is_read)
     add("all examples are there", all_are_there)
     run_cases()

@@ -482,7 +482,7 @@ const command command_infer = {
     "koine infer table.safetensors new.csv --output speeds.csv\n"
     "koine infer table.safetensors - < new.csv\n"
     "koine infer net.onnx pictures --output scores.csv\n"
-    "koine infer net.onnx --input data=x.npy --output prob=scores.npy\n"
+    "koine infer net.onnx --input x=x.npy --output scores.npy\n"
     "koine infer deploy.prototxt --weights net.caffemodel --input x.npy --output caffe.npy",
     "Prints the results of a saved model, one line per sample.\n"
     "\n"

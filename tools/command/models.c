@@ -145,7 +145,7 @@ const command command_models = {
     "koine models\n"
     "koine models lenet\n"
     "koine models lenet --text > my.koine\n"
-    "koine models gpt,layers=2,width=64\n"
+    "koine models gpt,layers=2,width=96\n"
     "koine models --grammar",
     "Lists the named models: sample shape, number of parameters, purpose. For MODEL, which may also be a\n"
     "text model or a saved one, prints its inputs and outputs, the operations per sample (a multiply-add\n"
