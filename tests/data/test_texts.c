@@ -82,11 +82,11 @@ static void generated_text_opens(void **state) {
         kn_dataset_destroy(&test);
         kn_dataset_destroy(&sets[s]);
     }
-    assert_failed(kn_dataset_open("text?lenght=3", NULL), KN_ERROR_ARGUMENT, "did you mean \"length\"?");
+    assert_failed(kn_dataset_open("text,lenght=3", NULL), KN_ERROR_ARGUMENT, "did you mean \"length\"?");
     assert_failed(kn_dataset_open("text,length=0", NULL), KN_ERROR_ARGUMENT, "above 0");
     assert_failed(kn_dataset_open("text,length=3x", NULL), KN_ERROR_ARGUMENT, "above 0");
-    assert_failed(kn_dataset_open("text?bytes", NULL), KN_ERROR_ARGUMENT, "needs a file");
-    assert_failed(kn_dataset_open("text?bytes=1", NULL), KN_ERROR_ARGUMENT, "takes no value");
+    assert_failed(kn_dataset_open("text,bytes", NULL), KN_ERROR_ARGUMENT, "needs a file");
+    assert_failed(kn_dataset_open("text,bytes=1", NULL), KN_ERROR_ARGUMENT, "takes no value");
     assert_failed(kn_dataset_open("text,length=99999999", NULL), KN_ERROR_ARGUMENT, "at most 16777216");
     assert_failed(kn_dataset_open("text,length=100000", NULL), KN_ERROR_SHAPE, "too short");
 }
