@@ -96,7 +96,7 @@ CASES = {
     "WAV with an odd head": ({**SOUNDS, "s/a/2.wav": b"RIFF....WAVEfmt \7"}, "wav:s", "s/a/2.wav: ", True),
     "WAV that is packed": ({**SOUNDS, "s/a/2.wav": sound(kind=7, bits=8)}, "wav:s", "s/a/2.wav: samples of format 7", True),
     "WAV that ends early": ({**SOUNDS, "s/a/2.wav": sound(size=80)}, "wav:s", "80 bytes of sound are declared, but 8 are present", True),
-    "WAV of no channels": ({**SOUNDS, "s/a/2.wav": sound(channels=0)}, "wav:s", "s/a/2.wav: 0 channels", True),
+    "WAV of no channels": ({**SOUNDS, "s/a/2.wav": sound(channels=0)}, "wav:s", "s/a/2.wav: found 0 channels", True),
     "empty WAV": ({**SOUNDS, "s/a/2.wav": b""}, "wav:s", "s/a/2.wav: not a WAV file", True),
     "WAV in an archive": ({"s.zip": zipped(*[(k, v) for k, v in SOUNDS.items()], ("s/b/2.wav", b"RIFF"))}, "wav:s.zip",
                           "s/b/2.wav: not a WAV file", True),
