@@ -80,8 +80,8 @@ int main(void) {
     kn_pointwise_params params = KN_POINTWISE_DEFAULTS;
     params.name = "bump";
     params.value = "exp(-x / width)";
-    params.gradients[0] = "-g * r / width"; /* g is that of the result r */
-    params.attributes = "width=0.5";        /* and what it is where nothing is said */
+    params.gradients[0] = "-g * r / width"; /* g is the gradient of the result r */
+    params.attributes = "width=0.5";        /* with its default */
     kn_operator *bump = kn_operator_create_pointwise(&params);
 
     const kn_verify_case of_distances[] = {{"5,3; 7,3", NULL, NULL, false}, {"0,3; 7,3", NULL, NULL, false}};
