@@ -26,7 +26,7 @@ GENERATED = ("docs/appendix/", "docs/torch-operators.md", "docs/onnx-operators.m
 EXAMPLE_FILE = re.compile(r".*(NAME|NNN|FILE).*|(mine|example|net|lenet|deploy)\.\w+")
 # Options of programs that are not part of the project, and of the examples' programs.
 OTHER_OPTIONS = {"--gpus-per-task", "--mpi", "--map-by", "--nodes", "--ntasks-per-node", "--suite", "--no-rebuild", "--cflags",
-                 "--libs", "--reconfigure", "--list", "--user", "--prefix", "--num-processes", "--force"}
+                 "--libs", "--to", "--execute", "--inplace", "--reconfigure", "--list", "--user", "--prefix", "--num-processes", "--force"}
 
 
 def papers():
