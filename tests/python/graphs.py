@@ -101,7 +101,7 @@ def operators_of_gradients_are_checked():
                   lambda dy, x: dy.graph.apply("conv2d_weight", dy, x, size=[3, 3], groups=2), lambda dy, x: dy.graph.apply("average_pool_data", dy, size=[9, 4]),
                   lambda dy, x: dy.graph.apply("average_pool_data", dy, size=[5, 4], output=[2, 2]),
                   lambda dy, x: dy.graph.apply("layer_norm_gradient", x, x, x[0, 0, 0], x[:, :, :, 0], x[:, :, 0, 0])):
-        with raises(koine.ShapeError, "expected"):
+        with raises(koine.ShapeError):
             computed(build, dy=dy, x=x)
     graph = koine.Graph()
     with raises(koine.ShapeError, "must be numbers"):

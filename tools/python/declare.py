@@ -347,7 +347,7 @@ PYTHON_NAMES = {"kn_loader_params": {"batch": "batch_size", "balanced": "oversam
 NAMED = {"kn_context_params": ("device", "cache_folder"), "kn_loader_params": ("batch_size",),
          "kn_trainer_params": ("optimizer", "learning_rate", "schedule", "milestones", "shard_counts"), "kn_fit_params": ("loss", "accuracy"),
          "kn_verify_params": ("operators",), "kn_kernel_params": ("name", "source", "inputs", "results", "launch"),
-         "kn_pointwise_params": ("name", "value")}
+         "kn_pointwise_params": ("name", "value", "gradients"), "kn_session_params": ("training",)}
 # Structs that are neither keywords nor results.
 OTHERS = ("kn_batch", "kn_dataset_field", "kn_tensor_info", "kn_feed", "kn_fetch", "kn_logger", "kn_initializer", "kn_augmentation", "kn_graph_params", "kn_model_setting",
           "kn_model_pair")

@@ -244,6 +244,7 @@ class Session(Runs):
         values: A value, a list, or a dict of values; run() returns an array, a list or a dict of arrays.
         context: The device; without it, default_context().
         states: The parameters, shared with other sessions; without it, new ones.
+        training: Dropout is active, and batch norms use and update their statistics.
         progress: A function of (label, done, total), which is called while kernels are compiled.
 
     Example:
@@ -257,7 +258,7 @@ class Session(Runs):
     _error, _kind = "kn_session_error", "kn_session"
 
     def __init__(self, values: Union[Value, Sequence[Value], Mapping[str, Value]], context: Optional[Context] = None, *,
-                 states: Optional[States] = None, progress: Optional[Callable[[str, int, int], None]] = None,
+                 states: Optional[States] = None, training: bool = False, progress: Optional[Callable[[str, int, int], None]] = None,
                  **settings: Unpack[SessionSettings]) -> None:
         context = context or default_context()
         if isinstance(values, Mapping):
@@ -274,7 +275,7 @@ class Session(Runs):
         self._bound: Dict[str, int] = {}
         self.context = context
         keep: List[Any] = []
-        params = make("kn_session_params", keep, states=states, **settings)
+        params = make("kn_session_params", keep, states=states, training=training, **settings)
         progress_into(params.progress, progress, keep)
         self.states = states if states is not None else States(context, params.seed)
         params.states = pointer_of(self.states, "States")
