@@ -182,7 +182,7 @@ static void wrong_bytes_are_refused(void **state) {
     const kn_feed good = {"x", bytes, sizeof bytes, 1};
     session_good(session, kn_session_bind(session, "batch", 3));
     session_bad(session, KN_ERROR_SHAPE, kn_session_run(session, &good, 1, NULL, 0), "fed as uint8",
-                "expected 768 bytes", "given 512", NULL);
+                "expected 768 bytes", "got 512", NULL);
     session_good(session, kn_session_bind(session, "batch", 2));
     session_good(session, kn_session_run(session, &good, 1, NULL, 0));
     kn_session_destroy(&session);

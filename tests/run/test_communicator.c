@@ -244,12 +244,12 @@ static void wrong_messages_end_the_group(void **state) {
         bool data;
         size_t bytes;
         const char *says;
-    } wrong[] = {{2, 0, true, 4, "from rank 0 to rank 2 with the tag 0; expected ranks below 2"},
+    } wrong[] = {{2, 0, true, 4, "from rank 0 to rank 2 with tag 0; expected ranks below 2"},
                  {-1, 0, true, 4, "to rank -1"},
-                 {1, -1, true, 4, "the tag -1"},
+                 {1, -1, true, 4, "tag -1"},
                  {1, KN_COMMUNICATOR_TAGS, true, 4, "tags below 16384"},
                  {1, 0, false, 4, "4 bytes from rank 0 to rank 1: its memory"},
-                 {1, 0, true, 3, "rank 0 sent 3 bytes to rank 1 with the tag 0, which expected 4"}};
+                 {1, 0, true, 3, "rank 0 sent 3 bytes to rank 1 with tag 0, which expected 4"}};
     for (size_t i = 0; i < KN_COUNT_OF(wrong); i++) {
         const kn_communicator *a, *b;
         kn_group *group = two(&a, &b);

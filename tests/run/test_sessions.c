@@ -216,8 +216,8 @@ static void a_session_that_cannot_be_says_why(void **state) {
         const char *word;
     } cases[] = {{mixed, 2, KN_ERROR_ARGUMENT, "graphs"},
                  {&nothing, 1, KN_ERROR_ARGUMENT, "NULL"},
-                 {mixed, 0, KN_ERROR_ARGUMENT, "none"},
-                 {NULL, 1, KN_ERROR_ARGUMENT, "none"}};
+                 {mixed, 0, KN_ERROR_ARGUMENT, "at least one value"},
+                 {NULL, 1, KN_ERROR_ARGUMENT, "at least one value"}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_session *session = kn_session_create(context, cases[i].values, cases[i].count, NULL);
         assert_non_null(session);
