@@ -3,14 +3,14 @@ import re
 
 from griffe import Extension
 
-EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.M)
+EXAMPLE = re.compile(r"^( *)>>> .*(?:\n(?!\s*$).*)*", re.M)
 PARAMETER = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*): ", re.M)
 
 
 def as_markdown(text):
     parts, at = [], 0
     for match in EXAMPLE.finditer(text):
-        parts += [PARAMETER.sub(r"\n- `\1`: ", text[at:match.start()]), f"\n```pycon\n{match.group()}\n```\n"]
+        parts += [PARAMETER.sub(r"\n- `\1`: ", text[at:match.start()]), f"{'' if match[1] else chr(10)}{match[1]}```pycon\n{match[0]}\n{match[1]}```\n"]
         at = match.end()
     return "".join(parts) + PARAMETER.sub(r"\n- `\1`: ", text[at:])
 
