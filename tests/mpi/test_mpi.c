@@ -140,7 +140,7 @@ static void life(bool begun) {
         EXPECT(MPI_Finalize() == MPI_SUCCESS);
     }
     EXPECT(kn_mpi_create(&other, error, sizeof error) == KN_ERROR_UNSUPPORTED);
-    EXPECT(strstr(error, "cannot begin again") && !other.user);
+    EXPECT(strstr(error, "cannot be initialized again") && !other.user);
 }
 
 int main(int argc, char **argv) {

@@ -69,7 +69,7 @@ typedef struct wrong_kernel {
 
 static const char line_of_matmul[] = "vector finished = value;";
 static const wrong_kernel wrong_kernels[] = {
-    {"a kernel that computes wrongly is replaced", "vector finished = value + 0.5f;", "the device gives",
+    {"a kernel that computes wrongly is replaced", "vector finished = value + 0.5f;", "the device computed",
      "its trial on this device failed before"},
     {"a kernel that does not compile is replaced", "vector finished = nobody_knows_this;",
      "nobody_knows_this", "nobody_knows_this"},
@@ -183,7 +183,7 @@ static kn_value *add_nothing(kn_value *x) {
 #define LAST_ROW                                                                                             \
     .file = "norm/layer_norm.cl", .from = "(slope - sum - normal * product);",                               \
     .to = "(slope - (KN_LANES == 1 || row < rows - 1 ? sum + normal * product : 0));"
-#define COMPUTES_WRONGLY "the device gives", "failed before"
+#define COMPUTES_WRONGLY "the device computed", "failed before"
 
 /* Breaks the second-to-last variant of each kernel family that a small network trains with: wrong results,
  * compile errors, or faults seen in real drivers. */
@@ -447,7 +447,7 @@ static void fast_math_is_asked_for_and_measured(void **state) {
     change_kernel(folder, "conv/winograd_points.cl", "p##3 = p##c + KN_Q", "p##3 = 1.001f * p##c + KN_Q");
     change_kernel(folder, "conv/winograd_points.cl", "p##1 = d##1 + d##2,", "p##1 = 1.001f * d##1 + d##2,");
     convolve(folder, true, &log, plan, sizeof plan, again);
-    if (strstr(plan, "winograd") || !strstr(log.text, "the device gives")) fail_msg("%s\n%s", log.text, plan);
+    if (strstr(plan, "winograd") || !strstr(log.text, "the device computed")) fail_msg("%s\n%s", log.text, plan);
     assert_memory_equal(again, exact, sizeof exact);
     test_folder_remove(folder);
 }

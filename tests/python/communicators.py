@@ -143,7 +143,7 @@ def mpi_is_opened():
         try:
             koine.Communicator.mpi()
         except koine.UnsupportedError as error:
-            assert "cannot begin again" in str(error), error
+            assert "cannot be initialized again" in str(error), error
     """), end="")
     print(script("""if True:
         import koine

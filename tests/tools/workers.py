@@ -38,7 +38,7 @@ def workers_of_one_cpu_take_parts_of_it(folder):
     found = train(folder, *HOW, "--steps", "4", "--shards", "4", "--devices", TWO, "--save", "parts")
     half, units = (one["compute_units"] + 1) // 2, one["compute_units"]
     # Not every driver divides its device; PoCL's does. A launcher may have left this process fewer processors.
-    expect(re.search(rf"this worker takes \d+ of the {units} compute units of ", found.err) or
+    expect(re.search(rf"this worker uses \d+ of the {units} compute units of ", found.err) or
            "Portable" not in one["platform"], f"expected {half} of {units} units: {found}")
     train(folder, *HOW, "--steps", "4", "--shards", "4", "--save", "whole")
     expect(file_of(folder, "parts") == file_of(folder, "whole"), "parts of the device compute other bits than all of it")

@@ -103,7 +103,7 @@ static void lines_and_blocks_are_pinned(void **state) {
     assert_null(kn_graph_pinned_at(graph, 3));
     assert_non_null(strstr(kn_model_text(model), "b = two 6 far device=middle\n"));
     assert_int_equal(kn_model_pin(model, "*", ""), 0);
-    assert_non_null(strstr(kn_model_error(model), "a pin needs the name of a device"));
+    assert_non_null(strstr(kn_model_error(model), "the device name of a pin is empty"));
     assert_string_equal(kn_graph_pinned_at(graph, 0), "near");
     assert_int_equal(kn_model_pin(model, "nothing*", "far"), 0);
     assert_string_equal(kn_model_error(model), "");
