@@ -100,7 +100,7 @@ def arrays_of_one_file_are_learnt(folder):
             file.write(os.path.join(folder, "out.npy"), "y.npy")
         koine("train", "two.koine", "--data", f"npz:{name}", "--steps", "2", folder=folder).needs(0, err="on 40 samples")
     koine("train", "two.koine", "--data", "npz:plain.npz,x=z,y=y", folder=folder).needs(1, err="it has x.npy, y.npy")
-    koine("train", "two.koine", "--data", "cifar10:.", folder=folder).needs(1, err="data_batch_1.bin and the others")
+    koine("train", "two.koine", "--data", "cifar10:.", folder=folder).needs(1, err="data_batch_1.bin and the other")
 
 
 def grey(value):
@@ -193,8 +193,8 @@ def faults_of_the_standard_input_are_its_own(folder):
     """No word of the file that it is kept in."""
     write(folder, "t.csv", "a,b,y\n" + "".join(f"{i},{i % 7},{3 * i}\n" for i in range(40)))
     koine("train", "table", "--data", "csv:t.csv,target=y", "--steps", "1", folder=folder).needs(0)
-    for data, fault in ((b"a,b\nx,2\n", 'the standard input: row 1, column "a": "x", expected a number'),
-                        (b"a\n2\n", 'the standard input has no column "b"'), (b"a,b\n1\n", "the standard input: line 2: found 1 values"),
+    for data, fault in ((b"a,b\nx,2\n", 'the standard input: row 1, column "a": found "x"'),
+                        (b"a\n2\n", 'the standard input lacks the column "b"'), (b"a,b\n1\n", "the standard input: line 2: found 1 values"),
                         (b"", "the standard input: the file is empty"), (b"\x93NUMPY", "the standard input: byte 0: not an npy file"),
                         (b"RIFF\0\0\0\0WAVE", "the standard input"), (b"\x89PNG", "the standard input")):
         write_bytes(folder, "given", data)
