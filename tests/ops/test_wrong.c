@@ -447,7 +447,8 @@ static void fast_math_is_asked_for_and_measured(void **state) {
     change_kernel(folder, "conv/winograd_points.cl", "p##3 = p##c + KN_Q", "p##3 = 1.001f * p##c + KN_Q");
     change_kernel(folder, "conv/winograd_points.cl", "p##1 = d##1 + d##2,", "p##1 = 1.001f * d##1 + d##2,");
     convolve(folder, true, &log, plan, sizeof plan, again);
-    if (strstr(plan, "winograd") || !strstr(log.text, "the device computed")) fail_msg("%s\n%s", log.text, plan);
+    if (strstr(plan, "winograd") || !strstr(log.text, "the device computed"))
+        fail_msg("%s\n%s", log.text, plan);
     assert_memory_equal(again, exact, sizeof exact);
     test_folder_remove(folder);
 }

@@ -97,7 +97,7 @@ def a_hang_costs_one_stage(folder):
 @case
 def it_continues_after_what_stopped_the_machine(folder):
     env = environment(folder, "kn_softmax", "hang")
-    command = [KOINE, "doctor", "--gpu", "--device", os.environ.get("KOINE_DEVICE", "0"), "--only", "softmax,log_softmax"]
+    command = [KOINE, "report", "--device", os.environ.get("KOINE_DEVICE", "0"), "--only", "softmax,log_softmax"]
     child = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     path = os.path.join(folder, REPORT)
     for _ in range(600):
@@ -126,7 +126,7 @@ def what_the_time_left_out_is_named(folder):
 @case
 def interrupted_stages_run_again(folder):
     env = environment(folder, "kn_softmax", "hang")
-    command = [KOINE, "doctor", "--gpu", "--device", os.environ.get("KOINE_DEVICE", "0"), "--only", "softmax"]
+    command = [KOINE, "report", "--device", os.environ.get("KOINE_DEVICE", "0"), "--only", "softmax"]
     child = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(600):
         if os.path.exists(os.path.join(folder, REPORT)) and lines(folder)[-1:] == ["== verify --quick --operators softmax"]:
@@ -151,9 +151,9 @@ def no_names_of_files_and_users(folder):
 
 @case
 def a_device_that_is_not_there(folder):
-    started(folder, "--gpu", "--device", "no-such-device").needs(1, out="", err=("'no-such-device' cannot be opened", "koine devices"))
+    started(folder, "--device", "no-such-device").needs(1, out="", err=("'no-such-device' cannot be opened", "koine devices"))
     expect(not os.path.exists(os.path.join(folder, REPORT)), "an empty report was left")
-    started(folder, "--gpu", "--minutes", "0").needs(2, out="", err="--minutes is 0")
+    started(folder, "--minutes", "0").needs(2, out="", err="--minutes is 0")
     started(folder, "--read", "nothing").needs(1, out="", err="'nothing' cannot be read")
     started(folder, "--read", KOINE).needs(1, out="", err="is not a koine report")
 

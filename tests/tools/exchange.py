@@ -112,8 +112,9 @@ MISTAKES = [
     ("tiny.koine linear --dump a", 2, "to one model at a time"),
     ("tiny.koine --dump nowhere/a", 1, "'nowhere/a' cannot be written"),
     ("tiny.koine --weights nothing", 1, 'cannot open "nothing"'),
-    ("tiny.koine --weights xy.safetensors", 1, "xy.safetensors: tensor 'linear1.weight'"),
-    ("tiny.koine --weights wrong.safetensors", 1, "wrong.safetensors: tensor 'linear1.weight' is float32 (6, 16)"),
+    ("tiny.koine --weights xy.safetensors", 1, "xy.safetensors: tensor 'linear1.weight' of model 'tiny' is missing"),
+    ("tiny.koine --weights wrong.safetensors", 1, "wrong.safetensors: tensor 'linear1.weight' is float32 (6, 16); "
+     "expected float32 (16, 6)"),
     ("tiny.koine --input nothing", 1, 'cannot open "nothing"'),
     ("tiny.koine --input w.safetensors", 1, "'w.safetensors' has no tensor 'x'; expected float32 (batch,6)"),
     ("tiny.koine --input wrong.safetensors", 1, "'wrong.safetensors': tensor 'x' is float32 (4,5); expected float32 "

@@ -142,7 +142,7 @@ def plan_of_a_batch_that_does_not_fit(folder):
     problem(folder)
     peak = koine("plan", "tiny.koine", "--batch", "50", "--json", folder=folder).objects()[0]["peak_bytes"]
     found = koine("plan", "tiny.koine", "--batch", "1000", "--memory", str(peak), "--json", folder=folder).needs(
-        0, err=("a batch of 1000 does not fit", f"and {peak} are allowed", "this is the plan of ")).objects(*PLAN_KEYS)[0]
+        0, err=("a batch of 1000 does not fit", f"only {peak} are allowed", "this is the plan of ")).objects(*PLAN_KEYS)[0]
     batch = found["batch"]
     expect(50 <= batch < 1000 and found["peak_bytes"] <= peak, f"found {found}")
     koine("plan", "tiny.koine", "--batch", str(batch), "--memory", str(peak), folder=folder).needs(0, err="")

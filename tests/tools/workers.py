@@ -174,7 +174,7 @@ def checkpoints_wait_for_the_end_of_a_round(folder):
 def what_each_step_exchanges_is_refused(folder):
     for more, status, complaint in (
             (("--shard-optimizer",), 1, "shard_optimizer concerns the exchange"),
-            (("--sync-batch-norm",), 1, "sync_batch_norm is about"), (("--gradient-type", "bfloat16"), 1, "gradient_type is"),
+            (("--sync-batch-norm",), 1, "sync_batch_norm concerns the exchange"), (("--gradient-type", "bfloat16"), 1, "gradient_dtype concerns the exchange"),
             (("--accumulate", "2"), 1, "expected a multiple of that, such as 4"),
             (("--outer-rate", "-1"), 2, "expected a number of at least 0"),
             (("--outer-momentum", "1"), 2, "expected a number from 0 to below 1")):
@@ -203,9 +203,9 @@ def a_loss_that_is_not_finite_ends_all(folder):
 def mistakes(folder):
     for more, complaint in (
             (("--devices", f"{DEVICE},,"), "expected devices with commas between"),
-            (("--devices", TWO, "--device", DEVICE), "which --device does not: omit one of them"),
-            (("--devices", TWO, "--pin", "x=y"), "which --pin does not: omit one of them"),
-            (("--devices", TWO, "--check"), "which --check does not: omit one of them"),
+            (("--devices", TWO, "--device", DEVICE), "--devices and --device exclude each other"),
+            (("--devices", TWO, "--pin", "x=y"), "--devices and --pin exclude each other"),
+            (("--devices", TWO, "--check"), "--devices and --check exclude each other"),
             (("--devices", TWO, "--shard-counts", "1,2,1"), "3 numbers for 2 devices"),
             (("--devices", TWO, "--shard-counts", "1,a"), "expected the number of shards of each device, such as 13,3"),
             (("--devices", TWO, "--shard-counts", "1,2"), "expected a power of two"),
