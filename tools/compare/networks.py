@@ -65,7 +65,7 @@ class Residual(nn.Module):
         """sizes: (inputs, outputs, window, stride) of each convolution"""
         super().__init__()
         count = len(sizes)
-        self.way, self.shortcut = [], shortcut
+        self.way, self.has_shortcut = [], shortcut
         for i, size in enumerate(sizes, 1):
             # Where there are two ways, the last batch norm of the longer one has a separate name in Koine's text.
             norm = "residual_norm" if shortcut and i == count else f"batchnorm{i}"
@@ -86,7 +86,7 @@ class Residual(nn.Module):
         y = x
         for names in self.way[:-1]:
             y = F.relu(self.step(names, y))
-        return F.relu(self.step(self.way[-1], y) + (self.step(self.short, x) if self.shortcut else x))
+        return F.relu(self.step(self.way[-1], y) + (self.step(self.short, x) if self.has_shortcut else x))
 
 
 def resnet18c():
