@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBERS = 128 * 128, MANY_THREADS = 2 };
+enum { NUMBERS = 128 * 128 };
 
 /* x is (2,128,8,8): 128 pixels of 128 channels. */
 static kn_value *convolutions(kn_value *x) {
@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     kn_context_params_init(&params);
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
-    debug.kernels = MANY_THREADS;
+    debug.kernels = KN_KERNELS_GPU;
     kn_context *context = kn_context_create(&params);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, images ? "batch,128,8,8" : "batch,128");
