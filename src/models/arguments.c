@@ -199,7 +199,7 @@ static bool check_inputs(kn_model *model, const kn_line *line) {
     return kn_mistake(
         model, line, line->input_count > 0 ? line->inputs[line->input_count - 1].column : line->word.column,
         "found %d input%s, expected %s for %s%s%s", count, count == 1 ? "" : "s", range, line->word.text,
-        count < least ? "; write each with an @, and @ alone for the line before" : "",
+        count < least ? "; write each with an @; a single @ is the line before" : "",
         suggest_layer(line, guess));
 }
 

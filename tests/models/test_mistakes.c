@@ -141,7 +141,7 @@ static void kinds(void **state) {
         {"conv2d 32 3\n",
          "text:3:8: found '32', expected 'conv2d' and then NAME=VALUE; did you mean the layer 'conv'?"},
         {"relu 4\n", "text:3:6: found '4', expected 'relu' and then NAME=VALUE"},
-        {"add @x\n", "text:3:5: found 1 input, expected 2 for add; write each with an @, and @ alone for the "
+        {"add @x\n", "text:3:5: found 1 input, expected 2 for add; write each with an @; a single @ is the "
                      "line before"},
         {"add @x @x @x\n", "text:3:11: found 3 inputs, expected 2 for add"},
         {"number 3 @x\n", "text:3:10: found 1 input, expected 0 for number"},
@@ -312,7 +312,7 @@ static void blocks(void **state) {
         {"block b s\nlinear 3 bias=s\nend\nb 7\n",
          "text:4:15: found '7' for bias of linear, expected yes or no (in block 'b', used in line 6)"},
         {"block b @l @r\nadd @l @r\nend\nb\n",
-         "text:6:1: found 1 input, expected 2 for b; write each with an @, and @ alone for the line before"},
+         "text:6:1: found 1 input, expected 2 for b; write each with an @; a single @ is the line before"},
         {"block a n\nlinear n\nend\nblock b n\na n\nend\nblock c n\nb n\nend\nblock d n\nc n\nend\nd 0\n",
          "text:4:8: found '0' for units of linear, expected at least 1 (in block 'a', used in line 7) (in "
          "block 'b', used in line 10) (in block 'c', used in line 13), and so on"},

@@ -61,7 +61,7 @@ def killed_at_any_moment(folder):
             expect(child.returncode == -signal.SIGKILL, f"status {child.returncode}: {err}")
             kills += 1
     done = train(folder, *FIXED, "--save", "killed", "--checkpoints", "two", "--checkpoint-every", "5", "--resume", "auto")
-    expect("going on after step" in done.err or begun, f"it began anew: {done}")
+    expect("resuming after step" in done.err or begun, f"it began anew: {done}")
     same(folder, "whole", "killed")
     same(folder, "one/best.safetensors", "two/best.safetensors")
     expect(not [name for name in os.listdir(there) if name.endswith(".tmp")], "temporary files are left")
@@ -111,7 +111,7 @@ def without_a_model_on_the_command_line(folder):
     more = ["train", "--data", "npy:x.npy,y.npy", "--checkpoints", "some", "--resume", "auto", "--steps"]
     koine(*more, "2", folder=folder).needs(2, out="", err="needs a model, since there is no checkpoint")
     train(folder, "--steps", "1", "--checkpoints", "some", "--resume", "auto", err="no checkpoint in 'some' yet")
-    koine(*more, "2", folder=folder).needs(0, out="done after 2 steps", err="going on after step 1")
+    koine(*more, "2", folder=folder).needs(0, out="done after 2 steps", err="resuming after step 1")
     koine(*more, "2", folder=folder).needs(0, out="nothing to do: 2 steps were already done")
     write(folder, "other.koine", "koine 1\ninput x 6\nlinear 9\nlogits = linear 3\n")
     koine("train", "other.koine", *more[1:], "3", folder=folder).needs(1, out="", err="linear1.weight")
@@ -160,7 +160,7 @@ def a_full_disk(folder):
     expect(bytes_of(path_of(some, 3)) == before, "the checkpoint before was touched")
     left = sorted(os.listdir(some))
     expect(left == ["step-000000000003.safetensors"], f"found {left}")
-    koine("train", *data, *fixed, "--resume", "auto", "--steps", "5", folder=folder).needs(0, err="going on after step 3")
+    koine("train", *data, *fixed, "--resume", "auto", "--steps", "5", folder=folder).needs(0, err="resuming after step 3")
 
 
 @case

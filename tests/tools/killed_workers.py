@@ -192,7 +192,7 @@ def fail_among(folder, moments, wanted, number):
         child = started(there, [LAUNCHER, "-n", "2", *by_rank(words, [*fault, *words])], environment)
         err = ended(child, begin, what)
         # The other process may say that it waits before the launcher ends it.
-        told = [line for line in err.splitlines() if line.startswith("koine: rank ") and "was told to end" not in line and
+        told = [line for line in err.splitlines() if line.startswith("koine: rank ") and "request to end" not in line and
                 "the other ranks have not answered" not in line]
         reason = "CL_OUT_OF_RESOURCES" if kind == "launch-fails" else "has not answered for 8 s"
         expect(child.returncode != 0 and len(told) == 1 and "--resume auto" in told[0] and reason in told[0] and

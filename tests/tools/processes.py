@@ -107,7 +107,7 @@ def checkpoints_are_those_of_one(folder):
     more = (*HOW, "--schedule", "constant", "--checkpoints", "kept", "--checkpoint-every", "2")
     status, out, err = ranks_train(folder, 2, *more, "--steps", "4", "--save", "part")
     expect(status == 0, f"status {status}: {out}{err}")
-    train(folder, *more, "--steps", "6", "--resume", "auto", "--save", "part", "--overwrite", err="going on after step 4")
+    train(folder, *more, "--steps", "6", "--resume", "auto", "--save", "part", "--overwrite", err="resuming after step 4")
     train(folder, *HOW, "--schedule", "constant", "--checkpoints", "alone", "--steps", "6", "--save", "whole")
     expect(bytes_of(os.path.join(folder, "part")) == bytes_of(os.path.join(folder, "whole")),
            "one process goes on with other bits than two")

@@ -316,7 +316,7 @@ def resumed(stop, total, folder):
     train(folder, "--steps", str(total), *fixed, "--save", "whole", "--log", "whole.log")
     train(folder, "--steps", str(stop), *fixed, "--save", "part", "--log", "part.log")
     train(folder, "--steps", str(total), *fixed, "--resume", "part", "--save", "part", "--log", "part.log",
-          err=f"going on after step {stop}", out=f"done after {total} steps")
+          err=f"resuming after step {stop}", out=f"done after {total} steps")
     expect(bytes_of(os.path.join(folder, "whole")) == bytes_of(os.path.join(folder, "part")), "other bits")
     whole, part = ([(step["step"], step["epoch"], step["loss"]) for step in log_of(folder, name)[0] if "lr" in step]
                    for name in ("whole.log", "part.log"))

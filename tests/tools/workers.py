@@ -167,7 +167,7 @@ def checkpoints_wait_for_the_end_of_a_round(folder):
     train(folder, *more, "--steps", "9", "--save", "part")
     kept = sorted(int(name[5:-12]) for name in os.listdir(os.path.join(folder, "kept")) if name.startswith("step-"))
     expect(kept == [4, 8, 9], f"found {kept}")
-    train(folder, *more, "--steps", "14", "--resume", "auto", "--save", "part", "--overwrite", err="going on after step 9")
+    train(folder, *more, "--steps", "14", "--resume", "auto", "--save", "part", "--overwrite", err="resuming after step 9")
 
 
 @case

@@ -225,7 +225,7 @@ bool bench_profile_print(kn_context *context, int runs, double seconds, bench_pr
     kn_limits limits = {.size = sizeof limits};
     kn_context_measure_limits(context, true, &limits);
     if (form != PROFILE_JSON && kn_context_device_count(context) > 1)
-        printf("\nof %s alone; --trace shows the other devices as well\n",
+        printf("\non %s only; --trace shows the other devices as well\n",
                kn_context_device_name_at(context, 0));
     if (form == PROFILE_JSON)
         print_json(&nodes, runs, &limits, busy, best);

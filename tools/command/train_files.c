@@ -424,6 +424,6 @@ bool train_load(training_setup *setup, kn_trainer *trainer, const train_options 
     if (!moments_fit(options, options->resume)) return false;
     if (!train_load_training(setup, trainer, options->resume, &steps)) return false;
     if (!compare_settings(setup, options, options->resume)) return false;
-    command_tell("going on after step %llu", (unsigned long long)steps);
+    command_tell("resuming after step %llu", (unsigned long long)steps);
     return true;
 }

@@ -144,7 +144,7 @@ static void end_process(const train_watch *watch) {
 /* A launcher ends all processes when one is killed, which the others do not learn. */
 static void tell_of_launcher(const train_watch *watch) {
     if (watch->another_tells && watch->another_tells()) return;
-    command_fail("%s: was told to end while it waits for other ranks. If one of them has failed%s",
+    command_fail("%s: received a request to end while it waited for other ranks. If one of them has failed%s",
                  watch->ranks[0].name,
                  watch->options->checkpoints
                      ? ", repeat the command with --resume auto to resume from the last checkpoint"

@@ -66,14 +66,14 @@ def save_npy(path: Path, array: Any) -> None:
 
 
 def load_onnx_tensor(path: Path) -> Tuple[str, np.ndarray]:
-    """Returns the name and the array of a tensor in a file of its own (.pb), as in ONNX's test data."""
+    """Returns the name and the array of a tensor in a separate file (.pb), as in the ONNX test data."""
     with _File("kn_onnx_tensor_file", path) as file:
         name = text(lib.kn_onnx_tensor_file_name(file._pointer)) or ""
     return name, _npy("kn_onnx_tensor_file", path)
 
 
 def save_onnx_tensor(path: Path, array: Any, name: Optional[str] = None) -> None:
-    """Writes an ONNX tensor to a file of its own (.pb), the whole file or nothing."""
+    """Writes an ONNX tensor to a separate file (.pb), the whole file or nothing."""
     array, info = _given(array, "the array")
     _written(lib.kn_onnx_tensor_file_save, os.fsencode(path), encoded(name) if name else NULL, info, address(array))
 
