@@ -13,7 +13,7 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Seconds per step: the median of several; NaN on failure. */
+/* Median seconds per step; NaN on failure. */
 static double time_steps(const auto_trial *trial) {
     double seconds[MAX_STEPS], begin = 0, now = 0;
     int count = 0;
@@ -50,10 +50,10 @@ static double time_device(const common_options *common, const auto_trial *trial,
     return seconds;
 }
 
-/* The selection: the time of a step on each device, and the fastest. */
+/* The time per step on each device, and the fastest device. */
 typedef struct choice {
     const kn_device_info *best;
-    double seconds, next; /* of the best, and of the second best */
+    double seconds, next; /* seconds per step: the fastest and the second fastest device */
     char times[1000];
 } choice;
 
@@ -81,7 +81,7 @@ static void tell(const choice *made, const auto_trial *trial) {
     command_tell("auto: %s takes %s; using device %d, %s", trial->what, made->times, made->best->index, why);
 }
 
-/* With nothing to choose from, nothing is timed: opening the device reports errors. */
+/* With at most one usable device, skip timing: opening the device reports errors. */
 static const kn_device_info *only_device(const kn_device_list *list, int *usable) {
     const kn_device_info *only = NULL;
     *usable = 0;
@@ -97,7 +97,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     static char taken[24];
     int usable;
     if (!device_is_auto(common)) return true;
-    precompile_end(); /* it would select a device, too */
+    precompile_end(); /* the precompiling process would also select a device */
     messages_setup(common);
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory") == EXIT_DONE;
@@ -113,7 +113,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
         snprintf(taken, sizeof taken, "%d", made.best->index);
         common->device = taken;
     } else if (usable > 1) {
-        /* A smaller batch may fit, or what follows reports the error again. */
+        /* A smaller batch may fit; otherwise the command reports the error again. */
         command_warn("auto: no device could run %s; using the fastest by a matrix product", trial->what);
     }
     kn_device_list_destroy(&list);

@@ -1,4 +1,4 @@
-/* --device auto for a model with its data: a step uploads a batch of the data and downloads the loss. */
+/* --device auto for a model with its data: a step uploads a batch and downloads the loss. */
 #include "auto.h"
 #include "batch.h"
 
@@ -9,7 +9,7 @@ typedef struct setup_trial {
     int64_t batch;
     kn_loader *loader;
     kn_batch first;      /* the loader's */
-    kn_trainer *trainer; /* one of the two */
+    kn_trainer *trainer; /* either a trainer or a session */
     kn_session *session;
     kn_states *states;
 } setup_trial;

@@ -7,12 +7,12 @@
 typedef struct fitting {
     const batch_plans *plans;
     uint64_t allowed;
-    uint64_t needed; /* by the last plan; 0: unknown, because a single value is too large */
+    uint64_t needed; /* bytes needed by the last plan; 0: unknown, because a single value is too large */
     kn_status status;
 } fitting;
 
-/* Whether the last plan failed for another reason than device memory or indices, which a smaller batch would
- * solve. */
+/* Whether the last plan failed for a reason that a smaller batch would not solve: neither device memory nor
+ * index range. */
 static bool broken(const fitting *state) {
     return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY &&
            state->status != KN_ERROR_UNSUPPORTED;
@@ -24,13 +24,13 @@ static bool fits(fitting *state, int64_t batch) {
     return state->status == KN_OK && state->needed <= state->allowed;
 }
 
-/* The problem of the last plan, as a clause. */
+/* Describe the last plan's problem as a clause. */
 static const char *complaint(const fitting *state, const char *device, char *text, size_t room) {
     char needed[32], allowed[32];
     if (state->status != KN_OK) {
         snprintf(text, room, "%s", state->plans->error(state->plans->user));
         char *advice = strstr(text, "; use a smaller batch");
-        if (advice) *advice = '\0'; /* which is done here */
+        if (advice) *advice = '\0'; /* batch_fit already reduces the batch */
     } else
         snprintf(text, room, "%s of device memory are needed (%llu bytes), and %s may use %s (%llu)",
                  bytes_text((double)state->needed, needed, sizeof needed), (unsigned long long)state->needed,
@@ -55,7 +55,7 @@ static int64_t search(fitting *state, int64_t good, int64_t bad) {
     return good;
 }
 
-/* The samples of the largest part of a batch that is cut into as few as possible, of at most `most`. */
+/* Split a batch into the fewest parts of at most `most` samples; return the size of the largest part. */
 static int64_t largest_part(int64_t batch, int64_t most) {
     const int64_t parts = (batch + most - 1) / most;
     return (batch + parts - 1) / parts;
@@ -68,7 +68,7 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, bool parts, 
     char why[700];
     if (!state.allowed) state.allowed = kn_context_capabilities(context)->memory_bytes;
     if (fits(&state, *batch)) return true;
-    /* Memory in use by another program may be free again. */
+    /* Another program may have freed memory meanwhile. */
     if (state.status == KN_ERROR_DEVICE_MEMORY && fits(&state, *batch)) return true;
     complaint(&state, device, why, sizeof why);
     if (broken(&state) || *batch == 1 || !fits(&state, 1)) {

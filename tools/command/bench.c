@@ -1,4 +1,4 @@
-/* koine bench: how fast models train and run on a device. */
+/* koine bench: training and inference speed of models on a device. */
 #include <math.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ static int run_apart(const char *name, int count, char **arguments, const char *
 
 /* ---- the command line ------------------------------------------------------------------------------- */
 
-/* Rejects options that apply to one model at a time; EXIT_DONE if all is well. */
+/* Rejects options that apply to one model at a time; EXIT_DONE if there are none. */
 static int files_check(const bench_options *options, int word_count) {
     if (!options->weights && !options->input && !options->dump && !options->set) return EXIT_DONE;
     if (word_count > 1)
@@ -149,7 +149,7 @@ static int run(int count, char **arguments) {
         status = scaling ? bench_scaling(words[0], &bench, (int)workers) : bench_model(words[0], &bench);
         return trace_close() ? status : EXIT_FAILED;
     }
-    /* Report misspelt names before the other models take their time. */
+    /* Report misspelt names before benchmarking any model. */
     for (int i = 0; i < word_count; i++) {
         kn_model *model = model_open(words[i]);
         if (!model) return EXIT_FAILED;

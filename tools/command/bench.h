@@ -19,7 +19,7 @@ typedef struct bench_times {
 typedef struct bench_result {
     const char *name, *mode, *math, *device;
     int64_t batch;
-    double flops; /* of one step, by the direct methods */
+    double flops; /* FLOPs per step, by the direct methods */
     double loss;  /* NaN: none */
     uint64_t kernels, plan_bytes, rss_base_bytes;
 } bench_result;
@@ -46,8 +46,8 @@ typedef struct bench_power {
     double watts, per_joule;    /* NaN if unknown */
     char about[300];            /* source of the measurement */
 } bench_power;
-/* Runs steps for this many seconds while measuring their energy; if it cannot be measured, that is reported
- * and is not a failure. Returns false if a step failed. */
+/* Runs steps for this many seconds while measuring their energy. If energy cannot be measured, reports it,
+ * but does not fail. Returns false if a step failed. */
 bool bench_power_measure(bench_power *power, const kn_device_info *device, bool (*step)(void *user),
                          void *user, double seconds, int64_t batch);
 /* Prints the result after the line of the case, or as more fields of its JSON object. per_s: samples per
@@ -55,27 +55,27 @@ bool bench_power_measure(bench_power *power, const kn_device_info *device, bool 
 void bench_power_text(const bench_power *power, double per_s);
 void bench_power_json(const bench_power *power, double per_s);
 
-/* A worker of several that compute at the same time, and the medians of its steps. */
+/* One of several concurrent workers, and the medians of its steps. */
 typedef struct bench_among {
-    const kn_communicator *all; /* whose ranks are a power of two */
+    const kn_communicator *all; /* the number of ranks is a power of two */
     bool shares; /* one training run with a batch per worker; otherwise each worker trains independently */
     double alone, together;
-    uint64_t parameters; /* elements of all */
-    double transfer;     /* of a byte from the device and back */
+    uint64_t parameters; /* elements of all parameters */
+    double transfer;     /* seconds per byte from the device and back */
     int64_t batch;
 } bench_among;
-enum { BENCH_WORKERS = 64 }; /* threads at most */
+enum { BENCH_WORKERS = 64 }; /* maximum number of threads */
 
 /* Options of a model benchmark. */
 typedef struct bench_options {
     common_options common;
     bool training;
     uint64_t batch;                     /* 0: default */
-    uint64_t memory;                    /* of the device that is used; 0: all of it */
+    uint64_t memory;                    /* device memory limit; 0: all of it */
     double seconds;                     /* measuring time */
     const char *weights, *input, *dump; /* NULL: none */
     const char *set;                    /* --set, or NULL */
-    const kn_optimizer *optimizer;      /* NULL: that of the case */
+    const kn_optimizer *optimizer;      /* NULL: the default of the case */
     kn_moments moments;
     bench_power power;
     bench_among *among; /* NULL: one worker */
@@ -102,16 +102,17 @@ int bench_check(bench_options *options, double seconds);
 int bench_model(const char *name, const bench_options *options);
 /* Times each step of the plan: prints a table, or with --json more fields of an object. */
 int bench_model_steps(const char *name, const bench_options *options);
-/* Times training steps among others, each of which calls it. Reports an error and returns false. */
+/* Times training steps of one of several workers; each worker calls it. Reports an error and returns
+ * false. */
 bool bench_model_among(const char *name, const bench_options *options, bench_among *among);
-/* How a training scales, by threads of this process, or by those of mpirun (bench_scaling.c). */
+/* Training scalability, measured with threads of this process or with mpirun processes (bench_scaling.c). */
 int bench_scaling(const char *name, const bench_options *options, int workers);
 
 /* ---- exchange of arrays with other programs (bench_files.c) ---- */
 
-/* Reads the samples of --input for a value of the model: `count` of them, row-major. If *count is 0 it is set
- * to the number in the file. NULL if they do not fit, after reporting the file, the tensor and the expected
- * shape. */
+/* Reads the samples of --input for a value of the model: `count` samples, row-major. If *count is 0, sets it
+ * to the number in the file. If they do not fit, reports the file, the tensor and the expected shape, and
+ * returns NULL. */
 void *bench_read_samples(const char *path, const kn_value *value, int64_t *count);
 /* Writes one tensor; reports an error and returns false. */
 bool bench_write_tensor(const char *path, const char *name, const kn_tensor_info *info, const void *data);
@@ -119,11 +120,11 @@ bool bench_write_tensor(const char *path, const char *name, const kn_tensor_info
 /* Tables by kernel and by node, slowest first; or a table of the steps in plan order; or more fields of a
  * JSON object. */
 typedef enum bench_profile_form { PROFILE_TABLES, PROFILE_STEPS, PROFILE_JSON } bench_profile_form;
-/* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
+/* Prints a profile of `runs` runs that took `seconds`, from the context's timeline. */
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form);
 
-/* Builds the next of its operators that `only` names (NULL: all) from *position on, 0 at first, which
- * advances; NULL: there is none. */
+/* Builds the next operator in `only` (NULL: all) from *position, which starts at 0 and is advanced; NULL at
+ * the end. */
 kn_value *bench_operator_next(kn_graph *graph, const char *only, int *position);
 
 #endif

@@ -1,11 +1,12 @@
-/* koine bench-crossover: the size from which each device is faster than the others, including transfers. */
+/* koine bench-crossover: the size at which each device becomes faster than the others, including
+ * transfers. */
 #include <math.h>
 #include <string.h>
 
 #include "bench_crossover.h"
 
-/* A device slower than this is not tried at larger sizes. A device must be faster by this fraction to take
- * over. */
+/* Skips devices that are slower than this at larger sizes. A device must be faster by the margin to replace
+ * the previous one. */
 static const double longest_seconds = 0.25, margin = 0.05;
 
 static bool open_devices(const common_options *common, kn_device_list *list, cross_devices *devices) {
@@ -24,8 +25,8 @@ static bool open_devices(const common_options *common, kn_device_list *list, cro
            command_fail("no OpenCL device can be used; run koine doctor for advice") == EXIT_DONE;
 }
 
-/* The fastest device at a size; the previous one stays unless another is faster by the margin. -1: none was
- * measured. */
+/* The fastest device at a size; the previous one stays unless another is faster by the margin. -1: no
+ * measurement. */
 static int fastest_of(const double *seconds, int count, int before) {
     int best = -1;
     for (int d = 0; d < count; d++)
@@ -35,7 +36,7 @@ static int fastest_of(const double *seconds, int count, int before) {
     return stays ? before : best;
 }
 
-/* The devices take turns at each size, so that a busy period affects all of them. */
+/* Alternate the devices at each size, so that background load affects all of them. */
 static void measure(const bench_options *options, const cross_devices *devices, int sizes,
                     cross_curve *curve) {
     bool going[CROSS_DEVICES];

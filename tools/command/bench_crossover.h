@@ -8,7 +8,7 @@ enum { CROSS_DEVICES = 8, CROSS_SIZES = 12, CROSS_OPERATIONS = 3 };
 
 typedef struct cross_operation {
     const char *name, *title;
-    int64_t first; /* the smallest size; each is twice the one before */
+    int64_t first; /* the smallest size; each size doubles the previous one */
 } cross_operation;
 extern const cross_operation cross_operations[CROSS_OPERATIONS];
 
@@ -28,12 +28,12 @@ typedef struct cross_devices {
     int count;
 } cross_devices;
 
-/* Seconds per step of an operation at a size, including uploads and downloads; NaN, after reporting why, if
- * it cannot run (bench_crossover_case.c). */
+/* Seconds per step of an operation at a size, including uploads and downloads. If it cannot run, reports why
+ * and returns NaN (bench_crossover_case.c). */
 double cross_measure(kn_context *context, const cross_operation *operation, int64_t size,
                      const arithmetic *how, double seconds, double *flops);
-/* Draws the curves with logarithmic axes, one panel per operation. False, after reporting why, if the file
- * cannot be written (bench_crossover_plot.c). */
+/* Draws the curves with logarithmic axes, one panel per operation. If the file cannot be written, reports why
+ * and returns false (bench_crossover_plot.c). */
 bool cross_plot(const char *path, const cross_curve *curves, int count, const cross_devices *devices);
 
 #endif

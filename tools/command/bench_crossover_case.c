@@ -21,7 +21,7 @@ typedef struct cross_case {
     training_setup setup;
     int64_t batch;
     kn_feed feeds[2];
-    void *data[3]; /* of the feeds, and of the result */
+    void *data[3]; /* the feeds and the result */
     size_t feed_count;
     kn_fetch fetch;
 } cross_case;

@@ -10,10 +10,10 @@ enum { WIDE = 720, HIGH = 340, LEFT = 70, RIGHT = 20, TOP = 40, BOTTOM = 50, LEG
 static const char *const colours[CROSS_DEVICES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#7f7f7f", "#a0522d"};
 
-/* The range of a panel: powers of ten of milliseconds. */
+/* The range of a panel in powers of ten of milliseconds. */
 typedef struct panel {
     const cross_curve *curve;
-    double top;       /* of the panel, in the image */
+    double top;       /* vertical position of the panel in the image */
     double low, high; /* integer powers of ten */
 } panel;
 

@@ -1,4 +1,4 @@
-/* Arrays exchanged between koine bench and other programs. */
+/* Array exchange between koine bench and other programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static bool is_floating_point(kn_dtype dtype) {
     return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
 }
 
-/* Whether the tensor holds samples of `value` (batch,...). */
+/* Whether the tensor contains samples of `value` (batch,...). */
 static bool fits(const kn_tensor_info *info, const kn_value *value) {
     bool same = info->rank == kn_value_rank(value) && info->rank > 0 && info->shape[0] > 0;
     for (int d = 1; same && d < info->rank; d++)

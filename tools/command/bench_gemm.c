@@ -36,7 +36,7 @@ static void *plain_rows(void *user) {
     return NULL;
 }
 
-/* Seconds of one product on `threads` threads. */
+/* Seconds per product on `threads` threads. */
 static double plain_seconds(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
                             int threads) {
     pthread_t handles[64];
@@ -63,7 +63,7 @@ static bool step(void *user) {
     return false;
 }
 
-/* Both factors are states, so that only the product is timed, and recomputed each time. */
+/* Both factors are states, so that each step times only the product. */
 static bool prepare(void *user, kn_context *context) {
     gemm_bench *bench = user;
     int64_t m = bench->m, n = bench->n, k = bench->k;
@@ -82,7 +82,7 @@ static bool prepare(void *user, kn_context *context) {
     return false;
 }
 
-/* Seconds of the plain product on one core and on all: the best of several. */
+/* Best seconds of the plain product on one core and on all cores. */
 static void compare_plain(int64_t m, int64_t n, int64_t k, double *one, double *all, int *cores) {
     float *a = malloc((size_t)(m * k) * sizeof *a), *b = malloc((size_t)(k * n) * sizeof *b);
     float *c = malloc((size_t)(m * n) * sizeof *c);

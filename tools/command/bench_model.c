@@ -34,26 +34,26 @@ static const struct usual *usual_of(const char *name) {
 typedef struct bench_samples {
     const kn_value *value;
     char *data;
-    size_t bytes; /* of one batch */
+    size_t bytes; /* bytes per batch */
 } bench_samples;
 
 typedef struct model_bench {
     const bench_options *options;
     training_setup setup;
     kn_context *context;
-    kn_trainer *trainer; /* one of the two */
+    kn_trainer *trainer; /* either a trainer or a session */
     kn_session *session;
     int64_t batch;
-    kn_value *output;  /* the first one */
-    kn_fetch *fetches; /* of one batch, per output; the first one's data is `result` */
+    kn_value *output;  /* the first output */
+    kn_fetch *fetches; /* one batch of each output; the first output's data is `result` */
     size_t output_count;
     bench_samples fed[MAX_INPUTS + 1]; /* in training the target is last */
     int fed_count;
-    int64_t turns, turn; /* number of batches, used in turn */
-    size_t output_bytes; /* of one batch */
-    char *result;        /* with --dump of all turns, otherwise of one */
+    int64_t turns, turn; /* number of batches, used in rotation */
+    size_t output_bytes; /* bytes per batch */
+    char *result;        /* all batches with --dump, otherwise one */
     kn_tensor_info result_info;
-    double loss, *losses; /* of all steps, with --dump */
+    double loss, *losses; /* the losses of all steps, with --dump */
     size_t loss_count, loss_room;
 } model_bench;
 
@@ -69,7 +69,7 @@ static bool keep_loss(model_bench *bench) {
     return true;
 }
 
-/* Of all workers. */
+/* Shared by all workers. */
 static int64_t whole_batch(const model_bench *bench) {
     const bench_among *among = bench->options->among;
     return among && among->shares ? bench->batch * among->all->ranks : bench->batch;
@@ -100,9 +100,9 @@ static bool step(void *user) {
     return false;
 }
 
-enum { TRACED = 20 }; /* steps: a page with more is slow */
+enum { TRACED = 20 }; /* maximum number of steps: larger pages load slowly */
 
-/* Profiles some more steps. */
+/* Profiles additional steps. */
 static bool profile_steps(model_bench *bench, bench_profile_form form) {
     double begin = clock_now();
     int runs = 0;
@@ -122,7 +122,7 @@ static bool profile_steps(model_bench *bench, bench_profile_form form) {
 
 /* ---- samples ------------------------------------------------------------------------------------- */
 
-/* The bytes of one batch of `value`, in which the batch may be any dimension or none; 0: too large, or a size
+/* The bytes of one batch of `value`, in which any dimension or none may be the batch; 0: too large, or a size
  * is open. */
 static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
     int64_t elements = 1;
@@ -213,7 +213,7 @@ static bool make_batches(model_bench *bench) {
     return true;
 }
 
-/* Opens without a loss if none is needed: the outputs of an ONNX file may fit none. */
+/* Opens without a loss if none is needed: no loss may match the outputs of an ONNX file. */
 static bool open_model(model_bench *bench, const char *name) {
     training_setup *setup = &bench->setup;
     if (!setup_settings(setup, bench->options->set)) return false;
@@ -270,7 +270,7 @@ static void free_results(model_bench *bench) {
     bench->result = NULL;
 }
 
-/* Allocates the downloads: the first output of all batches that are kept. */
+/* Allocates the downloads: the first output of every batch that is kept. */
 static kn_status make_results(model_bench *bench) {
     const kn_model *model = bench->setup.model;
     bench->fetches = calloc(bench->output_count + 1, sizeof *bench->fetches);
@@ -381,7 +381,7 @@ static bool measure(model_bench *bench, uint64_t base) {
     return fine && dump(bench);
 }
 
-/* The first runs compile, allocate and warm up. */
+/* Warm-up: the first runs compile and allocate. */
 static bool measure_steps(model_bench *bench, uint64_t base) {
     kn_plan_info info = {.size = sizeof info};
     (void)base;
@@ -410,7 +410,7 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
     return status;
 }
 
-/* ---- among other workers --------------------------------------------------------------------------- */
+/* ---- several workers ------------------------------------------------------------------------------ */
 
 enum { AMONG_LEAST = 5, AMONG_MOST = 200 };
 

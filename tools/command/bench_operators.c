@@ -50,11 +50,11 @@ typedef struct operator_bench {
     kn_context *context;
     kn_graph *graph;
     kn_session *session; /* only the forward pass */
-    kn_trainer *trainer; /* of both */
+    kn_trainer *trainer; /* forward pass and gradient */
     int runs;
 } operator_bench;
 
-/* All steps of one operator row: of "conv2d_data" those whose label begins with it. */
+/* The steps of one operator row: for "conv2d_data", all steps whose labels begin with it. */
 typedef struct operator_work {
     char name[48];
     size_t launches;
@@ -79,7 +79,7 @@ static kn_value *make_numbers(kn_graph *graph, const char *shape, long below) {
     return made;
 }
 
-/* The inputs are parameters, so that gradients flow to all of them. */
+/* The inputs are parameters, so that all of them have gradients. */
 static kn_value *build(kn_graph *graph, const operator_case *wanted) {
     kn_value *inputs[8] = {NULL};
     size_t count = 0;
@@ -99,7 +99,7 @@ static kn_value *build(kn_graph *graph, const operator_case *wanted) {
     return kn_apply(graph, wanted->name, inputs, count, wanted->attributes);
 }
 
-/* Whether `only` (NULL: all), names separated by commas, has the name. */
+/* Whether the comma-separated list `only` (NULL: all) contains the name. */
 static bool is_wanted(const char *only, const char *name) {
     const size_t length = strlen(name);
     const char *place = only ? strstr(only, name) : NULL;
@@ -205,7 +205,8 @@ static void print_works(const operator_case *wanted, const operator_work *works,
     }
 }
 
-/* Times one of the two; prints the operator's own steps if forward, otherwise the others. */
+/* Times the forward pass or the gradient; prints the operator's own steps if forward, otherwise the
+ * others. */
 static bool measure(operator_bench *bench, const operator_case *wanted, const bench_options *options,
                     const kn_limits *limits, bool forward) {
     static bench_times times;

@@ -1,4 +1,4 @@
-/* koine bench-plan: how long planning takes as the network grows, pass by pass. */
+/* koine bench-plan: planning time per pass as the network grows. */
 #include <stdio.h>
 
 #include "bench.h"
@@ -8,7 +8,7 @@ enum { FIRST_LAYERS = 250, WIDTH = 8, BATCH = 4, MAX_PASSES = 32, MAX_SIZES = 8 
 typedef struct plan_times {
     int64_t layers;
     int steps, passes;
-    double total; /* graph, gradient and update included */
+    double total; /* including graph, gradient and update */
     double seconds[MAX_PASSES];
 } plan_times;
 
@@ -20,7 +20,7 @@ static kn_value *build(kn_graph *graph, int64_t layers) {
     return kn_cross_entropy(x, kn_input(graph, "y", KN_INT32, "batch"), NULL);
 }
 
-/* Plans a training step of the network; nothing is compiled. */
+/* Plans a training step of the network, without compiling it. */
 static bool measure(kn_context *context, int64_t layers, const char *names[], plan_times *times) {
     double start = clock_now();
     kn_plan_info info = {.size = sizeof info};

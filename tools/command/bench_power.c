@@ -1,4 +1,5 @@
-/* koine bench --power: runs steps while a thread measures their power, and computes their cost by --price. */
+/* koine bench --power: runs steps while a thread measures their power, and computes their cost from
+ * --price. */
 #include <math.h>
 #include <pthread.h>
 #include <time.h>
@@ -15,7 +16,7 @@ typedef struct watch {
     bool end;
 } watch;
 
-/* Takes at least one sample, however short the work is. */
+/* Takes at least one sample, however short the run is. */
 static void *watch_power(void *user) {
     watch *self = user;
     pthread_mutex_lock(&self->lock);
@@ -32,7 +33,7 @@ static void *watch_power(void *user) {
     return NULL;
 }
 
-/* Runs steps for at least this many seconds; returns their number and the time taken. 0: one failed. */
+/* Runs steps for at least this many seconds; returns their number and the elapsed time. 0: a step failed. */
 static int run_steps(bool (*step)(void *user), void *user, double seconds, double *taken) {
     double begin = clock_now();
     int count = 0;
@@ -61,7 +62,7 @@ bool bench_power_measure(bench_power *power, const kn_device_info *device, bool 
     power_begin(&own.meter);
     bool watched = pthread_create(&thread, NULL, watch_power, &own) == 0;
     int steps = run_steps(step, user, seconds, &taken);
-    /* Waits for a lock that the thread holds while the command runs; the work has ended by then. */
+    /* Waits for the lock that the thread holds while its command runs; the steps have finished by then. */
     if (watched) {
         pthread_mutex_lock(&own.lock);
         own.end = true;

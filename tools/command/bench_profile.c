@@ -1,21 +1,21 @@
-/* Where the time of a step goes: the context's timeline by kernel and by node. Speeds are those of the best
- * launches, and so is the fraction of the limit: the minimum time that the device needs for the operations of
- * the direct method or for reading and writing each byte once, whichever is longer, divided by the time
- * taken. Winograd's method and caches can raise it above 100%. */
+/* Step profile: the context's timeline by kernel and by node. Speeds are those of the best launches. The
+ * fraction of the limit is the minimum time on this device divided by the measured time; the minimum is the
+ * longer of the direct method's arithmetic and of accessing each byte once. Winograd's method and caches can
+ * raise it above 100%. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
 
-/* The work under one name: of a kernel, or of a node's kernel. */
+/* Launches with the same name: a kernel, or a node's kernel. */
 typedef struct profile_row {
-    const char *label, *kernel; /* label NULL: all of the kernel */
+    const char *label, *kernel; /* label NULL: all launches of the kernel */
     int queue;
     double seconds, flops, bytes;
-    double best; /* of one run: the sum of the best times of its launches */
+    double best; /* per run: the sum of the best times of its launches */
     size_t launches, seen;
-    double *bests; /* of a node: one for each launch of a run */
+    double *bests; /* per node: one for each launch of a run */
 } profile_row;
 
 typedef struct bench_profile {
@@ -23,7 +23,7 @@ typedef struct bench_profile {
     size_t count;
 } bench_profile;
 
-/* The lower bound of a row, as far as it is known. */
+/* The lower bound of a row's time, as far as it is known. */
 typedef struct row_bound {
     double fraction; /* 0: unknown */
     const char *by;
@@ -61,14 +61,14 @@ static int slower(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* The number of distinct launches of a node per run, which are timed separately. */
+/* The number of distinct launches per node and run, which are timed separately. */
 static size_t launches_apart(const profile_row *node, int runs) {
     size_t count = (size_t)runs;
     return node->launches % count == 0 ? node->launches / count : 1;
 }
 
-/* On a busy machine a step takes longer now and then; the sum of the best times of its parts shows what it
- * could take. `bests` has an entry per timeline entry. */
+/* On a busy machine some steps are slower; the sum of the best times of the parts estimates the undisturbed
+ * time. `bests` has an entry per timeline entry. */
 static void add_best(bench_profile *kernels, bench_profile *nodes, const kn_timeline_entry *entries,
                      size_t count, double *bests, int runs) {
     for (size_t n = 0; n < nodes->count; n++) {
@@ -169,7 +169,7 @@ static void print_json(const bench_profile *nodes, int runs, const kn_limits *li
     printf("]");
 }
 
-/* The time of the step if all its parts ran at the limit. */
+/* The step time if every part ran at its limit. */
 static double least_seconds(const bench_profile *nodes, int runs, const kn_limits *limits) {
     double least = 0;
     for (size_t i = 0; i < nodes->count; i++)
@@ -220,8 +220,8 @@ bool bench_profile_print(kn_context *context, int runs, double seconds, bench_pr
     free(bests);
     for (size_t i = 0; i < kernels.count; i++)
         if (kernels.rows[i].queue == 0) best += kernels.rows[i].best;
-    /* After the entries were read, so that these launches are not part of them. Measured again because the
-     * machine may be less busy now. */
+    /* Measure after reading the entries, so that they do not include these launches. Measure again because
+     * the load of the machine may have changed. */
     kn_limits limits = {.size = sizeof limits};
     kn_context_measure_limits(context, true, &limits);
     if (form != PROFILE_JSON && kn_context_device_count(context) > 1)

@@ -1,5 +1,5 @@
-/* koine bench MODEL --scaling: how a training scales from this many workers to many, by a model of the step
- * whose terms are measured here: threads of this process on one device, or processes of mpirun. */
+/* koine bench MODEL --scaling: predicts training speed on more workers with a model of the step. Its terms
+ * are measured here, with threads of this process on one device or with mpirun processes. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 enum {
     ROUNDS = 30,
     FEW = 5,
-    BURST = 32, /* messages at once */
+    BURST = 32, /* concurrent messages */
     SMALL = 4,
-    LARGE = 4 << 20, /* a bucket's bytes, src/run/totals.c */
+    LARGE = 4 << 20, /* bytes per bucket, as in src/run/totals.c */
     MAX_RANKS = 1024,
     TAG = 7
 };
@@ -30,7 +30,7 @@ typedef struct scaling_worker {
     bool good;
 } scaling_worker;
 
-/* The largest of all workers; NaN after a failure. */
+/* The maximum over all workers; NaN after a failure. */
 static double largest(const kn_communicator *all, double own) {
     double *every = calloc((size_t)all->ranks, sizeof *every), most = NAN;
     if (every && kn_all_gather(all, &own, every, sizeof own) == KN_OK) most = every[0];
@@ -42,7 +42,8 @@ static double largest(const kn_communicator *all, double own) {
 
 /* ---- the link ------------------------------------------------------------------------------------------ */
 
-/* Sends `count` messages to one rank while receiving as many from another (-1: none), and waits for all. */
+/* Sends `count` messages to one rank while receiving as many from another (-1: none), and waits for all of
+ * them. */
 static bool exchange(const kn_communicator *all, int to, int from, char *out, char *in, size_t bytes,
                      int count) {
     void *requests[2 * BURST] = {NULL};
@@ -57,7 +58,7 @@ static bool exchange(const kn_communicator *all, int to, int from, char *out, ch
     return good;
 }
 
-/* Half of the time that `count` messages and their answers take between ranks 0 and 1; others do nothing. */
+/* Half the round-trip time of `count` messages between ranks 0 and 1; other ranks do nothing. */
 static bool half_round(const kn_communicator *all, char *out, char *in, int count, double *seconds) {
     double times[ROUNDS];
     bool good = true;
@@ -73,7 +74,7 @@ static bool half_round(const kn_communicator *all, char *out, char *in, int coun
     return good && !kn_barrier(all);
 }
 
-/* Each rank sends to the next and receives from the one before. */
+/* Each rank sends to the next rank and receives from the previous one. */
 static bool measure_link(scaling_worker *own) {
     const kn_communicator *all = &own->all;
     const int next = (all->rank + 1) % all->ranks, before = (all->rank + all->ranks - 1) % all->ranks;

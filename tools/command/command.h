@@ -1,4 +1,4 @@
-/* Declarations shared by the parts of the command `koine`. Uses the library's public headers only. */
+/* Declarations shared by the parts of the command `koine`. Uses only the library's public headers. */
 #ifndef KOINE_COMMAND_H
 #define KOINE_COMMAND_H
 
@@ -32,7 +32,7 @@ typedef struct option {
     option_kind kind;
     const char *argument; /* the word for it in the help; NULL for flags */
     const char *help;
-    void *target; /* bool, const char *, uint64_t, double, uint64_t */
+    void *target; /* type of the value: bool, const char *, uint64_t, double, uint64_t */
 } option;
 /* The row of an option table that begins a group. */
 #define HEADING(words)                                                                                       \
@@ -40,8 +40,8 @@ typedef struct option {
 
 typedef struct command {
     const char *name;
-    const char *summary; /* one line of `koine --help` */
-    const char *usage;   /* what follows the name */
+    const char *summary; /* the summary line in `koine --help` */
+    const char *usage;   /* the arguments after the name */
     const char *brief;   /* the options that -h prints, separated by spaces */
     const char
         *examples;    /* command lines, which a test runs as they are; -h prints the first BRIEF_EXAMPLES */
@@ -50,29 +50,29 @@ typedef struct command {
 } command;
 enum { BRIEF_EXAMPLES = 5 };
 
-/* Parses options and collects the other words in words[0..*word_count). With -h or --help it prints the help
- * and sets *status to EXIT_DONE; on an error it reports it and sets *status to EXIT_USAGE; both return
- * false. */
+/* Parses options and collects the other words in words[0..*word_count). With -h or --help, prints the help,
+ * sets *status to EXIT_DONE and returns false. On an error, reports it, sets *status to EXIT_USAGE and
+ * returns false. */
 bool options_read(const command *command, const option *options, int count, char **arguments,
                   const char **words, int *word_count, int most_words, int *status);
-/* The index of `word` among `count` words; if it is not there, reports it as command_misuse does and returns
+/* The index of `word` among `count` words; if it is absent, reports it as command_misuse does and returns
  * -1. */
 int option_choice(const char *option, const char *word, const char *const *words, int count);
-/* Whether a list, separated by spaces, has a word. */
+/* Whether a space-separated list contains a word. */
 bool has_word(const char *list, const char *word);
-/* Writes the options that were read, except those in a list, as the file of an option --config. */
+/* Writes the options that were read, except the options in a list, as a file for --config. */
 void options_write(FILE *stream, const char *except);
-/* The one of `count` words most similar to `word`, or NULL. */
+/* The most similar of `count` words to `word`, or NULL. */
 const char *nearest_word(const char *word, const char *const *words, int count);
 
 /* Prints text wrapped at the width of the stream's terminal, or COLUMNS: 80 if neither is known, at most 100.
  * Lines that begin with spaces are kept; a line of two parts separated by spaces is a table row, which
  * deeper-indented lines continue (help.c). */
 void help_text(FILE *stream, const char *text);
-/* Whether a text begins with a row "  left   right": gets the bytes up to its right column, and of the whole
- * row with the deeper-indented lines that follow. */
+/* Whether a text begins with a row "  left   right". Gets the bytes up to its right column, and the bytes of
+ * the whole row including the deeper-indented lines that follow. */
 bool help_row(const char *text, size_t *left, size_t *bytes);
-/* The letter of an option in the form -x, or '\0'; and its second name, or NULL. */
+/* The letter of an option in the form -x, or '\0'; and its alias, or NULL. */
 char option_letter(const option *options, const option *row);
 const char *option_alias(const option *row);
 /* Prints the output of `koine COMMAND --help`, with options in groups. */
@@ -81,7 +81,7 @@ void help_print(const command *self, const option *options);
 void help_brief(const command *self, const option *options);
 /* The command with a name of `length` bytes, or NULL (main.c). */
 const command *command_find(const char *name, size_t length);
-/* Prints the man page of a command, or that of koine: `text` comes before the list of commands (man.c). */
+/* Prints the man page of a command, or of koine: `text` precedes the list of commands (man.c). */
 void man_command(const command *self, const option *options);
 void man_all(const char *summary, const char *text, const command *const *commands, int count);
 /* Prints the completion script for a shell (completion.c). */
@@ -89,9 +89,9 @@ int completion_print(const char *shell, const command *const *commands, int coun
 
 /* ---- common options (common.c) --------------------------------------------------------------- */
 
-/* How sessions compute. */
+/* Arithmetic options of sessions. */
 typedef struct arithmetic {
-    bool exact; /* without algorithms with a larger error */
+    bool exact; /* without algorithms that have a larger error */
     kn_precision precision;
     bool recompute; /* training recomputes activations wherever that saves memory */
 } arithmetic;
@@ -102,15 +102,15 @@ typedef struct common_options {
     const char *pin;    /* --pin: layers on other devices; NULL: none */
     const char *target; /* --target: a file that describes a device; NULL: none */
     uint64_t width;
-    int part, parts; /* of a device that several workers share; parts 0: the whole one */
+    int part, parts; /* the part of a device that several workers share; parts 0: the whole device */
     bool json, quiet, verbose, no_cache, wide_indices;
-    bool overwrite; /* existing files are replaced */
+    bool overwrite; /* replace existing files */
     bool timeline;  /* record when each step runs */
     const char *precision;
     bool recompute;
     arithmetic arithmetic; /* from --math, --precision and --recompute */
 } common_options;
-/* The rows of an option table for them. */
+/* Option table rows for them. */
 #define COMMON_DEVICE_OPTIONS(common)                                                                        \
     {"device", OPTION_TEXT, "DEVICE",                                                                        \
      "number, platform:device, type, part of a name, or auto (else KOINE_DEVICE, else the fastest)",         \
@@ -130,7 +130,7 @@ typedef struct common_options {
     }
 #define COMMON_OPTIONS(common) COMMON_DEVICE_OPTIONS(common), MESSAGE_OPTIONS(common)
 
-/* The rows for commands that use kernels. */
+/* Option table rows for commands that use kernels. */
 #define KERNEL_OPTIONS(common)                                                                               \
     {"kernels", OPTION_TEXT, "SET", "gpu or cpu: use the kernels for that kind of device (by the device)",   \
      &(common).kernels},                                                                                     \
@@ -143,7 +143,7 @@ typedef struct common_options {
         "wide-indices", OPTION_FLAG, NULL, "use 64-bit indices in kernels for all sizes",                    \
             &(common).wide_indices                                                                           \
     }
-/* The rows for commands that compute models. */
+/* Option table rows for commands that compute models. */
 #define MATH_OPTIONS(common)                                                                                 \
     {"math", OPTION_TEXT, "MODE", "exact, or fast: allow algorithms with a slightly larger error (fast)",    \
      &(common).math},                                                                                        \
@@ -151,7 +151,7 @@ typedef struct common_options {
         "precision", OPTION_TEXT, "TYPE",                                                                    \
             "float16 or bfloat16 between layers, or tf32 in matrix units (float32)", &(common).precision     \
     }
-/* The row for commands that train. */
+/* Option table row for commands that train. */
 #define RECOMPUTE_OPTION(common)                                                                             \
     {                                                                                                        \
         "recompute", OPTION_FLAG, NULL,                                                                      \
@@ -175,8 +175,8 @@ void command_tell(const char *format, ...) COMMAND_PRINTF(1, 2);
 void messages_setup(const common_options *common);
 /* Whether --device or KOINE_DEVICE is auto (auto.h). */
 bool device_is_auto(const common_options *common);
-/* Opens the device, or reports an error and returns NULL. auto counts as unspecified: commands without a step
- * to time use the fastest device by a short matrix product. Threads may call it. */
+/* Opens the device, or reports an error and returns NULL. auto counts as unspecified: commands that have no
+ * step to time choose the device by timing a short matrix product. Thread-safe. */
 kn_context *context_open(const common_options *common);
 /* Opens a model, or reports an error and returns NULL. */
 kn_model *model_open(const char *name);
@@ -187,24 +187,24 @@ kn_model *model_open(const char *name);
             "run matching layers on other devices, such as 'stage2*=cpu'; main: the device of --device",     \
             &(common).pin                                                                                    \
     }
-/* EXIT_DONE, or reports what is wrong with --pin and returns EXIT_USAGE. */
+/* EXIT_DONE, or reports an error in --pin and returns EXIT_USAGE. */
 int pin_option_check(const common_options *common);
-/* Pins the model's layers as --pin says, and opens each device that layers are pinned to, including by the
- * model's text, and joins it to the context. Reports an error and returns false. */
+/* Pins the model's layers according to --pin. Opens each device that --pin or the model's text pins layers
+ * to, and joins it to the context. Reports an error and returns false. */
 bool devices_join(kn_context *context, const common_options *common, kn_model *model);
-/* FNV-1a. */
+/* FNV-1a hash. */
 uint64_t text_hash(const char *text);
-/* Whether a path has an ending, with something before it. */
+/* Whether a path has a file name extension, preceded by something. */
 bool path_ends(const char *path, const char *ending, bool any_case);
-/* Whether a path has the ending of ONNX files. */
+/* Whether a path has the extension of ONNX files. */
 bool path_is_onnx(const char *path);
 /* Reports why a session failed with this status (NULL: out of memory) and returns false. */
 bool session_fail(const kn_session *session, kn_status status);
 /* Reports the time spent compiling kernels since the last call, if it was noticeable. */
 void tell_compiling(kn_context *context);
-/* Columns that these bytes of UTF-8 take on a terminal. */
+/* Terminal columns of these bytes of UTF-8. */
 size_t text_columns(const char *text, size_t bytes);
-/* How many of these bytes of UTF-8, whole letters, take `columns` at most. */
+/* The number of bytes, in whole UTF-8 characters, that fit in `columns`. */
 size_t text_within(const char *text, size_t bytes, size_t columns);
 /* "1.50 GB" */
 const char *bytes_text(double bytes, char *text, size_t room);
@@ -212,7 +212,7 @@ const char *bytes_text(double bytes, char *text, size_t room);
 const char *time_text(double seconds, char *text, size_t room);
 /* Seconds on a monotonic clock. */
 double clock_now(void);
-/* From now on Ctrl-C sets a flag instead of ending the program; a second one ends it. */
+/* Make Ctrl-C set a flag instead of ending the program; a second Ctrl-C ends it. */
 void interrupts_watch(void);
 bool interrupted(void);
 
@@ -225,14 +225,14 @@ bool interrupted(void);
 typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
 /* Whether the path exists, including as a broken link. */
 bool path_there(const char *path);
-/* Whether a file may be written there and, unless `replace`, does not exist; reports why not. Writes
+/* Whether a file may be written there and, unless `replace`, does not exist; otherwise reports why. Writes
  * nothing. */
 bool path_writable(const char *path, path_use use, bool replace);
-/* A file that an option asks for; path NULL: it does not. */
+/* An output file that an option requests; path NULL: not requested. */
 typedef struct output_file {
     const char *option, *path;
 } output_file;
-/* Returns EXIT_DONE, or reports which two of them are the same file and returns EXIT_USAGE. */
+/* Returns EXIT_DONE, or reports two options that name the same file and returns EXIT_USAGE. */
 int outputs_apart(const output_file *outputs, int count);
 /* Whether the first few KB of a file contain `mark`. */
 bool file_has_mark(const char *path, const char *mark);
@@ -243,35 +243,37 @@ bool folder_makable(const char *path, char *reason, size_t room);
 /* The `number`-th name for a file, from 1: x.y, x-2.y, x-3.y. Reports a failure. */
 bool path_numbered(const char *path, unsigned number, char *text, size_t room);
 
-/* A file that replaces the one at a path once it is complete. */
+/* A temporary file that replaces the file at a path once it is complete. */
 typedef struct whole_file {
     FILE *stream;
     const char *path; /* owned by the caller */
     char *temporary;
 } whole_file;
-/* Creates one next to its target. Reports an error and returns false. */
+/* Creates a temporary file next to its target. Reports an error and returns false. */
 bool whole_open(whole_file *file, const char *path);
-/* Closes it and, if it is to be kept, moves it to its target; reports an error. True if it is there. */
+/* Closes the file and, if it is to be kept, moves it to its target; reports an error. True if the target was
+ * written. */
 bool whole_close(whole_file *file, bool keep);
 
 /* ---- a second process (process.c, precompile.c) ------------------------------------------------------- */
 
 /* Starts this program again; `silent`: without input and output. Returns 0 or an errno value. */
 int process_start(char *const *arguments, bool silent, pid_t *child);
-/* The same in a new process group, with pipes from which its output and its errors are read. */
+/* The same in a new process group, with pipes for reading its output and errors. */
 int process_start_read(char *const *arguments, int pipes[2], pid_t *child);
-/* Waits for its end, with the result of waitpid; false if that failed. */
+/* Waits for the process to end and gets the result of waitpid; false if that failed. */
 bool process_wait(pid_t child, int *result);
 
-/* Must be called first: removes "precompile" from the command line if present, otherwise stores the line. */
+/* Must be called first: removes "precompile" from the command line if present, otherwise stores the command
+ * line. */
 void precompile_begin(int *count, char **arguments);
-/* Whether this process compiles for another one: it writes no files and ends at its first step. */
+/* Whether this is the precompiling process: it writes no files and ends at its first step. */
 bool precompiling(void);
-/* From here on the first kernel compilation of the context starts precompiling; not if nothing is cached, and
- * not for a device with its own memory, which might be needed twice. */
+/* Start precompiling at the context's first kernel compilation from now on; not if nothing is cached, and not
+ * for a device with its own memory, which might be needed twice. */
 void precompile_allow(const common_options *common, const kn_context *context);
 void precompile_start(void);
-/* Ends it, if there is one, after the first step; none starts afterwards. */
+/* Ends the process, if there is one, after the first step; none starts afterwards. */
 void precompile_end(void);
 
 /* ---- JSON (json.c): strings and numbers on a stream ------------------------------------------ */
@@ -290,14 +292,14 @@ void json_measure_member(FILE *stream, const char *name, double number);
 
 /* ---- progress (progress.c) ------------------------------------------------------------------- */
 
-/* A line on standard error that is rewritten in place on a terminal, and not shown elsewhere or when quiet.
- * On a narrow terminal fields, which are separated by two spaces, are left out and bars are shorter. */
+/* A line on standard error that is rewritten in place on a terminal, and hidden elsewhere or when quiet. On a
+ * narrow terminal, fields (separated by two spaces) are left out and bars are shorter. */
 void progress_setup(const common_options *common);
 /* At most ten times per second. */
 void progress_line(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* The same immediately, before a long operation. */
 void progress_now(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* If no line can be rewritten: true once a minute, for a plain line. */
+/* Without a terminal: true once per minute, to print a plain line. */
 bool progress_plain_due(void);
 /* Removes the line before something else is printed. */
 void progress_clear(void);
@@ -316,15 +318,15 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
         "trace", OPTION_TEXT, "FILE",                                                                        \
             "timeline of host and device queues, for Perfetto and chrome://tracing", &(target)               \
     }
-/* Starts the file (path NULL: none, and the calls below do nothing; `replace`: may replace one; `mark`,
- * unless NULL, is written near its beginning) and requests the timeline of the context that is opened next.
+/* Starts the file and requests the timeline of the context that is opened next. path NULL: no file, and the
+ * calls below do nothing; `replace`: may replace a file; `mark`, unless NULL, is written near the beginning.
  * Reports an error and returns false. */
 bool trace_open(const char *path, bool replace, const char *mark, common_options *common);
-/* An interval of the host's time, by kn_context_clock. */
+/* An interval of host time, by kn_context_clock. */
 void trace_host(const char *name, double begin, double end);
 /* Writes the timeline without clearing it. Waits for the queues. */
 void trace_queues(kn_context *context);
-/* False, after reporting why, if it could not be written completely. */
+/* If the file is incomplete, reports why and returns false. */
 bool trace_close(void);
 
 /* ---- the commands ------------------------------------------------------------------------------- */
@@ -333,7 +335,7 @@ extern const command command_devices, command_doctor, command_train, command_eva
     command_generate, command_convert, command_plan, command_bench, command_tune, command_verify,
     command_models, command_datasets, command_version, command_bench_gemm, command_bench_operators,
     command_bench_crossover, command_bench_plan, command_report;
-/* A process that tries kernels for koine tune: "SECONDS" and its words (tune.c). */
+/* The process that tries kernels for koine tune: "SECONDS" and its words (tune.c). */
 int tune_apart(int count, char **arguments);
 
 #endif

@@ -95,7 +95,7 @@ double clock_now(void) {
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
-/* Prints each warning once: several contexts may have the same. */
+/* Prints each warning once: several contexts may have the same warning. */
 static void write_log(void *user, kn_log_level level, const char *message) {
     static char last[1200];
     (void)user;
@@ -184,7 +184,7 @@ static kn_context *open_alone(const common_options *common) {
         advised = true;
         return context;
     }
-    /* Settings from the environment are easily forgotten. */
+    /* Report settings from the environment: users forget them easily. */
     const char *from = "";
     if (kn_context_status(context) == KN_ERROR_NO_DEVICE && !common->device && params.device &&
         *params.device)
@@ -198,7 +198,8 @@ static kn_context *open_alone(const common_options *common) {
 }
 
 kn_context *context_open(const common_options *common) {
-    /* Some drivers find no device, or crash, where threads look for the first one at the same time. */
+    /* Some drivers find no device, or crash, if several threads enumerate devices for the first time
+     * concurrently. */
     static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&opening);
     kn_context *context = open_alone(common);

@@ -3,7 +3,7 @@
 
 #include "command.h"
 
-/* The output of --help=WORD for a command: its options, in the form of that shell's script. */
+/* The output of --help=WORD for a command: its options in the syntax of that shell's script. */
 static void print_options(const command *row, const char *form) {
     char word[32];
     snprintf(word, sizeof word, "--help=%s", form);
@@ -64,7 +64,7 @@ static void print_zsh(const command *const *commands, int count) {
     }
     fputs("    esac\n"
           "}\n"
-          /* As a file _koine in the fpath, the script is the function itself. */
+          /* As a file _koine in the fpath, the script is the body of the function. */
           "if [ \"$funcstack[1]\" = _koine ]; then\n"
           "    _koine \"$@\"\n"
           "else\n"

@@ -1,4 +1,4 @@
-/* koine convert: writes a model as another kind of file. */
+/* koine convert: converts a model to another file format. */
 #include <string.h>
 
 #include "command.h"

@@ -1,4 +1,4 @@
-/* koine datasets: lists the sources of data, or describes one and measures how fast it is read. */
+/* koine datasets: lists data sources, or describes one and measures its read speed. */
 #include <string.h>
 
 #include "train.h"
@@ -38,7 +38,7 @@ typedef struct reading {
     bool skip_bad;
     uint64_t cache;
     kn_dataset *dataset;
-    double opening, first, later; /* seconds: to open it, and for each of two epochs */
+    double opening, first, later; /* seconds to open it, and seconds of two epochs */
 } reading;
 
 /* Reads one epoch; false if out of memory. */
@@ -70,7 +70,7 @@ static bool read_all(reading *run, const char *word) {
     how.seed = run->seed;
     how.workers = (int)run->workers;
     how.augmentation = &run->augmentation;
-    how.bytes = true; /* as training reads them */
+    how.bytes = true; /* as training reads it */
     progress_now("reading %s", word);
     begin = clock_now();
     kn_loader *loader = kn_loader_create(run->dataset, &how);

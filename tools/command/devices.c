@@ -1,4 +1,4 @@
-/* koine devices: the devices, which are usable, and why the others are not. */
+/* koine devices: lists the devices, and why some are not usable. */
 #include <math.h>
 #include <stdlib.h>
 

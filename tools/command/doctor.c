@@ -5,7 +5,7 @@
 #include "command.h"
 #include "doctor.h"
 
-/* OpenCL requires this much of a device with the full profile. */
+/* The minimum that OpenCL requires of a full-profile device. */
 enum { ENOUGH_LOCAL_BYTES = 32768, MAX_TIMEOUT = 1000000 };
 
 /* The messages of the library. */
@@ -20,7 +20,7 @@ static void remember(void *user, kn_log_level level, const char *message) {
     snprintf(said->text + used, sizeof said->text - used, "%s%s", used ? "\n" : "", message);
 }
 
-/* Compiles and runs relu on the device: whether it worked, else why not. */
+/* Compiles and runs relu on the device; on failure gets the reason. */
 static bool try_kernel(kn_context *context, char *reason, size_t room) {
     static const float in[4] = {-1, 2, -3, 4};
     float out[4] = {0};
@@ -31,7 +31,7 @@ static bool try_kernel(kn_context *context, char *reason, size_t room) {
     kn_fetch fetch = {"y", out, sizeof out};
     kn_session_params params;
     kn_session_params_init(&params);
-    params.switches = "programs=unsaved"; /* another program than a cached one */
+    params.switches = "programs=unsaved"; /* do not use a cached program */
     kn_session *session = kn_session_create(context, &y, 1, &params);
     bool right = kn_session_status(session) == KN_OK && kn_session_run(session, &feed, 1, &fetch, 1) == KN_OK;
     if (!right)
@@ -53,7 +53,7 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     snprintf(place, sizeof place, "%d:%d", info->platform_index, info->device_index);
     params.device = place;
     params.log = (kn_logger){.level = KN_LOG_WARNING, .write = remember, .user = &said};
-    /* What is known about the device is in the cache, and others should know if this process ends here. */
+    /* Set the cache folder: it stores device information even if the driver crashes this process. */
     if (kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), cache, sizeof cache) &&
         folder_makable(cache, reason, sizeof reason))
         params.cache_folder = cache;
@@ -89,7 +89,7 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
 
 static const char pocl[] = "Portable Computing Language";
 
-/* Reports what OpenCL shows but cannot be used. */
+/* Reports devices that OpenCL lists but that cannot be used. */
 static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool others) {
     const char *mend = "";
     bool device = info->device_index >= 0, platform = info->platform_index >= 0;
@@ -150,7 +150,7 @@ static void try_list(doctor_visit *doctor, const char *about) {
     kn_device_list_destroy(&list);
 }
 
-/* Runs in another process and, if a device ends that, in another one for the remaining devices. */
+/* Runs in a separate process and, if a device crashes it, in another one for the remaining devices. */
 static void check_opencl(doctor_visit *doctor) {
     doctor_cache(doctor);
     if (doctor->deadly) {

@@ -1,5 +1,5 @@
-/* koine doctor, drivers: parts of the visit that run in a separate process, so that a driver that ends the
- * program or never returns is reported. The visit is in memory shared by both processes. */
+/* koine doctor, drivers: runs parts of the visit in a separate process, to report a driver that crashes or
+ * hangs. Both processes share the visit's memory. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <dlfcn.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ typedef int devices_function(void *platform, unsigned long long type, unsigned r
 enum { INDEX_OF_DEVICES = 2 }; /* index of clGetDeviceIDs in the table at the beginning of each platform */
 static const unsigned long long all_types = 0xffffffff;
 
-/* Asks for platforms and the number of their devices, as a loader does. */
+/* Queries platforms and the number of their devices, as a loader does. */
 static void ask(void *library) {
     union {
         void *pointer;

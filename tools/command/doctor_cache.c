@@ -1,5 +1,5 @@
-/* koine doctor, cache folders: Koine's for compiled kernels, with what is known about the devices, and
- * PoCL's, without which it shows no device or cannot compile. */
+/* koine doctor, cache folders: Koine's, with compiled kernels and device information, and PoCL's, without
+ * which PoCL lists no device or cannot compile. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 enum { PATH_ROOM = 4096 };
 
-/* A line of a device's file, "refused/OPERATOR/KERNEL/NEXT/VERSION/… NUMBER": 0 where the kernel gave a wrong
- * result, 1 where it is right, more where it did not build or run when it was last tried. Each kernel is told
- * once, in `told`. */
+/* A line of a device's file, "refused/OPERATOR/KERNEL/NEXT/VERSION/… NUMBER". NUMBER is 0 if the kernel gave
+ * a wrong result, 1 if it is correct, and larger if it did not build or run when it was last tried. Reports
+ * each kernel once; `told` lists the reported ones. */
 static void tell_refusal(doctor_visit *doctor, const char *device, const char *line, char *told,
                          size_t room) {
     char row[64], kernel[64], next[64], version[32], name[200];
@@ -39,7 +39,7 @@ static char *device_of(char *identity) {
     return from;
 }
 
-/* Tells which kernels were refused on the devices whose files are in the folder's `devices`. */
+/* Reports refused kernels of the devices whose files are in the folder's `devices`. */
 static void tell_refusals(doctor_visit *doctor, const char *folder) {
     char path[PATH_ROOM + 300], identity[1100], line[600], told[4096];
     snprintf(path, sizeof path, "%s/devices", folder);

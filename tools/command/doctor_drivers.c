@@ -1,5 +1,5 @@
-/* koine doctor, drivers: known ones that are installed but not listed, and duplicate copies. Driver names
- * serve advice only. */
+/* koine doctor, drivers: known drivers that are installed but not listed, and duplicate copies. Driver names
+ * are used only in advice. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ int doctor_each_library(const doctor_visit *doctor, const char *name,
         if (glob(pattern, 0, NULL, &found) == 0)
             for (size_t f = 0; f < found.gl_pathc && count < MAX_COPIES; f++) {
                 struct stat about;
-                bool known = stat(found.gl_pathv[f], &about) != 0; /* a broken link is not a library */
+                bool known = stat(found.gl_pathv[f], &about) != 0; /* ignore broken links */
                 for (int s = 0; s < count && !known; s++)
                     known = seen[s].device == about.st_dev && seen[s].file == about.st_ino;
                 if (known) continue;

@@ -1,4 +1,5 @@
-/* koine doctor, files: is there a loader, and do the ICD files list drivers that can be loaded? */
+/* koine doctor, files: checks that there is a loader and that the ICD files list drivers that can be
+ * loaded. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +26,7 @@ static void add_loader(void *user, const char *path) {
     snprintf(list->paths + used, sizeof list->paths - used, "%s%s", list->count++ ? " and " : "", path);
 }
 
-/* Whether this program was linked with a loader, as one that brings its own was. */
+/* Whether this program was linked with a loader, as programs with a bundled loader are. */
 static bool has_loader(void) {
     void *program = dlopen(NULL, RTLD_LAZY);
     const bool has = program && dlsym(program, "clGetPlatformIDs");
@@ -91,7 +92,7 @@ static void keep_first(void *user, const char *path) {
     if (!first->path[0]) snprintf(first->path, sizeof first->path, "%s", path);
 }
 
-/* Like doctor_library; below another root the library only has to exist. */
+/* Like doctor_library; below a different root only checks that the library exists. */
 static bool try_library(doctor_visit *doctor, const char *library) {
     first_path found = {""};
     if (doctor->root[0]) {
@@ -154,7 +155,7 @@ static bool read_line(const char *path, char *line, int room) {
     return true;
 }
 
-/* Checks an ICD file, which contains one line with the name of a library. */
+/* Checks an ICD file, which contains the name of a library on one line. */
 static void check_file(doctor_visit *doctor, icd_files *files, const char *path) {
     char line[PATH_ROOM], mend[PATH_ROOM];
     files->seen++;
@@ -187,7 +188,7 @@ static bool ends_with(const char *text, const char *end) {
     return length > tail && !strcmp(text + length - tail, end);
 }
 
-/* alphasort depends on the locale. */
+/* Unlike alphasort, independent of the locale. */
 static int by_name(const struct dirent **left, const struct dirent **right) {
     return strcmp((*left)->d_name, (*right)->d_name);
 }
@@ -217,7 +218,7 @@ static void check_folder(doctor_visit *doctor, icd_files *files, const char *fol
                      from[0] ? " is set, and " : "", folder);
 }
 
-/* Comments on the drivers of the system that programs do not see because of a variable. */
+/* Reports system drivers that a variable hides from programs. */
 static void tell_hidden(doctor_visit *doctor, const icd_files *files, const char *variable) {
     char hidden[600] = "", path[PATH_ROOM], line[PATH_ROOM], mend[200];
     struct dirent **names = NULL;

@@ -1,5 +1,5 @@
-/* koine-doctor: the file checks of `koine doctor`, as a program that starts without an OpenCL loader, which
- * koine itself cannot. */
+/* koine-doctor: the file checks of `koine doctor`, as a program that starts without an OpenCL loader, unlike
+ * koine. */
 #include <stdio.h>
 #include <string.h>
 

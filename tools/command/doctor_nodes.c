@@ -1,4 +1,4 @@
-/* koine doctor, device nodes: those that the user may not open, and variables that must be set. */
+/* koine doctor, device nodes: nodes that the user may not open, and variables that must be set. */
 #include <glob.h>
 #include <grp.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What the matrix unit of a device multiplies, for koine doctor. */
+/* Matrix unit data types of a device, for koine doctor. */
 #include <stdio.h>
 
 #include <koine/context.h>

@@ -14,7 +14,7 @@ typedef struct eval_run {
     kn_states *states;
     kn_session *session;
     const char *data;
-    const char *weights; /* NULL: those of the model's file */
+    const char *weights; /* NULL: the weights of the model's file */
     uint64_t batch, memory;
 } eval_run;
 
@@ -32,7 +32,7 @@ static const char *plan_error(void *user) {
     return kn_session_error(((eval_run *)user)->session);
 }
 
-/* Of text: e to the loss, the number of equally likely tokens that would be as uncertain. */
+/* The perplexity of text: exp(loss). */
 static double perplexity_of(const eval_run *run, const judgement *judged) {
     return kn_dataset_vocabulary(run->setup.all) ? exp(judged->score.loss) : NAN;
 }
@@ -44,7 +44,7 @@ static void json_fraction(const char *name, double fraction) {
     json_measure(stdout, fraction);
 }
 
-enum { JSON_MATRIX = 200 }; /* the largest that is written */
+enum { JSON_MATRIX = 200 }; /* the largest matrix that is written */
 
 static void print_json_classes(const kn_dataset *dataset, const judgement *judged) {
     fputs(", \"classes\": [", stdout);
@@ -104,8 +104,7 @@ static const char *percent(double fraction, char *text, size_t room) {
     return isfinite(fraction) ? text : "-";
 }
 
-/* Prints the name of a class in |columns| columns, truncated after a whole letter; negative: right-aligned.
- */
+/* Prints a class name in |columns| columns, truncated after a whole character; negative: right-aligned. */
 static void print_class(const kn_dataset *dataset, int64_t class_index, int columns) {
     char name[80];
     judge_class(dataset, class_index, name, sizeof name);
@@ -114,13 +113,13 @@ static void print_class(const kn_dataset *dataset, int64_t class_index, int colu
     printf("%*s%.*s%*s", columns < 0 ? space : 0, "", (int)bytes, name, columns < 0 ? 0 : space, "");
 }
 
-/* Prints a row per class: all classes, or the worst ones of many. */
+/* Prints a row per class; if there are many, only the worst classes. */
 static void print_classes(const kn_dataset *dataset, const judgement *judged) {
     int64_t shown[ROWS];
     int count = 0;
     for (int64_t c = 0; c < judged->classes; c++) {
         int at = count;
-        /* kept sorted by F1, lowest first; classes without samples do not count */
+        /* sorted by F1, lowest first; without classes that have no samples */
         if (judged->classes > ROWS)
             while (at > 0 && judge_f1(judged, c) < judge_f1(judged, shown[at - 1]))
                 at--;

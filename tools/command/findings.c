@@ -1,4 +1,4 @@
-/* Prints findings as lines for people or JSON for programs. */
+/* Prints findings as text or JSON. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -45,5 +45,5 @@ void finding_tell(findings *found, finding_kind kind, const char *check, const c
     }
     putchar('\n');
     if (mend[0]) printf("           fix: %s\n", mend);
-    fflush(stdout); /* the next check may end the program */
+    fflush(stdout); /* flush: the next check may crash the program */
 }

@@ -1,4 +1,4 @@
-/* Findings, printed one by one: a kind, the subject, and a command that fixes it. Does not need the
+/* Findings, printed one by one: a kind, the subject, and a command that fixes the problem. Does not need the
  * library. */
 #ifndef KOINE_COMMAND_FINDINGS_H
 #define KOINE_COMMAND_FINDINGS_H
@@ -22,7 +22,7 @@ typedef struct findings {
 #define FINDING_PRINTF(text, first)
 #endif
 
-/* Prints one on standard output: `check` is a word, `mend` the command that fixes it, or "". */
+/* Prints a finding on standard output: `check` is a word, `mend` the command that fixes it, or "". */
 void finding_tell(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
                   ...) FINDING_PRINTF(5, 6);
 

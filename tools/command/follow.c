@@ -1,4 +1,4 @@
-/* Follows another process of this program by the lines that it writes. */
+/* Runs another process of this program and reads its output line by line. */
 #include "follow.h"
 
 #include <errno.h>
@@ -11,10 +11,10 @@
 
 enum { LINE_BYTES = 1 << 20, SECONDS_TO_END = 10 };
 
-/* What a process has written, line by line. */
+/* The output of a process, split into lines. */
 typedef struct stream_lines {
-    int number; /* the descriptor; -1 at the end */
-    char *text; /* the beginning of a line: LINE_BYTES */
+    int number; /* the descriptor; -1 at end of file */
+    char *text; /* an incomplete line of up to LINE_BYTES */
     size_t used;
 } stream_lines;
 
@@ -35,12 +35,12 @@ static void take_lines(const follow_reader *reader, bool errors, stream_lines *f
     from->used = strlen(line);
     memmove(from->text, line, from->used + 1);
     if (from->used && (from->number < 0 || from->used == LINE_BYTES - 1)) {
-        reader->line(reader->user, errors, from->text); /* without an end, or longer than any of a command */
+        reader->line(reader->user, errors, from->text); /* unterminated, or longer than any line */
         from->used = 0;
     }
 }
 
-/* Waits for the end of a process that was killed; false if the kernel does not let it go. */
+/* Waits for a killed process to end; false if the kernel does not release it. */
 static bool wait_for_end(pid_t child, int *result) {
     for (int turn = 0; turn < SECONDS_TO_END * 10; turn++) {
         if (waitpid(child, result, WNOHANG) == child) return true;

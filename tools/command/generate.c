@@ -20,20 +20,19 @@ typedef struct generate_run {
     kn_session *session;
     kn_value *input, *output;
     const char *vocabulary;  /* the vocabulary; "": bytes */
-    uint32_t *begins;        /* offset of each token in it, and of the end */
-    uint32_t between;        /* bytes between tokens: 1 if tokens may have several characters */
+    uint32_t *begins;        /* byte offset of each token in the vocabulary, and of its end */
+    uint32_t between;        /* bytes of the separator: 1 if tokens may have several characters */
     int token_count;         /* 256 for bytes */
-    int64_t window, answers; /* tokens that the model reads, and that it distinguishes */
+    int64_t window, answers; /* the input length, and the vocabulary size */
     int32_t *text;           /* the ids of all tokens so far */
     uint64_t used;
-    /* Sessions that keep their state, for the whole window and for one token, or NULL; and the number of
-     * tokens read. */
+    /* Stateful sessions for the whole window and for one token, or NULL; and the number of tokens read. */
     kn_session *whole, *single;
     uint64_t kept;
     bool on;       /* the state remains valid beyond the window */
     int32_t *x;    /* (1,window) */
     float *logits; /* (1,window,answers) */
-    float *sorted; /* of one position */
+    float *sorted; /* logits at one position */
 } generate_run;
 
 /* ---- tokens ----------------------------------------------------------------------------------------- */
@@ -85,8 +84,7 @@ static bool read_prompt(generate_run *run) {
 
 /* ---- generation ---------------------------------------------------------------------------------- */
 
-/* A session that generates incrementally, reading `rows` tokens at once; NULL if the model does not support
- * it. */
+/* A session for incremental decoding of `rows` tokens at once; NULL if the model does not support it. */
 static kn_session *open_step(const generate_run *run, int64_t rows, const kn_session_params *params) {
     kn_value *output;
     kn_graph *graph = kn_model_step(run->model, rows, &output);
@@ -116,7 +114,7 @@ static bool open_session(generate_run *run) {
     return command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
 
-/* x is (1,window) and the output (1,window,answers): the next token at each position. */
+/* x is (1,window) and the output (1,window,answers): the next token's logits at each position. */
 static bool measure(generate_run *run, const char *file) {
     run->input = kn_model_input_at(run->model, 0);
     run->output = kn_model_output_at(run->model, 0);
@@ -138,7 +136,7 @@ static bool measure(generate_run *run, const char *file) {
     return (run->x && run->logits && run->sorted) || command_fail("out of memory for the text") == EXIT_DONE;
 }
 
-/* In [0, 1): a function of seed and position. */
+/* A random number in [0, 1) from seed and position. */
 static double chance_at(uint64_t seed, uint64_t position) {
     uint64_t z = seed * 0x9e3779b97f4a7c15u + (position + 1) * 0xbf58476d1ce4e5b9u;
     for (int i = 0; i < 2; i++) {
@@ -154,8 +152,7 @@ static int larger_first(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* The smallest logit that may be drawn: among the --top-k most likely, and among as many as have --top-p in
- * total. */
+/* The smallest logit that may be sampled, by --top-k and --top-p. */
 static float least_of(const generate_run *run, const float *logits) {
     uint64_t count = (uint64_t)run->token_count;
     if (run->top_k < count) count = run->top_k;
@@ -172,7 +169,7 @@ static float least_of(const generate_run *run, const float *logits) {
     return run->sorted[count - 1];
 }
 
-/* Draws a token by its logits. */
+/* Samples a token from its logits. */
 static int32_t draw(const generate_run *run, const float *logits) {
     int best = 0;
     double sum = 0;
@@ -203,8 +200,8 @@ static bool read_tokens(generate_run *run, kn_session *session, const int32_t *x
     return status == KN_OK || session_fail(session, status);
 }
 
-/* Gets the next token. What follows the text in the window does not influence what precedes it. While the
- * window has room, or the state stays valid beyond it, a model that keeps its state reads one more token. */
+/* Gets the next token. The model is causal: later tokens in the window do not affect earlier ones. While the
+ * window has room, or the state stays valid beyond it, a stateful model reads only the new token. */
 static bool next_token(generate_run *run, int32_t *number) {
     uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
     if (run->single && (run->on || run->used <= window) && run->kept + 1 == run->used && run->kept > 0) {
@@ -241,7 +238,7 @@ static int generate(generate_run *run, const char *file) {
     if (!read_vocabulary(run, file) || !measure(run, file) || !read_prompt(run) || !open_session(run))
         return EXIT_FAILED;
     uint64_t prompt = run->used;
-    /* Without a prompt it begins as after a newline. */
+    /* Without a prompt, start as after a newline. */
     int32_t begin = 0;
     size_t count, bytes;
     if (kn_text_encode(NULL, run->vocabulary, "\n", &begin, &count, &bytes) != KN_OK) begin = 0;

@@ -43,7 +43,7 @@ static size_t line_bytes(const char *text) {
     return strcspn(text, "\n") + (strchr(text, '\n') != NULL);
 }
 
-/* Prints a line as it is, except that a long command line is broken before an option, with a shell's
+/* Prints a line unchanged, except that a long command line is broken before an option, with a shell's
  * continuation. */
 static void print_line(FILE *stream, const char *text, size_t bytes, int width) {
     int at = 0;
@@ -157,7 +157,7 @@ void help_print(const command *self, const option *options) {
     print_option("-h, --help", last, strlen(last), width);
 }
 
-/* The first statement of a help text, without its default and details. */
+/* The first clause of a help text, without its default and details. */
 static size_t brief_bytes(const char *help) {
     const char *end = help + strlen(help), *details = strstr(help, "; "), *usual = strstr(help, " (");
     if (details) end = details;

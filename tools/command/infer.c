@@ -11,7 +11,7 @@
 
 enum { MAX_FILES = 8 };
 
-/* Whether a word begins with the name and '='; *equals is then that sign. */
+/* Whether a word begins with the name and '='; sets *equals to the '='. */
 static bool begins_with(const char *word, const char *name, const char **equals) {
     const size_t length = strlen(name);
     if (!length || strncmp(word, name, length) || word[length] != '=') return false;
@@ -19,7 +19,7 @@ static bool begins_with(const char *word, const char *name, const char **equals)
     return true;
 }
 
-/* The sign after the name of an input or output of the model; NULL for none. */
+/* The '=' after the name of an input or output of the model; NULL for none. */
 static const char *end_of_name(const char *word, const kn_model *model) {
     const char *equals = NULL;
     for (size_t i = 0; i < kn_model_input_count(model); i++)
@@ -42,11 +42,11 @@ void named_file_split(const char *word, const kn_model *model, named_file *file)
 typedef struct infer_run {
     common_options common;
     const char *file;
-    const char *weights; /* NULL: those of the model's file */
+    const char *weights; /* NULL: the weights of the model's file */
     const char *data;    /* --data; NULL: files */
-    uint64_t limit;      /* of the samples of `data`; 0: all */
+    uint64_t limit;      /* the number of samples of `data`; 0: all */
     kn_model *model;
-    kn_model *opened; /* what `model` was bound from; NULL: it was opened itself */
+    kn_model *opened; /* the model that `model` was bound from; NULL: `model` was opened directly */
     kn_context *context;
     kn_session *session;
     kn_states *states;
@@ -108,7 +108,7 @@ static bool open_inputs(infer_run *run, const char *list) {
     return true;
 }
 
-/* Opens --data, or everything named after the model, in order, for its first input. */
+/* Opens --data, or the files named after the model, in order, for its first input. */
 static bool open_words(infer_run *run, const char *const *words, int count) {
     infer_input *input = begin_input(run, kn_model_input_at(run->model, 0));
     if (run->data && !input_add_data(input, run->data, run->limit)) return false;
@@ -118,7 +118,7 @@ static bool open_words(infer_run *run, const char *const *words, int count) {
     return true;
 }
 
-/* The inputs of the opened model are those of the bound one. */
+/* Replaces the opened model and its inputs with the bound ones. */
 static void take_bound(infer_run *run, kn_model *bound) {
     run->opened = run->model;
     run->model = bound;
@@ -128,8 +128,7 @@ static void take_bound(infer_run *run, kn_model *bound) {
                 run->inputs[i].value = kn_model_input_at(bound, k);
 }
 
-/* Builds the graph of an ONNX file for the shapes of the samples; if that does not suffice, for all samples
- * at once. */
+/* Builds the graph of an ONNX file for the shapes of the samples; if that fails, for all samples at once. */
 static bool bind_to_samples(infer_run *run) {
     char message[1600] = "";
     for (int whole = 0; whole < 2 && !kn_model_bound(run->model); whole++) {
@@ -163,7 +162,7 @@ static bool measure_inputs(infer_run *run) {
     if (fixed > 0) run->batch = (uint64_t)fixed;
     for (int i = 0; i < run->input_count; i++) {
         uint64_t bytes = 0;
-        kn_tensor_bytes(&run->inputs[i].info, &bytes); /* it was read with this size */
+        kn_tensor_bytes(&run->inputs[i].info, &bytes); /* cannot fail: the array was read with this size */
         run->feeds[i] =
             (kn_feed){kn_value_name(run->inputs[i].value), NULL, (size_t)bytes / (size_t)run->samples};
     }
@@ -288,7 +287,7 @@ static bool choose_device(infer_run *run) {
     return device_auto(&run->common, &about);
 }
 
-/* Whether the files of its samples are known. */
+/* Whether the file names of the samples are known. */
 static bool input_is_named(const infer_input *input) {
     for (int64_t i = 0; i < input->info.shape[0]; i++)
         if (input->names[i]) return true;
@@ -323,7 +322,7 @@ static int infer(infer_run *run, const char *output) {
     if (!result) return command_fail("out of memory for %lld results", (long long)run->samples);
     bool fine = compute(run, batch, result, row_bytes);
     progress_clear();
-    /* The classes belong to the first output. */
+    /* The class names apply to the first output. */
     const infer_input *named = &run->inputs[0];
     const kn_dataset *table = NULL;
     for (int i = run->input_count - 1; i >= 0; i--) {
@@ -384,7 +383,7 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
     return output_choose(format, result.path, run->common.json, &run->format);
 }
 
-/* Whether each of "A=a.npy,B=b.npy" has this ending. */
+/* Whether every file in "A=a.npy,B=b.npy" has this extension. */
 static bool all_arrays(const char *list) {
     for (const char *comma; list; list = comma ? comma + 1 : NULL) {
         comma = strchr(list, ',');
@@ -452,7 +451,7 @@ static int run(int count, char **arguments) {
     if (!words) return command_fail("out of memory");
     if (options_read(&command_infer, options, count, arguments, words, &word_count, count, &status)) {
         const bool onnx = word_count && path_is_onnx(words[0]);
-        /* Named arrays need no row per sample. */
+        /* Named arrays may have any number of rows. */
         const bool whole = onnx && !run.data && !format && !trace && !on_bad_sample && all_arrays(input) &&
                            all_arrays(output);
         status = check(&run, word_count, onnx, input, output, format);

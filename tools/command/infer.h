@@ -1,4 +1,4 @@
-/* Declarations of koine infer for models of both kinds. */
+/* Declarations of koine infer for ONNX and Koine models. */
 #ifndef KOINE_COMMAND_INFER_H
 #define KOINE_COMMAND_INFER_H
 
@@ -9,12 +9,12 @@ typedef struct named_file {
     const char *path;
     char name[256];
 } named_file;
-/* A name that has a '/' is found in the model, which may be NULL; otherwise the word is a path. */
+/* A name that contains '/' is looked up in the model, which may be NULL; otherwise the word is a path. */
 void named_file_split(const char *word, const kn_model *model, named_file *file);
 
 typedef struct infer_files {
-    const char *model, *inputs, *outputs; /* "A=a.npy,B=b.npy" the last two */
-    uint64_t batch, memory;               /* samples at a time, and --memory or 0 */
+    const char *model, *inputs, *outputs; /* the last two have the form "A=a.npy,B=b.npy" */
+    uint64_t batch, memory;               /* batch size, and --memory or 0 */
 } infer_files;
 /* Runs an ONNX model on arrays: on `batch` rows at a time if all inputs and outputs have a row per sample,
  * otherwise on the whole arrays. Returns the command's status. */

@@ -1,4 +1,4 @@
-/* Opens the inputs of koine infer, by the kind of file that the name indicates. */
+/* Opens the inputs of koine infer by file type. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ typedef struct part {
     const char *path, *shown; /* name in messages */
     kn_tensor_info info;
     char *data;
-    double scale;        /* not 0: the data is uint8, and fed with this scale */
+    double scale;        /* if not 0, the data is uint8 and fed with this scale */
     kn_dataset *dataset; /* the dataset of the samples; or NULL */
-    uint64_t limit;      /* of the number of samples; 0: none */
+    uint64_t limit;      /* limit on the number of samples; 0: none */
 } part;
 
 static bool ends(const char *path, const char *const endings[]) {
@@ -46,7 +46,7 @@ const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t
     return text;
 }
 
-/* Reports the library's error under the name that the user knows. Returns false. */
+/* Reports the library's error with the name that the user gave. Returns false. */
 static bool fail_part(const part *read, const char *message, const char *more) {
     const char *place = read->path == read->shown ? NULL : strstr(message, read->path);
     if (!place) return command_fail("%s%s", message, more) == EXIT_DONE;
@@ -84,7 +84,7 @@ static bool copy_samples(part *read, size_t bytes) {
     return fine;
 }
 
-/* `source` is the kind of files at the path; NULL: the path is a data spec. */
+/* `source` is the data source for the files at the path; NULL: the path is a data spec. */
 static bool open_dataset(part *read, const kn_dataset_params *params, const char *source) {
     size_t length = (source ? strlen(source) : 0) + strlen(read->path) + 2;
     char *spec = malloc(length);
@@ -144,8 +144,8 @@ static bool read_samples(const infer_input *input, part *read, const char *sourc
 
 /* ---- arrays ----------------------------------------------------------------------------------------- */
 
-/* Converts to the model's element type; bytes for a float32 input stay bytes, and are divided by 255 as those
- * of datasets are. */
+/* Converts to the model's element type. Bytes for a float32 input stay bytes and are scaled by 1/255, as in
+ * datasets. */
 static bool convert(const kn_value *value, part *read, const kn_npy_file *array) {
     uint64_t elements = 0;
     const bool as_bytes = read->info.dtype == KN_UINT8 && kn_value_dtype(value) == KN_FLOAT32;
@@ -177,10 +177,10 @@ static bool read_array(const kn_value *value, part *read) {
     return fine;
 }
 
-/* ---- kinds of files ----------------------------------------------------------------------------------- */
+/* ---- file types ----------------------------------------------------------------------------------- */
 
 static bool read_part(const infer_input *input, part *read) {
-    /* For folders and archives the model determines what they contain. */
+    /* The model determines what a folder or an archive contains. */
     const bool many = is_folder(read->path) || ends(read->path, archives),
                planes = kn_value_rank(input->value) == 4;
     const bool sound = ends(read->path, sounds) || (many && !planes);
@@ -192,7 +192,7 @@ static bool read_part(const infer_input *input, part *read) {
     return numbers_read(input->value, read->path, read->shown, &read->info, &read->data);
 }
 
-/* Makes numbers of bytes with a scale. */
+/* Dequantizes bytes with a scale to float32. */
 static bool widen(kn_tensor_info *info, char **data, double *scale) {
     uint64_t elements = 0;
     if (*scale == 0) return true;
@@ -236,7 +236,7 @@ static bool append(infer_input *input, part *read) {
     input->info.shape[0] = (int64_t)(old + count);
     if (count) memcpy(input->data + (size_t)old * (size_t)bytes, read->data, (size_t)count * (size_t)bytes);
     for (uint64_t i = 0; i < count; i++) {
-        /* Samples from standard input have no name. */
+        /* Samples from standard input have no file name. */
         const char *name = read->path == read->shown ? kn_dataset_sample_name(read->dataset, i) : NULL;
         names[old + i] = name ? malloc(strlen(name) + 1) : NULL;
         if (names[old + i]) strcpy(names[old + i], name);
@@ -244,7 +244,7 @@ static bool append(infer_input *input, part *read) {
     return true;
 }
 
-/* Appends a part that was read and frees the rest of it. */
+/* Appends a part and frees its remaining data. */
 static bool keep_part(infer_input *input, part *read, bool good) {
     good = good && append(input, read);
     if (good && !input->table && kn_dataset_columns(read->dataset)) {
@@ -272,7 +272,7 @@ static int is_row_file(const struct dirent *entry) {
     return entry->d_name[0] != '.' && ends(entry->d_name, rows);
 }
 
-/* Arrays and tables in the order of their names; if there are none, files with one sample each. */
+/* Arrays and tables in alphabetical order; if there are none, files with one sample each. */
 static bool add_folder(infer_input *input, const char *path) {
     struct dirent **entries = NULL;
     char file[4096];

@@ -25,7 +25,7 @@ static bool make_room(number_rows *read) {
     return true;
 }
 
-/* The number in a field; NAN if it is anything else. */
+/* The number in a field; NAN if it is not a number. */
 static double field_number(const char *field, const char **end) {
     char *after;
     double number = strtod(field, &after);
@@ -36,7 +36,7 @@ static double field_number(const char *field, const char **end) {
     return some && (*after == ',' || *after == 0) ? number : NAN;
 }
 
-/* Whether none of its fields is a number. */
+/* Whether no field is a number. */
 static bool is_heading(const char *text) {
     for (const char *field = text, *end; field; field = strchr(field, ',')) {
         field += field != text;
@@ -75,7 +75,7 @@ static bool read_rows(number_rows *read, FILE *file) {
     for (ssize_t length; fine && (length = getline(&text, &room, file)) >= 0;) {
         while (length > 0 && strchr("\r\n \t", text[length - 1]))
             text[--length] = 0;
-        /* the byte order mark of some programs */
+        /* skip a byte order mark */
         const char *row = !line++ && !strncmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text;
         if (!*row || (line == 1 && is_heading(row))) continue;
         fine = make_room(read) ? read_row(read, row, line)

@@ -1,5 +1,5 @@
-/* koine infer with an ONNX file: whole arrays in and out, by name; a batch at a time if all have a row per
- * sample. */
+/* koine infer with an ONNX file: whole input and output arrays, by name; a batch at a time if all arrays have
+ * a row per sample. */
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
@@ -14,7 +14,7 @@ enum { MAX_FILES = 32 };
 typedef struct onnx_run {
     const char *path;
     kn_model *model;
-    kn_model *opened; /* before `model` is known, and what it was bound from, if it was */
+    kn_model *opened; /* the model before `model` is known, and the model that it was bound from, if any */
     kn_context *context;
     kn_states *states;
     kn_session *session;
@@ -23,9 +23,9 @@ typedef struct onnx_run {
     int input_count, output_count;
     kn_npy_file *arrays[MAX_FILES];
     kn_model_given given[MAX_FILES];
-    void *data[MAX_FILES], *results[MAX_FILES]; /* of the arrays as read; of the outputs */
+    void *data[MAX_FILES], *results[MAX_FILES]; /* the input arrays and the output arrays */
     void *fed[MAX_FILES];                       /* in the model's element types */
-    kn_value *values[MAX_FILES];                /* of the outputs */
+    kn_value *values[MAX_FILES];                /* the outputs */
     common_options common;
     kn_feed feeds[MAX_FILES];
     kn_fetch fetches[MAX_FILES];
@@ -56,7 +56,7 @@ static bool split_lists(onnx_run *run, const char *inputs, const char *outputs) 
            split_list(run->words + first, run->opened, run->outputs, &run->output_count);
 }
 
-/* EXIT_DONE, or says which two outputs would be one file. */
+/* EXIT_DONE, or reports two outputs with the same file. */
 static int outputs_check(const onnx_run *run) {
     output_file files[MAX_FILES];
     for (int i = 0; i < run->output_count; i++)
@@ -81,7 +81,7 @@ static bool read_arrays(onnx_run *run) {
     return true;
 }
 
-/* The array for an input: the one of its name, or an unnamed one for the first. */
+/* The array for an input: the array with its name, or an unnamed one for the first input. */
 static int array_of(const onnx_run *run, const kn_model *model, int position) {
     const char *name = kn_model_input_name_at(model, position);
     for (int i = 0; i < run->input_count; i++)
@@ -89,7 +89,7 @@ static int array_of(const onnx_run *run, const kn_model *model, int position) {
     return -1;
 }
 
-/* Converts an array to the type of its input, so that the graph may depend on its numbers. */
+/* Converts an array to the type of its input, because the graph may depend on its values. */
 static bool match_type(onnx_run *run, const kn_value *input, int i) {
     kn_tensor_info info = run->given[i].info;
     uint64_t bytes = 0;
@@ -107,7 +107,7 @@ static bool match_type(onnx_run *run, const kn_value *input, int i) {
     return true;
 }
 
-/* Builds the model for the shapes of the arrays, and for their numbers where it depends on them. */
+/* Builds the model for the shapes of the arrays, and for their values where it depends on them. */
 static bool bind_model(onnx_run *run) {
     for (size_t k = 0; k < kn_model_input_count(run->opened); k++) {
         const int i = array_of(run, run->opened, k);
@@ -115,7 +115,7 @@ static bool bind_model(onnx_run *run) {
     }
     run->model = kn_model_bind(run->opened, run->given, (size_t)run->input_count);
     if (kn_model_bound(run->model)) return true;
-    if (kn_model_bound(run->opened)) { /* its inputs say better what does not fit */
+    if (kn_model_bound(run->opened)) { /* using the opened model gives a better error message */
         kn_model_destroy(&run->model);
         run->model = run->opened;
         run->opened = NULL;
@@ -130,7 +130,7 @@ static bool open_model(onnx_run *run) {
     return command_fail("%s", run->opened ? kn_model_error(run->opened) : "out of memory") == EXIT_DONE;
 }
 
-/* Takes the opened model, if it can be computed for the arrays, or one that is bound to them. */
+/* Uses the opened model if it accepts the arrays, otherwise a model that is bound to them. */
 static bool take_model(onnx_run *run) {
     if (!kn_model_fits(run->opened, run->given, (size_t)run->input_count)) return bind_model(run);
     run->model = run->opened;
@@ -190,7 +190,7 @@ static bool open_session(onnx_run *run) {
            command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
 
-/* Whether the shape is (batch,...), without the batch in other dimensions. */
+/* Whether the shape is (batch,...), with the batch only in the first dimension. */
 static bool has_rows(const kn_value *value) {
     char name[128];
     for (int d = 0; d < kn_value_rank(value); d++) {
@@ -201,7 +201,7 @@ static bool has_rows(const kn_value *value) {
     return kn_value_rank(value) > 0;
 }
 
-/* If all have the same number of rows, at most --batch of them run at once. */
+/* If all arrays have the same number of rows, runs at most --batch of them at once. */
 static void cut_into_batches(onnx_run *run) {
     const int count = kn_model_input_count(run->model);
     const int64_t samples = count ? run->given[array_of(run, run->model, 0)].info.shape[0] : 0;
@@ -224,7 +224,7 @@ static bool fill_feeds(onnx_run *run) {
     return true;
 }
 
-/* Inputs may leave more sizes open than their bytes determine. */
+/* Inputs may have more open sizes than their bytes determine. */
 static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
     char name[128];
     for (size_t i = 0; i < kn_model_input_count(run->model); i++) {
@@ -266,7 +266,7 @@ static const char *plan_error(void *user) {
     return kn_session_error(((onnx_run *)user)->session);
 }
 
-/* Compiles, and allocates the outputs. */
+/* Compiles the model and allocates the outputs. */
 static bool prepare(void *user, kn_context *context) {
     onnx_run *run = user;
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};

@@ -33,7 +33,7 @@ int output_choose(const char *format, const char *path, bool json, output_format
 typedef struct meaning {
     const infer_results *results;
     int64_t samples, width; /* elements per sample */
-    kn_table_target target; /* of a table: a number in a unit if `number` */
+    kn_table_target target; /* table column: a number with a unit if `number` */
     bool number;
     char *texts;          /* the names of classes, split */
     const char **classes; /* one per element, or NULL */
@@ -89,8 +89,8 @@ static void meaning_finish(meaning *of) {
     free(of->chances);
 }
 
-/* Computes probabilities from the logits of a sample; returns the most likely class, the first of equals. A
- * model may end in a softmax: nonnegative numbers that sum to 1 are taken as probabilities. */
+/* Computes probabilities from the logits of a sample; returns the most likely class, the first of equals.
+ * Nonnegative numbers that sum to 1 are already probabilities: the model ends in a softmax. */
 static int judge_sample(meaning *of, int64_t sample) {
     double most = number_at(of, sample, 0), least = most, all = most, sum = 0;
     int best = 0;

@@ -1,4 +1,4 @@
-/* Standard input as a file, and a file to standard output: pipes cannot be read twice or mapped. */
+/* Copies standard input to a file, and a file to standard output: pipes cannot be read twice or mapped. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static bool copy(FILE *from, FILE *to) {
     return !ferror(from) && fflush(to) == 0;
 }
 
-/* The file ending for the first bytes; otherwise rows of numbers. */
+/* The file extension by the first bytes; rows of numbers by default. */
 static const char *ending_of(const char begin[12]) {
     if (!memcmp(begin, "\x93NUMPY", 6)) return ".npy";
     if (!memcmp(begin, "\x89PNG", 4)) return ".png";

@@ -8,13 +8,13 @@
 
 typedef struct judge_work {
     judgement *judged;
-    float *output; /* of a batch: (count,places,classes), or numbers (count,places) */
-    size_t row;    /* its elements per sample */
+    float *output; /* a batch of logits (count,places,classes), or numbers (count,places) */
+    size_t row;    /* elements per sample */
     size_t target; /* index of the feed with the target */
     double squares, distances;
-    uint64_t counted; /* samples, or targets that the loss does not ignore */
+    uint64_t counted; /* number of samples, or of targets that the loss does not ignore */
     uint64_t answers, in_top5, numbers, every;
-    double mean, deviation; /* of the target's original unit */
+    double mean, deviation; /* in the target's original unit */
 } judge_work;
 
 /* ---- classes ---------------------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ static void judge_classes(judge_work *work, const kn_model_loss *loss, const kn_
                              batch->samples[i]);
 }
 
-/* What the means over a batch are divided by. */
+/* The divisor of the means over a batch. */
 static uint64_t counted_of(const kn_model_loss *loss, const kn_batch *batch) {
     uint64_t counted = 0;
     if (!loss->has_ignore_index) return batch->count;
@@ -84,7 +84,7 @@ static uint64_t counted_of(const kn_model_loss *loss, const kn_batch *batch) {
 
 /* ---- numbers ------------------------------------------------------------------------------------------ */
 
-/* Element i of a feed of float32, which may be bytes with a scale. */
+/* Element i of a float32 feed, which may be bytes with a scale. */
 static float number_at(const kn_feed *feed, size_t i) {
     return feed->scale != 0 ? (float)feed->scale * (float)((const uint8_t *)feed->data)[i]
                             : ((const float *)feed->data)[i];
@@ -106,7 +106,7 @@ static void judge_numbers(judge_work *work, const kn_batch *batch, const kn_feed
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
-/* Determines the output and the target; classes and places stay 0 if there is nothing to compare. */
+/* Finds the output and the target; classes and places stay 0 if there is nothing to compare. */
 static bool prepare(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
                     int64_t batch, judge_work *work) {
     judgement *judged = work->judged;
@@ -170,7 +170,7 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
     if (status == KN_OK) status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
     if (status != KN_OK) return status;
     const uint64_t counted = counted_of(&setup->loss, batch);
-    if (counted) { /* the mean over nothing is NaN */
+    if (counted) { /* a mean over no samples is NaN */
         judged->score.loss += loss * (double)counted;
         judged->score.accuracy += accuracy * (double)counted;
     }

@@ -23,7 +23,7 @@ static const char about[] =
     "  koine infer lenet.safetensors --data digits:test --limit 5\n"
     "\n"
     "Results go to the standard output, everything else to the standard error.\n";
-/* The man page has these in separate sections. */
+/* The man page has separate sections for these. */
 static const char ending[] =
     "Exit status: 0, 1 after a failure, 2 for an invalid command line. KOINE_DEVICE selects a device, as\n"
     "--device does. KOINE_KERNEL_DIR is a folder of kernels that replace the built-in ones.\n";
@@ -93,13 +93,13 @@ static int run(int count, char **arguments) {
 }
 
 int main(int count, char **arguments) {
-    /* Report exceeding the file size limit like any other failure. */
+    /* Report exceeding the file size limit like any other write error. */
     signal(SIGXFSZ, SIG_IGN);
     precompile_begin(&count, arguments);
     kn_process_enable_amx();
     int status = run(count, arguments);
     progress_clear();
-    /* A full disk shows when the last bytes are flushed. */
+    /* Flushing reports a full disk. */
     if (fflush(stdout) != 0 || ferror(stdout))
         return command_fail("the standard output could not be written");
     return status;

@@ -95,13 +95,13 @@ static void print_description(const char *text) {
 
 /* ---- parts of a page ------------------------------------------------------------------------------- */
 
-/* "koine", or "koine" and `part`, joined by `joint`. */
+/* Prints "koine", or "koine" and `part` with `joint` between them. */
 static void print_name(const char *part, const char *joint) {
     fputs("koine", stdout);
     if (part) printf("%s%s", joint, part);
 }
 
-/* Prints everything up to the description. */
+/* Prints the page up to the description. */
 static void print_head(const char *part, const char *summary, const char *usage) {
     fputs(".TH KOINE", stdout);
     if (part) putchar('-');
@@ -124,7 +124,8 @@ static void print_status(void) {
           stdout);
 }
 
-/* Which commands read it: one, or those with an option of that name; "": all. */
+/* The environment variables. `whose`: a command, or the option of the commands that read it; "": all
+ * commands. */
 static const struct {
     const char *name, *whose, *help;
 } variables[] = {
@@ -153,7 +154,7 @@ static bool concerns(const char *whose, const command *self, const option *optio
     return found;
 }
 
-/* Of all commands if `self` is NULL: then those that more than one reads. */
+/* If `self` is NULL, prints the variables that several commands read. */
 static void print_environment(const command *self, const option *options) {
     fputs(".SH ENVIRONMENT\n", stdout);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

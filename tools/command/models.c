@@ -40,7 +40,7 @@ static const char *amount_text(double amount, char *text, size_t room) {
     return text;
 }
 
-/* The first line of its comments: a summary. */
+/* The first comment line of its text: a summary. */
 static void about_of(const kn_model *model, char *text, size_t room) {
     const char *line = strstr(kn_model_text(model), "\n# ");
     text[0] = '\0';
@@ -79,7 +79,7 @@ static void print_json(const kn_model *model, const char *about) {
     fputs("}}\n", stdout);
 }
 
-/* Prints everything about one model. */
+/* Prints all details of one model. */
 static void print_whole(const kn_model *model, const char *about) {
     char amount[32];
     printf("%s: %llu parameters, %sFLOP/sample, loss %s\n", kn_model_name(model),

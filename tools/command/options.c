@@ -1,4 +1,4 @@
-/* Parses the command line by a table, which also provides the help. */
+/* Parses the command line with a table, which also provides the help. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@ enum { MAX_OPTIONS = 160 };
 
 /* ---- help for other programs -------------------------------------------------------------------- */
 
-/* Prints a text in single quotes for a shell, without the characters in `left_out`, which have a meaning
+/* Prints a text in single quotes for a shell, without the characters in `left_out`, which are special
  * there. */
 static void print_quoted(const char *text, const char *left_out) {
     for (; *text; text++)
@@ -54,7 +54,7 @@ static int print_form(const char *form, const command *self, const option *optio
 
 /* ---- words ------------------------------------------------------------------------------------ */
 
-/* The number of letters to insert, delete or change to turn one word into the other. */
+/* The edit distance between two words. */
 static int difference(const char *left, const char *right) {
     size_t a = strlen(left), b = strlen(right);
     int row[64];
@@ -109,7 +109,7 @@ int option_choice(const char *name, const char *word, const char *const *words, 
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* Second names of options, and letters for the form -x; each applies to commands that have the option. */
+/* Aliases of options, and letters for the form -x; each applies to commands that have the option. */
 static const struct {
     const char *name, *option;
 } aliases[] = {{"b", "batch"}, {"o", "output"},  {"o", "save"},
@@ -158,7 +158,7 @@ static int unknown(const command *self, const option *options, const char *dashe
                           self->name);
 }
 
-/* An integer above 0 with or without a unit. */
+/* An integer above 0, optionally with a unit. */
 static bool read_bytes(const char *text, uint64_t *bytes) {
     static const struct {
         const char *name;
@@ -178,7 +178,7 @@ static bool read_bytes(const char *text, uint64_t *bytes) {
     return false;
 }
 
-/* The options that were given, for options_write, and the first other word. */
+/* The given options, for options_write, and the first other word. */
 static struct { const char *name, *value; /* value NULL: a flag */ } given[MAX_OPTIONS];
 static int given_count;
 static const char *given_word;
@@ -199,7 +199,7 @@ static bool take_value(const option *row, const char *text, int *status) {
     errno = 0;
     remember(row, text);
     switch (row->kind) {
-    case OPTION_HEADING: /* find() never returns it */
+    case OPTION_HEADING: /* find() never returns a heading */
     case OPTION_FLAG:
         *status = command_misuse("--%s takes no value", row->name);
         return false;
@@ -235,8 +235,8 @@ static bool take_value(const option *row, const char *text, int *status) {
     return false;
 }
 
-/* The option of a word: --name, --name=value, -x, -xvalue or -x=value. Sets *value to what follows, or
- * NULL. */
+/* The option in a word: --name, --name=value, -x, -xvalue or -x=value. Sets *value to the value in the word,
+ * or NULL. */
 static const option *option_of(const option *options, const char *word, const char **name, size_t *length,
                                const char **value) {
     const bool letter = word[1] != '-';
@@ -253,7 +253,7 @@ static const option *option_of(const option *options, const char *word, const ch
     return row;
 }
 
-/* Reads the option at arguments[*i], and the following word if that is its value. */
+/* Reads the option at arguments[*i], and the following word if it is the option's value. */
 static bool take_option(const command *self, const option *options, int count, char **arguments, int *i,
                         int *status) {
     const char *name, *value;
@@ -275,9 +275,9 @@ static bool take_option(const command *self, const option *options, int count, c
     return take_value(row, value ? value : arguments[++*i], status);
 }
 
-/* ---- options from a file: NAME = VALUE, a line each; NAME = yes for flags ------------------------------ */
+/* ---- options from a file: NAME = VALUE per line; NAME = yes for flags ---------------------------------- */
 
-static char *config_text; /* what options point to */
+static char *config_text; /* storage for option values */
 
 static bool read_file(const char *path) {
     errno = 0;
@@ -291,7 +291,7 @@ static bool read_file(const char *path) {
     return read;
 }
 
-/* Takes one line, which is cut into its parts. Sets *word to the value of `model`. */
+/* Parses one line in place. Sets *word to the value of `model`. */
 static bool take_line(const command *self, const option *options, char *line, const char **word,
                       int *status) {
     char *name = line + strspn(line, " \t"), *equals = strchr(name, '=');
@@ -325,7 +325,7 @@ static bool take_line(const command *self, const option *options, char *line, co
     return true;
 }
 
-/* Reads the file of --config before the command line, which takes precedence. */
+/* Reads the --config file before the command line, which takes precedence. */
 static bool take_config(const command *self, const option *options, int count, char **arguments,
                         const char **word, int *status) {
     const char *path = NULL;

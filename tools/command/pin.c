@@ -1,5 +1,5 @@
-/* --pin, and `device=` in the text of a model: layers on other devices, which are opened and joined to the
- * first. */
+/* --pin, and `device=` in a model's text: opens the devices for these layers and joins them to the first
+ * device. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* koine plan: shows what running a model would do, without allocating memory for it. */
+/* koine plan: shows the plan for running a model, without allocating memory for it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,17 +13,17 @@ typedef struct plan_run {
     common_options common;
     training_setup setup;
     kn_context *context;
-    kn_trainer *trainer; /* one of the two */
+    kn_trainer *trainer; /* either a trainer or a session */
     kn_session *session;
     kn_plan_info info;
     bool training, measure, dot, svg;
-    const char *programs; /* the folder to write them into */
+    const char *programs; /* the output folder */
     kn_optimizer optimizer;
     kn_moments moments;
     uint64_t batch, memory;
     uint64_t ranks; /* UINT64_MAX: not given */
     bool shard_optimizer, host_moments;
-    kn_group *group; /* with --ranks: nothing is exchanged */
+    kn_group *group; /* with --ranks: a communicator that exchanges nothing */
 } plan_run;
 
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
@@ -124,7 +124,7 @@ static void print_text(const plan_run *run) {
            bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
 }
 
-/* The steps as a drawing. */
+/* Draws the steps. */
 static int draw(plan_run *run) {
     size_t count = (size_t)run->info.steps;
     kn_plan_step *steps = calloc(count + 1, sizeof *steps);
@@ -143,7 +143,7 @@ static int draw(plan_run *run) {
     return drawn ? EXIT_DONE : command_fail("the plan cannot be drawn: %s", kn_status_message(status));
 }
 
-/* The programs and launches. */
+/* Writes the programs and launches. */
 static bool write_programs(plan_run *run) {
     if (!run->programs) return true;
     kn_status status = run->training ? kn_trainer_write_programs(run->trainer, run->programs)
@@ -151,7 +151,7 @@ static bool write_programs(plan_run *run) {
     return status == KN_OK || command_fail("%s", plan_error(run)) == EXIT_DONE;
 }
 
-/* Destroy the planned context first, so that nothing is on the device twice. */
+/* Destroy the planned context first, so that the device holds only one. */
 static int measure(plan_run *run, const char *name, const char *set, int64_t batch) {
     bench_options options = {.common = run->common,
                              .training = run->training,
@@ -192,7 +192,7 @@ static int show(plan_run *run, const char *name, const char *set) {
     return status;
 }
 
-/* ---- which weights are trained ------------------------------------------------------------------- */
+/* ---- trained weights ------------------------------------------------------------------------------ */
 
 static void print_weight_json(const kn_model_weight *weight) {
     printf("{\"name\": ");
@@ -252,7 +252,7 @@ static int check_ranks(const plan_run *run, bool training) {
     return EXIT_DONE;
 }
 
-/* For the plan of one rank of --ranks, the only one there is. */
+/* The communicator of --ranks, which plans a single rank. */
 static bool open_group(plan_run *run) {
     if (run->ranks == UINT64_MAX) return true;
     return kn_group_create((int)run->ranks, NULL, &run->group) == KN_OK ||
@@ -328,7 +328,7 @@ static int run(int count, char **arguments) {
     bool opened = setup_settings(&run.setup, set);
     run.setup.batch = run.batch == UINT64_MAX ? 64 : (int64_t)run.batch;
     run.setup.any_sizes = parameters;
-    if ((!run.training || parameters) && path_is_onnx(words[0])) /* no loss may fit its outputs */
+    if ((!run.training || parameters) && path_is_onnx(words[0])) /* no loss may match its outputs */
         opened = opened && setup_bare_model(&run.setup, words[0]);
     else
         opened = opened && setup_model(&run.setup, words[0], NULL);

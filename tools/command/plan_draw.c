@@ -39,8 +39,8 @@ typedef struct box {
     int row, column;
 } box;
 
-/* Assigns rows: each step below the lowest step that it reads. Returns the number of rows and the largest
- * number of columns. */
+/* Assigns rows: each step below its lowest input step. Returns the number of rows and the largest number of
+ * columns. */
 static int arrange(const kn_plan_step *steps, int count, box *boxes, int *filled, int *columns) {
     int rows = 0;
     *columns = 1;

@@ -1,5 +1,5 @@
-/* Finds and reads energy counters and sensors. For a processor, and a device that shares its memory, the
- * energy is that of the packages and their memory; for any other device its own sensors are added. */
+/* Finds and reads energy counters and sensors. For a CPU, and for a device that shares its memory, reads the
+ * energy of the packages and their memory; for any other device, adds the device's own sensors. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -43,7 +43,7 @@ static bool is_known(const power_meter *meter, const char *name) {
 
 /* ---- powercap ------------------------------------------------------------------------------------------ */
 
-/* Packages before their domains, and a driver's own name before its variants. */
+/* Packages before their domains, and a driver's base name before its variants. */
 static int in_order(const struct dirent **left, const struct dirent **right) {
     size_t a = strlen((*left)->d_name), b = strlen((*right)->d_name);
     return a != b ? (a > b) - (a < b) : strcmp((*left)->d_name, (*right)->d_name);

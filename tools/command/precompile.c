@@ -1,6 +1,6 @@
-/* A second process that compiles the same plan from its other end while this one compiles: with drivers that
- * compile one kernel at a time, whatever the number of threads, this keeps two processors busy. It starts at
- * the first kernel that this process has to compile, shares the driver's cache, and ends with this process's
+/* A second process that compiles the kernels of the same plan in reverse order. Some drivers compile one
+ * kernel at a time, whatever the number of threads; with them, this uses two processors. The process starts
+ * at the first kernel that this process has to compile, shares the driver's cache, and ends at this process's
  * first step. */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@ enum { MAX_ARGUMENTS = 256, MAX_SECONDS = 600 };
 
 static bool is_precompiling;
 static bool allowed, told, over;
-static char *words[MAX_ARGUMENTS + 3]; /* of this process, with "precompile" after the program */
+static char *words[MAX_ARGUMENTS + 3]; /* the command line, with "precompile" added */
 static pid_t child;
 
 void precompile_begin(int *count, char **arguments) {
@@ -27,7 +27,7 @@ void precompile_begin(int *count, char **arguments) {
     if (is_precompiling) {
         --*count;
         memmove(arguments + 1, arguments + 2, (size_t)*count * sizeof *arguments);
-        /* End with the other process, even if that is killed. */
+        /* End together with the parent process, even if it is killed. */
         alarm(MAX_SECONDS);
         return;
     }
@@ -60,7 +60,7 @@ void precompile_allow(const common_options *common, const kn_context *context) {
 void precompile_start(void) {
     if (!allowed) return;
     allowed = false;
-    /* Without it everything works but takes longer. */
+    /* Ignore failures: precompiling only saves time. */
     if (process_start(words, true, &child)) child = 0;
     if (!child) return;
     atexit(precompile_end);

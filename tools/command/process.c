@@ -1,4 +1,4 @@
-/* Starts the command again with other words. */
+/* Starts this program again with other arguments. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>

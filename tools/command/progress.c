@@ -9,7 +9,7 @@
 enum { MIN_BAR = 3, LINE_BYTES = 512 };
 
 static bool live;     /* standard error is a terminal */
-static bool plain;    /* it is not */
+static bool plain;    /* standard error is not a terminal */
 static bool standing; /* the line is not empty */
 static double last_shown;
 
@@ -26,9 +26,10 @@ int progress_width(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* ---- fitting a line ------------------------------------------------------------------------------ */
+/* ---- fitting -------------------------------------------------------------------------------------- */
 
-/* The cells of the bar made by progress_bar, and the number of full ones; without a bar: cells is 0. */
+/* The width of the bar made by progress_bar in cells, and the number of filled cells; without a bar, cells is
+ * 0. */
 static const char *find_bar(const char *text, size_t *cells, size_t *full) {
     const char *bar = strchr(text, '[');
     *full = bar ? strspn(bar + 1, "#") : 0;
@@ -38,8 +39,8 @@ static const char *find_bar(const char *text, size_t *cells, size_t *full) {
     return text;
 }
 
-/* Prints what fits: the fields, separated by two spaces, that fit completely, and a bar of the remaining
- * length. A line wider than the terminal would wrap and could not be rewritten. */
+/* Prints the fields, separated by two spaces, that fit completely, and a bar of the remaining length. A line
+ * wider than the terminal would wrap and could not be rewritten. */
 static void print_within(const char *text, size_t room) {
     char kept[LINE_BYTES] = "";
     size_t cells, full;
@@ -78,7 +79,7 @@ static void show(const char *format, va_list arguments) {
 }
 
 void progress_line(const char *format, ...) {
-    /* Ten times per second is enough to see and costs nothing. */
+    /* Limit updates to ten per second. */
     if (!live || clock_now() - last_shown < 0.1) return;
     va_list arguments;
     va_start(arguments, format);
@@ -121,7 +122,7 @@ const char *progress_bar(double fraction, char *text, size_t room) {
 }
 
 void progress_compile(void *user, const char *label, uint64_t done, uint64_t total) {
-    /* of several kernels: the line shows these again when one of them begins */
+    /* concurrent kernels: the line shows these again when one of them begins */
     static uint64_t last_done, last_total;
     char bar[24];
     (void)user;

@@ -1,4 +1,4 @@
-/* Finds out whether a launcher of MPI has started this process among others, and loads libkoine-mpi. */
+/* Detects whether an MPI launcher started this process, and loads libkoine-mpi. */
 #include "command/ranks.h"
 
 #include <dlfcn.h>
@@ -7,8 +7,7 @@
 
 #include <koine/version.h>
 
-/* Open MPI; MPICH, Intel MPI and others with a PMI; MVAPICH; srun, whose SLURM_NTASKS a batch script has as
- * well. */
+/* Open MPI; MPICH, Intel MPI and others with a PMI; MVAPICH; srun. Batch scripts also have SLURM_NTASKS. */
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                                         "SLURM_STEP_NUM_TASKS"};
 enum { VARIABLES = sizeof variables / sizeof variables[0] };
@@ -39,11 +38,11 @@ static const char *const names[] = {"libkoine-mpi." SOVERSION ".dylib", "libkoin
 static const char *const names[] = {"libkoine-mpi.so." SOVERSION, "libkoine-mpi.so"};
 #endif
 
-/* A function of the library, which stays loaded, since MPI cannot be unloaded. NULL: it is not there. */
+/* A function of the library, which stays loaded because MPI cannot be unloaded. NULL: not found. */
 static void *find(const char *function) {
     void *library = NULL;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !library; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL); /* plugins of some MPIs look for its symbols */
+        library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL); /* plugins of some MPIs need its symbols */
     return library ? dlsym(library, function) : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* koine report: runs the stages of a report, each in a separate process, which may fail or hang. */
+/* koine report: runs each stage of a report in a separate process, which may fail or hang. */
 #include <errno.h>
 #include <math.h>
 #include <pwd.h>
@@ -21,10 +21,10 @@ typedef struct report_run {
     int count;
     double begin;
     char error[400];                          /* the last error of a stage */
-    char home[1000], user[100], folder[1000]; /* what must not be in the file */
+    char home[1000], user[100], folder[1000]; /* strings to remove from the file */
 } report_run;
 
-/* Whether a stage has one of the words of --only. */
+/* Whether a stage contains one of the words of --only. */
 static bool is_wanted(const char *only, const char *words) {
     char name[REPORT_STAGE_BYTES];
     snprintf(name, sizeof name, "%s", words);
@@ -46,11 +46,11 @@ static void add_stage(report_run *run, const char *words) {
     stage->end = REPORT_NONE;
 }
 
-/* The most informative stages come first, since the time may run out. */
+/* The most informative stages come first, in case time runs out. */
 static void list_stages(report_run *run) {
     static const char *const networks[] = {"lenet", "resnet18c", "mlp", "cifar-cnn", "lstm", "gpt", "vgg11c",
                                            "mobilenetv2", "alexnet", "resnet50",
-                                           /* with the batches that are predicted */
+                                           /* with the batch sizes of the predictions */
                                            "gpt --batch 8", "vgg11 --batch 32", "resnet50 --batch 32"};
     char words[REPORT_STAGE_BYTES];
     add_stage(run, "devices --measure");
@@ -87,13 +87,13 @@ report_end report_end_of(const char *word) {
     return REPORT_NONE;
 }
 
-/* Writes a line without paths and names of the user. */
+/* Writes a line without the user's paths and names. */
 static void write_scrubbed(const report_run *run, const char *line) {
     const struct {
         const char *secret, *instead;
     } hidden[] = {{run->folder, "."}, {run->home, "~"}, {run->user, "USER"}};
     while (*line) {
-        size_t length = 0; /* of the longest that is here */
+        size_t length = 0; /* length of the longest match */
         const char *instead = "";
         for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
             const size_t bytes = strlen(hidden[i].secret);
@@ -118,11 +118,11 @@ static void find_secrets(report_run *run) {
     if (!getcwd(run->folder, sizeof run->folder)) run->folder[0] = '\0';
     if (!strcmp(run->home, "/")) run->home[0] = '\0';
     if (!strcmp(run->folder, "/")) run->folder[0] = '\0';
-    /* It would be found in other words. */
+    /* A short name would match inside other words. */
     if (strlen(run->user) < 3 || !strcmp(run->user, "root")) run->user[0] = '\0';
 }
 
-/* On the disk: the machine may hang in the next moment. */
+/* Write to disk: the machine may hang at the next stage. */
 static bool file_flush(const report_run *run) {
     return fflush(run->file) == 0 && fsync(fileno(run->file)) == 0;
 }
@@ -133,7 +133,7 @@ static report_stage *find_stage(report_run *run, const char *name) {
     return NULL;
 }
 
-/* Takes over the ends of the stages of an earlier start; a stage without an end was lost. */
+/* Reads the results of an earlier run; a stage without an end line was lost. */
 static bool take_over(report_run *run, FILE *earlier, const char *second) {
     char *line = NULL;
     size_t room = 0;
@@ -182,7 +182,7 @@ static bool open_file(report_run *run) {
 
 /* ---- one stage ----------------------------------------------------------------------------------------- */
 
-/* One stage while it runs. */
+/* A running stage. */
 typedef struct stage_lines {
     report_run *run;
     double until;
@@ -208,7 +208,7 @@ static report_end stage_end(follow_end end, int result) {
     return WIFSIGNALED(result) ? REPORT_CRASHED : WEXITSTATUS(result) ? REPORT_FAILED : REPORT_DONE;
 }
 
-/* Splits the words of a stage into arguments; `words` keeps their bytes. */
+/* Splits the words of a stage into arguments; `words` stores their bytes. */
 static void make_arguments(const report_run *run, char *words, char **arguments) {
     static char program[] = "koine", json[] = "--json", quiet[] = "--quiet", device[] = "--device";
     int count = 0;
@@ -222,7 +222,7 @@ static void make_arguments(const report_run *run, char *words, char **arguments)
     arguments[count] = NULL;
 }
 
-/* `left` seconds are left for all stages. Returns false if nothing more can be run. */
+/* `left` seconds remain for all stages. Returns false if no further stage can run. */
 static bool run_stage(report_run *run, report_stage *stage, double left) {
     const double most = most_seconds(run, stage->name);
     char words[REPORT_STAGE_BYTES], *arguments[MAX_WORDS];
@@ -250,9 +250,9 @@ static bool run_stage(report_run *run, report_stage *stage, double left) {
                         stage->name) == EXIT_DONE;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------- */
+/* ---- all stages ----------------------------------------------------------------------------------- */
 
-/* Whether a later start runs it. */
+/* Whether a later run repeats the stage. */
 static bool is_open(report_end end) {
     return end == REPORT_NONE || end == REPORT_INTERRUPTED || end == REPORT_LEFT_OUT;
 }
@@ -279,7 +279,7 @@ static bool run_stages(report_run *run) {
     return true;
 }
 
-/* The stages that have not run: "25 operators, bench gpt, bench resnet50"; returns their number. */
+/* Lists the stages that have not run: "25 operators, bench gpt, bench resnet50"; returns their number. */
 static int name_open(const report_run *run, char *text, size_t room) {
     int open = 0, operators = 0;
     size_t used = 0;

@@ -1,4 +1,4 @@
-/* koine report --read: the results of a report, with the predictions for its device. */
+/* koine report --read: prints the results of a report and the predictions for its device. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -9,9 +9,9 @@
 
 enum { NAME_BYTES = 200 };
 
-/* ---- members of an object on one line ------------------------------------------------------------------ */
+/* ---- JSON members --------------------------------------------------------------------------------- */
 
-/* What follows `"name": ` for the first time, or NULL. */
+/* The text after the first `"name": `, or NULL. */
 static const char *find_member(const char *line, const char *name) {
     char key[64];
     const int length = snprintf(key, sizeof key, "\"%s\": ", name);
@@ -26,25 +26,25 @@ static double number_of(const char *line, const char *name) {
     return at && end != at ? number : NAN;
 }
 
-/* Up to the next quote; "" if it is no text. */
+/* The text up to the next quote; "" if it is not a string. */
 static const char *text_of(const char *line, const char *name, char *text, size_t room) {
     const char *at = find_member(line, name);
     snprintf(text, room, "%.*s", at && *at == '"' ? (int)strcspn(at + 1, "\"") : 0, at ? at + 1 : "");
     return text;
 }
 
-/* ---- what a report has --------------------------------------------------------------------------------- */
+/* ---- the report ----------------------------------------------------------------------------------- */
 
 typedef struct report_text {
     FILE *file;
-    char *line; /* the current one, without its end */
+    char *line; /* the current line without its newline */
     size_t room;
-    char stage[REPORT_STAGE_BYTES];  /* of the current line */
-    char device[NAME_BYTES];         /* its name */
+    char stage[REPORT_STAGE_BYTES];  /* the stage of the current line */
+    char device[NAME_BYTES];         /* device name */
     double limit_gflops, limit_gb_s; /* measured */
     int right, wrong, done;
-    char left_out[2000]; /* at the end of the latest start */
-    bool heading;        /* of the table of networks was printed */
+    char left_out[2000]; /* at the end of the latest run */
+    bool heading;        /* the heading of the table of networks was printed */
 } report_text;
 
 static bool read_line(report_text *report) {
@@ -55,7 +55,7 @@ static bool read_line(report_text *report) {
 
 /* ---- predictions --------------------------------------------------------------------------------------- */
 
-/* Whether one of two names has the other, in any case. */
+/* Whether one name contains the other, ignoring case. */
 static bool names_meet(const char *one, const char *other) {
     const size_t a = strlen(one), b = strlen(other);
     const char *whole = a > b ? one : other, *part = a > b ? other : one;
@@ -69,7 +69,7 @@ static bool names_meet(const char *one, const char *other) {
     return false;
 }
 
-/* The predicted seconds of a training step of the kernels of this device; NAN if there are none. */
+/* The predicted seconds per training step on this device; NAN if there is no prediction. */
 static double predicted_seconds(const char *device, const char *model, double batch) {
     const char *at = (const char *)report_predictions_files[0].bytes;
     for (const char *end; (end = strchr(at, '\n')); at = end + 1) {
@@ -127,7 +127,7 @@ static void print_bench(report_text *report) {
            100 * gflops / report->limit_gflops, predicted);
 }
 
-/* A kernel that is not tried again, or the total. */
+/* A refused kernel, or the total. */
 static void print_tune(const report_text *report) {
     char shape[NAME_BYTES], kernel[NAME_BYTES], end[NAME_BYTES];
     const double tuned = number_of(report->line, "us"), untuned = number_of(report->line, "untuned_us");
@@ -146,7 +146,7 @@ static void print_end(report_text *report) {
     const report_end end = report_end_of(colon + 2);
     report->done += end == REPORT_DONE;
     const bool told = end == REPORT_DONE || end == REPORT_LEFT_OUT ||
-                      /* wrong results are printed one by one */
+                      /* wrong results are printed individually */
                       (end == REPORT_FAILED && !strncmp(report->stage, "verify", 6) && report->wrong);
     if (!told) printf("%s\n", report->line + 3);
     report->stage[0] = '\0';

@@ -4,7 +4,7 @@
 
 #include "svg.h"
 
-/* A character is at most LETTER wide, in the larger font of narrow screens. */
+/* The maximum width of a character, in the larger font of narrow screens. */
 enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MAX_TICKS = 6, LETTER = 12 };
 enum { BAR_LEFT = 250, BAR_WIDE = 280, BAR_STEP = 26 };
 
@@ -39,7 +39,7 @@ static void stretch(axis *range, double number) {
 static void settle(axis *range) {
     if (!(range->low <= range->high)) range->low = 0, range->high = 1;
     const double most = fmax(fabs(range->low), fabs(range->high));
-    if (range->high - range->low <= 1e-9 * most) { /* a single value: its magnitude sets the scale */
+    if (range->high - range->low <= 1e-9 * most) { /* a single value: scale by its magnitude */
         const double half = range->logarithmic || most == 0 ? 0.5 : 0.5 * most;
         range->low -= half;
         range->high += half;
@@ -79,7 +79,7 @@ static void tick(FILE *file, const axis *range, int vertical, double shown) {
                 HIGH - BOTTOM + 18, shown);
 }
 
-/* Powers of ten, and if they are few also 2 and 5 times one. */
+/* Powers of ten; if they are few, also 2 and 5 times each power. */
 static void ticks_logarithmic(FILE *file, const axis *range, int vertical) {
     static const double between[] = {1, 2, 5};
     double decades = range->high - range->low, each = ceil(decades / MAX_TICKS);

@@ -17,13 +17,13 @@ typedef struct svg_line {
     int colour; /* 0 to 3 */
 } svg_line;
 
-/* Lines over one pair of axes; non-finite points are left out. `log_y` if all are above 0. */
+/* Lines on common axes; non-finite points are left out. `log_y` if all are above 0. */
 void svg_chart(FILE *file, const char *title, const char *x_name, const svg_line *lines, int count,
                int log_y);
 /* Dots of (truth, prediction), with the diagonal. */
 void svg_dots(FILE *file, const char *title, const char *x_name, const char *y_name, const svg_point *points,
               size_t count);
-/* Bars next to names, scaled to the largest number. Each is followed by `unit`. */
+/* Bars next to names, scaled to the largest number. Each number is followed by `unit`. */
 void svg_bars(FILE *file, const char *title, const char *const *names, const double *numbers, int count,
               const char *unit);
 /* A text with HTML special characters escaped. */

@@ -10,7 +10,7 @@ enum { HOST = 1, COMPUTE = 2 };
 static FILE *file; /* NULL: not tracing */
 static const char *path;
 static bool broken;
-static int devices; /* devices whose rows are named */
+static int devices; /* number of devices whose rows have names */
 
 /* A row of the trace. */
 static void name_row(int row, const char *name, const char *device) {
@@ -62,7 +62,7 @@ void trace_host(const char *name, double begin, double end) {
     fputs("}", file);
 }
 
-/* `later`: how much later than the first context this one was created. */
+/* `later`: seconds from the creation of the first context to the creation of this one. */
 static void trace_device(kn_context *context, int first, double later) {
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);

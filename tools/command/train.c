@@ -21,20 +21,20 @@ typedef struct train_run {
     train_checkpoints checkpoints;
     train_events events;
     train_page *page; /* NULL: no report was requested */
-    double traced;    /* by kn_context_clock */
-    float loss_scale; /* as last reported; 0: not yet */
+    double traced;    /* end of the last traced interval, by kn_context_clock */
+    float loss_scale; /* the last reported step; 0: none yet */
 } train_run;
 
 /* ---- opening ------------------------------------------------------------------------------------- */
 
-/* Files are read after compiling, which takes a while: report missing ones first. */
+/* Report missing files before compiling, which takes a while. */
 static bool file_there(const char *path) {
     if (!path || access(path, R_OK) == 0) return true;
     command_fail("'%s' cannot be read: %s", path, strerror(errno));
     return false;
 }
 
-/* --check leaves no files. */
+/* --check writes no files. */
 static bool outputs_free(train_options *options, const training_setup *setup) {
     const char *log = options->log, *report = options->report, *trace = options->trace;
     train_mark(options, setup);
@@ -49,7 +49,7 @@ static bool outputs_free(train_options *options, const training_setup *setup) {
            (!options->tensorboard || folder_writable(options->tensorboard));
 }
 
-/* --validation 0 and --validate-samples. */
+/* Applies --validation 0 and --validate-samples. */
 static bool limit_validation(train_run *run) {
     const train_options *options = run->options;
     kn_dataset **whole = &run->setup.validation, *rest = NULL, *some = NULL;
@@ -77,7 +77,7 @@ static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
     setup->frozen_statistics = !strcmp(options->batch_norm, bn_words[BN_FROZEN]);
-    setup->changes = !options->check; /* one batch is learnt unchanged */
+    setup->changes = !options->check; /* train one batch without augmentation */
     setup->augment = options->augment;
     setup->data = options->data;
     setup->skip_bad = options->skip_bad;
@@ -185,14 +185,14 @@ static bool on_step_of_follower(void *user, const kn_fit_step *step) {
     return !interrupted();
 }
 
-/* A checkpoint has the states of its step, and the trace and the page show steps one by one. */
+/* A checkpoint needs the states of its step, and the trace and the page show individual steps. */
 static bool wait_for(void *user, uint64_t step) {
     train_run *run = user;
     bool saved = checkpoints_wait_for(&run->checkpoints, step);
     return saved || run->options->trace || page_times_step(run->page);
 }
 
-/* Training in float16 has it (koine/train.h). */
+/* Reports the loss scale, which float16 training uses (koine/train.h). */
 static void tell_loss_scale(train_run *run) {
     float scale = 0;
     if (run->options->common.arithmetic.precision != KN_PRECISION_FLOAT16 ||
@@ -221,7 +221,7 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
 
 static bool to_best(void *user) {
     train_run *run = user;
-    if (run->options->follows) return true; /* it saves nothing */
+    if (run->options->follows) return true; /* this process saves nothing */
     return checkpoints_to_best(&run->checkpoints);
 }
 
@@ -301,7 +301,7 @@ static int fit(train_run *run) {
     }
     if (options->follows) return EXIT_DONE;
     bool checkpointed = checkpoints_at_end(checkpoints, &result);
-    /* The file should contain what was evaluated. */
+    /* Save the evaluated weights. */
     if (options->rule.average > 0 && kn_trainer_use_averages(run->learner.trainer, true) != KN_OK)
         return command_fail("%s", kn_trainer_error(run->learner.trainer));
     if (!train_save(setup, run->learner.trainer, options)) return EXIT_FAILED;
@@ -318,7 +318,7 @@ static int fit(train_run *run) {
     return checkpointed ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Prints the tokens of a text, as far as they fit on a line. */
+/* Prints the tokens of a text that fit on a line. */
 static void tell_vocabulary(const kn_dataset *dataset) {
     const char *tokens = kn_dataset_vocabulary(dataset);
     char shown[120] = "";
@@ -332,7 +332,7 @@ static void tell_vocabulary(const kn_dataset *dataset) {
         else
             used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s",
                                      *tokens == '\n' ? "\\n" : "", *tokens == '\n' ? "" : tokens);
-    /* Do not cut inside a character. */
+    /* Do not cut inside a UTF-8 character. */
     while (*tokens && ((unsigned char)*tokens & 0xc0) == 0x80)
         used += (size_t)snprintf(shown + used, sizeof shown - used, "%.1s", tokens++);
     command_tell("%d tokens: %s%s", kn_dataset_classes(dataset), shown, *tokens ? "…" : "");
@@ -403,7 +403,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_judging(&run);
     run.learner.context = run.context;
     const bool joined = workers_open(&run.learner, &run.watch, &run.world, &run.workers);
-    run.context = run.learner.context; /* may be a part of the device */
+    run.context = run.learner.context; /* it may be a part of the device */
     if (!joined || !learner_open(&run.learner) || !world_choose_part(&run.world, &run.learner) ||
         !train_load(&run.setup, run.learner.trainer, options) ||
         !workers_prepare(run.workers, &run.learner) || !world_agrees(&run.world, &run.learner))
@@ -502,7 +502,7 @@ static void settle(train_options *own) {
     own->unvalidated = own->validation == 0;
     if (isnan(own->validation)) own->validation = 0;
     own->drop_last = own->drop_last || own->in_sequence;
-    if (own->check) { /* each step at the full rate, and an update */
+    if (own->check) { /* the full learning rate, and an update in each step */
         own->rule.schedule = "constant";
         own->rule.warmup = 0;
         own->rule.accumulate = 1;
@@ -646,7 +646,7 @@ static int run(int count, char **arguments) {
     if (!model && !own.resume)
         return command_misuse("train needs a model: a name such as lenet, a text model, or a saved file");
     if (!own.data) return command_misuse("train needs --data, such as --data digits");
-    /* Weights trained by other programs are trained exactly as the command line says. */
+    /* Train weights from other programs exactly as the command line says. */
     if (!own.rule.schedule && model && path_is_onnx(model)) own.rule.schedule = "constant";
     if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
         (status = math_options_check(&own.common)) || (status = pin_option_check(&own.common)) ||

@@ -10,7 +10,7 @@
 /* ---- train_rule.c: the optimizer's options -------------------------------------------------------- */
 
 enum { RULE_MILESTONES = 32, RULE_GROUPS = 16, RULE_GROUP_BYTES = 1024, RULE_HELP_BYTES = 160 };
-/* The options that optimizers differ in. */
+/* The options that depend on the optimizer. */
 enum {
     RULE_LR,
     RULE_MOMENTUM,
@@ -27,7 +27,7 @@ enum {
     RULE_FIELDS
 };
 
-/* As given; absent ones are NULL, UINT64_MAX or NaN, to distinguish them from an explicit 0. */
+/* Values as given; absent options are NULL, UINT64_MAX or NaN, to distinguish them from an explicit 0. */
 typedef struct train_rule {
     const char *optimizer, *moments, *schedule, *milestones, *groups, *freeze;
     bool host_moments;
@@ -41,7 +41,7 @@ typedef struct train_rule {
     kn_parameter_group group_list[RULE_GROUPS];
     size_t milestone_count, group_count;
     char group_text[RULE_GROUP_BYTES], freeze_text[RULE_GROUP_BYTES];
-    /* What help says of the optimizers and of the options that they differ in, by train_rule_init. */
+    /* Help text for the optimizers and their options, set by train_rule_init. */
     char names[RULE_HELP_BYTES], help[RULE_FIELDS][RULE_HELP_BYTES];
 } train_rule;
 
@@ -120,15 +120,15 @@ typedef struct train_options {
     char **arguments; /* the command line */
     int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
-    uint64_t part; /* the most samples that a device computes at once, so that they fit; 0: all */
+    uint64_t part;              /* the largest number of samples that fits on a device at once; 0: all */
     double seconds, validation; /* validation NaN: not given */
     uint64_t validate_samples;  /* UINT64_MAX: all */
     bool unvalidated;           /* --validation 0 */
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
-    bool goes_on;                /* --resume was given, whatever it found */
+    bool goes_on;                /* --resume was given, even if it found nothing */
     bool replaces;               /* the file at `path` belongs to this training run or may be replaced */
     char path[4096];             /* destination of the model */
-    char mark[17];               /* of this training run, in the files written with the model */
+    char mark[17];               /* identifies this training run in the files written with the model */
     char run_files[5][RUN_PATH]; /* with --run */
     kn_trainer_params how;       /* the resulting trainer parameters */
     bool follows;                /* another process reports and writes the files */
@@ -141,15 +141,15 @@ typedef struct train_options {
     bool sync_batch_norm;
     uint64_t sync_every;               /* --sync-every; 0: gradients are added in each step */
     double outer_rate, outer_momentum; /* NaN: not given */
-    int worker_count;                  /* of all processes */
+    int worker_count;                  /* number of workers in all processes */
     char device_names[WORKERS_MOST][WORKER_NAME];
     double timeout;   /* seconds; 0: forever */
     int device_count; /* 0: without --devices */
     int deal[WORKERS_MOST], deal_count;
-    char kept_deal[300]; /* of different devices (train_deal.c); "": none */
+    char kept_deal[300]; /* the shards per device for different devices (train_deal.c); "": none */
 } train_options;
 
-/* ---- train_memory.c: what trains, and fits into memory --------------------------------------------- */
+/* ---- train_memory.c: the trainer and evaluation, within memory limits ----------------------------- */
 
 typedef struct train_learner {
     /* Set by the caller: */
@@ -157,33 +157,33 @@ typedef struct train_learner {
     training_setup *setup;
     kn_context *context;
     uint64_t samples;
-    const kn_communicator *communicator; /* with other workers; NULL: none */
-    bool other;                          /* it is not the first worker of this process */
+    const kn_communicator *communicator; /* communicator with the other workers; NULL: none */
+    bool other;                          /* not the first worker of this process */
     /* Set by learner_open: */
     kn_trainer *trainer;
     kn_session *judge; /* NULL without validation data */
     uint64_t total_steps;
-    uint64_t planned_bytes; /* of the device, by the last plan */
-    bool frugal;            /* evaluation keeps nothing in memory from run to run */
-    uint64_t host_bytes;    /* of moments in host memory, by the last plan */
-    int recomputed;         /* groups of nodes that are computed twice, by the last plan, */
-    double recomputed_part; /* and their part of the FLOPs */
+    uint64_t planned_bytes; /* device memory needed by the last plan */
+    bool frugal;            /* evaluation keeps no memory between runs */
+    uint64_t host_bytes;    /* moments in host memory, in the last plan */
+    int recomputed;         /* groups of recomputed nodes, in the last plan, */
+    double recomputed_part; /* and their fraction of the FLOPs */
 } train_learner;
 
-/* They point to *session, which is set too. */
+/* Both point to *session, which is set too. */
 kn_trainer_params learner_params(const train_options *options, uint64_t samples, kn_session_params *session);
-/* Batches of an epoch. */
+/* Batches per epoch. */
 uint64_t learner_batches(const train_options *options, uint64_t samples);
 /* Whether each step reports its accuracy; mixed samples have two classes. */
 bool learner_tells_accuracy(const train_learner *learner);
-/* The samples of an evaluation at once. */
+/* The evaluation batch size. */
 uint64_t learner_judged(const train_options *options, uint64_t samples);
-/* Opens both for the batch of the options, or for parts of it, which changes the options, where it needs more
- * memory than there is. Reports an error and returns false. */
+/* Opens the trainer and the evaluation for the batch size in the options. If memory is too small, splits the
+ * batch into parts and changes the options. Reports an error and returns false. */
 bool learner_open(train_learner *learner);
 void learner_close(train_learner *learner);
 
-/* ---- train_watch.c: workers that fail or do not answer ----------------------------------------------- */
+/* ---- train_watch.c: workers that fail or stop responding ------------------------------------------ */
 
 enum { WATCH_NAME = 300, WATCH_REASON = 1200 };
 typedef struct train_watch train_watch;
@@ -192,28 +192,29 @@ typedef struct train_watched {
     kn_communicator inner;
     kn_context *context;
     char name[WATCH_NAME]; /* rank, host and device */
-    atomic_uint passed;    /* messages that came or went */
-    atomic_bool waits;     /* for a message */
+    atomic_uint passed;    /* number of completed messages */
+    atomic_bool waits;     /* waits for a message */
 } train_watched;
-/* Prepare it with zeros; it must stay where it is. */
+/* Initialise with zeros; do not move it. */
 struct train_watch {
     const train_options *options;
-    bool processes; /* of MPI, of which this is one */
-    int count;      /* of this process */
+    bool processes; /* this is one of several MPI processes */
+    int count;      /* workers in this process */
     train_watched ranks[WORKERS_MOST];
-    /* For processes: whether one with a lower rank on this machine is alive, which then reports instead. */
+    /* For processes: whether a process with a lower rank on this machine is alive, which then reports
+     * instead. */
     bool (*another_tells)(void);
     pthread_t thread;
     bool started;
     atomic_bool ends;
 };
-/* A communicator that does what `inner` does, and whose reasons of failures name rank, host and device. */
+/* Wraps `inner` and adds rank, host and device to its error messages. */
 kn_communicator watch_rank(train_watch *watch, const kn_communicator *inner, kn_context *context);
-/* From here to watch_end: tells of workers that do not answer (--timeout) and of a launcher that ends
- * this process, and ends the process. Reports an error and returns false. */
+/* Until watch_end, reports workers that do not respond (--timeout) and a launcher that ends this process, and
+ * ends the process. Reports an error and returns false. */
 bool watch_begin(train_watch *watch);
 void watch_end(train_watch *watch);
-/* How to resume after a failure: the end of a sentence. */
+/* How to resume after a failure, as the end of a sentence. */
 const char *train_how_to_go_on(const train_options *options);
 /* This machine's name. */
 void train_host(char *name, size_t bytes);
@@ -225,79 +226,79 @@ typedef struct train_world train_world;
 
 /* Reads --devices, --shard-counts and --shards. EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int workers_check(train_options *own);
-/* Opens the devices after the first, whose context is that of `learner`, which gets its communicator, and
- * chooses the number of shards. Does nothing without --devices. Reports an error and returns false. */
+/* Opens the devices after the first and chooses the number of shards. The first uses the context of
+ * `learner`, which gets its communicator. Does nothing without --devices. Reports an error and returns
+ * false. */
 bool workers_open(train_learner *learner, train_watch *watch, train_world *world, train_workers **workers);
-/* Opens the trainers of the others as learner_open has opened that of the first, and copies its states. */
+/* Opens the trainers of the other workers like the first (learner_open), and copies its states. */
 bool workers_prepare(train_workers *workers, const train_learner *first);
-/* Starts the training of the others: kn_fit of the first takes part in it. */
+/* Starts training on the other workers; kn_fit of the first worker takes part in it. */
 bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_fit_params *params);
 void workers_wait(train_workers *workers);
-/* `failed`: the other processes may be waiting for this one, which has to end. */
+/* `failed`: the other processes may be waiting for this process, which must end. */
 void workers_close(train_workers **workers, bool failed);
 
 /* ---- train_parts.c: workers that share a CPU ----------------------------------------------------------- */
 
-/* Opens the contexts of this process that share a CPU with others, of this process or of `world` (NULL: there
- * is this one only), again, each with a part of its compute units. Reports an error and returns false; then
- * some may be NULL. */
+/* Finds contexts of this process that share a CPU with other workers, of this process or of `world` (NULL:
+ * only this process), and reopens each with a part of its compute units. Reports an error and returns false;
+ * then contexts may be NULL. */
 bool parts_take(const train_options *options, const kn_communicator *world, kn_context **contexts, int count);
 
 /* ---- train_deal.c ----------------------------------------------------------------------------------------
  */
 
-/* Sets the number of shards of the options, unless it is given: one for each of equal workers whose number is
- * a power of two, otherwise 16 or more, which can be dealt. Reports fewer shards than workers, or with
- * --sync-batch-norm other than one for each, and returns false. */
+/* Sets the number of shards in the options, unless it is given: one per worker if the workers are equal and
+ * their number is a power of two, otherwise at least 16. Reports fewer shards than workers, or
+ * --sync-batch-norm with several shards per worker, and returns false. */
 bool shards_choose(train_options *options, int workers, bool equal);
-/* Reads a deal of numbers with commas between, and their sum; returns how many, 0 if it is none. *text: what
- * is after it. */
+/* Parses comma-separated shard counts and their sum; returns how many there are, 0 if invalid. Advances *text
+ * to the rest. */
 int deal_read(const char **text, int *deal, uint64_t *dealt);
-/* Writes it so; returns its length, `room` or more if it is cut off. */
+/* Formats shard counts the same way; returns the length, `room` or more if truncated. */
 size_t deal_write(const int *deal, int count, char *text, size_t room);
-/* Keeps the deal of the options, for the files, with what distinguishes the devices. */
+/* Stores the shard counts and the device identities in the options, for the model files. */
 #define DEAL_KEY "train.deal"
 void deal_keep(train_options *options, kn_context *const *contexts, int count);
-/* Takes the deal of the file of --resume, if these devices in this order had it and it deals these shards. */
+/* Uses the shard counts in the --resume file if the devices, their order and the number of shards match. */
 bool deal_take(train_options *options, kn_context *const *contexts, int count);
-/* Deals the shards of the options by the time that a step on one takes on each device: so that all are done
- * early. Tells which devices get none; the first gets at least one. */
+/* Distributes the shards by the time per shard on each device, to minimise the step time. Reports devices
+ * that get none; the first device gets at least one. */
 void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal);
 
 /* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
  */
 
-/* Where this process is one of several. Prepare it with zeros. */
+/* The place of this process among several. Initialise with zeros. */
 struct train_world {
     bool found;
-    kn_communicator all; /* of the processes, not of their workers */
-    int workers;         /* of all processes */
-    int most;            /* of one of them */
-    bool equal;          /* their devices are of one kind */
+    kn_communicator all; /* connects the processes, not their workers */
+    int workers;         /* workers in all processes */
+    int most;            /* most workers in one process */
+    bool equal;          /* all devices are of the same kind */
 };
-/* Opens it, and chooses the devices of this process. Reports an error and returns false. */
+/* Opens the communicator and chooses the devices of this process. Reports an error and returns false. */
 bool world_open(train_options *options, train_watch *watch, train_world *world);
-/* Counts the workers of all processes, of which this one has `count`, and chooses the shards. */
+/* Counts the workers of all processes and chooses the shards. `count`: the workers of this process. */
 bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count);
-/* What each process gives, (ranks), to be freed; NULL, after reporting why. world: NULL: there is this
- * process only.
- */
+/* Gathers a value from each process, (ranks), to be freed; reports an error and returns NULL. world NULL:
+ * only this process. */
 void *world_gather(const kn_communicator *world, const void *own, size_t bytes);
-/* All workers compute parts of the size that fits the one with the least memory. */
+/* Sets the part size of all workers to the size that fits the worker with the least memory. */
 bool world_choose_part(const train_world *world, train_learner *learner);
-/* Whether all processes train the same; the first reports which does not. */
+/* Whether all processes train the same model; the first process reports a mismatch. */
 bool world_agrees(const train_world *world, const train_learner *learner);
-/* After a failure (status), ends the other processes, and this one. */
+/* After a failure (status), ends the other processes and this one. */
 void world_close(const train_world *world, int status);
 
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 
-/* Creates the folder of --run, if requested, and directs model, log and report to it. Reports an error, such
- * as an existing run, and returns false. `model` is the model being trained. */
+/* Creates the --run folder, if requested, and directs model, log and report to it. Reports an error, such as
+ * an existing run, and returns false. `model` is the model being trained. */
 bool run_open(train_options *options, const char *model);
 /* Writes the command line there. Reports an error and returns false. */
 bool run_begin(const train_options *options);
-/* The command in a form that a shell can read. */
+/* The command, quoted for a shell. */
 void command_line_write(FILE *stream, const train_options *options);
 
 /* ---- train_augment.c ----------------------------------------------------------------------------- */
@@ -315,7 +316,7 @@ typedef struct loss_curve {
 } loss_curve;
 
 void curve_add(loss_curve *curve, double loss);
-/* On a terminal that is wide enough and shows UTF-8; without colour if NO_COLOR is set. */
+/* If the terminal is wide enough and supports UTF-8; without colour if NO_COLOR is set. */
 void curve_show(const loss_curve *curve);
 
 /* ---- train_report.c: progress and results -------------------------------------------------------- */
@@ -325,13 +326,13 @@ typedef struct train_report {
     FILE *log;            /* NULL: none */
     uint64_t total_steps; /* 0: unknown */
     const training_setup *setup;
-    uint64_t memory_bytes; /* of the device: training and evaluation together */
-    kn_score score;        /* of the last evaluation; samples 0: none yet */
+    uint64_t memory_bytes; /* device memory for training and evaluation together */
+    kn_score score;        /* score of the last evaluation; samples 0: none yet */
     loss_curve curve;
     double warm_since; /* by clock_now: end of the first step of this run */
-    uint64_t warm_at;  /* and its number; 0: none yet */
-    uint64_t epoch;    /* of the last step */
-    double loss;       /* of that step */
+    uint64_t warm_at;  /* number of that step; 0: none yet */
+    uint64_t epoch;    /* epoch of the last step */
+    double loss;       /* loss of the last step */
 } train_report;
 
 /* For kn_fit_params; `user` is a train_report. */
@@ -350,29 +351,29 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
 /* Measures the statistics of the model's `standardize` on the training samples; reports an error. */
 bool train_measure(training_setup *setup, kn_trainer *trainer);
 
-/* Chooses the destination of the model (--save, the file of --resume, or an unused name), once the file of
- * --resume is known, and whether it replaces a file. Reports an error and returns false. */
+/* Chooses the destination of the model (--save, the --resume file, or an unused name), once the --resume file
+ * is known, and whether it replaces a file. Reports an error and returns false. */
 bool train_choose_path(train_options *options, const training_setup *setup);
-/* Sets the mark: the same for the same model, data and rule, whatever the number of steps. */
+/* Sets the mark: equal for the same model, data and rule, whatever the number of steps. */
 void train_mark(train_options *options, const training_setup *setup);
 /* Whether an existing file may be replaced: with --overwrite, or with --resume of the training run that wrote
  * it. */
 bool train_replaces(const train_options *options, const char *path);
-/* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
- * settings. */
+/* The settings besides the model that affect the result, as metadata, to detect that a run is resumed with
+ * different settings. */
 enum { TRAIN_SETTINGS = 31, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 5 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;
-/* Takes the number of shards from the file of --resume, unless --shards is given. Reports an error and
- * returns false. */
+/* Reads the number of shards from the --resume file, unless --shards is given. Reports an error and returns
+ * false. */
 bool train_take_shards(train_options *options);
 /* Fills in at most TRAIN_PAIRS pairs, which point into `settings`; returns their number. */
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
                    kn_model_pair *pairs);
-/* If another program has created the file meanwhile, `path` becomes an unused one. */
+/* Changes `path` to an unused name if another program has created the file meanwhile. */
 bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options);
-/* Loads the weights of --init, --resume or the model's own file. */
+/* Loads the weights of --init, --resume or the model's file. */
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options);
 /* Loads weights, moments and steps of a saved training run; reports an error and returns false. */
 bool train_load_training(training_setup *setup, kn_trainer *trainer, const char *path, uint64_t *steps);
@@ -384,7 +385,7 @@ typedef struct train_events {
 } train_events;
 
 bool events_open(const train_options *options, train_events *events);
-/* False, after reporting why, if something could not be written. */
+/* If something could not be written, reports why and returns false. */
 bool events_close(train_events *events);
 void events_step(train_events *events, const kn_fit_step *step);
 void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer,
@@ -394,9 +395,9 @@ void events_epoch(train_events *events, const training_setup *setup, kn_trainer 
 
 /* The elements of a parameter, to be freed; NULL if there are none to show. */
 float *parameter_numbers(kn_states *states, const kn_value *parameter, size_t *count);
-/* Whether they are filters of images. */
+/* Whether the parameter contains image filters. */
 bool parameter_is_filters(const kn_value *parameter);
-/* Tiles at most 64 filters, grey at 0: (height,width,channels), to be freed. */
+/* Tiles at most 64 filters, with 0 as grey: (height,width,channels), to be freed. */
 uint8_t *filters_picture(const kn_value *parameter, const float *weight, int size[3]);
 
 /* ---- train_page.c: --report --------------------------------------------------------------------- */
@@ -406,8 +407,8 @@ typedef struct train_page train_page;
 /* NULL if out of memory; the other functions accept NULL for no report. */
 train_page *page_open(const train_options *options);
 void page_close(train_page **page);
-/* Call it before others clear the context's timeline; clears it if no other part needs it. */
-/* Whether the page shows operator times of the next step, which then is not overlapped with others. */
+/* Call it before the context's timeline is cleared; clears the timeline if no other part needs it. */
+/* Whether the page shows operator times of the next step, which then does not overlap with others. */
 bool page_times_step(const train_page *page);
 void page_step(train_page *page, kn_context *context, const kn_fit_step *step);
 void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
@@ -418,8 +419,8 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
 
 /* ---- train_check.c ------------------------------------------------------------------------------- */
 
-/* Overfits one batch with a trainer compiled for it, and reports what speaks against the whole training run
- * of `total_steps` (0: unknown). Saves nothing. EXIT_FAILED if something does. */
+/* Overfits one batch with a trainer compiled for it, and reports problems that the whole training run of
+ * `total_steps` (0: unknown) would have. Saves nothing. EXIT_FAILED if there are problems. */
 int train_check(const train_options *options, training_setup *setup, kn_context *context, kn_trainer *trainer,
                 uint64_t total_steps);
 
@@ -435,7 +436,7 @@ typedef struct train_checkpoints {
     double every_seconds; /* neither: at the end of each epoch */
     double written_at;
     uint64_t written_step, due_step;
-    bool waits;    /* one is due, and comes when workers in rounds have the same parameters */
+    bool waits;    /* due, but delayed until the workers of --sync-every have the same parameters */
     bool failed;   /* the last one could not be written */
     char *resumed; /* the path that --resume auto found */
 } train_checkpoints;
@@ -448,7 +449,7 @@ bool checkpoints_open(train_options *options, train_checkpoints *checkpoints);
 void checkpoints_close(train_checkpoints *checkpoints);
 /* Whether a checkpoint is due after that step, which on_step of that step writes. */
 bool checkpoints_wait_for(train_checkpoints *checkpoints, uint64_t step);
-/* Write what is due. False, after reporting why, if training cannot continue. */
+/* Writes the files that are due. If training cannot continue, reports why and returns false. */
 bool checkpoints_after_step(train_checkpoints *checkpoints, uint64_t step);
 bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch *epoch);
 /* False if the last one could not be written. */

@@ -1,4 +1,5 @@
-/* koine train --check: can this training succeed? Overfits one batch and inspects the gradients. */
+/* koine train --check: overfits one batch and inspects the gradients to predict whether training can
+ * succeed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ typedef struct check_run {
 
 /* ---- data ------------------------------------------------------------------------------------------ */
 
-/* A feed of the batch; NULL if the data has none of that name. */
+/* A feed of the batch; NULL if the data has none with that name. */
 static const kn_feed *feed_of(const check_run *run, const kn_value *value) {
     for (size_t i = 0; i < run->batch.feed_count; i++)
         if (!strcmp(run->batch.feeds[i].name, kn_value_name(value))) return &run->batch.feeds[i];
@@ -102,7 +103,7 @@ static void check_loss(check_run *run) {
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
 
-/* The norm of a state; negative if there is none of that name. */
+/* The norm of a state; negative if there is none with that name. */
 static double norm_of(kn_states *states, const char *name) {
     for (size_t i = 0; i < kn_states_count(states); i++) {
         kn_tensor_info info;
@@ -141,7 +142,7 @@ static bool open_looking(check_run *run) {
     return command_fail("%s", run->looking ? kn_trainer_error(run->looking) : "out of memory") == EXIT_DONE;
 }
 
-/* Copies the current weights of the trainer that learns. */
+/* Copies the current weights from the trainer. */
 static bool bring_weights(check_run *run) {
     kn_states *from = kn_trainer_states(run->trainer), *to = kn_trainer_states(run->looking);
     const kn_graph *graph = kn_model_graph(run->setup->model);
@@ -306,7 +307,7 @@ static bool learn(check_run *run) {
         last[steps++ % SETTLED] = loss;
         end = steps < SETTLED ? loss : (last[0] + last[1] + last[2]) / SETTLED;
         progress_line("learning one batch: step %d of %d  loss %.4f", steps, MAX_STEPS, loss);
-        /* A layer initialised to 0 hides the gradients before it for a step or two. */
+        /* A layer initialised to 0 blocks the gradients of earlier layers for a step or two. */
         if (!looked && (steps == GRADIENTS_AGAIN || !isfinite(loss))) {
             double before = clock_now();
             looked = true;
@@ -317,7 +318,7 @@ static bool learn(check_run *run) {
     }
     double seconds = steps > 1 ? (clock_now() - after_first - aside) / (steps - 1) : 0;
     progress_clear();
-    /* Ended early: the first observation is all there is to report. */
+    /* Stopped early: inspect the gradients now. */
     if (!looked && (!bring_weights(run) || !look(run, true, &without))) return false;
     if (!steps) return command_fail("interrupted before the first step") == EXIT_DONE;
     judge_end(run, first, end, steps);

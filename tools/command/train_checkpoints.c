@@ -1,4 +1,4 @@
-/* The checkpoints of koine train: when they are written, and resuming from the last. */
+/* The checkpoints of koine train: writing, and resuming from the last one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
     const char *path = kn_checkpoints_newest(checkpoints->files);
     options->resume = NULL;
     if (path) {
-        /* The string belongs to the folder and is valid only until its next call. */
+        /* The folder owns the string, which is valid only until its next call. */
         checkpoints->resumed = malloc(strlen(path) + 1);
         if (!checkpoints->resumed) return command_fail("out of memory") == EXIT_DONE;
         options->resume = strcpy(checkpoints->resumed, path);
@@ -94,7 +94,7 @@ void checkpoints_close(train_checkpoints *checkpoints) {
 
 enum { PLACES = 7, PLACE_BYTES = 48 };
 
-/* The position of training, for readers of the file: the position in the shuffled order, which follows from
+/* The training position, for readers of the file: the position in the shuffled order, which is derived from
  * the step, and the settings of the next step. */
 static size_t write_place(const train_checkpoints *checkpoints, const kn_score *score,
                           char (*values)[PLACE_BYTES], kn_model_pair *pairs) {
@@ -115,7 +115,8 @@ static size_t write_place(const train_checkpoints *checkpoints, const kn_score *
     return count;
 }
 
-/* Training continues without it: a full disk may have space later. score: of the best; otherwise NULL. */
+/* Training continues without it: a full disk may have space later. score: of the best epoch; otherwise
+ * NULL. */
 static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     char places[PLACES][PLACE_BYTES];
     train_settings settings;
@@ -124,7 +125,7 @@ static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     kn_states *states = kn_trainer_states(trainer);
     size_t count = write_place(checkpoints, score, places, pairs);
     count += train_pairs(checkpoints->setup, checkpoints->options, &settings, pairs + count);
-    /* The best file should contain what was evaluated. */
+    /* Save the evaluated weights as the best. */
     bool exchange = score && checkpoints->options->rule.average > 0;
     if (exchange && kn_trainer_use_averages(trainer, true) != KN_OK)
         return command_fail("%s", kn_trainer_error(trainer)) == EXIT_DONE;
@@ -170,8 +171,7 @@ bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch 
 
 bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *result) {
     if (!checkpoints->files) return true;
-    /* Steps that were undone are not a state to resume from: the checkpoint before leads to the same
-     * result. */
+    /* Do not save steps that were undone: resuming from the previous checkpoint leads to the same result. */
     if (!result->discarded_steps && (checkpoints->failed || checkpoints->written_step != result->step) &&
         !write_one(checkpoints, NULL))
         return false;

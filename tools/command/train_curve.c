@@ -1,4 +1,4 @@
-/* The small curve of the loss shown on a terminal at the end of training. */
+/* A small loss curve on the terminal at the end of training. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static bool shows_blocks(void) {
     return false;
 }
 
-/* Computes columns with the mean of equally many losses each; returns their number. */
+/* Averages equal numbers of losses into columns; returns the number of columns. */
 static int columns_of(const loss_curve *curve, int room, double *columns) {
     int count = curve->count < (size_t)room ? (int)curve->count : room;
     for (int c = 0; c < count; c++) {
@@ -68,7 +68,7 @@ void curve_show(const loss_curve *curve) {
             fprintf(stderr, "%9s ", row == ROWS - 2 ? "loss" : "");
         fputs(coloured ? "│\033[34m" : "│", stderr);
         for (int c = 0; c < count; c++) {
-            /* The lowest value still shows. */
+            /* Keep the lowest value visible. */
             int level =
                 1 + (int)((columns[c] - low) / (high - low) * (ROWS * EIGHTHS - 1) + 0.5) - row * EIGHTHS;
             fputs(blocks[level < 0 ? 0 : level > EIGHTHS ? EIGHTHS : level], stderr);

@@ -1,5 +1,5 @@
-/* How many shards a batch has, and which of several devices computes how many of them: by the time that each
- * takes for one, which a file keeps for who goes on. */
+/* Chooses the number of shards per batch and distributes them among different devices by the measured time
+ * per shard. Files store the result for resumed runs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ bool shards_choose(train_options *options, int workers, bool equal) {
                (unsigned long long)options->batch, (unsigned long long)options->shards, workers) == EXIT_DONE;
 }
 
-/* Seconds of a training step on `batch` samples; infinite if the device cannot run it, which is reported. */
+/* Seconds per training step on `batch` samples; if the device cannot run it, reports why and returns
+ * infinity. */
 static double time_step(const train_learner *learner, kn_context *context, uint64_t batch) {
     const training_setup *setup = learner->setup;
     kn_session_params session;
@@ -48,7 +49,7 @@ static double time_step(const train_learner *learner, kn_context *context, uint6
     kn_batch one = KN_BATCH_DEFAULTS;
     double loss, least = INFINITY;
     bool good = kn_trainer_status(trainer) == KN_OK && kn_loader_next(loader, &one) == KN_OK;
-    for (int i = 0; i <= TIMED && good; i++) { /* the first compiles */
+    for (int i = 0; i <= TIMED && good; i++) { /* the first step compiles */
         const double begin = clock_now();
         good = kn_trainer_step(trainer, (int64_t)one.count, one.feeds, one.feed_count, &loss) == KN_OK;
         if (i) least = fmin(least, clock_now() - begin);
@@ -61,10 +62,10 @@ static double time_step(const train_learner *learner, kn_context *context, uint6
     return good ? least : INFINITY;
 }
 
-/* Gives each shard to the device that is done with it first. */
+/* Assigns each shard to the device that would finish it first. */
 static void deal_shards(const double *seconds, int count, int shards, int *deal) {
     memset(deal, 0, (size_t)count * sizeof *deal);
-    deal[0] = 1; /* it reports and saves */
+    deal[0] = 1; /* the first device reports and saves */
     for (int dealt = 1; dealt < shards; dealt++) {
         int next = 0;
         for (int i = 1; i < count; i++)
@@ -73,7 +74,7 @@ static void deal_shards(const double *seconds, int count, int shards, int *deal)
     }
 }
 
-/* What distinguishes the devices, in their order. */
+/* The identities of the devices, in order. */
 static uint64_t mark_of(kn_context *const *contexts, int count) {
     uint64_t mark = 0;
     for (int i = 0; i < count; i++) {

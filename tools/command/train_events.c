@@ -1,5 +1,5 @@
-/* The output of koine train --tensorboard: numbers of each step and epoch, and per epoch the distributions of
- * the weights and the filters of the first layer. */
+/* The output of koine train --tensorboard: numbers per step and epoch, and per epoch the distributions of the
+ * weights and the filters of the first layer. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* The files of koine train: weights read before, the model written after. */
+/* The files of koine train: initial weights, and the model that is written. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -158,14 +158,14 @@ bool train_take_shards(train_options *options) {
                         options->resume, shards, options->device_count, WORKERS_MOST) == EXIT_DONE;
 }
 
-/* Whether the moments of a file are those of this training or can become them, which must have been asked
- * for. Reports otherwise. */
+/* Whether the moments in a file are of the type of this training or can be converted to it, which must have
+ * been requested. Reports otherwise. */
 static bool moments_fit(const train_options *options, const char *path) {
     kn_safetensors_file *saved = kn_safetensors_file_open(path, NULL);
     const char *before = kn_safetensors_file_metadata(saved, setting_keys[MOMENTS]);
     const char *now = kn_moments_name(options->how.moments), *bits = kn_moments_name(KN_MOMENTS_8BIT);
     bool good = true;
-    if (!before) before = kn_moments_name(KN_MOMENTS_FLOAT32); /* of an older version */
+    if (!before) before = kn_moments_name(KN_MOMENTS_FLOAT32); /* files of older versions */
     if (strcmp(before, now) && (!strcmp(before, bits) || !strcmp(now, bits)))
         good =
             command_fail("'%s' was trained with optimizer state in %s, which cannot be converted to %s: give "
@@ -179,8 +179,7 @@ static bool moments_fit(const train_options *options, const char *path) {
     return good;
 }
 
-/* Warns of settings that differ. A precision that differs must have been asked for: returns false otherwise.
- */
+/* Warns about different settings. A different precision must have been requested: otherwise returns false. */
 static bool compare_settings(const training_setup *setup, const train_options *options, const char *path) {
     train_settings settings;
     bool good = true;
@@ -189,7 +188,7 @@ static bool compare_settings(const training_setup *setup, const train_options *o
     for (int i = 0; i < TRAIN_SETTINGS && good; i++) {
         const char *value = settings.values[i];
         const char *before = kn_safetensors_file_metadata(saved, setting_keys[i]);
-        if (!before && (i == PRECISION || i == MOMENTS)) before = "float32"; /* of an older version */
+        if (!before && (i == PRECISION || i == MOMENTS)) before = "float32"; /* files of older versions */
         if (!before && i == ROUNDS) before = "none";
         if (!before || !strcmp(before, value)) continue;
         if (i == PRECISION && !options->common.precision) {
@@ -212,7 +211,8 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     write_settings(setup, options, settings->values);
     for (size_t i = 0; i < count; i++)
         pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
-    /* What `generate`, `infer` and later training need to read text and tables, and the names of classes. */
+    /* Metadata that `generate`, `infer` and later training need: for reading text and tables, and class
+     * names. */
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
     if (options->kept_deal[0]) pairs[count++] = (kn_model_pair){DEAL_KEY, options->kept_deal};
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
@@ -226,7 +226,7 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
 
 /* ---- destination of the model --------------------------------------------------------------- */
 
-/* The training metadata of a saved model, in a file of either kind. */
+/* The training metadata of a saved model, in a file of either format. */
 typedef struct saved_training {
     kn_safetensors_file *tensors;
     kn_model *onnx;
@@ -273,7 +273,7 @@ static bool same_training(const char *path, const char *later) {
     return same;
 }
 
-/* Whether a file is one of --checkpoints, which later ones follow. */
+/* Whether a file is a checkpoint followed by later ones. */
 static bool is_checkpoint(const char *path) {
     saved_training saved = saved_open(path);
     const bool found = saved_setting(&saved, "checkpoint.step")[0];
@@ -294,8 +294,8 @@ bool train_replaces(const train_options *options, const char *path) {
     return options->common.overwrite || (options->goes_on && path && file_has_mark(path, options->mark));
 }
 
-/* Sets the path to the first unused name of the form `name`, or one used only by what `resume` (NULL: none)
- * continues from. */
+/* Sets the path to the first name of the form `name` that is unused, or used only by the run that `resume`
+ * (NULL: none) continues. */
 static bool count_up(train_options *options, const char *name, const char *resume) {
     char *path = options->path;
     for (unsigned number = 1; path_numbered(name, number, path, sizeof options->path); number++) {
@@ -389,13 +389,13 @@ bool train_load_training(training_setup *setup, kn_trainer *trainer, const char 
         return false;
     }
     kn_trainer_set_steps(trainer, *done = steps);
-    /* With --ema the averages are saved under the names of the weights. */
+    /* --ema saves the averages under the names of the weights. */
     if (kn_trainer_use_averages(trainer, false) == KN_OK) return true;
     command_fail("%s", kn_trainer_error(trainer));
     return false;
 }
 
-/* Loads the matching weights of another file (--init), or all of the model's own. */
+/* Loads the matching weights of another file (--init), or all weights of the model's file. */
 static bool load_weights(training_setup *setup, kn_trainer *trainer, const char *path) {
     kn_model_load_params params;
     kn_model_load_params_init(&params);
@@ -417,7 +417,7 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
 
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options) {
     uint64_t steps;
-    /* Pretrained weights come with the description of their data. */
+    /* Pretrained weights include the description of their data. */
     if (!options->resume)
         return train_measure(setup, trainer) && ((!options->init && !kn_model_has_weights(setup->model)) ||
                                                  load_weights(setup, trainer, options->init));

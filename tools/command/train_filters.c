@@ -52,7 +52,7 @@ uint8_t *filters_picture(const kn_value *parameter, const float *weight, int siz
                                           (size_t)(y / ZOOM) * (size_t)width + (size_t)(x / ZOOM)];
                     size_t down = (size_t)(o / columns * (height * ZOOM + GAP) + GAP + y),
                            right = (size_t)(o % columns * (width * ZOOM + GAP) + GAP + x);
-                    /* Grey is 0. */
+                    /* 0 maps to grey. */
                     if (isfinite(number))
                         picture[(down * (size_t)wide + right) * (size_t)channels + (size_t)c] =
                             (uint8_t)(127.5f + 127.4f * number / most);

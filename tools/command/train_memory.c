@@ -1,4 +1,4 @@
-/* The trainer of koine train and the evaluation next to it, so that both fit into memory. */
+/* Opens the trainer of koine train and its evaluation within the available memory. */
 #include <math.h>
 
 #include "batch.h"
@@ -57,7 +57,7 @@ static bool open_judge(train_learner *learner) {
     return learner->judge != NULL;
 }
 
-/* Creates the trainer and the evaluation session for the batch of the options. */
+/* Creates the trainer and the evaluation session for the batch size in the options. */
 static bool open_trainer(train_learner *learner) {
     training_setup *setup = learner->setup;
     learner->total_steps = steps_of(learner->options, learner->samples);
@@ -85,8 +85,8 @@ static uint64_t memory_allowed(const train_learner *learner) {
                                     : kn_context_capabilities(learner->context)->memory_bytes;
 }
 
-/* Training and evaluation share the parameters; the rest of their memory adds up, and training gets what
- * evaluation leaves. */
+/* Training and evaluation share the parameters; the rest of their memory adds up. Training is limited to the
+ * memory that evaluation leaves. */
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     train_learner *learner = user;
     kn_feed feeds[SETUP_FIELDS];
@@ -117,7 +117,7 @@ static const char *plan_error(void *user) {
                                                  : kn_session_error(learner->judge);
 }
 
-/* Tells what the memory costs. */
+/* Reports the cost of saving memory. */
 static void tell_recomputed(const train_learner *learner) {
     char bytes[32];
     if (!learner->recomputed) return;
@@ -141,7 +141,7 @@ static bool fits(train_learner *learner, int64_t batch) {
     return plan_batch(learner, batch, &bytes) == KN_OK && bytes <= memory_allowed(learner);
 }
 
-/* Where not even parts of one sample fit, moments wait in host memory. */
+/* If not even parts of one sample fit, keep moments in host memory. */
 static bool move_moments(train_learner *learner, int64_t batch) {
     train_options *options = learner->options;
     if (options->rule.host_moments || options->shard_optimizer) return true;
@@ -154,9 +154,9 @@ static bool move_moments(train_learner *learner, int64_t batch) {
     return open_trainer(learner);
 }
 
-/* A batch that does not fit is trained on in parts, whose gradients are added: the updates are those of the
- * whole batch. In shards the parts are those of a shard. Samples in sequence have states by their place in
- * the batch, so their batches are made smaller. */
+/* Split a batch that does not fit into parts and add their gradients: the updates are equal to the updates of
+ * the whole batch. With shards, split each shard. Sequential samples have states per position in the batch,
+ * so reduce the batch size instead. */
 static bool make_smaller(train_learner *learner, int64_t largest) {
     train_options *options = learner->options;
     batch_plans plans = {
@@ -174,12 +174,12 @@ static bool make_smaller(train_learner *learner, int64_t largest) {
         options->part = ((uint64_t)batch + shards - 1) / shards;
     else
         options->batch = (uint64_t)batch;
-    /* With other batches the number of steps changes, and the schedule may depend on it. */
+    /* A different batch size changes the number of steps, on which the schedule may depend. */
     if (!open_trainer(learner)) return false;
     return fits(learner, parts ? largest : batch) || command_fail("%s", plan_error(learner)) == EXIT_DONE;
 }
 
-/* Makes training fit into memory: first an evaluation that keeps nothing leaves more to it. */
+/* Makes training fit into memory: first tries an evaluation that keeps no memory between runs. */
 bool learner_open(train_learner *learner) {
     if (!open_trainer(learner)) return false;
     const train_options *options = learner->options;
@@ -190,8 +190,8 @@ bool learner_open(train_learner *learner) {
         if (!open_judge(learner)) return false;
         done = fits(learner, batch);
     }
-    /* The first of --devices has decided for this process; processes come to terms later (world_choose_part).
-     */
+    /* The first device of --devices determines the size for this process; processes agree later
+     * (world_choose_part). */
     if (!done && learner->other)
         return command_fail("%s: %s", kn_context_device(learner->context)->name, plan_error(learner)) ==
                EXIT_DONE;

@@ -1,4 +1,4 @@
-/* koine train --report: the course of a training run as one self-contained HTML file. */
+/* koine train --report: a training run as one self-contained HTML file. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ void page_close(train_page **page) {
 
 /* ---- collection -------------------------------------------------------------------------------------- */
 
-/* Times of the first steps after the first one, by operator, which is the first word of a label. */
+/* Operator times of the first steps after step 1; the operator is the first word of a label. */
 static void time_operators(train_page *page, kn_context *context) {
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);
@@ -49,7 +49,7 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
         page->timed++;
     }
     if (!page->options->trace) kn_context_timeline_clear(context);
-    page->begun = true; /* what precedes the first step is not timed */
+    page->begun = true; /* discard times before the first step */
     page->steps_an_epoch = step->batches;
     page->last_step = step->step;
     page->seconds = step->seconds;
@@ -91,7 +91,7 @@ void page_epoch(train_page *page, kn_context *context, const training_setup *set
                                                                : 100 * epoch->validation.accuracy};
 }
 
-/* Steps per unit of the horizontal axis, which counts epochs, or steps if there is less than one epoch. */
+/* Steps per unit of the horizontal axis: epochs, or steps if there is less than one epoch. */
 static double steps_per_unit(const train_page *page) {
     return page->steps_an_epoch && page->last_step >= page->steps_an_epoch ? (double)page->steps_an_epoch : 1;
 }
@@ -228,7 +228,7 @@ static bool curves(FILE *file, train_page *page) {
         page->rate[i].x /= each;
         page->memory[i].x /= each;
     }
-    /* If a loss falls by a large factor, its end would lie flat on the axis. */
+    /* If a loss falls by a large factor, its end would be flat on a linear axis. */
     bool far = page->step_count > 1 && mean > 0 && smooth[0].y > 10 * mean;
     for (size_t i = 0; i < page->step_count; i++)
         far = far && page->loss[i].y > 1e-3 * mean;
@@ -246,7 +246,7 @@ static bool curves(FILE *file, train_page *page) {
     size_t shown = 0;
     for (size_t i = 0; i < page->epoch_count; i++)
         shown += isfinite(page->quality[i].y) || isfinite(page->train_accuracy[i].y);
-    if (shown > 1) /* a single one is in the summary */
+    if (shown > 1) /* the summary shows a single one */
         svg_chart(file, page->regression ? "Validation R2" : "Accuracy, %", unit, quality, 2, 0);
     const svg_line rate = {"rate", page->rate, page->step_count, 0};
     svg_chart(file, "Learning rate", unit, &rate, 1, 0);
@@ -273,7 +273,7 @@ static void operators(FILE *file, train_page *page) {
     svg_bars(file, "Milliseconds per step", names, numbers, count, " ms");
 }
 
-/* The first layer's filters, if they are for images. */
+/* The first layer's filters, if they are image filters. */
 static bool filters(FILE *file, const training_setup *setup, kn_trainer *trainer) {
     const kn_graph *graph = kn_model_graph(setup->model);
     const kn_value *parameter = NULL;
@@ -322,7 +322,7 @@ static bool plan(FILE *file, kn_trainer *trainer) {
     return true;
 }
 
-/* Parts that need another evaluation of the data. */
+/* Parts that evaluate the data again. */
 static bool judged_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context,
                          kn_trainer *trainer) {
     const kn_dataset *dataset = setup_judged(setup);

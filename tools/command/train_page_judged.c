@@ -1,4 +1,4 @@
-/* The evaluation part of the report: confusion, the worst samples, numbers, inputs, and text. */
+/* The evaluation part of the report: confusion, worst samples, numbers, inputs, and text. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,8 @@ static void matrix(FILE *file, const kn_dataset *dataset, const judgement *judge
     fputs("</table></div>\n", file);
 }
 
-/* x is (C,H,W): as an image from black for the smallest to white for the largest element; larger ones lose
- * pixels. */
+/* x is (C,H,W): as an image from black for the smallest to white for the largest element; large images are
+ * subsampled. */
 static bool picture(FILE *file, const float *x, const int64_t shape[3]) {
     int channels = (int)shape[0], skip = 1;
     float low = INFINITY, high = -INFINITY;
@@ -126,7 +126,7 @@ bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *data
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* The name of an input; the source of wind has none. */
+/* The name of an input; the wind dataset does not provide names, so they are listed here. */
 static const char *input_name(const char *data, int64_t input, char *text, size_t room) {
     static const char *const wind[] = {"pressure", "altitude", "temperature", "day of the year"};
     if (!strncmp(data, "wind", 4) && (!data[4] || data[4] == ':') && input < 8)
@@ -227,7 +227,7 @@ bool page_inputs(FILE *file, const training_setup *setup, const char *data, cons
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Draws from the logits of a position at a temperature of 0.8. */
+/* Samples from the logits of a position at a temperature of 0.8. */
 static int32_t draw(const float *logits, int64_t classes, uint64_t *state) {
     double most = -INFINITY, sum = 0;
     for (int64_t c = 0; c < classes; c++)
@@ -241,7 +241,7 @@ static int32_t draw(const float *logits, int64_t classes, uint64_t *state) {
     return (int32_t)(classes - 1);
 }
 
-/* A token by its id: of the vocabulary in UTF-8, or a byte. */
+/* A token by its id: from the UTF-8 vocabulary, or a byte. */
 static void write_token(FILE *file, const char *vocabulary, int32_t token) {
     char text[8] = "";
     const char *at = vocabulary;

@@ -1,19 +1,19 @@
-/* Workers that share a CPU: each takes a part of its compute units, where the driver divides it, so that they
- * are not in one another's way. */
+/* Workers that share a CPU: each uses a part of its compute units, if the driver supports sub-devices, so
+ * that they do not compete. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "train.h"
 
-/* What all processes learn of one: which CPUs its workers have. */
+/* Data that each process sends to all others: the CPUs of its workers. */
 typedef struct shared_cpus {
     char host[64];
-    uint64_t allowed; /* identifies the processors to which the launcher binds it */
+    uint64_t allowed; /* identifies the processors that the launcher binds the process to */
     int count;
-    int devices[WORKERS_MOST]; /* as koine devices counts them; -1: not a CPU */
+    int devices[WORKERS_MOST]; /* index as in koine devices; -1: not a CPU */
 } shared_cpus;
 
-/* The processors that this process may use: their number, and a mark of which they are. 0: not known. */
+/* The processors that this process may use: their number, and a hash of the set. 0: not known. */
 static int processors_allowed(uint64_t *mark) {
     FILE *file = fopen("/proc/self/status", "r");
     char line[4096];
@@ -43,8 +43,8 @@ static shared_cpus own_cpus(kn_context *const *contexts, int count, uint64_t all
     return own;
 }
 
-/* How many workers have the CPU of a worker of this process, and how many of them come before it: `here` of
- * processes that are kept to the same processors, `place` of all. */
+/* The number of workers that share a worker's CPU from processes bound to the same processors. *place: the
+ * number of earlier workers on that CPU in all processes. */
 static int count_sharers(const shared_cpus *all, int processes, int process, int worker, int *place) {
     const shared_cpus *own = &all[process];
     int here = 0;
@@ -58,8 +58,8 @@ static int count_sharers(const shared_cpus *all, int processes, int process, int
     return here;
 }
 
-/* Into how many parts a CPU is divided, of which each sharer takes one: as many as there are units, if there
- * are more sharers. This process may use so many processors. */
+/* The number of parts to divide a CPU into, one per sharer, at most one per compute unit. `allowed`:
+ * processors that this process may use. */
 static int parts_of(int units, int allowed, int sharers) {
     const int most = allowed && allowed < units ? allowed : units;
     const int64_t parts = ((int64_t)units * sharers + most - 1) / most;

@@ -1,5 +1,5 @@
-/* koine train as one of several processes of mpirun or srun: each trains on a device, or on several; the
- * first reports and saves. */
+/* koine train as one of several mpirun or srun processes: each trains on one or more devices; the first
+ * reports and saves. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +14,19 @@ typedef struct rank_place {
     uint64_t devices; /* identifies its list of devices; 0: none */
 } rank_place;
 
-/* Among the processes of this machine: this one, and those with the same list of devices. */
+/* Among the processes on this machine: the place of this process, and the processes with the same device
+ * list. */
 typedef struct host_place {
     int number, same_number, same_count;
 } host_place;
 
-/* The communicator of MPI, whose abort ends this process. */
+/* The MPI communicator; aborting it ends this process. */
 static kn_communicator of_mpi;
-/* The processes before this one on its machine. */
+/* The lower-ranked processes on its machine. */
 static pid_t *earlier;
 static int earlier_count;
 
-/* The names of --devices, and which devices this process can see: a launcher may show it some only. */
+/* A hash of --devices and of the devices that this process can see: a launcher may hide some. */
 static uint64_t mark_of_devices(const train_options *options) {
     if (!options->device_count) return 0;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
@@ -70,15 +71,15 @@ static bool find_place(const train_options *options, const kn_communicator *worl
     return true;
 }
 
-/* A process that was killed is gone by the time that the launcher ends the others. */
+/* If a process was killed, it no longer exists when the launcher ends the others. */
 static bool an_earlier_lives(void) {
     for (int i = 0; i < earlier_count; i++)
         if (kill(earlier[i], 0) == 0) return true;
     return false;
 }
 
-/* Processes of one machine that have the same --devices take them in turn: each several, or where there are
- * more processes than devices, several processes take one. */
+/* Distribute --devices among the processes on a machine with the same list in order: several devices per
+ * process or, if there are more processes than devices, several processes per device. */
 static void share_devices(train_options *options, const host_place *place) {
     const int count = options->device_count, sharers = place->same_count;
     if (count < sharers)
@@ -95,7 +96,8 @@ static void share_devices(train_options *options, const host_place *place) {
     options->common.device = options->device_names[0];
 }
 
-/* Processes of one machine take different devices, in turn: its GPUs, or where it has none, all. */
+/* Distribute the devices of a machine among its processes in turn: its GPUs, or all devices if it has
+ * none. */
 static void choose_device(train_options *options, const host_place *place) {
     if (options->common.device) return;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
@@ -117,7 +119,7 @@ static void choose_device(train_options *options, const host_place *place) {
     kn_device_list_destroy(&list);
 }
 
-/* This process writes no files, and says only what goes wrong. */
+/* This process writes no files and prints only errors. */
 static void follow_first(train_options *options) {
     options->follows = true;
     options->log = options->report = options->trace = options->tensorboard = options->run = NULL;
@@ -150,7 +152,7 @@ bool world_open(train_options *options, train_watch *watch, train_world *world) 
     return true;
 }
 
-/* What all processes learn of one. */
+/* Data that each process sends to all others. */
 typedef struct rank_workers {
     uint64_t device; /* the name of its first device */
     int count;
@@ -231,7 +233,7 @@ bool world_agrees(const train_world *own_world, const train_learner *learner) {
                 "rank %d trains something different from rank 0: their versions of Koine, models, data, "
                 "options, or the files that they resume from differ",
                 other);
-        /* No rank ends the others before the first has reported the error. */
+        /* Wait until the first rank has reported the error before ending the others. */
         kn_all_gather(world, &own, all, sizeof own);
     }
     free(all);
@@ -240,7 +242,7 @@ bool world_agrees(const train_world *own_world, const train_learner *learner) {
 
 void world_close(const train_world *world, int status) {
     if (!world->found) return;
-    /* The others may be waiting for this rank, whose error was reported. */
+    /* Other ranks may be waiting for this rank, whose error was reported. */
     if (status != EXIT_DONE) of_mpi.abort(of_mpi.user, "a rank has failed");
     free(earlier);
     ranks_close(&of_mpi);

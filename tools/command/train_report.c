@@ -42,7 +42,7 @@ bool report_step(void *user, const kn_fit_step *step) {
     curve_add(&report->curve, step->loss);
     double left = seconds_left(report, step);
     if (left >= 0) snprintf(rest, sizeof rest, "  %s left", time_text(left, time, sizeof time));
-    /* At the end, where a narrow terminal cuts it off first. */
+    /* Last, so that a narrow terminal cuts it off first. */
     if (report->memory_bytes > 0)
         snprintf(rest + strlen(rest), sizeof rest - strlen(rest), "  %s",
                  bytes_text((double)report->memory_bytes, memory, sizeof memory));
@@ -91,7 +91,7 @@ bool report_epoch(void *user, const kn_fit_epoch *epoch) {
     return !interrupted();
 }
 
-/* Where the time went, for programs; a log has the same lines whenever it is written. */
+/* Writes measured times, only for --json: logs stay reproducible. */
 static void times_json(FILE *stream, const training_setup *setup, const kn_fit_result *result) {
     json_measure_member(stream, "samples_per_s", result->samples_per_s);
     json_measure_member(stream, "opening_s", setup->opening);

@@ -1,4 +1,4 @@
-/* The optimizer's options of koine train: their meaning and valid combinations. */
+/* The optimizer options of koine train: meanings and valid combinations. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static const char *list_of(unsigned which, const char *const *words, int count, 
 
 /* ---- options of the optimizers ------------------------------------------------------------------------- */
 
-enum { OWNERS_TOLD = 4 }; /* the help names the optimizers of an option if they are at most this many */
+enum { OWNERS_TOLD = 4 }; /* the help lists the optimizers of an option up to this number */
 /* An option of train_rule and the field of kn_trainer_params that it sets. */
 typedef struct rule_field {
     const char *option, *field, *about;
@@ -156,7 +156,7 @@ void train_rule_init(train_rule *rule) {
 
 /* ---- options of specific optimizers or schedules -------------------------------------------------- */
 
-/* An option, and the optimizers or schedules it belongs to. */
+/* An option, and its optimizers or schedules. */
 typedef struct belonging {
     const char *name;
     bool given;
@@ -380,7 +380,7 @@ static void take_count(uint64_t given, uint64_t *target) {
 }
 
 void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params) {
-    /* If the end is known the rate falls towards it. */
+    /* If the total is known, the rate decays towards it. */
     const char *schedule = rule->schedule ? rule->schedule : total_steps ? "cosine" : "constant";
     kn_trainer_params_choose(params, (kn_optimizer)optimizer_choice(rule->optimizer));
     for (int i = 0; i < RULE_FIELDS; i++) {

@@ -16,7 +16,7 @@ static bool path_in(const char *folder, int file, char path[RUN_PATH]) {
            command_fail("--run: '%.60s…' is too long a name for a folder", folder) == EXIT_DONE;
 }
 
-/* Creates its parents, too. */
+/* Also creates its parents. */
 static bool make_folder(const char *folder) {
     char part[RUN_PATH];
     snprintf(part, sizeof part, "%s", folder);
@@ -51,7 +51,7 @@ bool run_open(train_options *options, const char *model) {
     return make_folder(options->run);
 }
 
-/* What --config reads: the options that determine the result, and none that name outputs. */
+/* Options for --config: the options that affect the result, without output names. */
 static bool write_options(const train_options *options) {
     FILE *file = fopen(options->run_files[OPTIONS], "w");
     if (file) {

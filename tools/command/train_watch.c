@@ -1,5 +1,5 @@
-/* Watches the workers of a training: reasons of failures name rank, host and device, and what does not answer
- * ends the training instead of holding up all the others for ever. */
+/* Watches the workers of a training run: error messages include rank, host and device, and a worker that does
+ * not respond ends the run instead of blocking the others forever. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,9 +8,9 @@
 #include "train.h"
 
 enum {
-    TICKS = 10, /* per second; counted, so that a process that was stopped for a while is not blamed */
-    LATER = 10, /* seconds at most by which a rank that only waits is later than one that does not answer */
-    TOLD_TICKS = 3 /* without a message, after the launcher's signal to end */
+    TICKS = 10, /* ticks per second; counting ticks avoids timeouts after the process itself was suspended */
+    LATER = 10, /* maximum extra seconds before a rank that only waits reports a timeout */
+    TOLD_TICKS = 3 /* ticks without a message after the launcher's signal to end */
 };
 
 void train_host(char *name, size_t bytes) {
@@ -93,7 +93,7 @@ kn_communicator watch_rank(train_watch *watch, const kn_communicator *inner, kn_
 
 /* ---- the watch ----------------------------------------------------------------------------------------- */
 
-/* Grows with each kernel that is built or launched and each message of this process. */
+/* Increases with each kernel that is built or launched and each message of this process. */
 static uint64_t progress(const train_watch *watch) {
     uint64_t sum = 0;
     for (int i = 0; i < watch->count; i++) {
@@ -105,20 +105,20 @@ static uint64_t progress(const train_watch *watch) {
     return sum;
 }
 
-/* The first worker of this process that does not wait for messages; NULL: all do. */
+/* The first worker of this process that does not wait for messages; NULL: all wait. */
 static const train_watched *one_at_work(const train_watch *watch) {
     for (int i = 0; i < watch->count; i++)
         if (!atomic_load(&watch->ranks[i].waits)) return &watch->ranks[i];
     return NULL;
 }
 
-/* How many times --timeout a process waits for others: in rounds a fast one for all steps of a slow one
- * (--sync-every). */
+/* The factor for --timeout while waiting for other processes: with --sync-every, a fast process waits for all
+ * local steps of a slow one. */
 static uint64_t times_of_waiting(const train_watch *watch) {
     return watch->processes && watch->options->sync_every > 1 ? watch->options->sync_every : 1;
 }
 
-/* Ends this process: the thread that does not answer cannot be ended. */
+/* Ends this process, because the blocked thread cannot be ended. */
 static void end_process(const train_watch *watch) {
     const train_watched *silent = one_at_work(watch);
     const double seconds = watch->options->timeout;
@@ -141,7 +141,7 @@ static void end_process(const train_watch *watch) {
     _exit(EXIT_FAILED);
 }
 
-/* A launcher ends all processes when one is killed, which the others do not learn. */
+/* If a process is killed, the launcher ends all processes without giving them the reason. */
 static void tell_of_launcher(const train_watch *watch) {
     if (watch->another_tells && watch->another_tells()) return;
     command_fail("%s: received a request to end while it waited for other ranks. If one of them has failed%s",
@@ -152,7 +152,7 @@ static void tell_of_launcher(const train_watch *watch) {
     fflush(stderr);
 }
 
-/* If processes wait for another one, the lowest rank reports it. */
+/* If processes wait for a rank in another process, the lowest rank reports it. */
 static double patience(const train_watch *watch) {
     const train_watched *first = &watch->ranks[0];
     double seconds = watch->options->timeout;
@@ -170,7 +170,7 @@ static void *keep_watch(void *argument) {
     bool told = false;
     for (double quiet = 0; !atomic_load(&watch->ends); quiet++) {
         nanosleep(&tick, NULL);
-        /* First this: a wait that ends counts as progress, before it is over. */
+        /* Read the limit first: the end of a wait changes it before it counts as progress. */
         const double most = patience(watch);
         const uint64_t now = progress(watch);
         if (now != before) quiet = 0;

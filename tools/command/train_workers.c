@@ -1,5 +1,5 @@
-/* koine train --devices: a worker on each device, in threads of this process, which may be one of several.
- * The first is the training itself, which reports and saves; the others only train. */
+/* koine train --devices: a worker per device, in threads of this process, which may be one of several. The
+ * first worker runs the training loop, reports and saves; the others only train. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "ranks.h"
 #include "train.h"
 
-/* One of the others. */
+/* A worker other than the first. */
 typedef struct worker {
     train_learner learner;
     const kn_dataset *dataset;
@@ -20,12 +20,12 @@ typedef struct worker {
 
 struct train_workers {
     kn_group *group;
-    kn_mpi_workers *among;              /* the workers of all processes, if any has several; else NULL */
-    kn_communicator ends[WORKERS_MOST]; /* of the workers, watched */
-    kn_context *contexts[WORKERS_MOST]; /* the first is that of the training */
+    kn_mpi_workers *among; /* the workers of all processes, if any process has several; else NULL */
+    kn_communicator ends[WORKERS_MOST]; /* the workers' communicators, watched */
+    kn_context *contexts[WORKERS_MOST]; /* the first is the context of the training loop */
     worker others[WORKERS_MOST - 1];
-    int count;                    /* with the first */
-    char dealt[8 * WORKERS_MOST]; /* the deal, if it was measured */
+    int count;                    /* including the first */
+    char dealt[8 * WORKERS_MOST]; /* the shard counts, if they were measured */
 };
 
 /* ---- the command line ------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ static bool add_device(train_options *own, const char *text, size_t length) {
     return true;
 }
 
-/* Devices that several drivers offer are listed once for each. */
+/* Devices that several drivers expose are listed once per driver. */
 static int add_all(train_options *own) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     bool fits = true;
@@ -87,7 +87,7 @@ static int split_deal(train_options *own) {
     return EXIT_DONE;
 }
 
-/* How sums travel and are added. */
+/* The type and algorithm of the gradient all-reduce. */
 static int check_sums(train_options *own) {
     static const char *const types[] = {"float32", "float16", "bfloat16"}, *const ways[] = {"tree", "mpi"};
     static const kn_dtype numbers[] = {KN_FLOAT32, KN_FLOAT16, KN_BFLOAT16};
@@ -160,7 +160,7 @@ int workers_check(train_options *own) {
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
-/* Whether all devices are of one kind. */
+/* Whether all devices are of the same kind. */
 static bool are_equal(const train_workers *workers) {
     const char *first = kn_context_device(workers->contexts[0])->name;
     bool equal = true;
@@ -169,8 +169,8 @@ static bool are_equal(const train_workers *workers) {
     return equal;
 }
 
-/* Deals the shards of different devices, as they are told, as the file of --resume has it or by speed, and
- * closes the devices that get none. */
+/* Distributes the shards among different devices as given, as in the --resume file or by speed, and closes
+ * the devices that get none. */
 static void deal_and_close(train_workers *workers, const train_learner *learner) {
     train_options *options = learner->options;
     kn_context **contexts = workers->contexts;
@@ -208,7 +208,7 @@ static bool open_contexts(train_workers *workers, const train_options *options, 
     return true;
 }
 
-/* Workers of the same CPU take a part of it each. */
+/* Workers on the same CPU use a part of it each. */
 static bool take_parts(train_workers *workers, train_learner *learner, const train_world *world) {
     const bool good =
         parts_take(learner->options, world->found ? &world->all : NULL, workers->contexts, workers->count);
@@ -216,7 +216,7 @@ static bool take_parts(train_workers *workers, train_learner *learner, const tra
     return good;
 }
 
-/* Chooses the shards for the devices of this process only. */
+/* Chooses the shards for the devices of only this process. */
 static bool choose_shards(train_workers *workers, train_learner *learner) {
     train_options *options = learner->options;
     const bool equal = are_equal(workers), given = options->shards != UINT64_MAX;
@@ -239,7 +239,7 @@ static bool choose_shards_among(const train_workers *workers, const train_learne
     return world_choose_shards(learner->options, world, workers->contexts, workers->count);
 }
 
-/* The communicators of the workers: of the threads here, of processes, or of both. */
+/* The communicators of the workers: between threads, processes, or both. */
 static bool connect(train_workers *workers, const train_world *world, const kn_communicator **ends) {
     char reason[512] = "";
     if (world->found && world->most == 1) {
@@ -283,7 +283,7 @@ bool workers_open(train_learner *learner, train_watch *watch, train_world *world
     return true;
 }
 
-/* What the first has loaded from files. */
+/* Copies the states that the first worker has loaded from files. */
 static bool copy_states(kn_trainer *from, kn_trainer *to) {
     kn_states *source = kn_trainer_states(from), *target = kn_trainer_states(to);
     bool good = true;
@@ -314,13 +314,13 @@ bool workers_prepare(train_workers *workers, const train_learner *first) {
 /* ---- training -------------------------------------------------------------------------------------------
  */
 
-/* Only the first worker saves what the best epoch restores. */
+/* Only the first worker saves, so only it restores the best epoch. */
 static bool to_nothing(void *user) {
     (void)user;
     return true;
 }
 
-/* A failure ends the training of all, and the first worker reports it. */
+/* A failure stops all workers, and the first worker reports it. */
 static void *work(void *argument) {
     worker *own = argument;
     kn_fit(own->learner.trainer, own->dataset, &own->params, NULL);

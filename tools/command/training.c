@@ -1,4 +1,4 @@
-/* Opens a model, its loss and its data together, and reports where they do not match. */
+/* Opens a model, its loss and its data together, and reports mismatches. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ const char *setup_augment(const training_setup *setup) {
     return text[0] ? text : "none";
 }
 
-/* The loss that matches the changes of the samples. */
+/* Adds the loss that matches the augmentation. */
 static kn_status add_loss(training_setup *setup) {
     char message[300];
     setup->augmentation = (kn_augmentation)KN_AUGMENTATION_DEFAULTS;
@@ -63,8 +63,8 @@ static kn_status add_loss(training_setup *setup) {
 
 /* ---- the model ----------------------------------------------------------------------------------- */
 
-/* Sets the inputs of an ONNX file to the sizes of the data, and the batch to that of the file. Returns
- * whether there are any. */
+/* Sets the inputs of an ONNX file to the sizes of the data, and the batch to the file's batch. Returns
+ * whether there are any sizes. */
 static bool give_sizes(training_setup *setup, const kn_dataset *data) {
     const int count = kn_onnx_file_input_count(setup->file);
     for (int i = 0; i < count && setup->given_count < SETUP_FIELDS; i++) {
@@ -84,8 +84,7 @@ static bool give_sizes(training_setup *setup, const kn_dataset *data) {
     return setup->given_count > 0;
 }
 
-/* For a file that could not be opened while its sizes are open: whether there is data, which determines
- * them. */
+/* For a file that cannot be opened while sizes are open: whether there is data, which determines them. */
 static bool sizes_of_data(training_setup *setup) {
     const char *type = NULL;
     kn_dataset_params params;
@@ -134,8 +133,8 @@ static void list_open(const training_setup *setup, open_names *list) {
     }
 }
 
-/* Opens it again with a number for all of these sizes, or for those that count samples, and for the batch if
- * that helps. */
+/* Opens it again with a number for all of these sizes, or only for sample counts, and for the batch if that
+ * helps. */
 static kn_status open_with(training_setup *setup, const kn_model_setting *settings, size_t own,
                            const open_names *open, int64_t number, bool all) {
     kn_model_setting more[sizeof setup->settings / sizeof *setup->settings + 33];
@@ -275,7 +274,7 @@ bool setup_sizes_known(const training_setup *setup) {
                         count > 1 ? "give each" : "gives it") == EXIT_DONE;
 }
 
-/* The bytes of a batch determine one open size. If there are more, the model is opened with those of the
+/* The bytes of a batch determine one open size. If there are more, open the model with the sizes of the
  * data. */
 static bool fit_sizes(training_setup *setup) {
     enum { MOST = sizeof setup->settings / sizeof *setup->settings };
@@ -330,7 +329,7 @@ static bool weigh_classes(training_setup *setup, const char *data) {
         return command_fail(
                    "--class-weights needs a class for each sample, but the data '%s' has no class labels",
                    data) == EXIT_DONE;
-    /* A model may distinguish more classes than the data has. */
+    /* A model may have more classes than the data. */
     const kn_value *output = kn_model_output_at(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
     if (answers > (int64_t)count) {
@@ -344,8 +343,8 @@ static bool weigh_classes(training_setup *setup, const char *data) {
     return true;
 }
 
-/* An untrained model with the settings `inputs` and `classes` takes the sizes of a table; a loss with class
- * weights takes those. */
+/* The settings `inputs` and `classes` of an untrained model get the sizes of a table; a loss with class
+ * weights gets the weights. */
 static bool fit_to_table(training_setup *setup, const char *data) {
     kn_model_setting settings[sizeof setup->settings / sizeof *setup->settings + 2];
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
@@ -367,7 +366,7 @@ static bool fit_to_table(training_setup *setup, const char *data) {
 
 /* ---- does the data match? ---------------------------------------------------------------------- */
 
-/* What a newcomer may have forgotten if the target does not match; "" if nothing is obvious. */
+/* A likely cause if the target does not match; "" if none is obvious. */
 static const char *target_hint(const training_setup *setup, const kn_dataset_field *field) {
     const kn_value *output = kn_model_output_at(setup->model, 0);
     bool labels = field->info.rank == 0 && field->info.dtype == KN_INT32;
@@ -391,7 +390,7 @@ static const char *target_hint(const training_setup *setup, const kn_dataset_fie
     return "";
 }
 
-/* How images differ from the model's input; "" if it is something else. */
+/* The difference between images and the model's input; "" for other mismatches. */
 static const char *input_hint(const training_setup *setup, const kn_value *value,
                               const kn_dataset_field *field, char *text, size_t room) {
     const int64_t *sizes = field->info.shape;
@@ -409,7 +408,7 @@ static const char *input_hint(const training_setup *setup, const kn_value *value
            "line `input` of the model's text (koine models NAME --text) can be changed";
 }
 
-/* Whether the field matches the value from the second dimension on; sets `found` to its sizes. */
+/* Whether the field matches the value from the second dimension on; sets `found` to the field's sizes. */
 static bool field_fits(const kn_dataset_field *field, const kn_value *value, char *found, size_t room) {
     bool fits = field->info.dtype == kn_value_dtype(value) && field->info.rank == kn_value_rank(value) - 1;
     found[0] = 0;
@@ -421,7 +420,7 @@ static bool field_fits(const kn_dataset_field *field, const kn_value *value, cha
     return fits;
 }
 
-/* Compares the model's input with the data's field of its name ("x"). */
+/* Compares the model's input with the data field of the same name ("x"). */
 static bool check_field(const training_setup *setup, const char *data, const kn_value *value) {
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t index;
@@ -466,7 +465,7 @@ static bool data_fail(const kn_dataset *dataset) {
     return false;
 }
 
-/* Opens setup->all, or reports an error, and names the model if its classes may be the reason. */
+/* Opens setup->all. Reports an error, including the model if its classes may be the reason. */
 static bool open_data(training_setup *setup, const kn_dataset_params *params) {
     setup->all = kn_dataset_open(setup->data, params);
     const kn_status status = kn_dataset_status(setup->all);
@@ -502,8 +501,8 @@ static bool explain_loss(training_setup *setup, const char *data) {
            command_fail("the variance of '%s': %s", data, kn_status_message(status)) == EXIT_DONE;
 }
 
-/* Whether the model reconstructs its input and the data has another kind of target: then "x" is the target as
- * well. */
+/* Whether the model reconstructs its input and the data has another kind of target: then "x" is also the
+ * target. */
 static bool answers_itself(const training_setup *setup) {
     kn_dataset_field x = KN_DATASET_FIELD_DEFAULTS, y = KN_DATASET_FIELD_DEFAULTS;
     char found[200];
@@ -535,7 +534,7 @@ void tell_left_out(const kn_dataset *dataset, const char *part) {
 
 /* The names of the model's classes, or their numbers, if each sample has one. */
 static bool name_classes(training_setup *setup) {
-    enum { MOST = 10000 }; /* names that a person would read */
+    enum { MOST = 10000 }; /* readable names */
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t y, used = 0, room = 1;
     const kn_value *output = kn_model_output_at(setup->model, 0);
@@ -549,7 +548,7 @@ static bool name_classes(training_setup *setup) {
         return true;
     for (int i = 0; i < count; i++) {
         const char *name = kn_dataset_class_name(setup->all, i);
-        if (name && strchr(name, '\n')) return true; /* not storable in a line */
+        if (name && strchr(name, '\n')) return true; /* cannot be stored on one line */
         room += name ? strlen(name) + 1 : 16;
     }
     if (!(setup->classes = malloc(room)))
@@ -565,7 +564,7 @@ static bool name_classes(training_setup *setup) {
 bool setup_data(training_setup *setup, double share, uint64_t seed) {
     const char *data = setup->data;
     progress_now("opening %s", data);
-    /* A model that reads integers and one that reads images are distinguished by the input. */
+    /* The input distinguishes models that read integers from models that read images. */
     kn_dataset_params params;
     kn_tensor_info sample;
     kn_dataset_params_init(&params);

@@ -11,38 +11,38 @@ typedef struct training_setup {
     kn_model_loss loss;
     kn_value *accuracy;                    /* NULL if there is none */
     kn_dataset *all, *train, *validation;  /* train NULL: all of it; validation NULL: none */
-    const char *loss_name, *accuracy_name; /* of their values */
-    const char *loss_kind;                 /* "mse" */
-    char *vocabulary;                /* of the model's file: the tokens it reads text with; NULL: none */
-    char *columns;                   /* of the model's file: how it reads tables; NULL: none */
-    uint64_t rate;                   /* of the model's file: the sample rate it reads sounds at; 0: none */
-    char *classes;                   /* of the data: the names of the classes, one per line; NULL: none */
+    const char *loss_name, *accuracy_name; /* names of the loss and accuracy values */
+    const char *loss_kind;                 /* loss name: "mse" */
+    char *vocabulary;                /* from the model's file: the tokens for reading text; NULL: none */
+    char *columns;                   /* from the model's file: how to read tables; NULL: none */
+    uint64_t rate;                   /* from the model's file: the sample rate for reading sounds; 0: none */
+    char *classes;                   /* from the data: the class names, one per line; NULL: none */
     const char *source, *loss_asked; /* as given on the command line */
-    kn_model_setting settings[32];   /* of --set; the names are in set_text */
+    kn_model_setting settings[32];   /* settings of --set, with their names in set_text */
     size_t setting_count;
     char *set_text;
     /* if above 0, the value of the first dimension of inputs that an ONNX file leaves open under other
      * names */
     int64_t batch;
-    bool any_sizes; /* sizes that keep a file from being opened may have any value that allows it */
+    bool any_sizes; /* open sizes may have any value with which the file can be opened */
     /* as given on the command line; NULL: none. It determines sizes that an ONNX file leaves open */
     const char *data;
     kn_model_given given[SETUP_FIELDS]; /* the sizes, if the file cannot be opened without them */
     size_t given_count;
-    kn_onnx_file *file;   /* with `given`: the file's description, which holds the names */
+    kn_onnx_file *file;   /* with `given`: the file's description, which owns the names */
     bool weighted;        /* --class-weights balanced */
     float *class_weights; /* set once the data is open */
     size_t weight_count;
     bool changes; /* training samples are augmented by `augment`; NULL: by the model's text */
     const char *augment;
-    kn_augmentation augmentation; /* with `changes` */
+    kn_augmentation augmentation; /* parsed from `changes` */
     bool skip_bad;                /* --on-bad-sample skip */
     uint64_t cache;               /* --cache; 0: all */
-    bool by_name;                 /* the data's classes are numbered by their names in the model's file */
+    bool by_name;                 /* class numbers in the data follow the class names in the model's file */
     bool frozen_statistics;       /* --batch-norm frozen */
-    const char *unit;             /* of the loss, such as " nats per character"; "" for most */
+    const char *unit;             /* unit of the loss, such as " nats per character"; "" for most */
     double opening;               /* seconds spent opening the data */
-    double variance;              /* of the target, if the loss is a mean squared error; otherwise NaN */
+    double variance; /* variance of the target, if the loss is a mean squared error; otherwise NaN */
 } training_setup;
 
 /* The words of --loss. */
@@ -85,12 +85,12 @@ int settings_check(const char *text);
     }
 /* Whether the tokens of a text vocabulary may have several characters: then U+001E precedes each. */
 bool tokens_are_joined(const char *vocabulary);
-/* Opens a model and adds a loss (NULL: its own); set setup->data before. Reports an error and returns
+/* Opens a model and adds a loss (NULL: the model's own); set setup->data before. Reports an error and returns
  * false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
-/* Opens a model without a loss, which its outputs may not match. */
+/* Opens a model without a loss, for outputs that may not match one. */
 bool setup_bare_model(training_setup *setup, const char *model);
-/* The name of a size that a value leaves open, or an expression of such; false if it is a number. */
+/* The name or expression of an open size of a value; false if it is a number. */
 bool open_size(const kn_value *value, int axis, char *name, size_t room);
 /* Whether all sizes of the inputs except the batch are numbers; otherwise reports how to set them and returns
  * false. */
@@ -99,18 +99,18 @@ bool setup_sizes_known(const training_setup *setup);
 int64_t setup_fixed_batch(const training_setup *setup);
 /* Whether that batch is allowed; otherwise reports what to do and returns false. */
 bool setup_batch_fits(const training_setup *setup, uint64_t batch);
-/* One sample of an input of the model; false if a size is not a number. */
+/* The shape of one sample of an input; false if a size is not a number. */
 bool value_sample(const kn_value *input, kn_tensor_info *sample);
 /* The sample rate of the sounds that a file's weights were trained on; 0: none. */
 uint64_t model_rate(const kn_model *model);
 /* The augmentation of training samples: "flip,crop=4", or "none". */
 const char *setup_augment(const training_setup *setup);
-/* Later data is read like the data that this file's weights were trained on: text with the same tokens,
- * tables with the same columns, sounds at the same rate. */
+/* Read later data like the training data of this file's weights: text with the same tokens, tables with the
+ * same columns, sounds at the same rate. */
 void setup_reading(training_setup *setup, const kn_model *saved);
 /* Parses --on-bad-sample (NULL: fail). EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int bad_sample_check(const char *word, bool *skip);
-/* Warns of each sample that was left out, up to a readable number. part: "for training" */
+/* Warns about each sample that was left out, up to a readable number. part: "for training" */
 void tell_left_out(const kn_dataset *dataset, const char *part);
 /* The row of an option table for it. */
 #define BAD_SAMPLE_OPTION(target)                                                                            \
@@ -118,7 +118,7 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
         "on-bad-sample", OPTION_TEXT, "WHAT",                                                                \
             "fail, or skip: what to do with an image or sound that cannot be read (fail)", &(target)         \
     }
-/* The same for weights in another file than the model's. */
+/* The same for weights in a file other than the model's. */
 #define WEIGHTS_OPTION(target)                                                                               \
     { "weights", OPTION_TEXT, "FILE", "weights from another file: .safetensors or .caffemodel", &(target) }
 /* The row of an option table for --cache. */
@@ -127,19 +127,19 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
         "cache", OPTION_BYTES, "BYTES",                                                                      \
             "limit of host memory for decoded images and sounds, such as 4GB (no limit)", &(target)          \
     }
-/* Opens setup->data. share > 0: this fraction is set aside for validation; 0: the source's test part, if it
- * has one. Checks that it matches the model's input. */
+/* Opens setup->data. share > 0: sets aside this fraction for validation; 0: uses the source's test part, if
+ * it has one. Checks that the data matches the model's input. */
 bool setup_data(training_setup *setup, double share, uint64_t seed);
 /* The feeds of a batch without data: they determine the sizes that a model leaves open. `bytes`: as a loader
  * with that parameter delivers them. Returns their number. */
 size_t setup_sizes(const training_setup *setup, int64_t batch, bool bytes, kn_feed feeds[SETUP_FIELDS]);
 /* The validation data, or all of it. */
 const kn_dataset *setup_judged(const training_setup *setup);
-/* The quality of a score besides its loss: "accuracy 98.50%" or "R2 0.9120", preceded by `before`; "" if
+/* The quality in a score besides its loss: "accuracy 98.50%" or "R2 0.9120", preceded by `before`; "" if
  * there is none. */
 const char *setup_quality(const training_setup *setup, const kn_score *score, const char *before, char *text,
                           size_t room);
-/* 1 minus the fraction of unexplained variance; NaN if it is not a regression. */
+/* R2: 1 minus the fraction of unexplained variance; NaN if it is not a regression. */
 double setup_r2(const training_setup *setup, const kn_score *score);
 /* An inference session for loss and accuracy on given states, with `whole` also for the first output;
  * switches as in kn_session_params. The caller checks the memory limit. */

@@ -1,14 +1,14 @@
-/* koine tune: measures which kernels are the fastest for a model on a device. */
+/* koine tune: finds the fastest kernels for a model on a device by measuring them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tune.h"
 
-/* As koine tune-apart SECONDS: this process measures, and another one watches. */
+/* As koine tune-apart SECONDS, this process measures and its parent watches it. */
 static bool apart;
 static double apart_seconds;
 
-/* EXIT_DONE, or reports what is wrong with the words and returns EXIT_USAGE. */
+/* EXIT_DONE, or reports invalid words and returns EXIT_USAGE. */
 static int check(const tune_options *options, const char *mode, const char *optimizer) {
     static const char *const modes[] = {"train", "infer"};
     int status;

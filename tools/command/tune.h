@@ -1,4 +1,4 @@
-/* koine tune: its options and the shapes that it notes. */
+/* koine tune: its options and the recorded shapes. */
 #ifndef KOINE_COMMAND_TUNE_H
 #define KOINE_COMMAND_TUNE_H
 
@@ -12,7 +12,7 @@ typedef struct tune_options {
     kn_optimizer optimizer;
     uint64_t batch;
     double seconds, timeout;
-    char **arguments; /* of the command, for the process that measures */
+    char **arguments; /* the command's arguments, for the measuring process */
     int count;
 } tune_options;
 
@@ -23,18 +23,18 @@ typedef struct tune_run {
     kn_tuner *tuner;
 } tune_run;
 
-/* Opens the device and notes the shapes of the plans (tune_plans.c). Reports an error and returns false. */
+/* Opens the device and records the shapes of the plans (tune_plans.c). Reports an error and returns false. */
 bool tune_open(tune_run *run);
 /* Opens only the device. */
 bool tune_open_device(tune_run *run);
 void tune_close(tune_run *run);
-/* The words of a shape or an entry that ended badly: "failed", "wrong", "hung". */
+/* The words for a shape or an entry that failed: "failed", "wrong", "hung". */
 const char *tune_word(kn_tuner_event event);
-/* Tries candidates in this process, and prints what it does for the process that watches (tune_apart.c). */
+/* Tries candidates in this process, and prints its progress for the parent process (tune_apart.c). */
 int tune_measure(tune_run *run, double seconds);
-/* Prints, imports or exports what is kept (tune_files.c). */
+/* Prints, imports or exports the stored results (tune_files.c). */
 int tune_files(tune_run *run);
-/* Tunes all shapes in processes that are watched (tune_watch.c). */
+/* Tunes all shapes in watched processes (tune_watch.c). */
 int tune_watch(tune_run *run);
 
 #endif

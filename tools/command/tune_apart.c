@@ -1,5 +1,5 @@
-/* koine tune: the process that tries kernels, one of which may end or hang it. Each line that it prints has a
- * word and fields with tabs between them; tune_watch.c reads them:
+/* koine tune: the process that tries kernels, which may crash or hang it. Each line that it prints has a
+ * word and tab-separated fields; tune_watch.c reads them:
  *
  *     shape KEY                             tuned next
  *     try KERNEL                            compiled, checked or timed next
@@ -11,7 +11,7 @@
 
 #include "tune.h"
 
-/* The process ends itself where the one that watches has ended without it. */
+/* Ends this process if its parent has ended. */
 static unsigned longest;
 
 static void print_now(void) {

@@ -1,4 +1,4 @@
-/* koine tune --list, --export and --import: what is kept of a device. */
+/* koine tune --list, --export and --import: the stored results of a device. */
 #include <string.h>
 
 #include "tune.h"

@@ -20,7 +20,7 @@ void tune_close(tune_run *run) {
     kn_context_destroy(&run->context);
 }
 
-/* Plans training; nothing is compiled. */
+/* Plans a training step, without compiling it. */
 static bool plan_training(tune_run *run, kn_value *loss, int64_t batch) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);

@@ -1,5 +1,5 @@
-/* koine tune: tunes in a process that a watchdog ends when a kernel hangs; after that, and after a crash,
- * another process continues after that kernel. */
+/* koine tune: tunes in a process that a watchdog kills when a kernel hangs. After that or a crash, a new
+ * process continues after that kernel. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MAX_WORDS = 256 };
 
-/* What became of a shape. */
+/* The result of a shape. */
 typedef struct tune_row {
     kn_tuner_shape shape;
     bool done, lost;
@@ -20,17 +20,17 @@ typedef struct tune_watching {
     tune_run *run;
     tune_row *rows;
     int count, known;                   /* known: tuned before */
-    double until;                       /* the end of all */
-    double last;                        /* when the process wrote its last line */
-    int at;                             /* the shape that is tuned; -1: none */
-    char kernel[KN_TUNER_KERNEL_BYTES]; /* that is tried; "": none */
+    double until;                       /* deadline for all shapes */
+    double last;                        /* time of the process's last line */
+    int at;                             /* the shape being tuned; -1: none */
+    char kernel[KN_TUNER_KERNEL_BYTES]; /* being tried; "": none */
     int refused;
-    bool ended; /* the process said so */
+    bool ended; /* the process printed "end" */
     bool timing;
     char error[400];
 } tune_watching;
 
-/* ---- what is shown --------------------------------------------------------------------------------- */
+/* ---- progress ------------------------------------------------------------------------------------- */
 
 static void show_progress(const tune_watching *watch) {
     char bar[24], left[16];
@@ -88,9 +88,9 @@ static void print_refused(tune_watching *watch, const char *kernel, const char *
     fflush(stdout);
 }
 
-/* ---- the lines of the process ------------------------------------------------------------------------ */
+/* ---- output of the process ------------------------------------------------------------------------ */
 
-/* The next field of a line: the text up to a tab, which ends it. */
+/* The next tab-separated field of a line; replaces the tab by '\0'. */
 static char *next_field(char **line) {
     char *field = *line, *tab = strchr(field, '\t');
     if (tab) *tab = '\0';
@@ -143,7 +143,7 @@ static void take_line(void *user, bool errors, const char *text) {
     show_progress(watch);
 }
 
-/* After each line the process has some time to write the next one. */
+/* Returns the deadline for the next line. */
 static double take_until(void *user) {
     const tune_watching *watch = user;
     const double end = watch->last + watch->run->options->timeout;
@@ -152,7 +152,7 @@ static double take_until(void *user) {
 
 /* ---- all processes ------------------------------------------------------------------------------------ */
 
-/* koine tune-apart SECONDS and the words of this process. */
+/* Builds the arguments: koine tune-apart SECONDS and the words of this process. */
 static bool make_arguments(const tune_watching *watch, char seconds[32], char **arguments) {
     static char program[] = "koine", verb[] = "tune-apart";
     const tune_options *options = watch->run->options;
@@ -168,7 +168,7 @@ static bool make_arguments(const tune_watching *watch, char seconds[32], char **
     return true;
 }
 
-/* Blames the kernel that was tried; false if there was none. */
+/* Excludes the kernel being tried; false if there was none. */
 static bool blame(tune_watching *watch, kn_tuner_event event, const char *how, const char *message) {
     if (watch->at < 0 || !watch->kernel[0]) return false;
     kn_tuner_exclude(watch->run->tuner, watch->rows[watch->at].shape.key, watch->kernel, event);
@@ -177,7 +177,7 @@ static bool blame(tune_watching *watch, kn_tuner_event event, const char *how, c
     return true;
 }
 
-/* Runs one process; *again: another one is to continue. Returns false after reporting an error. */
+/* Runs one process; sets *again if another one has to continue. Reports an error and returns false. */
 static bool run_process(tune_watching *watch, bool *again) {
     char seconds[32], *arguments[MAX_WORDS];
     const follow_reader reader = {watch, take_line, take_until};
@@ -243,7 +243,7 @@ static void tell_total(const tune_watching *watch) {
             printf("            %s x %d\n", watch->rows[i].shape.name, watch->rows[i].shape.nodes);
 }
 
-/* Lists the shapes; with --retune nothing is known of them. */
+/* Lists the shapes; --retune ignores earlier results. */
 static bool list_shapes(tune_watching *watch) {
     kn_tuner *tuner = watch->run->tuner;
     watch->count = kn_tuner_shape_count(tuner);

@@ -1,4 +1,4 @@
-/* koine verify: does this device compute correctly? */
+/* koine verify: checks that a device computes correctly. */
 #include <string.h>
 
 #include "command.h"

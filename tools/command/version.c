@@ -1,4 +1,4 @@
-/* koine version: what was built, from which commit, and which OpenCL loader it uses. */
+/* koine version: the build configuration, its commit, and the OpenCL loader. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

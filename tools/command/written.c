@@ -52,7 +52,8 @@ bool path_writable(const char *path, path_use use, bool replace) {
     return folder_taken(path, folder);
 }
 
-/* Whether two names are of one file, which need not be there; pipes and devices may have several writers. */
+/* Whether two names refer to the same file, which need not exist; pipes and devices may have several
+ * writers. */
 static bool same_file(const char *one, const char *other) {
     char folders[2][4096];
     struct stat a, b;
@@ -93,7 +94,7 @@ bool folder_makable(const char *path, char *reason, size_t room) {
     snprintf(reason, room, "that is no name for a folder");
     if (!path[0] || strlen(path) >= sizeof there) return false;
     strcpy(there, path);
-    /* Check up to an existing folder; missing ones will be created. */
+    /* Check up to an existing folder; missing folders will be created. */
     for (char *slash; stat(there, &about) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
                       strcmp(there, "/") && strcmp(there, ".");) {
         slash = strrchr(there, '/');
@@ -133,7 +134,7 @@ bool whole_open(whole_file *file, const char *path) {
     int number = -1;
     *file = (whole_file){.path = path, .temporary = malloc(room)};
     if (!file->temporary) return command_fail("out of memory") == EXIT_DONE;
-    /* Named like the library's temporary files, which are swept if one is left. */
+    /* Named like the library's temporary files, which are cleaned up if one is left behind. */
     for (unsigned turn = 0; turn < 100 && number < 0; turn++) {
         snprintf(file->temporary, room, "%.*s.koine-%08x%08x.tmp", before, path, (unsigned)getpid(), turn);
         number = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

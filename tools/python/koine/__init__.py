@@ -6,8 +6,8 @@
 >>> len(history.losses)
 20
 
-Model is what most programs need: a name, a file or a Graph, with fit, predict, evaluate, save and to_onnx. Graph, Session and
-Trainer are the layers below it. Modules: koine.optim (optimizers), koine.ops (operators), koine.types (keywords and results),
+Most programs need only Model: made from a name, a file or a Graph, with fit, predict, evaluate, save and to_onnx. Graph, Session
+and Trainer are the layers below it. Modules: koine.optim (optimizers), koine.ops (operators), koine.types (keywords and results),
 koine.io (files), koine.sklearn (estimators), koine.torch (PyTorch models), koine.debug (tests and bug reports).
 """
 import importlib as _importlib
@@ -31,7 +31,7 @@ __version__ = _declarations.VERSION
 
 
 def __getattr__(name: str) -> _Any:
-    """koine.torch and koine.sklearn, imported when they are first used: koine.torch needs PyTorch."""
+    """Imports koine.torch and koine.sklearn on first use: koine.torch needs PyTorch."""
     if name in ("sklearn", "torch"):
         return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'koine' has no attribute '{name}'")

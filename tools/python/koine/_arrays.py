@@ -1,4 +1,4 @@
-"""Arrays of numpy, and of what converts to them, as the library's tensors: without a copy where the memory allows it."""
+"""Converts NumPy arrays and array-like objects to the library's tensors, without a copy where possible."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -11,14 +11,14 @@ from .errors import error_of
 _SHAPE, _DTYPE = 3, 4  # status codes
 _DLPACK_CPU = 1  # kDLCPU
 _NATIVE = ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
-# Types that numpy lacks, by their names in ml_dtypes, which is used where it is installed. Otherwise they are their bits.
+# Types that NumPy lacks, by their names in ml_dtypes. If ml_dtypes is not installed, arrays of these types hold the raw bits.
 _SMALL = {"bfloat16": "bfloat16", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz", "float8e5m2": "float8_e5m2",
           "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu", "float4e2m1": "float4_e2m1fn"}
 _types: Dict[int, Any] = {}
 
 
 def numpy_type(number: int) -> np.dtype:
-    """The numpy type for an element type: the bits as unsigned integers for what numpy lacks."""
+    """The NumPy type for an element type; unsigned integers (the raw bits) for types that NumPy lacks."""
     if number not in _types:
         name = word_of("kn_dtype", number)
         if name in _NATIVE:
@@ -33,7 +33,7 @@ def numpy_type(number: int) -> np.dtype:
 
 
 def type_number(dtype: Any) -> int:
-    """The element type for "float32", a numpy type, or a number of kn_dtype."""
+    """The element type for "float32", a NumPy type, or a kn_dtype value."""
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return dtype
     if isinstance(dtype, str):
@@ -44,10 +44,10 @@ def type_number(dtype: Any) -> int:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array of numpy for one, a tensor of PyTorch, what has DLPack's protocol, a list or a number; shares memory where it can."""
+    """A NumPy array of an array, a PyTorch tensor, a DLPack object, a list or a number; shares memory if possible."""
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "detach"):  # a tensor of PyTorch
+    if hasattr(value, "detach"):  # a PyTorch tensor
         value = value.detach().cpu()
         return value.numpy()
     if hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic) and hasattr(np, "from_dlpack"):
@@ -60,15 +60,15 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def address(array: np.ndarray) -> Any:
-    """A pointer to the first element; read-only and empty arrays have one, too."""
+    """A pointer to the first element, also for read-only and empty arrays."""
     try:
         return ffi.from_buffer(array)
-    except (TypeError, ValueError, BufferError):  # types of ml_dtypes, and arrays with gaps
+    except (TypeError, ValueError, BufferError):  # ml_dtypes types, and non-contiguous arrays
         return ffi.cast("void *", array.__array_interface__["data"][0])
 
 
 def _fits(array: np.ndarray, kind: np.dtype) -> bool:
-    """Whether integers keep their values in an integer type."""
+    """Whether the integers fit into an integer type."""
     if not array.size:
         return True
     limits = np.iinfo(kind)
@@ -76,7 +76,7 @@ def _fits(array: np.ndarray, kind: np.dtype) -> bool:
 
 
 def converted(array: np.ndarray, number: int, name: str) -> np.ndarray:
-    """An array in an element type: as it is, or as a copy where the meaning stays. Floats never become integers."""
+    """Converts an array to an element type: unchanged, or as a copy if values are preserved. Floats never become integers."""
     kind = numpy_type(number)
     if array.dtype == kind:
         return array
@@ -93,16 +93,16 @@ def converted(array: np.ndarray, number: int, name: str) -> np.ndarray:
 
 
 def ready(value: Any, number: int, name: str) -> np.ndarray:
-    """The same, row-major and in the machine's byte order: what the library reads in place."""
+    """Converts a value to an array that the library can read in place: of the element type, row-major, in native byte order."""
     array = converted(as_array(value), number, name)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    # Not ascontiguousarray, which makes an array of a number.
+    # Not ascontiguousarray, which turns 0-d into 1-d arrays.
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
 def check_shape(shape: Sequence[int], wanted: Sequence[str], name: str) -> Dict[str, int]:
-    """Compares a shape with the one that was declared, as its texts; returns the numbers of its symbols."""
+    """Checks a shape against the declared sizes (strings); returns the values of the symbols."""
     symbols: Dict[str, int] = {}
     good = len(shape) == len(wanted)
     for size, word in zip(shape, wanted):
@@ -135,7 +135,7 @@ def empty_for(info: Any) -> np.ndarray:
 
 
 def shape_text(shape: Any) -> str:
-    """A shape of the graph: "batch,1,28,28" of itself, of ("batch", 1, 28, 28), or of a number."""
+    """A shape as text: "batch,1,28,28" from the text itself, from ("batch", 1, 28, 28), or from a number."""
     if shape is None:
         return ""
     if isinstance(shape, str):
@@ -146,7 +146,7 @@ def shape_text(shape: Any) -> str:
 
 
 def value_text(function: Any, value: Any) -> str:
-    """A text that a function writes into room which it is given, and whose full length it returns."""
+    """The text from a C function that writes into a buffer and returns the full length."""
     room = ffi.new("char[]", 512)
     length = function(value, room, 512)
     if length >= 512:
@@ -157,7 +157,7 @@ def value_text(function: Any, value: Any) -> str:
 
 def feeds_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any],
              scales: Optional[Sequence[float]] = None) -> Any:
-    """An array of kn_feed, whose memory is that of the arrays."""
+    """An array of kn_feed that points to the arrays' memory."""
     feeds = ffi.new("kn_feed[]", max(1, len(names)))
     for position, (feed, name, array) in enumerate(zip(feeds, names, arrays)):
         word = kept_text(name)
@@ -169,7 +169,7 @@ def feeds_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any]
 
 
 def fetches_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any]) -> Any:
-    """An array of kn_fetch, whose memory is that of the arrays."""
+    """An array of kn_fetch that points to the arrays' memory."""
     fetches = ffi.new("kn_fetch[]", max(1, len(names)))
     for fetch, name, array in zip(fetches, names, arrays):
         _check_in_place(array, name)
@@ -180,7 +180,7 @@ def fetches_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[An
 
 
 def _check_in_place(out: Any, name: str) -> None:
-    """Raises where a result cannot be written to `out`."""
+    """Raises an error if a result cannot be written to `out`."""
     if not isinstance(out, np.ndarray):
         raise error_of(_DTYPE, f"out of '{name}' is {type(out).__name__}, expected a NumPy array")
     if not out.flags.c_contiguous or not out.flags.writeable:
@@ -188,7 +188,7 @@ def _check_in_place(out: Any, name: str) -> None:
 
 
 def target_of(out: Any, info: Any, name: str) -> np.ndarray:
-    """An array for a result: a new one, or `out` if it fits; fetches_of sees whether it can be written in place."""
+    """An array for a result: a new one, or `out` if it fits; fetches_of checks whether it can be written in place."""
     if out is None:
         return empty_for(info)
     kind = numpy_type(info.dtype)

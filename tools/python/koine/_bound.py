@@ -1,4 +1,4 @@
-"""Models of ONNX files whose graph is built for the inputs at hand: one for each of the last few sets of shapes."""
+"""ONNX models whose graph depends on the input shapes: caches a model for each of the last few sets of shapes."""
 from __future__ import annotations
 
 import collections
@@ -17,11 +17,11 @@ from .session import Session, States
 if TYPE_CHECKING:
     from .model import _Opened, Model
 
-KEPT = 4  # sets of shapes
+KEPT = 4  # number of cached sets of shapes
 
 
 def given_rows(arrays: Mapping[str, Any], keep: List[Any]) -> Any:
-    """kn_model_givens, by names in the file: of arrays, or of (dtype, shape) without numbers."""
+    """kn_model_givens of arrays, or of (dtype, shape) without data, by names in the file."""
     rows = ffi.new("kn_model_given[]", max(1, len(arrays)))
     for row, (name, array) in zip(rows, arrays.items()):
         keep.append(ffi.new("char[]", encoded(name)))
@@ -37,18 +37,18 @@ def given_rows(arrays: Mapping[str, Any], keep: List[Any]) -> Any:
 
 
 class Bound:
-    """A model bound to shapes, its session, and which inputs its graph was built from the values of."""
+    """A model bound to shapes, its session, and the inputs whose values its graph depends on."""
 
     def __init__(self, made: "_Opened", session: Session, states: States, folded: Dict[str, bytes]) -> None:
         self.made, self.session, self.states, self.folded = made, session, states, folded
 
 
 class Shapes:
-    """What Model.predict computes with: the model itself where its graph fits the shapes, otherwise one bound to them."""
+    """Runs Model.predict: with the model itself if its graph fits the shapes, otherwise with a model bound to them."""
 
     def __init__(self, model: "Model") -> None:
-        self.model = weakref.proxy(model)  # which has this
-        self.names: List[str] = []  # of the results of the last run
+        self.model = weakref.proxy(model)  # weak: the model owns this object
+        self.names: List[str] = []  # result names of the last run
         self.kept: "collections.OrderedDict[Any, Bound]" = collections.OrderedDict()
         self.fitting: Dict[Any, bool] = {}
 
@@ -58,7 +58,7 @@ class Shapes:
 
     @property
     def last(self) -> "Optional[_Opened]":
-        """The bound model that was used last."""
+        """The last used bound model."""
         return next(reversed(self.kept.values())).made if self.kept else None
 
     # ---- which model ----
@@ -76,7 +76,7 @@ class Shapes:
     def _find(self, arrays: Mapping[str, np.ndarray]) -> Bound:
         """The model bound to these arrays, by the file's names."""
         for key in [key for key, bound in self.kept.items() if bound.states is not self.model._states]:
-            del self.kept[key]  # of weights that training has replaced
+            del self.kept[key]  # built from weights that training has replaced
         shapes = tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())
         for key, bound in self.kept.items():
             if key[0] == shapes and all(arrays[name].tobytes() == value for name, value in bound.folded.items()):
@@ -97,7 +97,7 @@ class Shapes:
     # ---- running ----
 
     def at_once(self, arrays: Mapping[str, np.ndarray]) -> List[np.ndarray]:
-        """All results for whole arrays, by the names of the graph's inputs."""
+        """All results for whole arrays, which are given by graph input name."""
         model = self.model
         inputs = {value.name: value for value in model._file.inputs}
         arrays = {name: ready(array, type_number(inputs[name].dtype), name) for name, array in fed(arrays, model.inputs).items()}
@@ -109,7 +109,7 @@ class Shapes:
             except (ArgumentError, ShapeError, UnsupportedError):
                 if not model._made.bound:
                     raise
-        if bound is None:  # where nothing fits, the session says what does not
+        if bound is None:  # if nothing fits, the session reports the mismatch
             self.names = [value.name for value in model.outputs]
             return model._session("outputs").run(arrays)
         self.names = [value.name for value in bound.made.outputs]
@@ -117,7 +117,7 @@ class Shapes:
         return bound.session.run({own[name]: array for name, array in by_file.items() if name in own})
 
     def in_parts(self, arrays: Mapping[str, np.ndarray], batch: int) -> Optional[List[np.ndarray]]:
-        """The same for parts of so many samples; None where results have no row for each."""
+        """Like at_once, in batches of `batch` samples; None if a result does not have one row per sample."""
         found: List[List[np.ndarray]] = []
         for _, part in slices(arrays, batch):
             results = self.at_once(part)
@@ -129,14 +129,14 @@ class Shapes:
 
 
 def in_rows(inputs: Sequence[Value], outputs: Sequence[Value], arrays: Mapping[str, np.ndarray]) -> bool:
-    """Whether all inputs, and the outputs that are known, have a row for each sample."""
+    """Whether all inputs, and all outputs of known shape, have one row per sample."""
     firsts = {(value._shape_words[:1] or [""])[0] for value in [*inputs, *outputs]}
     counts = {array.shape[:1] for array in arrays.values()}
     return len(counts) == 1 and counts != {()} and len(firsts) == 1 and firsts != {""}
 
 
 def load_missing(made: "_Opened", states: States) -> None:
-    """Loads the weights of a file that the states do not have; the others may have been trained."""
+    """Loads the file's weights that are missing in the states. Existing weights may have been trained."""
     known = set(states)
     names = [name for name in made.state_names if name in known]
     if len(names) == len(made.state_names) and names:

@@ -7,11 +7,11 @@ from ._arrays import as_array, shape_text, type_number
 from ._library import NULL, encoded, ffi, lib, make, number_of
 from .errors import error_of
 
-_END = 2**63 - 1  # of a slice: to the end
+_END = 2**63 - 1  # slice to the end
 
 
 def text_of(value: Any) -> Any:
-    """A text argument: axes and shapes may be numbers or sequences."""
+    """The text of an argument: axes and shapes may be numbers or sequences."""
     return NULL if value is None else ffi.new("char[]", encoded(shape_text(value)))
 
 
@@ -24,7 +24,7 @@ def graph_of(arguments: Dict[str, Any], words: Dict[str, Any]) -> Any:
                 return item.graph
             if isinstance(item, Graph):
                 return item
-    raise TypeError("an operator needs at least one koine.Value among its arguments; numbers and arrays have no graph")
+    raise TypeError("an operator needs at least one koine.Value among its arguments; numbers and arrays do not belong to a graph")
 
 
 def lifted(graph: Any, value: Any) -> Any:
@@ -42,7 +42,7 @@ def lifted(graph: Any, value: Any) -> Any:
 
 
 def initializer(value: Any) -> Any:
-    """A kn_initializer of a number, "kaiming-normal", or ("normal", 0.02)."""
+    """A kn_initializer from a number, "kaiming-normal", or ("normal", 0.02)."""
     made = ffi.new("kn_initializer *")
     if isinstance(value, (int, float)):
         value = ("fill", value)
@@ -76,7 +76,7 @@ def _struct(graph: Any, name: str, words: Dict[str, Any], keep: List[Any]) -> An
 
 
 def _argument(graph: Any, kind: str, value: Any, keep: List[Any]) -> List[Any]:
-    """What is passed for one parameter of a function in C; a sequence is passed with its length."""
+    """The C arguments for one parameter; a sequence is passed with its length."""
     if kind == "kn_value *":
         return [lifted(graph, value)]
     if kind == "kn_graph *":
@@ -110,7 +110,7 @@ def call(function: str, arguments: Dict[str, Any], words: Dict[str, Any]) -> Any
         params, targets = NULL, {}
         if row["struct"]:
             more = {name: value for name, value in words.items() if name not in row["results"] or value}
-            # A window of two numbers is a field, with an argument of the same name before it.
+            # A window of two numbers is a struct field with the name of an argument.
             more.update({name: value for name, value in arguments.items() if isinstance(value, (list, tuple)) and
                          name in dict(ffi.typeof(row["struct"]).fields)})
             params = _struct(graph, row["struct"], more, keep)

@@ -1,4 +1,4 @@
-"""Text from models that were trained on text, token by token."""
+"""Text generation, token by token."""
 from __future__ import annotations
 
 from typing import Any, List, Optional
@@ -12,11 +12,11 @@ from .graph import Graph, Value
 from .io import encode
 from .session import Session
 
-_BEFORE = "\x1e"  # each token, where tokens may have several characters
+_BEFORE = "\x1e"  # precedes each token, if tokens may have several characters
 
 
 class _StepGraph(Graph):
-    """The graph that computes some positions of the window."""
+    """A graph that computes some positions of the window."""
 
     def __init__(self, model: Any, rows: int) -> None:
         output = ffi.new("kn_value *[1]")
@@ -34,7 +34,7 @@ def _tokens(vocabulary: str) -> List[str]:
 
 
 def draw(logits: np.ndarray, temperature: float, top_k: Optional[int], top_p: Optional[float], random: np.random.Generator) -> int:
-    """A token by its probability, among the likeliest."""
+    """Samples a token, with top-k and top-p filtering."""
     if temperature <= 0:
         return int(np.argmax(logits))
     order = np.argsort(-logits, kind="stable")[:top_k or None]
@@ -47,7 +47,7 @@ def draw(logits: np.ndarray, temperature: float, top_k: Optional[int], top_p: Op
 
 
 class _Writer:
-    """Reads tokens and tells the logits of the next one; keeps keys, values and states where the model allows it."""
+    """Reads tokens and returns the logits of the next token; caches keys, values and states if the model allows it."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.name = model, model.inputs[0].name

@@ -1,7 +1,7 @@
-"""Handles: objects of the library, closed once and in the right order, whatever order Python drops them in.
+"""Handles: library objects that are closed once and in the right order, regardless of the order of garbage collection.
 
-A handle is closed by close(), as a context manager, when nothing refers to it, or at the end of the interpreter. What was made
-from another handle keeps that open: its parent is destroyed after it. In a forked child, handles of the parent only raise.
+A handle is closed by close(), as a context manager, when it is garbage-collected, or at interpreter exit. A parent is destroyed after
+all handles made from it. In a forked child, all uses of the parent process's handles raise errors.
 """
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any, Deque, Iterator, List, Optional
 from ._library import ffi, lib, text
 from .errors import ClosedError, ForkError, error_of
 
-_generation = 0  # of forks: a handle of another one is the parent's
-_devices_used = False  # by this process, or by the one that it was forked from
+_generation = 0  # fork count: handles of another generation belong to the parent process
+_devices_used = False  # by this process or the process it was forked from
 _closing = threading.RLock()
-_late: Deque["Core"] = collections.deque()  # to be destroyed when no call of the library is going on in its way
+_late: Deque["Core"] = collections.deque()  # handles to destroy when no running library call blocks it
 _in_callback = threading.local()
 
 
@@ -35,12 +35,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def generation() -> int:
-    """Of this process among forks."""
+    """The fork generation of this process."""
     return _generation
 
 
 def use_devices() -> None:
-    """Before devices are asked for: OpenCL's drivers do not work in a forked child of a process that has used them."""
+    """Call before listing devices: OpenCL drivers do not work in a forked child of a process that has used them."""
     global _devices_used
     if _devices_used and _generation:
         raise ForkError("this process was forked from a process that uses OpenCL, which drivers do not support: start "
@@ -50,7 +50,7 @@ def use_devices() -> None:
 
 @contextlib.contextmanager
 def quiet_callback() -> Iterator[None]:
-    """Around a callback in which the library must not be called: nothing is closed until later."""
+    """Wraps a callback that must not call the library: defers closing handles."""
     _in_callback.depth = getattr(_in_callback, "depth", 0) + 1
     try:
         yield
@@ -60,7 +60,7 @@ def quiet_callback() -> Iterator[None]:
 
 @contextlib.contextmanager
 def busy(lock: Any) -> Iterator[None]:
-    """Around a call with callbacks that may call the library: what shares its lock, such as its states, is closed after it."""
+    """Wraps a call whose callbacks may call the library: handles that share its lock, such as its states, are closed after it."""
     locks = _in_callback.__dict__.setdefault("busy", [])
     locks.append(lock)
     try:
@@ -70,7 +70,7 @@ def busy(lock: Any) -> Iterator[None]:
 
 
 class Core:
-    """A pointer of the library, and what must outlive it."""
+    """A library pointer, and the objects that must outlive it."""
 
     __slots__ = ("pointer", "holder", "destroy", "parents", "users", "unwanted", "generation", "lock", "keep")
 
@@ -78,14 +78,14 @@ class Core:
         self.pointer, self.destroy, self.parents, self.lock = pointer, destroy, parents, lock
         self.users, self.unwanted, self.generation = 0, False, _generation
         self.keep: List[Any] = []
-        # Made here: cffi looks types up under a lock, which a handle that is collected meanwhile would wait for in vain.
+        # Allocate here: cffi looks up types under a lock, so a handle that is collected during a lookup would deadlock.
         self.holder = ffi.new(ffi.getctype(ffi.typeof(pointer), "*"), pointer)
         with _closing:
             for parent in parents:
                 parent.users += 1
 
     def owned_by(self, owner: "Core") -> None:
-        """The library destroys it with another handle, which stays open as long as this one is used."""
+        """Sets the owner, which destroys this object, and stays open while this one is used."""
         with _closing:
             self.destroy = None
             self.parents += (owner,)
@@ -104,7 +104,7 @@ class Core:
                 self._end()
 
     def _end(self) -> None:
-        """Destroys it if nothing made from it is left."""
+        """Destroys the object if no object made from it is left."""
         if self.generation != _generation or self.users or self.pointer is None:
             return
         if self.lock in getattr(_in_callback, "busy", ()) or not self.lock.acquire(blocking=False):
@@ -123,7 +123,7 @@ class Core:
 
 
 def close_late() -> None:
-    """Closes what could not be closed when nothing referred to it any more."""
+    """Closes handles that could not be closed when they were garbage-collected."""
     if getattr(_in_callback, "depth", 0):
         return
     with _closing:
@@ -135,10 +135,10 @@ atexit.register(close_late)
 
 
 class Handle:
-    """The base of all that the library owns."""
+    """The base class of all library objects."""
 
     _core: Any
-    _error: Optional[str] = None  # the function that returns the last message
+    _error: Optional[str] = None  # the function that returns the last error message
 
     def _open(self, pointer: Any, destroy: Any, *parents: "Handle", lock: Any = None) -> None:
         if not pointer:
@@ -147,7 +147,7 @@ class Handle:
         self._finalizer = weakref.finalize(self, self._core.close)
 
     def _open_checked(self, pointer: Any, destroy: Any, status: Any, *parents: "Handle", lock: Any = None) -> None:
-        """The same for a handle that may carry an error."""
+        """Opens a handle that may carry an error."""
         self._open(pointer, destroy, *parents, lock=lock)
         code = status(pointer)
         if code:
@@ -167,7 +167,7 @@ class Handle:
 
     @property
     def _lock(self) -> Any:
-        """For one call after the other. Not that of a parent process, which another thread may hold forever."""
+        """Serializes calls. Not the lock of a parent process, which may be held forever by one of its threads."""
         self._pointer
         return self._core.lock
 
@@ -185,7 +185,7 @@ class Handle:
             raise error_of(code, message)
 
     def close(self) -> None:
-        """Closes it. What was made from it goes on working; other uses of it raise ClosedError."""
+        """Closes the handle. Objects made from it continue to work; other uses of it raise ClosedError."""
         self._finalizer()
 
     @property

@@ -1,4 +1,4 @@
-"""The library: found and loaded, and the helpers that its declarations allow: words of enums, structs, texts."""
+"""Finds and loads the library; helpers for its enums, structs and strings."""
 from __future__ import annotations
 
 import difflib
@@ -24,7 +24,7 @@ NULL = ffi.NULL
 
 def _file_names(stem: str) -> List[str]:
     major, minor, _ = _declarations.API_VERSION
-    number = str(major) if major else f"0.{minor}"  # until 1.0 a program is built for one minor version
+    number = str(major) if major else f"0.{minor}"  # before 1.0 the ABI changes with each minor version
     if sys.platform == "darwin":
         return [f"lib{stem}.dylib", f"lib{stem}.{number}.dylib"]
     if sys.platform == "win32":
@@ -33,8 +33,8 @@ def _file_names(stem: str) -> List[str]:
 
 
 def candidates(stem: str, wanted: Optional[str]) -> Iterator[str]:
-    """Where a library may be: with the package, where a wheel has it; where KOINE_LIBRARY says; where the system looks.
-    KOINE_LIBRARY is the library or its folder, or several of these as in PATH."""
+    """The possible paths of a library: in the package (wheels), in KOINE_LIBRARY, in the system's search path.
+    KOINE_LIBRARY is the library or its folder, or a list of these, as in PATH."""
     package = pathlib.Path(__file__).resolve().parent
     paths = [package, package.parent / ".koine.mesonpy.libs", *(pathlib.Path(word) for word in (wanted or "").split(os.pathsep) if word)]
     for place in paths:
@@ -59,11 +59,11 @@ def _load(stem: str, wanted: Optional[str], flags: int = 0) -> Any:
 
 
 def check_version(number: int) -> None:
-    """Refuses a library that lacks what the declarations have, and until 1.0 a library of another minor version."""
+    """Refuses a library that is older than the declarations, and before 1.0 a library of a different minor version."""
     major, minor, _ = _declarations.API_VERSION
     library = (number // 10000, number // 100 % 100)
     if library[0] != major or library[1] < minor or (major == 0 and library[1] != minor):
-        raise ImportError(f"libkoine has version {library[0]}.{library[1]} of its interface, and this package "
+        raise ImportError(f"libkoine has interface version {library[0]}.{library[1]}, and this package "
                           f"was made for {major}.{minor}: install the package of the library's version")
 
 
@@ -74,7 +74,7 @@ _separate: Dict[str, Any] = {}
 
 
 def _optional(stem: str, flags: int = 0) -> Any:
-    """A separate library; None where it is not installed."""
+    """A separate library; None if it is not installed."""
     if stem not in _separate:
         try:
             _separate[stem], _ = _load(stem, os.environ.get("KOINE_LIBRARY"), flags)
@@ -84,13 +84,13 @@ def _optional(stem: str, flags: int = 0) -> Any:
 
 
 def images() -> Any:
-    """libkoine-images, which reads images and archives; None where it is not installed."""
+    """libkoine-images, which reads images and archives; None if it is not installed."""
     return _optional("koine-images")
 
 
 def mpi() -> Any:
-    """libkoine-mpi, whose workers are processes; None where it is not installed."""
-    return _optional("koine-mpi", ffi.RTLD_NOW | ffi.RTLD_GLOBAL)  # plugins of some MPIs look for its symbols
+    """libkoine-mpi, whose workers are processes; None if it is not installed."""
+    return _optional("koine-mpi", ffi.RTLD_NOW | ffi.RTLD_GLOBAL)  # plugins of some MPI libraries need its symbols
 
 
 # ---- texts and words -------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ _kept_words: Dict[str, Dict[str, int]] = {}
 
 
 def encoded(value: Any) -> bytes:
-    """A text for the library."""
+    """Encodes a string for the library."""
     if not isinstance(value, str):
         raise TypeError(f"expected a str, found {type(value).__name__} {value!r}"[:200])
     if "\0" in value:
@@ -109,19 +109,19 @@ def encoded(value: Any) -> bytes:
 
 @functools.lru_cache(1024)
 def kept_text(value: str) -> Any:
-    """The same as an array of the library's, such as the name of an input, which each run needs."""
+    """A string as a cached C array, for strings that each run needs, such as input names."""
     return ffi.new("char[]", encoded(value))
 
 
 def pointer_of(handle: Any, kind: str) -> Any:
-    """What the library knows a handle by; kind: the name of the class that is expected."""
+    """The library pointer of a handle; kind: the name of the expected class."""
     if not hasattr(type(handle), "_pointer"):
         raise TypeError(f"expected a koine.{kind}, found {type(handle).__name__} {handle!r}"[:200])
     return handle._pointer
 
 
 def text(pointer: Any) -> Optional[str]:
-    """A string of the library; None for NULL."""
+    """Decodes a C string; None for NULL."""
     return ffi.string(pointer).decode("utf-8", "replace") if pointer else None
 
 
@@ -147,7 +147,7 @@ def words(enum: str) -> Dict[str, int]:
 
 
 def unknown(what: str, given: object, known: Any) -> str:
-    """The message for a name that is none of those known."""
+    """The error message for an unknown name."""
     near = difflib.get_close_matches(str(given), [str(name) for name in known], 1)
     return f"there is no {what} {given!r}" + (f"; did you mean {near[0]!r}?" if near else f": expected one of {', '.join(known)}")
 
@@ -171,7 +171,7 @@ def word_of(enum: str, number: int) -> str:
 
 
 def split_name(name: str) -> List[str]:
-    """Splits a shape at its commas outside of parentheses."""
+    """Splits a shape at the commas outside of parentheses."""
     return [part for part in re.split(r",(?![^()]*\))", name) if part] if name else []
 
 
@@ -179,7 +179,7 @@ def split_name(name: str) -> List[str]:
 
 
 def fields_of(struct: str) -> Dict[str, Any]:
-    """The fields of a struct, by their names in Python."""
+    """The fields of a struct, by Python name."""
     names = PYTHON_NAMES.get(struct, {})
     return {names.get(name, name): field for name, field in ffi.typeof(struct).fields}
 
@@ -193,7 +193,7 @@ def _put_array(target: Any, value: Any, item: str, name: str) -> None:
 
 
 def put(struct: Any, name: str, value: Any, keep: List[Any]) -> None:
-    """Sets a field of a struct; what it points to is appended to `keep`, which must live as long as it is read."""
+    """Sets a field of a struct. Memory that it points to is appended to `keep`, which must outlive the struct."""
     kind = dict(ffi.typeof(struct[0]).fields)[name].type
     if kind.kind == "enum":
         value = number_of(kind.cname, value)
@@ -235,7 +235,7 @@ def make(name: str, keep: Optional[List[Any]] = None, /, **given: Any) -> Any:
 
 
 def read(struct: Any, into: Any = None) -> Any:
-    """A struct of the library as the dataclass of koine.types: texts as str, enums as their words, arrays as tuples."""
+    """Converts a C struct to its dataclass in koine.types: strings as str, enums as words, arrays as tuples."""
     kind = ffi.typeof(struct)
     kind = kind.item if kind.kind == "pointer" else kind
     record = {}
@@ -258,7 +258,7 @@ def read(struct: Any, into: Any = None) -> Any:
 
 
 def records_of(struct: str, at: Any) -> List[Any]:
-    """What at(0, made), at(1, made), … write into a struct, up to the first that returns an error."""
+    """The structs that at(0, made), at(1, made), … fill in, up to the first error."""
     found: List[Any] = []
     while not at(len(found), made := make(struct)):
         found.append(read(made))

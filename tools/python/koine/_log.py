@@ -1,4 +1,4 @@
-"""The library's messages go to Python's logging, as "koine"."""
+"""Sends the library's messages to Python's logger "koine"."""
 from __future__ import annotations
 
 import logging
@@ -18,7 +18,7 @@ def _write(_user: Any, level: int, message: Any) -> None:
 
 
 def log_into(log: Any) -> None:
-    """Sets a kn_logger: what the logger "koine" would show is formatted, and nothing more."""
+    """Sets a kn_logger that formats only the levels enabled for the logger "koine"."""
     shown = [number for number, name in enumerate(_LEVELS) if logger.isEnabledFor(_LEVELS[name])]
     log.write = _write
     log.level = max(shown, default=0)

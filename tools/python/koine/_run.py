@@ -1,4 +1,4 @@
-"""One call of Model.fit(): its data, its trainer, and the loop over batches that come out of an iterable."""
+"""One call of Model.fit(): its data, its trainer, and the loop over batches from an iterable."""
 from __future__ import annotations
 
 import math
@@ -38,7 +38,7 @@ class Run:
         self.sample_weight: Any = None
         self.validate_samples: Optional[int] = None
         self.bar: Any = None
-        self.train: Optional[Dataset] = None  # None: batches
+        self.train: Optional[Dataset] = None  # None: data is an iterable of batches
         self.judged: Any = None
         self.checkpoints: Optional[Checkpoints] = None
         self.history = History()
@@ -96,7 +96,7 @@ class Run:
             logger.warning("the batch of %d samples is larger than the data, which has %d: each step takes all samples", self.batch_size, len(self.train))
 
     def _collected(self, batches: Any) -> Dict[str, np.ndarray]:
-        """All samples of an iterable over batches."""
+        """Collects all samples of an iterable of batches."""
         loss = self.model._made.loss
         parts = [by_name(given, self.model.inputs, loss.target) for given in batches_of(batches)]
         if not parts:
@@ -104,7 +104,7 @@ class Run:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _balanced(self) -> np.ndarray:
-        """Class weights of the data; a model may distinguish more classes than it has."""
+        """Class weights of the data; the model may have more classes than the data."""
         weights = self._samples.class_weights()
         more = max(0, (self.model._answers or 0) - len(weights))
         return np.concatenate([weights, np.ones(more, np.float32)])
@@ -115,21 +115,21 @@ class Run:
         return self.train
 
     def _batches(self) -> int:
-        """In an epoch; 0: unknown."""
+        """The number of batches per epoch; 0: unknown."""
         if self.train is None:
             return len(self.given) if hasattr(self.given, "__len__") else 0
         count = len(self.train)
         return count // self.batch_size if self.loader["drop_last"] else -(-count // self.batch_size)
 
     def end(self) -> int:
-        """The last step, unless something stops training earlier; 0: unknown."""
+        """The last step, unless training stops earlier; 0: unknown."""
         steps, of_epochs = self.words["steps"], self.words["epochs"] * self._batches()
         return min(filter(None, (steps, of_epochs)), default=0)
 
     def start(self, rule: Dict[str, Any], init: Optional[Path], checkpoints: Optional[Path], resume: bool) -> None:
         model, loss = self.model, self.model._made.loss
         self.averages = bool(rule.get("ema"))
-        # Samples that are mixed have two classes, and no accuracy.
+        # Mixed samples have two classes, so there is no accuracy.
         self.accuracy = loss.accuracy if loss.accuracy is not None and not (self.augment.mix_up or self.augment.cut_mix) else None
         before = model._states
         self.states = States(model.context, self.loader["seed"])
@@ -166,7 +166,7 @@ class Run:
         self.trainer.steps = int(self.states["koine.step"])
 
     def _measure(self) -> None:
-        """Sets what `standardize` of a model subtracts and divides by."""
+        """Sets the means and deviations of the model's `standardize` layers."""
         for value in self.model.inputs:
             if self.model.graph.find(f"{value.name}.deviation") is not None:
                 means, deviations = self._samples.statistics(value.field)
@@ -175,7 +175,7 @@ class Run:
     # ---- running ----
 
     def go(self) -> History:
-        """Trains; callbacks find the model with the weights of the run."""
+        """Trains; callbacks see the model with the current weights."""
         model = self.model
         with model._guard:
             before = model._states, model._sessions, model._trainer
@@ -194,7 +194,7 @@ class Run:
             else:
                 self._fit()
         except BaseException as error:
-            # Weights that are spoilt, or not trained, are of no use.
+            # Discard weights that are not finite or not trained.
             with model._guard:
                 if before[0] is not None and (isinstance(error, NotFiniteError) or not self.trainer.steps):
                     model._states, model._sessions, model._trainer = before
@@ -210,12 +210,12 @@ class Run:
         return self.history
 
     def _end(self) -> None:
-        """The model has the averages from now on, where they were evaluated."""
+        """Switches the model to the averaged weights, if they were evaluated."""
         if self.averages:
             self.trainer.use_averages(True)
 
     def _call(self, name: str, *arguments: Any) -> bool:
-        """Calls a method of each callback; whether training continues."""
+        """Calls a method of each callback; returns whether training continues."""
         going = True
         for callback in self.callbacks:
             try:
@@ -259,10 +259,10 @@ class Run:
             **{name: number for name, number in self.words.items() if number})
         self.history.result, self.history.stop_reason = result, result.stop_reason
 
-    # ---- batches of an iterable ----
+    # ---- iterables of batches ----
 
     def _loop(self) -> None:
-        """The same loop where batches come out of an iterable."""
+        """The training loop for an iterable of batches."""
         begun, epochs, best, waited = time.monotonic(), self.words["epochs"], None, 0
         self.history.stop_reason = "done"
         epoch = 0
@@ -311,7 +311,7 @@ class Run:
                 self.trainer.use_averages(False)
 
     def _epoch(self, epoch: int, begun: float) -> Tuple[Score, bool]:
-        """One pass over the batches; and whether training goes on after it."""
+        """Runs an epoch; returns its score, and whether training continues."""
         model, parts, began = self.model, self.model._made.loss, time.monotonic()
         total, right, samples, batches = 0.0, 0.0, 0, self._batches()
         accuracy = np.zeros((), np.float32)

@@ -1,4 +1,4 @@
-"""What Model takes as data, brought to the shapes and types of a model."""
+"""Converts the data given to Model to the shapes and types of the model."""
 from __future__ import annotations
 
 import numbers
@@ -19,7 +19,7 @@ def _is_array(value: Any) -> bool:
 
 
 def check_numbers(whole: Sequence[str], **given: Any) -> None:
-    """Refuses limits and sizes that are not above 0; None is one that was not given."""
+    """Refuses limits and sizes that are not positive; None: not given."""
     for name, value in given.items():
         if value is None:
             continue
@@ -40,23 +40,23 @@ def weights_of_samples(given: Any, count: int) -> np.ndarray:
     if weights.shape != (count,):
         raise error_of(3, f"sample_weight has the shape {weights.shape}; expected ({count},)")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise error_of(2, "sample_weight has negative numbers or NaN, or only zeros; expected numbers of at least 0")
+        raise error_of(2, "sample_weight has negative values or NaN, or only zeros; expected values of at least 0")
     return (weights / weights.mean()).astype(np.float32)
 
 
 class Finite:
-    """Warns of the first sample whose numbers are not all finite, once."""
+    """Warns once, about the first sample with values that are not finite."""
 
     def __init__(self) -> None:
         self.warned = False
 
     def check(self, arrays: Mapping[str, np.ndarray], first: int = 0) -> None:
-        """Checks the arrays of a batch; first: the number of its first sample."""
+        """Checks the arrays of a batch; first: the index of its first sample."""
         for name, array in () if self.warned else arrays.items():
             if array.dtype.kind != "f" or not array.size or not array.ndim:
                 continue
             with np.errstate(all="ignore"):
-                if np.isfinite(array.sum()):  # needs no memory, and is rarely infinite by itself
+                if np.isfinite(array.sum()):  # needs no memory, and rarely overflows
                     continue
             rows = ~np.isfinite(array.reshape(len(array), -1)).all(1)
             if rows.any():
@@ -68,7 +68,7 @@ class Finite:
 
 
 def is_samples(data: Any) -> bool:
-    """Whether it has all samples: a spec, a Dataset, (x, y) or a dict of arrays. Otherwise batches come out of it."""
+    """Whether the data has all samples: a spec, a Dataset, (x, y) or a dict of arrays. Otherwise it is an iterable of batches."""
     if isinstance(data, (str, os.PathLike, Dataset, Mapping)) or _is_array(data):
         return True
     if isinstance(data, (tuple, list)):
@@ -77,7 +77,7 @@ def is_samples(data: Any) -> bool:
 
 
 def validation_of(split: Optional[float], given: Any) -> Any:
-    """The validation data, or the fraction of the samples as a float; None: neither was given."""
+    """The validation data, or the fraction of the samples as a float; None: neither is given."""
     if given is not None:
         if split is not None:
             raise TypeError("validation_split and validation_data are both given")
@@ -94,13 +94,13 @@ def validation_of(split: Optional[float], given: Any) -> Any:
 
 
 def is_torch_dataset(data: Any) -> bool:
-    """A dataset of PyTorch whose samples have places, which is not a DataLoader."""
+    """Whether data is a map-style PyTorch dataset, not a DataLoader."""
     names = [f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__]
     return any(name.startswith("torch.utils.data.dataset.") for name in names) and hasattr(data, "__getitem__") and hasattr(data, "__len__")
 
 
 def shaped(array: np.ndarray, value: Value) -> np.ndarray:
-    """An array of samples in the shape of an input: axes of size 1 come and go."""
+    """Reshapes samples to the shape of an input, by adding or removing axes of size 1."""
     wanted = value._shape_words
     if array.ndim == len(wanted) and all(str(size) == word or not word.isdigit() for size, word in zip(array.shape[1:], wanted[1:])):
         return array
@@ -111,7 +111,7 @@ def shaped(array: np.ndarray, value: Value) -> np.ndarray:
 
 
 def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict[str, np.ndarray]:
-    """Arrays by the names of inputs, of x, (x, y), ({name: array}, y) or {name: array}; and of the target, if it is there."""
+    """Arrays by input name, from x, (x, y), ({name: array}, y) or {name: array}; includes the target if given."""
     names = [value.name for value in inputs]
     y: Any = None
     parts = isinstance(data, (tuple, list)) and (target is not None or (isinstance(data, tuple) and len(names) == 1))
@@ -125,7 +125,7 @@ def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict
         found = {name: as_array(array) for name, array in zip(names, data)}
     else:
         found = {names[0]: as_array(data)}
-    for value in inputs:  # both names of an input are good
+    for value in inputs:  # accept either name of an input
         if value.name not in found and value.field in found:
             found[value.name] = found[value.field]
     if y is not None and target is not None:
@@ -138,7 +138,7 @@ def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict
 
 
 def sample_shapes(given: Any, inputs: Sequence[Value]) -> Dict[str, Tuple[int, ...]]:
-    """The shape of a sample for each input that data has one for. A generator is left as it is: it can be run through once."""
+    """The sample shape of each input in the data. Does not read generators: they can be used only once."""
     if isinstance(given, (str, os.PathLike)):
         given = load_dataset(given)
     if isinstance(given, Dataset):
@@ -158,57 +158,57 @@ def sample_shapes(given: Any, inputs: Sequence[Value]) -> Dict[str, Tuple[int, .
 
 
 def check_labels(labels: np.ndarray, answers: Optional[int]) -> None:
-    """A label without an output would make the loss NaN."""
+    """Refuses labels without an output, which would make the loss NaN."""
     if answers is not None and labels.size and labels.dtype.kind in "iu" and (labels.max() >= answers or labels.min() < 0):
         raise error_of(2, f"'y' has labels from {labels.min()} to {labels.max()}, and the model has {answers} outputs: expected 0 to "
                        f"{answers - 1}. To change the number of classes: koine.Model('NAME', classes=N)")
 
 
 def of_torch(data: Any) -> Tuple[np.ndarray, np.ndarray]:
-    """All samples of a dataset of PyTorch."""
+    """All samples of a PyTorch dataset."""
     samples = [data[i] for i in range(len(data))]
     return tuple(np.stack([as_array(sample[part]) for sample in samples]) for part in range(2))  # type: ignore[return-value]
 
 
 def of_arrays(arrays: Mapping[str, np.ndarray], inputs: Sequence[Value], target: Value, answers: Optional[int]) -> Dataset:
-    """A dataset in the memory of arrays, with the types that the model reads."""
+    """A dataset that shares the arrays' memory, with the model's types."""
     integers = [value.name for value in [*inputs, target] if value.dtype == "int32"]
     labels = target.dtype == "int32"
     given: Dict[str, Any] = dict(arrays)
     for name in integers:
         if given[name].dtype.kind not in "iub":
             raise error_of(4, f"'{name}' is {given[name].dtype}, expected integers" +
-                           (": the loss reads classes; for numbers use another loss, such as loss='mse'" if name == target.name else ""))
+                           (": the loss needs classes; for numbers use another loss, such as loss='mse'" if name == target.name else ""))
     if labels:
         check_labels(given[target.name], answers)
     if given[target.name].dtype.kind in "iu" and not labels:
-        given[target.name] = given[target.name].astype(np.float32)  # numbers, not classes
-    fields = {value.name: value.field for value in inputs}  # what augmentation knows
+        given[target.name] = given[target.name].astype(np.float32)  # regression targets, not classes
+    fields = {value.name: value.field for value in inputs}  # the names that augmentation uses
     return Dataset.from_arrays(classes=answers if labels and given[target.name].ndim == 1 else None,
                                integers=[fields.get(name, name) for name in integers],
                                **{fields.get(name, name): array for name, array in given.items()})
 
 
 def wanted_of(value: Value) -> Any:
-    """The kn_tensor_info of a sample, for sources that adapt to it; None if a size is open."""
+    """The kn_tensor_info of a sample, for sources that adapt to it; None if a size is dynamic."""
     words = value._shape_words[1:]
     return info_of([int(word) for word in words], type_number(value.dtype)) if all(word.isdigit() for word in words) else None
 
 
 def batches_of(source: Any) -> Iterable[Any]:
-    """An iterable over the batches of an epoch: of a function, what it returns."""
+    """An iterable over the batches of an epoch; if source is a function, calls it."""
     return source() if callable(source) and not hasattr(source, "__iter__") else source
 
 
 def fed(arrays: Mapping[str, np.ndarray], inputs: Sequence[Value]) -> Dict[str, np.ndarray]:
-    """What is fed: bytes for an input of float32 become 0 to 1, as in a dataset."""
+    """Converts arrays to feeds: bytes for a float32 input are scaled to 0..1, as in a dataset."""
     kinds = {value.name: value.dtype for value in inputs}
     return {name: array.astype(np.float32) * np.float32(1 / 255) if array.dtype == np.uint8 and kinds.get(name) == "float32" else array
             for name, array in arrays.items()}
 
 
 def slices(arrays: Mapping[str, np.ndarray], batch: int) -> Iterator[Tuple[slice, Dict[str, np.ndarray]]]:
-    """The arrays, a batch at a time."""
+    """Yields the arrays in batches."""
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
         raise error_of(3, "inputs have different numbers of samples: " + ", ".join(f"{count} in '{name}'" for name, count in sizes.items()))

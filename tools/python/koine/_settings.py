@@ -1,7 +1,7 @@
-"""Keywords that functions take by the TypedDicts of koine.types: their signatures and docstrings, with the library's defaults.
+"""Adds the keywords of koine.types TypedDicts to signatures and docstrings, with the library's defaults.
 
-A function declares them as `**settings: Unpack[SessionSettings]`, which editors and type checkers complete. help() and notebooks
-read the signature at run time, where with_settings() lists each keyword.
+A function declares them as `**settings: Unpack[SessionSettings]`, which editors and type checkers understand. For help() and
+notebooks, which read the signature at run time, with_settings() lists each keyword.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names_in(*kinds: Any) -> List[str]:
 
 
 def _default(struct: Any, name: str) -> Any:
-    """The library's default of a field; None for a pointer that is NULL."""
+    """The library's default of a field; None for NULL."""
     value, kind = getattr(struct, name), dict(ffi.typeof(struct[0]).fields)[name].type
     if kind.kind == "enum":
         return word_of(kind.cname, int(ffi.cast("int", value)))
@@ -31,7 +31,7 @@ def _default(struct: Any, name: str) -> Any:
 
 
 def _rows(kinds: Sequence[Any], chosen: Sequence[str]) -> Iterator[Any]:
-    """(name, hint, default, what the header says) of each keyword."""
+    """(name, hint, default, header comment) of each keyword."""
     for kind in kinds:
         struct = SETTINGS[kind.__name__]
         made = make(struct)
@@ -43,7 +43,7 @@ def _rows(kinds: Sequence[Any], chosen: Sequence[str]) -> Iterator[Any]:
 
 
 def described(doc: str, lines: Sequence[str]) -> str:
-    """A docstring with more lines at the end of its section "Args:"."""
+    """A docstring with lines appended to its "Args:" section."""
     found = re.search(r"^( *)Args:\n(?:\1 +.*\n|\n(?=\1 +\S))*", doc + "\n", re.M)
     if not found:
         raise ValueError(f"a docstring without Args: {doc[:60]!r}")
@@ -54,9 +54,9 @@ def described(doc: str, lines: Sequence[str]) -> str:
 
 
 def with_settings(*kinds: Any, without: Sequence[str] = (), chosen: Sequence[str] = ()) -> Callable[[Made], Made]:
-    """Gives a function, or a class, the keywords of TypedDicts in its signature and in the section "Args:" of its docstring.
+    """Adds the keywords of TypedDicts to the signature and the "Args:" section of a function or class.
 
-    without: keywords that it has as parameters. chosen: keywords whose defaults depend on others.
+    without: keywords that are already parameters. chosen: keywords whose defaults depend on others.
     """
     def decorate(made: Made) -> Made:
         function = made.__init__ if inspect.isclass(made) else made  # type: ignore[misc]
@@ -72,7 +72,7 @@ def with_settings(*kinds: Any, without: Sequence[str] = (), chosen: Sequence[str
 
 
 def only(known: Sequence[str], given: Dict[str, Any], parameters: Sequence[str] = ()) -> None:
-    """Refuses a keyword that a function does not have, and names the one that may be meant."""
+    """Refuses an unknown keyword, and suggests a similar one."""
     for name in given:
         if name not in known:
             raise TypeError(unknown("argument", name, [*parameters, *known]))

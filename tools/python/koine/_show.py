@@ -24,7 +24,7 @@ def pre(text: str) -> str:
 
 
 def polyline(series: Sequence[Sequence[float]], names: Sequence[str], width: int = 480, height: int = 160) -> str:
-    """Curves over their positions, as SVG; what is not finite is left out."""
+    """Line plots as SVG; skips values that are not finite."""
     colours = ("#1769b3", "#c2571a", "#3a8a3a", "#8a3a8a")
     points = [[(i, y) for i, y in enumerate(line) if y == y and abs(y) != float("inf")] for line in series]
     heights = [y for line in points for _, y in line]

@@ -1,5 +1,5 @@
-"""What the estimators of koine.sklearn are given, checked: by scikit-learn where that is installed, so that its messages, sparse
-matrices and names of features are as usual there."""
+"""Input validation for koine.sklearn: by scikit-learn if it is installed, so that error messages, sparse matrices and feature names
+behave as usual."""
 from __future__ import annotations
 
 from typing import Any, Optional, Tuple
@@ -44,7 +44,7 @@ def _plain_table(estimator: Any, X: Any, reset: bool) -> np.ndarray:
 
 
 def check_table(estimator: Any, X: Any, reset: bool = False) -> np.ndarray:
-    """Features (samples,features), or images (samples,…). reset: in fit(), which the number and the names of features are taken in."""
+    """Features (samples,features), or images (samples,…). reset: true in fit(), which records the number and names of the features."""
     if validate_data is None:
         return _plain_table(estimator, X, reset)
     return validate_data(estimator, X, reset=reset, allow_nd=True)
@@ -69,7 +69,7 @@ def _both(estimator: Any, X: Any, y: Any, reset: bool, numeric: bool) -> Tuple[n
 
 
 def check_labels(estimator: Any, X: Any, y: Any, reset: bool = True) -> Tuple[np.ndarray, np.ndarray]:
-    """Features, and a label for each sample, (samples), or 0 and 1 for each of several labels, (samples,labels)."""
+    """Features and labels: one label per sample (samples), or multilabel indicators 0 and 1 (samples,labels)."""
     X, y = _both(estimator, X, y, reset, False)
     if y.ndim == 2 and y.shape[1] == 1:
         if validate_data is not None:
@@ -88,13 +88,13 @@ def check_labels(estimator: Any, X: Any, y: Any, reset: bool = True) -> Tuple[np
 
 
 def check_targets(estimator: Any, X: Any, y: Any, reset: bool = True) -> Tuple[np.ndarray, np.ndarray]:
-    """Features, and numbers (samples) or (samples,targets) as float64."""
+    """Features and targets: (samples) or (samples,targets) as float64."""
     X, y = _both(estimator, X, y, reset, True)
     return X, np.asarray(y, np.float64)
 
 
 def check_weights(weights: Any, count: int) -> Optional[np.ndarray]:
-    """The weights of the samples, (samples); None where all are 1."""
+    """The sample weights (samples); None if all are 1."""
     if weights is None:
         return None
     weights = np.asarray(weights, np.float64)
@@ -114,7 +114,7 @@ def check_weights(weights: Any, count: int) -> Optional[np.ndarray]:
 
 
 def ordered(*columns: Optional[np.ndarray]) -> np.ndarray:
-    """An order of samples that depends on what they are, not on how they were given."""
+    """An order of the samples that depends only on their values, not on their given order."""
     keys = None
     for position, column in enumerate(columns):
         if column is None:

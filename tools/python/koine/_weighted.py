@@ -1,4 +1,4 @@
-"""Losses in which samples have weights."""
+"""Losses with sample weights."""
 from __future__ import annotations
 
 import re
@@ -10,7 +10,7 @@ from . import ops
 from .errors import error_of
 from .graph import Graph, Value
 
-NAME = "y.weight"  # of the input with the weights, (batch), whose mean is 1
+NAME = "y.weight"  # the input of the weights, (batch), with mean 1
 
 
 def _rows_of_classes(graph: Graph, output: Value, target: Value, weights: Optional[np.ndarray], shares: bool) -> Value:

@@ -1,10 +1,10 @@
-"""PyTorch models, trained by Koine.
+"""Train PyTorch models with Koine.
 
     step = koine.torch.train_step(model, torch.nn.CrossEntropyLoss(), torch.optim.AdamW(model.parameters()))
     for x, y in loader:
         loss = step(x, y)
 
-Only this module needs PyTorch; it is imported when it is first used.
+Only this module needs PyTorch, and it is imported on first use.
 """
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def backend(module: Any, given: Any, **options: Any) -> Any:
     """The backend for torch.compile: torch.compile(model, backend="koine"), or backend=koine.torch.backend.
 
     Args:
-        module: The graph that PyTorch has traced.
+        module: The graph traced by PyTorch.
         given: Its example inputs.
-        **options: The options of torch.compile. `fallback`: False makes an error of what Koine cannot compute. `context`: the device.
-            `precision`, `memory_bytes`, `recompute`, `fast_math`, `switches` and `progress` are those of koine.Session.
+        **options: The options of torch.compile. `fallback`: if False, unsupported operators are errors. `context`: the device.
+            `precision`, `memory_bytes`, `recompute`, `fast_math`, `switches` and `progress`: see koine.Session.
 
     Returns:
         The compiled function.
@@ -44,29 +44,29 @@ def train_step(model: _torch.nn.Module, loss: Optional[Callable[..., Any]], opti
                clip_norm: float = 0.0, clip_value: float = 0.0, skip_not_finite: bool = False, precision: PrecisionName = "float32",
                memory_bytes: int = 0, recompute: RecomputeName = "needed", fast_math: bool = True, switches: Optional[str] = None,
                progress: Optional[Callable[[str, int, int], None]] = None) -> TrainStep:
-    """Makes a function step(x, y) that computes a whole training step in Koine: forward, loss, backward, update.
+    """Returns a function step(x, y) that runs a whole training step in Koine: forward, loss, backward, update.
 
-    Parameters, buffers and moments stay on the device; PyTorch gets each back when it reads or writes it, and step.sync() copies all
-    back. The number of a loss is read when it is needed: by float(), item(), or in a text.
+    Parameters, buffers and moments stay on the device. Each is copied back when PyTorch reads or writes it; step.sync() copies all of
+    them. The loss is read lazily: by float(), by item(), or when it is formatted.
 
     Args:
         model: The model.
         loss: A function of (output, target), such as torch.nn.CrossEntropyLoss(); a function of the output only; or None, if the
             model returns its loss.
-        optimizer: The optimizer. Its rates are read before each step, so that schedulers work.
+        optimizer: The optimizer. Its learning rates are read before each step, so schedulers work.
         device: An index, a type such as "gpu", or a part of a device's name; None: the default device.
         context: An opened koine.Context, in place of `device`.
-        seed: Seed of dropout.
+        seed: The seed of dropout.
         accumulate: The number of steps whose mean gradient makes one update.
-        clip_norm: Scale the gradients so that their joint norm is at most this; 0: off.
+        clip_norm: The maximum global norm of the gradients; 0: off.
         clip_value: Clip each element of a gradient to ±clip_value; 0: off.
         skip_not_finite: Skip updates whose gradients are not finite.
         precision: How results between layers are stored: "float32", "float16" or "bfloat16"; or "tf32".
-        memory_bytes: The device memory that a step may need; 0: the device's.
+        memory_bytes: The limit of a step's device memory; 0: the memory of the device.
         recompute: Whether activations are computed again to save memory: "needed", "always" or "never".
         fast_math: Use algorithms with a slightly larger error where they are faster.
         switches: Words for tests and tuning, as for koine.Session.
-        progress: A function of (label, done, total), which is called while kernels are compiled.
+        progress: A function of (label, done, total), called while kernels are compiled.
 
     Returns:
         The step; step(x, y) returns the loss before the update.

@@ -15,13 +15,13 @@ from .trace import Call
 
 @row("_to_copy.default", "clone.default", "alias.default", "copy.default", "lift_fresh_copy.default")
 def copy(on: Call, x: Value, *others: Any, **_: Any) -> Value:
-    if others and isinstance(others[0], Value):  # copy: the second one, in the first one's type and shape
+    if others and isinstance(others[0], Value):  # copy: the second tensor in the type and shape of the first
         return on.value(others[0], on.dtype).expand(on.shape)
     return on.value(x, on.dtype)
 
 
 def without_gradient(on: Call, x: Value) -> Value:
-    """The same numbers: a cast of bits has no gradient."""
+    """x as a constant: a bit cast has no gradient."""
     return on.graph.apply("bitcast", on.graph.apply("bitcast", x, dtype="int32"), dtype="float32")
 
 
@@ -57,7 +57,7 @@ def scalar_tensor(on: Call, number: Any, **_: Any) -> Value:
 def arange(on: Call, start: Any, end: Any, step: Any = 1, **_: Any) -> Value:
     if not any(isinstance(number, str) for number in (start, end, step)):
         return on.graph.range(on.dtype, start, end, step)
-    count = on.full(1.0, dtype="float32").cumulative_sum(0, exclusive=True)  # an open size: 0, 1, …
+    count = on.full(1.0, dtype="float32").cumulative_sum(0, exclusive=True)  # dynamic size: 0, 1, …
     return on.value(count.mul(on.value(step, "float32")).add(on.value(start, "float32")), on.dtype)
 
 
@@ -94,7 +94,7 @@ def any_of(on: Call, x: Value, axes: Any = None, keep: bool = False) -> Value:
 
 @row("var.correction", "var.dim")
 def variance(on: Call, x: Value, axes: Any = None, unbiased: Any = None, keepdim: bool = False, correction: Optional[float] = 1) -> Value:
-    """var.dim has `unbiased` and may have keepdim as its third and fourth arguments; var.correction has keywords."""
+    """var.dim passes `unbiased` and keepdim by position; var.correction passes keywords."""
     if unbiased is not None:
         correction = 1 if unbiased else 0
     taken = axes_of(x, axes)
@@ -117,7 +117,7 @@ def variance_and_mean(on: Call, x: Value, axes: Any = None, correction: Optional
 
 @row("max.dim", "min.dim")
 def most_along(on: Call, x: Value, axis: int, keep: bool = False) -> Tuple[Value, Value]:
-    """Values and places; the gradient goes to the place."""
+    """The maxima and their indices; the gradient flows to the element at the index."""
     if not x.rank:
         return x, on.full(0, [], "int32")
     places = (x.argmax if "max" in str(on.node.target) else x.argmin)(axis_of(x, axis), True)
@@ -177,7 +177,7 @@ def permute(on: Call, x: Value, order: Sequence[int]) -> Value:
 
 
 def without_axes(on: Call, x: Value, axes: Sequence[int]) -> Value:
-    """Without axes of size 1: also below a permutation, which another one may cancel then."""
+    """Removes axes of size 1. If x is a permutation, removes them before it, so that a later permutation can cancel it."""
     if x.name not in on.build.orders:
         return x.reshape(on.shape)
     source, order = on.build.orders[x.name]
@@ -208,7 +208,7 @@ def repeat(on: Call, x: Value, times: Sequence[Any]) -> Value:
 
 
 def diagonal_of(on: Call, x: Value, length: int, offset: int, first: int, second: int) -> Tuple[List[int], Value, Value]:
-    """An order of axes in which the two are last, x in it with both as one axis, and where on that the diagonal is."""
+    """The permutation that moves the two axes last, x permuted with both flattened, and the diagonal's indices on the flat axis."""
     first, second = axis_of(x, first), axis_of(x, second)
     rows, columns = x.shape[first], x.shape[second]
     if not is_number(rows) or not is_number(columns):
@@ -221,7 +221,7 @@ def diagonal_of(on: Call, x: Value, length: int, offset: int, first: int, second
 
 @row("diagonal.default")
 def diagonal(on: Call, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
-    """Of the last two axes in turn; each element is gathered."""
+    """Gathers the diagonal of two axes."""
     order, flat, places = diagonal_of(on, x, on.shape[-1], offset, first, second)
     return flat.gather(places, len(order) - 2)
 
@@ -232,7 +232,7 @@ def flip(on: Call, x: Value, axes: Sequence[int]) -> Value:
 
 
 def sliced(on: Call, x: Value, axis: int, begin: Any, end: Any, step: int = 1) -> Value:
-    """Elements from begin to end, as slices of Python take them."""
+    """Elements from begin to end, with the semantics of a Python slice."""
     size = x.shape[axis]
     begin = 0 if begin is None else begin
     if end is None or end == size or (is_number(end) and end >= (size if is_number(size) else 2**62)):
@@ -241,7 +241,7 @@ def sliced(on: Call, x: Value, axis: int, begin: Any, end: Any, step: int = 1) -
         raise on.refuse(f"it takes elements {begin} to {end} of {size}: bounds with open sizes are not covered")
     if begin == 0 and end is None and step == 1:
         return x
-    if x.name in on.build.orders:  # taken before the axes change places
+    if x.name in on.build.orders:  # slice before the permutation
         source, order = on.build.orders[x.name]
         return on.permuted(sliced(on, source, order[axis], begin, end, step), order)
     return on.graph.apply("slice", x, axis=axis, begin=begin, step=step, **({} if end is None else {"end": end}))
@@ -293,14 +293,14 @@ def split(on: Call, x: Value, sizes: Sequence[Any], axis: int = 0) -> List[Value
 @row("constant_pad_nd.default")
 def constant_pad(on: Call, x: Value, amounts: Sequence[Any], value: Any = 0.0) -> Value:
     before, after = pad_amounts(on, x, amounts)
-    for axis in range(x.rank):  # negative amounts cut
+    for axis in range(x.rank):  # negative amounts crop
         x = sliced(on, x, axis, max(0, -before[axis]), min(0, after[axis]) or None)
     amounts = [max(0, amount) for amount in before + after]
     return x.pad(amounts, float(value)) if any(amounts) else x
 
 
 def pad_amounts(on: Call, x: Value, amounts: Sequence[Any]) -> Tuple[List[int], List[int]]:
-    """Before and after each axis, from pairs that begin at the last one."""
+    """Padding before and after each axis, from (before, after) pairs that start at the last axis."""
     if any(isinstance(amount, str) for amount in amounts):
         raise on.refuse(f"it pads by open sizes, {amounts}")
     rest = x.rank - len(amounts) // 2
@@ -330,7 +330,7 @@ def embedding(on: Call, table: Value, indices: Value, padding: Any = -1, *_: Any
     if padding is None or padding < 0 or not on.trained(0):
         return found
     is_padding = indices.equal(on.value(padding, indices.dtype)).unsqueeze(indices.rank)
-    return is_padding.where(detach(on, found), found)  # the row of the padding is not trained
+    return is_padding.where(detach(on, found), found)  # the padding row is not trained
 
 
 @row("index_select.default")
@@ -346,7 +346,7 @@ def gather(on: Call, x: Value, axis: int, indices: Value, **_: Any) -> Value:
 
 @row("scatter.src", "scatter.value", "scatter_add.default")
 def scatter(on: Call, x: Value, axis: int, indices: Value, source: Any, **_: Any) -> Value:
-    if not x.rank:  # its only element is replaced, or added to
+    if not x.rank:  # a scalar: replace its element, or add to it
         value = source if isinstance(source, Value) else on.value(source, x.dtype)
         return (x.add(value.reshape([])) if "add" in str(on.node.target) else on.value(value, x.dtype).reshape([])) if 0 not in indices.shape else x
     if not isinstance(source, Value):
@@ -358,7 +358,7 @@ def scatter(on: Call, x: Value, axis: int, indices: Value, source: Any, **_: Any
 
 
 def joint_indices(on: Call, x: Value, indices: Sequence[Optional[Value]]) -> Tuple[int, Value]:
-    """The first of the axes that have indices, which must be adjacent, and the indices (…,K)."""
+    """The first indexed axis, and the indices (…,K). Indexed axes must be adjacent."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     given = [indices[axis] for axis in axes]
     if any(index.dtype == "bool" for index in given):
@@ -373,7 +373,7 @@ def joint_indices(on: Call, x: Value, indices: Sequence[Optional[Value]]) -> Tup
     whole = []
     for axis, index in zip(axes, given):
         size = x.shape[axis]
-        if isinstance(size, int):  # negative ones count from the end
+        if isinstance(size, int):  # negative indices count from the end
             index = index.less(on.value(0, index.dtype)).where(index.add(on.value(size, index.dtype)), index)
         whole.append((index.expand(shape) if shape else index).unsqueeze(len(shape)))
     return axes[0], ops.concat(whole, len(shape)) if len(whole) > 1 else whole[0]

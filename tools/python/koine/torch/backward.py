@@ -1,4 +1,4 @@
-"""The table's operators of backward passes, which torch.compile has in its graphs."""
+"""Backward operators, which appear in the graphs of torch.compile."""
 from __future__ import annotations
 
 import math
@@ -15,7 +15,7 @@ from .volumes import convolution_of_volumes_backward
 def convolution_backward(on: Call, g: Value, x: Value, weight: Value, bias_sizes: Any, stride: Sequence[int], padding: Sequence[int],
                          dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
                          wanted: Sequence[bool]) -> Tuple[Any, ...]:
-    """g is (N,outputs,...), x (N,C,...); lines are images of one row."""
+    """g is (N,outputs,...), x (N,C,...); 1-d inputs are treated as images with one row."""
     stride, padding, dilation = (several(numbers, weight.rank - 2) for numbers in (stride, padding, dilation))
     if weight.rank == 5:
         return tuple(convolution_of_volumes_backward(on, g, x, weight, stride, padding, dilation, transposed, groups, wanted))

@@ -16,16 +16,16 @@ from .kept import Kept, kept_for
 from .parts import split
 from .table import operators_kept
 
-# Keywords of koine.Session that options may have.
+# The keywords of koine.Session that are valid options.
 TAKEN = ("context", "fallback", "precision", "memory_bytes", "recompute", "fast_math", "switches", "progress")
-# What PyTorch can decompose into core ATen, but does not count to it.
+# Operators that PyTorch can decompose into core ATen, but leaves out of its default table.
 MORE = [torch.ops.aten.addmv]
-# Graphs of so many different sizes are kept; the one that was not used for the longest time is dropped.
+# The number of sizes whose graphs are cached; the least recently used graph is evicted.
 KEPT_SIZES = 64
 
 
 def drop(x: torch.Tensor, rate: float, train: Optional[bool]) -> Any:
-    """Dropout with PyTorch's random numbers, of which the backward pass needs the mask."""
+    """Dropout with PyTorch's random numbers; returns the mask too, for the backward pass."""
     if train is False or rate == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     if rate == 1:
@@ -36,7 +36,7 @@ def drop(x: torch.Tensor, rate: float, train: Optional[bool]) -> Any:
 
 def encoder_layer(x: Any, size: int, heads: int, weight: Any, bias: Any, out_weight: Any, out_bias: Any, use_gelu: bool, norm_first: bool,
                   epsilon: float, *more: Any) -> Any:
-    """What a layer of PyTorch's encoder is in inference, from parts that the table has. x is (N,T,size)."""
+    """A PyTorch encoder layer in inference, decomposed into operators of the table. x is (N,T,size)."""
     norms, (first, first_bias, second, second_bias), masks = (more[0:2], more[2:4]), more[4:8], more[8:]
     if any(mask is not None for mask in masks) or x.is_nested:
         return NotImplemented
@@ -57,7 +57,7 @@ def encoder_layer(x: Any, size: int, heads: int, weight: Any, bias: Any, out_wei
 
 @functools.lru_cache(maxsize=1)
 def decompositions() -> Dict[Any, Callable[..., Any]]:
-    """To core ATen, but for what the table has. Collecting them takes a third of the time that a small graph takes."""
+    """Decompositions into core ATen, without the operators in the table. Cached: collecting them takes a third of a small compilation."""
     table = {**core_aten_decompositions(), **get_decompositions(MORE)}
     for operator in operators_kept():
         table.pop(operator, None)
@@ -67,7 +67,7 @@ def decompositions() -> Dict[Any, Callable[..., Any]]:
 
 
 class Shared:
-    """What the forward and the backward graph of a compiled function have in common."""
+    """State shared by the forward and backward graphs of a compiled function."""
 
     def __init__(self, context: Context, settings: Mapping[str, Any]) -> None:
         self.context, self.settings = context, settings
@@ -81,11 +81,11 @@ class Shared:
 
 
 class Compiled:
-    """A forward or backward graph: a function of a list of tensors, and of numbers where sizes are open. Each combination of sizes has
-    separate sessions, on the same parameters."""
+    """A forward or backward graph: a function of a list of tensors, and of integers for dynamic sizes. Each combination of sizes has
+    separate sessions, which share the parameters."""
 
     def __init__(self, module: Any, shared: Shared, kind: str, saved_from: Optional[int] = None) -> None:
-        self._boxed_call = True  # AOTAutograd calls it with a list, which it empties
+        self._boxed_call = True  # AOTAutograd passes the arguments in a list and clears it
         self._module, self._shared, self._training, self._saved_from = module, shared, kind != "inference", saved_from
         self._made: Dict[Any, Any] = {}
         holders = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
@@ -101,24 +101,24 @@ class Compiled:
             made = self._make(tensors)
             if len(self._made) >= KEPT_SIZES:
                 self._made.pop(next(iter(self._made)))
-        self._made[key] = made  # the last used is the last
+        self._made[key] = made  # most recently used last
         return made(*tensors)
 
     def _make(self, tensors: Sequence[Any]) -> Any:
         kept = self._shared.kept_of([tensor for tensor in tensors if isinstance(tensor, torch.Tensor)])
-        if self._open:  # each size would hold memory for what is saved
+        if self._open:  # saved results would use device memory for each size
             return split(with_numbers(self._module, tensors), kept, self._training, self._shared.settings)
         return split(copied(self._module), kept, self._training, self._shared.settings, self._saved_from)
 
 
 def first_saved() -> Optional[int]:
-    """While AOTAutograd compiles a forward graph: the position of its first result that is saved for the backward pass."""
+    """The position of the first result saved for the backward pass, while AOTAutograd compiles a forward graph."""
     tracing = torch._guards.TracingContext.try_get()
     return getattr(tracing.fw_metadata, "num_forward", None) if tracing is not None and tracing.fw_metadata is not None else None
 
 
 def copied(module: Any) -> Any:
-    """The module with a copy of its graph: split() changes it, and other sizes and threads begin with the whole."""
+    """The module with a copy of its graph: split() modifies the graph, and other sizes and threads need the original."""
     graph, copies = torch.fx.Graph(), {}  # type: Any, Dict[Any, Any]
     for node in module.graph.nodes:
         copies[node] = graph.node_copy(node, lambda argument: copies[argument])
@@ -126,7 +126,7 @@ def copied(module: Any) -> Any:
 
 
 def with_numbers(module: Any, given: Sequence[Any]) -> Any:
-    """The module for arguments of certain sizes: open sizes, and what is computed of them, are numbers."""
+    """The module specialized to the given sizes: replaces dynamic sizes, and expressions of them, by integers."""
     made = copied(module)
     mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
     FakeTensorProp(made, mode).propagate(*given)
@@ -142,7 +142,7 @@ def with_numbers(module: Any, given: Sequence[Any]) -> Any:
 
 
 def backend(module: Any, given: Sequence[Any], *, options: Optional[Mapping[str, Any]] = None, mode: Optional[str] = None) -> Any:
-    """What koine.torch.backend does."""
+    """See koine.torch.backend."""
     options = dict(options or {})
     for name in options:
         if name not in TAKEN:

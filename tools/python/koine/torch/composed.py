@@ -1,4 +1,4 @@
-"""The table's operators beyond core ATen that are composed of others, for which PyTorch has no decomposition."""
+"""Operators outside core ATen that have no PyTorch decomposition, composed of other operators."""
 from __future__ import annotations
 
 import math
@@ -13,11 +13,11 @@ from .layers import with_bias
 from .operators import axis_of, row
 from .trace import Call
 
-# ---- of each element -------------------------------------------------------------------------------------------------
+# ---- elementwise -----------------------------------------------------------------------------------------------------
 
 
 def is_negative(on: Call, x: Value) -> Value:
-    """By the sign, which zeros have, too."""
+    """The sign bit, which is set for -0 too."""
     if x.dtype == "float32":
         x = on.graph.apply("bitcast", x, dtype="int32")
     return x.less(on.value(0, x.dtype)) if x.dtype.startswith("int") else on.full(False, x.shape, "bool")
@@ -78,7 +78,7 @@ def safe_softmax(on: Call, x: Value, axis: int, _: Any = None) -> Value:
     return is_empty.where(zero, is_empty.where(zero, x).softmax(axis))
 
 
-# ---- of rows ---------------------------------------------------------------------------------------------------------
+# ---- rows ------------------------------------------------------------------------------------------------------------
 
 
 @row("dist.default")
@@ -105,7 +105,7 @@ def trilinear(on: Call, first: Value, second: Value, third: Value, axes: Sequenc
 
 
 def chosen(on: Call, x: Value, axis: int, number: int, nan: bool) -> Tuple[Value, Value]:
-    """The element that `number` are below, and its place; nan: one that is NaN, if there is. The axis is kept."""
+    """The element of rank `number` and its index, with keepdim; nan: a NaN, if there is one."""
     places = x.top_k(number + 1, axis, True, places=True)[1].slice(axis, number, number + 1)
     if nan and x.dtype == "float32":
         is_nan = x.isnan().cast("float32")
@@ -127,7 +127,7 @@ def median(on: Call, x: Value) -> Value:
 
 
 def chosen_along(on: Call, x: Value, axis: int, keep: bool, number: Optional[int]) -> Tuple[Value, Value]:
-    """number: that of the elements below; None: half of them, without the middle."""
+    """number: the rank of the element; None: the lower median."""
     if not x.rank:
         return x, on.full(0, [], "int32")
     axis = axis_of(x, axis)
@@ -149,7 +149,7 @@ def kthvalue(on: Call, x: Value, number: int, axis: int = -1, keep: bool = False
 @row("searchsorted.Tensor", "bucketize.Tensor")
 def search(on: Call, first: Value, second: Value, out_int32: bool = False, right: bool = False, side: Optional[str] = None,
            sorter: Optional[Value] = None) -> Value:
-    """How many of the sorted numbers are below each element, or not above it."""
+    """The number of sorted values that are less than each element, or, with `right`, not greater."""
     is_search = "searchsorted" in str(on.node.target)
     line, x = (first, second) if is_search else (second, first)
     if sorter is not None:
@@ -193,7 +193,7 @@ def unbind_copy(on: Call, x: Value, axis: int = 0) -> List[Value]:
 
 @row("diagonal_scatter.default")
 def diagonal_scatter(on: Call, x: Value, source: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
-    """The diagonal of two axes replaced by the last axis of the source."""
+    """Replaces the diagonal of two axes by the last axis of the source."""
     order, flat, places = diagonal_of(on, x, source.shape[-1], offset, first, second)
     made = flat.scatter(places, source, len(order) - 2).reshape([x.shape[axis] for axis in order])
     return made.transpose([order.index(axis) for axis in range(x.rank)])
@@ -201,7 +201,7 @@ def diagonal_scatter(on: Call, x: Value, source: Value, offset: int = 0, first: 
 
 @row("upsample_trilinear3d.default", "upsample_trilinear3d.vec")
 def upsample_volumes(on: Call, x: Value, size: Any, corners: bool, *scales: Any) -> Value:
-    """Height and width, then the depth of (N,C,D,H*W)."""
+    """Resizes height and width, then the depth as (N,C,D,H*W)."""
     depth, height, width = on.shape[2:]
     if scales and isinstance(scales[0], (list, tuple)):
         scales = tuple(scales[0])

@@ -1,4 +1,4 @@
-"""The table's operators of norms, and of distances between rows, with their backward passes."""
+"""Operators for norms and pairwise distances, with their backward passes."""
 from __future__ import annotations
 
 import math
@@ -12,7 +12,7 @@ from .trace import Call
 
 
 def norm_of(on: Call, apart: Value, p: float, axes: Optional[List[int]] = None, keep: bool = False) -> Value:
-    """The p-norm along axes, or the last one. Its gradient is 0 where the norm is 0."""
+    """The p-norm along axes (default: the last axis). Its gradient is 0 where the norm is 0."""
     axes, zero = [apart.rank - 1] if axes is None else axes, on.value(0.0)
     if p == 0:
         return apart.not_equal(zero).cast("float32").sum(axes, keep)
@@ -39,7 +39,7 @@ def vector_norm(on: Call, x: Value, p: float = 2, axes: Any = None, keep: bool =
 
 
 def slope_of(on: Call, g: Value, apart: Value, p: float, distance: Value) -> Value:
-    """The gradient of a p-norm by what is along the last axis; g and distance have no such axis."""
+    """The gradient of a p-norm with respect to its elements along the last axis; g and distance lack that axis."""
     zero, one = on.value(0.0), on.value(1.0)
     g, distance = g.unsqueeze(g.rank), distance.unsqueeze(distance.rank)
     if p == 0:
@@ -74,7 +74,7 @@ def distances_backward(on: Call, g: Value, x: Value, y: Value, p: float, distanc
 
 
 def pairs(on: Call, x: Value) -> Tuple[Value, Value]:
-    """The rows of each pair, the first one's number below the second's."""
+    """The rows i and j of each pair, with i < j."""
     if not isinstance(x.shape[0], int):
         raise on.refuse("the number of rows is open")
     first, second = np.triu_indices(x.shape[0], 1)

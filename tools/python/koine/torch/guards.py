@@ -1,8 +1,8 @@
-"""What a trace has read besides its arguments: attributes of modules, what functions capture, the numbers in containers.
+"""Values that a trace reads besides its arguments: module attributes, captured variables, values in containers.
 
-A trace holds for the values that it has read. `Guards` finds these before a trace and compares them before each step. It looks into modules,
-into functions of the user's own files (captured and global variables, default arguments), into objects that these refer to, and into lists,
-tuples, sets and dictionaries. It does not look into the files of installed packages, but does look at the attributes of their objects.
+A trace is valid for the values it has read. `Guards` collects them before a trace and compares them before each step. It visits modules,
+functions in the user's own files (captured and global variables, default arguments), the objects they refer to, and lists, tuples, sets
+and dictionaries. It does not visit functions of installed packages, but does visit the attributes of their objects.
 """
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import torch
 
 _MISSING = object()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, torch.memory_format, torch.layout, range, slice)
-_MOST = 50000  # things that are looked into
-_MOST_BYTES = 1 << 16  # of an array of numpy that is compared
+_MOST = 50000  # objects visited
+_MOST_BYTES = 1 << 16  # of a NumPy array that is compared
 _INSTALLED = tuple({os.path.realpath(folder) + os.sep for folder in (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(torch.__file__)),
                                                                      os.path.dirname(os.path.dirname(os.path.abspath(__file__))))})
-# Of these packages' objects, attributes are not looked at.
+# Packages whose objects' attributes are not visited.
 _CLOSED = {"torch", "numpy", "koine", "builtins", "functools", "collections", "typing", "logging", "threading", "weakref", "re", "types", "enum",
            "abc", "os", "sys", "io", "pathlib", "random", "dis", "inspect", "warnings", "unittest", "ctypes", "_thread", "queue"} | set(sys.stdlib_module_names)
 _OF_MODULES = set(torch.nn.Module().__dict__) - {"training"}
@@ -37,7 +37,7 @@ def _is_own(file: Optional[str]) -> bool:
 
 @functools.lru_cache(maxsize=None)
 def _globals_of(code: types.CodeType) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
-    """The global variables that code reads, and all names that it has."""
+    """The global variables that the code reads, and all of its names."""
     found = {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     names = set(code.co_names)
     for constant in code.co_consts:
@@ -49,7 +49,7 @@ def _globals_of(code: types.CodeType) -> Tuple[Tuple[str, ...], Tuple[str, ...]]
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether a value is what it was, where it is another object."""
+    """Whether two different objects have the same value."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -64,7 +64,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class Bag:
-    """Values by names: what is in a dictionary, a list, or the cells of a function."""
+    """Named values: the contents of a dictionary, a list, or the closure of a function."""
 
     def __init__(self, what: str, holder: Any, names: Optional[Sequence[Any]] = None) -> None:
         self.what, self.holder, self.names = what, holder, names
@@ -76,7 +76,7 @@ class Bag:
     def values(self) -> Tuple[Any, ...]:
         if self.names is None:
             return tuple(self.holder.values()) if hasattr(self.holder, "values") else tuple(self.holder)
-        if isinstance(self.holder, tuple):  # of cells
+        if isinstance(self.holder, tuple):  # closure cells
             return tuple(_content(cell) for cell in self.holder)
         return tuple(self.holder.get(name, _MISSING) for name in self.names)
 
@@ -98,7 +98,7 @@ class Bag:
         return isinstance(self.holder, (dict, list)) or (isinstance(self.holder, tuple) and self.names is not None)
 
     def holds(self) -> bool:
-        """Whether all is as it was kept."""
+        """Whether all values are unchanged."""
         found = self.values()
         if len(found) == len(self.kept) and all(map(is_, found, self.kept)):
             return True
@@ -120,12 +120,12 @@ def _content(cell: Any) -> Any:
 
 
 class Guards:
-    """roots: modules and functions, by the names that messages have for them."""
+    """roots: modules and functions, by the names used for them in messages."""
 
     def __init__(self, roots: Dict[str, Any]) -> None:
         self.bags: List[Bag] = []
-        self.tensors: List[Tuple[Bag, Any, torch.Tensor]] = []  # that are no parameters and buffers of modules
-        self.modules: List[torch.nn.Module] = []  # that are no roots, nor in roots
+        self.tensors: List[Tuple[Bag, Any, torch.Tensor]] = []  # that are not parameters or buffers of modules
+        self.modules: List[torch.nn.Module] = []  # that are not roots or their submodules
         self._arrays: List[Tuple[Any, Any]] = []
         self._seen: Dict[int, Any] = {}
         self._known = {id(module) for root in roots.values() if isinstance(root, torch.nn.Module) for module in root.modules()}
@@ -134,11 +134,11 @@ class Guards:
         del self._seen
 
     def holds(self) -> bool:
-        """Whether everything is as it was."""
+        """Whether all values are unchanged."""
         return all(bag.holds() for bag in self.bags) and all(array.tobytes() == kept for array, kept in self._arrays)
 
     def changed(self) -> Iterator[Tuple[Bag, Any, Any, Any]]:
-        """Of each value that is not what it was: where it is, its name, what it was and what it is."""
+        """For each changed value: its bag, its name, the old value and the new value."""
         for bag in self.bags:
             if bag.holds():
                 continue
@@ -226,7 +226,7 @@ class Guards:
                         self._into(self._bag(name, value.__dict__, inner))
 
     def _class(self, what: str, kind: type) -> None:
-        """Attributes and methods of classes in the user's own files."""
+        """Visits the attributes and methods of classes in the user's own files."""
         for one in kind.__mro__:
             module = sys.modules.get(one.__module__)
             if one.__module__.partition(".")[0] in _CLOSED or id(one) in self._seen and one is not kind or \

@@ -1,6 +1,6 @@
-"""Parameters of compiled models on a device: each is sent when its memory has changed.
+"""Parameters of compiled models on a device: each is uploaded when its memory has changed.
 
-Versions, which PyTorch counts, do not say that: writes through parameter.data and by fused optimizers leave them as they are.
+PyTorch's version counters are not enough: writes through parameter.data and by fused optimizers do not increment them.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _finding = threading.Lock()
 
 
 class Kept:
-    """The states that all graphs of a model share. A parameter is known by its address and its shape."""
+    """The states shared by all graphs of a model. A parameter is identified by its address and shape."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.states = context, States(context)
@@ -39,12 +39,12 @@ class Kept:
         return self._names.get(self._key(tensor)) if tensor.dtype == torch.float32 else None
 
     def send(self, name: str, tensor: Any) -> None:
-        """To the device, unless it has these numbers."""
+        """Uploads the tensor, unless the device already has its values."""
         self.states.refresh(name, array_of(tensor))
 
 
 def kept_for(context: Context, parameters: Iterable[Any]) -> Kept:
-    """What the graphs of the same parameters share: another one of the same model may have been compiled before."""
+    """The states for these parameters: reuses the states of a graph of the same model that was compiled before."""
     with _finding:
         parameters = list(parameters)
         for kept in _living:

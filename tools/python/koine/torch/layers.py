@@ -1,4 +1,4 @@
-"""The table's operators with weights: products, convolutions, norms, attention, recurrence; and losses of classes."""
+"""Operators with weights: matrix products, convolutions, norms, attention, recurrence; and classification losses."""
 from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Tuple
@@ -15,7 +15,7 @@ from .volumes import convolution_of_volumes, turned_images
 
 
 def product(on: Call, a: Value, b: Value) -> Value:
-    """a times b; matrices that were transposed are read as they were."""
+    """a @ b; reads transposed matrices without copying them."""
     turned = []
     for x in (a, b):
         source, order = on.build.orders.get(x.name, (x, []))
@@ -31,7 +31,7 @@ def mm(on: Call, a: Value, b: Value) -> Value:
 
 @row("matmul.default")
 def matmul(on: Call, a: Value, b: Value) -> Value:
-    """Vectors stand for a row and a column."""
+    """1-d a is a row, 1-d b a column."""
     a, b = a.unsqueeze(0) if a.rank == 1 else a, b.unsqueeze(1) if b.rank == 1 else b
     made = product(on, a, b)
     return made if list(made.shape) == on.shape else made.reshape(on.shape)
@@ -43,7 +43,7 @@ def addmm(on: Call, bias: Value, a: Value, b: Value, beta: float = 1, alpha: flo
 
 
 def with_bias(on: Call, made: Value, bias: Value, beta: float, alpha: float) -> Value:
-    """alpha * made + beta * bias; with beta 0 even a bias that is NaN does not count."""
+    """alpha * made + beta * bias; beta = 0 ignores the bias, even NaN."""
     made = made if alpha == 1 else made.scale(float(alpha))
     return made if beta == 0 else made + (bias if beta == 1 else bias.scale(float(beta)))
 
@@ -72,9 +72,9 @@ def convolution(on: Call, x: Value, weight: Value, bias: Optional[Value], stride
     size = {1: "1d", 2: "2d"}[weight.rank - 2]
     sides = [padding[0], padding[0]] if size == "1d" else [padding[0], padding[1], padding[0], padding[1]]
     settings = {"stride": list(stride), "padding": sides, "dilation": list(dilation), "groups": groups, "all_padding": True}
-    if transposed and size == "2d" and output_padding[0] and not output_padding[1]:  # which conv_transpose2d takes for two that are equal
+    if transposed and size == "2d" and output_padding[0] and not output_padding[1]:  # conv_transpose2d reads this as an equal pair
         if any(isinstance(number, str) for number in (*x.shape, *on.shape)):
-            raise on.refuse("open sizes with an output_padding of height alone are not covered")
+            raise on.refuse("open sizes with an output_padding of only the height are not covered")
         settings.pop("all_padding")
         made = turned_images(on, x, weight, on.shape[2:], **settings)
         return made if bias is None else made + per_channel(made, bias)
@@ -86,7 +86,7 @@ def convolution(on: Call, x: Value, weight: Value, bias: Optional[Value], stride
 @row("upsample_nearest2d.vec", "upsample_bilinear2d.vec", "upsample_bicubic2d.vec", "upsample_nearest2d.default",
      "upsample_bilinear2d.default", "upsample_bicubic2d.default")
 def upsample(on: Call, x: Value, size: Any, *given: Any) -> Value:
-    """Arguments are the size, align_corners of the last two, and the scales: one list or two numbers, or None."""
+    """The arguments are the size, align_corners (linear and cubic only) and the scales: a list, two numbers, or None."""
     name = str(on.node.target)
     height, width = on.shape[-2:]
     corners, scales = (False, given) if "nearest" in name else (given[0], given[1:])
@@ -102,12 +102,12 @@ def upsample(on: Call, x: Value, size: Any, *given: Any) -> Value:
 
 
 def per_channel(x: Value, numbers: Value) -> Value:
-    """(C) to be broadcast over x (N,C,...)."""
+    """Reshapes (C) to broadcast over x (N,C,...)."""
     return numbers.reshape(list(numbers.shape) + [1] * (x.rank - 2))
 
 
 def standard(x: Value, axes: Sequence[int], epsilon: float) -> Tuple[Value, Value, Value]:
-    """x with mean 0 and variance 1 along axes; the mean; and the inverse of the deviation. These keep the axes."""
+    """x with mean 0 and variance 1 along axes; the mean; and the inverse standard deviation, with keepdim."""
     mean = x.mean(list(axes), True)
     apart = x - mean
     inverse = (apart.mul(apart).mean(list(axes), True) + epsilon).rsqrt()
@@ -172,7 +172,7 @@ def batch_norm_by(on: Call, x: Value, weight: Any, bias: Any, mean: Value, varia
 
 def composed_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float,
                   epsilon: float) -> Tuple[Value, ...]:
-    """A batch norm whose statistics are arguments and results: those of the batch, and the next ones."""
+    """A batch norm whose statistics are arguments and results: the batch statistics and the new running statistics."""
     if not training:
         inverse = (variance + epsilon).rsqrt()
         scale = inverse if weight is None else inverse.mul(weight)
@@ -225,7 +225,7 @@ def instance_norm(on: Call, x: Value, weight: Any, bias: Any, training: bool, mo
 
 
 def composed_attention(on: Call, q: Value, k: Value, v: Value, mask: Any, dropout: float, scale: float) -> Value:
-    """From products and a softmax; for masks that are trained."""
+    """Attention from matrix products and a softmax; for trained masks."""
     scores = q.matmul(k, transpose_b=True).scale(scale)
     weights = (scores + mask).softmax(scores.rank - 1)
     return (weights.dropout(dropout) if dropout else weights).matmul(v)
@@ -244,7 +244,7 @@ def apart(on: Call, x: Value, heads: int) -> Value:
 
 
 def whole_mask(mask: Value, q: Value, k: Value, without_heads: bool) -> Value:
-    """(B,heads,T,S), where the first two may be 1, for q (B,T,…) and k (B,S,…)."""
+    """The mask as (B,heads,T,S), where B and heads may be 1, for q (B,T,…) and k (B,S,…)."""
     mask = mask if mask.dtype in ("bool", "float32") else mask.cast("float32")
     mask = mask.unsqueeze(0) if mask.rank == 2 else mask
     mask = mask.unsqueeze(1 if without_heads else 0) if mask.rank == 3 else mask
@@ -254,7 +254,7 @@ def whole_mask(mask: Value, q: Value, k: Value, without_heads: bool) -> Value:
 @row("_scaled_dot_product_flash_attention_for_cpu.default")
 def attention_with_sums(on: Call, q: Value, k: Value, v: Value, dropout: float = 0.0, causal: bool = False, attn_mask: Optional[Value] = None,
                         scale: Optional[float] = None) -> Tuple[Value, Value]:
-    """q, k and v are (B,heads,T,D); the second result is the logarithm of each query's sum, (B,heads,T)."""
+    """q, k and v are (B,heads,T,D); the second result is the logsumexp of each query, (B,heads,T)."""
     if dropout:
         raise on.refuse("PyTorch draws the random numbers of a compiled model")
     heads, key_heads = q.shape[1], k.shape[1]
@@ -267,9 +267,9 @@ def attention_with_sums(on: Call, q: Value, k: Value, v: Value, dropout: float =
 @row("scaled_dot_product_attention.default")
 def attention(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value] = None, dropout: float = 0.0, causal: bool = False,
               scale: Optional[float] = None, enable_gqa: bool = False) -> Value:
-    """q is (...,T,D), k and v are (...,S,D); with heads in the third axis from the end, if there is one."""
+    """q is (...,T,D), k and v are (...,S,D); the third axis from the end, if any, is the heads."""
     if q.rank not in (3, 4) or q.shape[-1] != v.shape[-1]:
-        raise on.refuse("expected (batch,heads,length,size) or (batch,length,size), with one size of q, k and v")
+        raise on.refuse("expected (batch,heads,length,size) or (batch,length,size), with equal sizes of q, k and v")
     heads, key_heads = (q.shape[1], k.shape[1]) if q.rank == 4 else (1, 1)
     factor = float(q.shape[-1]) ** -0.5 if scale is None else scale
     if mask is not None and len(on.node.args) > 3 and on.trained(3):
@@ -289,13 +289,13 @@ def attention(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value] = No
 
 
 def recurrent_part(on: Call, kind: str, x: Value, weights: Sequence[Value], start: Sequence[Value], reverse: bool) -> Tuple[Value, ...]:
-    """One direction of one layer, on x (B,T,inputs): the results (B,T,units), and the last states (B,units)."""
+    """One direction of one layer, on x (B,T,inputs): the outputs (B,T,units) and the final states (B,units)."""
     by_input, by_state, *biases = weights
     units = by_state.shape[1]
     given, last_bias = x.matmul(by_input, transpose_b=True), None
     if biases:
         first, second = biases
-        if kind == "gru":  # what the state gives to n is multiplied by r
+        if kind == "gru":  # r multiplies the recurrent part of n
             last_bias = second.slice(0, 2 * units, None)
             second = second.slice(0, 0, 2 * units).pad([0, units])
         given = given + first + second
@@ -308,7 +308,7 @@ def recurrent_part(on: Call, kind: str, x: Value, weights: Sequence[Value], star
 
 
 def projected_part(on: Call, x: Value, weights: Sequence[Value], start: Sequence[Value], reverse: bool) -> Tuple[Value, ...]:
-    """The same of an LSTM whose state is projected (proj_size), step by step."""
+    """recurrent_part for an LSTM with projections (proj_size), unrolled over time."""
     by_input, by_state, *biases, projection = weights
     if not isinstance(x.shape[1], int):
         raise on.refuse("projections of the states (proj_size) need a sequence of known length")
@@ -334,7 +334,7 @@ def projected_part(on: Call, x: Value, weights: Sequence[Value], start: Sequence
 @row("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
 def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_biases: bool, layers: int, dropout: float, train: bool,
               bidirectional: bool, batch_first: bool) -> Tuple[Value, ...]:
-    """start is (layers * directions, B, units), for an LSTM a list with the cells."""
+    """start is (layers * directions, B, units); for an LSTM a list of the hidden and cell states."""
     kind = str(on.node.target).split(".")[1].split("_")[0]
     starts = list(start) if kind == "lstm" else [start]
     each = len(weights) // (layers * (2 if bidirectional else 1))
@@ -359,7 +359,7 @@ def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_bias
     return (x, *(ops.concat(kept, 0) if len(kept) > 1 else kept[0] for kept in lasts))
 
 
-# ---- losses of classes -----------------------------------------------------------------------------------------------
+# ---- classification losses -------------------------------------------------------------------------------------------
 
 
 @row("cross_entropy_loss.default")

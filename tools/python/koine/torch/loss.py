@@ -1,4 +1,4 @@
-"""The loss of a step, which is on the device until its number is asked for."""
+"""The loss of a step, which stays on the device until it is read."""
 from __future__ import annotations
 
 import weakref
@@ -13,14 +13,14 @@ from .trace import KEPT_LOSSES, LOSSES
 
 
 class Loss:
-    """A number that is read when it is needed. It is used like a tensor without dimensions: float(loss), loss.item(), arithmetic,
-    torch.stack(losses), loss.cpu().numpy(). What is computed from it is PyTorch's."""
+    """A scalar that is read lazily. It acts like a 0-d tensor: float(loss), loss.item(), arithmetic, torch.stack(losses),
+    loss.cpu().numpy(). Arithmetic returns PyTorch tensors."""
 
     def __init__(self, read: Callable[[], None], number: int) -> None:
         self._read, self.number, self.value = read, number, None  # type: Any, int, Optional[float]
 
     def item(self) -> float:
-        """Waits for the step, and returns its loss."""
+        """Waits for the step and returns its loss."""
         if self.value is None:
             self._read()
         self._read = None
@@ -29,7 +29,7 @@ class Loss:
     __float__ = item
 
     def tensor(self) -> torch.Tensor:
-        """The loss as a tensor of PyTorch, without dimensions."""
+        """The loss as a 0-d PyTorch tensor."""
         return torch.tensor(self.item(), dtype=torch.float32)
 
     def detach(self) -> "Loss":
@@ -40,7 +40,7 @@ class Loss:
         return self
 
     def backward(self, *_: Any, **__: Any) -> None:
-        raise error_of(2, "the step has computed the gradients and updated the parameters: leave out loss.backward() and "
+        raise error_of(2, "the step has already computed the gradients and updated the parameters: leave out loss.backward() and "
                        "optimizer.step()")
 
     def __format__(self, form: str) -> str:
@@ -80,7 +80,7 @@ class Loss:
 
 
 def _plain(value: Any) -> Any:
-    """With tensors in place of losses."""
+    """Replaces losses by tensors."""
     if isinstance(value, Loss):
         return value.tensor()
     if type(value) in (list, tuple):
@@ -100,15 +100,15 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"
 
 
 class Losses:
-    """The last losses of the steps that share states, which a state keeps."""
+    """The latest losses of the steps that share states, stored in a state on the device."""
 
     def __init__(self, states: States) -> None:
         self._states = states
         self._count = 0
-        self._pending: Any = weakref.WeakValueDictionary()  # losses that have not been read, by their number
+        self._pending: Any = weakref.WeakValueDictionary()  # unread losses, by number
 
     def next(self) -> Loss:
-        """The place of a loss in the state: a loss that may still be asked for is read before."""
+        """Allocates the next loss's slot in the state. Reads the pending losses first, if the slot holds one of them."""
         if self._count - KEPT_LOSSES in self._pending:
             self.read()
         loss = Loss(self.read, self._count)

@@ -1,4 +1,4 @@
-"""What PyTorch's optimizer keeps for its parameters, as states of the device."""
+"""The state of a PyTorch optimizer (moments and step counts) on the device."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set
@@ -11,36 +11,36 @@ from .resident import Count, Pool, Slot, release
 
 
 class Kept(NamedTuple):
-    """A parameter that a step trains, and what its optimizer keeps for it."""
+    """A trained parameter and its optimizer state."""
 
     slot: Slot
     tensor: Any
 
 
 class Moments:
-    """Those of the parameters that a traced step trains."""
+    """The optimizer state of the parameters that a traced step trains."""
 
     def __init__(self, pool: Pool, optimizer: Any, kept: Sequence[Kept]) -> None:
         self._pool, self._optimizer, self._kept = pool, optimizer, kept
         self._rule = RULES[type(optimizer)]
-        self._shared: Optional[List[int]] = None  # the number of steps, if all have it in common and nothing else has
-        self._held: List[Any] = []  # of each parameter after a step: what PyTorch's optimizer has for it, with the slots
+        self._shared: Optional[List[int]] = None  # the step count, if all parameters share it and no others do
+        self._held: List[Any] = []  # per parameter after a step: PyTorch's optimizer state and the slots
         self._is_held = self._is_common = False
         self._kinds: List[Any] = []  # of the last step
 
     def look(self) -> None:
-        """Before a step: finds whether all is as the last step left it."""
+        """Before a step: checks whether anything changed since the last step."""
         state, moments, kinds = self._optimizer.state, self._pool.moments, kinds_of(self._optimizer)
         self._is_held = bool(self._held) and kinds == self._kinds and all(
             state.get(parameter) is kept and all(kept.get(theirs) is tensor and slot.resident and (not slot.name or moments.get(slot.name) is slot)
                                                  for theirs, tensor, slot in parts) for parameter, kept, parts in self._held)
         self._kinds = kinds
-        # All parameters have one number of steps.
+        # All parameters have the same step count.
         self._is_common = self._is_held and self._rule.counts and self._shared is not None and \
             all(parts[-1][2].shared is self._shared for _, _, parts in self._held)
 
     def steps(self) -> Set[int]:
-        """The numbers of steps that the optimizer has made with these parameters."""
+        """The step counts of these parameters."""
         if self._is_common:
             return {self._shared[0]}  # type: ignore[index]
         found = set()
@@ -66,7 +66,7 @@ class Moments:
         return count
 
     def send(self) -> None:
-        """To the device, what PyTorch may have written."""
+        """Uploads the tensors that PyTorch may have written."""
         if self._is_held:
             return
         states, kinds = self._pool.states, self._kinds
@@ -79,7 +79,7 @@ class Moments:
                 if there is not None and there is own and own.resident:
                     continue
                 if there is not None and there is not own:
-                    there.release()  # another optimizer's
+                    there.release()  # belongs to another optimizer
                 if tensor is None:
                     if name in states:
                         states[name] = np.full(tuple(parameter.shape), start_of(self._optimizer, ours), np.float32)
@@ -92,7 +92,7 @@ class Moments:
                 self._pool.moments[name] = own
 
     def hold(self) -> None:
-        """After a step."""
+        """Records the state after a step."""
         if self._is_common:
             self._shared[0] += 1  # type: ignore[index]
             return
@@ -123,7 +123,7 @@ class Moments:
             self._count([parts[-1][2] for _, _, parts in self._held])
 
     def _count(self, counts: Sequence[Count]) -> None:
-        """One step more for each parameter."""
+        """Adds a step to each parameter's count."""
         fresh: Dict[int, List[int]] = {}
         for count in counts:
             count.shared = fresh.setdefault(count.shared[0], [count.shared[0] + 1])

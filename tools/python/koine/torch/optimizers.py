@@ -1,4 +1,4 @@
-"""Which optimizers of PyTorch are Koine's, by a table: with the same formula, the same options and the same moments."""
+"""The PyTorch optimizers that Koine implements with the same formula, options and moments."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
@@ -7,12 +7,12 @@ import torch
 
 
 class Rule(NamedTuple):
-    """Koine's optimizer; its setting for each option of PyTorch's; the kind of state for each of PyTorch's moments."""
+    """Koine's optimizer, its setting for each PyTorch option, and its state kind for each PyTorch moment."""
 
     name: str
     options: Mapping[str, Any]
     moments: Mapping[str, str]
-    counts: bool = True  # PyTorch keeps the number of steps with each parameter
+    counts: bool = True  # PyTorch stores a step count per parameter
 
 
 _ADAM = ({"betas": ("beta1", "beta2"), "eps": "epsilon", "amsgrad": "amsgrad"},
@@ -26,14 +26,14 @@ RULES: Dict[type, Rule] = {
     torch.optim.Adagrad: Rule("adagrad", {"lr_decay": "rate_decay", "eps": "epsilon", "initial_accumulator_value": "accumulator"}, {"sum": "sum"}),
     torch.optim.Adadelta: Rule("adadelta", {"rho": "beta2", "eps": "epsilon"}, {"square_avg": "moment2", "acc_delta": "delta"}),
 }
-# Options of groups that differ from group to group and from step to step.
+# Options that may differ between groups and between steps.
 _OWN = ("params", "lr", "weight_decay", "initial_lr", "param_names", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr")
-# Options about how PyTorch computes.
+# Options that only select a PyTorch implementation.
 _HOW = ("foreach", "fused", "capturable")
 
 
 def why_not(optimizer: Any) -> Optional[str]:
-    """Why an optimizer is not one of Koine's; None if it is."""
+    """Why Koine does not support an optimizer; None if it does."""
     if type(optimizer) not in RULES:
         return f"Koine has no {type(optimizer).__name__}"
     rule, first = RULES[type(optimizer)], optimizer.param_groups[0]
@@ -73,14 +73,14 @@ def rates_of(optimizer: Any) -> List[float]:
 
 
 def kinds_of(optimizer: Any) -> List[Tuple[str, str]]:
-    """PyTorch's and Koine's names of what an optimizer keeps for a parameter, with its present options."""
+    """PyTorch's and Koine's names of the optimizer state of a parameter, for the current options."""
     rule, first = RULES[type(optimizer)], optimizer.param_groups[0]
     needs = {"momentum_buffer": "momentum", "max_exp_avg_sq": "amsgrad", "grad_avg": "centered"}
     return [(theirs, ours) for theirs, ours in rule.moments.items() if theirs not in needs or first.get(needs[theirs])]
 
 
 def start_of(optimizer: Any, kind: str) -> float:
-    """What a moment is before the first step."""
+    """The initial value of a moment."""
     return float(optimizer.param_groups[0].get("initial_accumulator_value", 0)) if kind == "sum" else 0.0
 
 

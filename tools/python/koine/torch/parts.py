@@ -1,4 +1,4 @@
-"""A graph of tensor operators in parts: what the table covers becomes sessions of Koine, PyTorch computes the rest."""
+"""Partitions a graph of tensor operators: Koine sessions run the supported parts, PyTorch runs the rest."""
 from __future__ import annotations
 
 import logging
@@ -20,26 +20,26 @@ from .saved import Slot, watched
 from .trace import TYPES, Nodes, koine_type
 
 logger = logging.getLogger("koine")
-# What only renames elements or makes constants: alone it is not worth a session.
+# Views and constants: not worth a session by themselves.
 _LIGHT = {f"aten.{name}" for name in (
     "view.default", "_unsafe_view.default", "permute.default", "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims",
     "alias.default", "detach.default", "clone.default", "select.int", "slice.Tensor", "full.default", "full_like.default",
     "scalar_tensor.default", "empty.memory_format", "arange.start_step", "_to_copy.default", "split_with_sizes.default")}
-_HOST = "koine.host"  # marks nodes that PyTorch computes before all others
+_HOST = "koine.host"  # marks nodes that PyTorch computes first
 _named: Set[Tuple[str, str]] = set()
 
 
 def tensors_of(node: Any) -> List[Any]:
-    """The results of a node that are tensors, as the tracer found them."""
+    """The tensor results of a node, as fake tensors."""
     found = node.meta.get("val")
     return [item for item in (found if isinstance(found, (tuple, list)) else [found]) if isinstance(item, torch.Tensor)]
 
 
-# ---- what is covered -------------------------------------------------------------------------------------------------
+# ---- support ---------------------------------------------------------------------------------------------------------
 
 
 class Trial(Nodes):
-    """Builds one operator by itself."""
+    """Builds a single operator, to test whether it is supported."""
 
     functional, origin = True, "the model"
 
@@ -86,13 +86,13 @@ def why_not(node: Any) -> Optional[str]:
     except KoineError as error:
         text, named = str(error), f"{name} of {Trial.place(node)}: "
         return text[len(named):] if text.startswith(named) else text
-    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:  # arguments of a kind that the row does not know
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:  # argument types that the row does not handle
         return f"{type(error).__name__}: {error}"
     return None
 
 
 class Support(OperatorSupportBase):
-    """Asks the table, and keeps the reasons."""
+    """Looks operators up in the table, and stores the reasons why some are not supported."""
 
     def __init__(self, graph: Any) -> None:
         nodes = [node for node in graph.nodes if node.op == "call_function" and node.target is not operator.getitem]
@@ -118,7 +118,7 @@ def is_random(node: Any) -> bool:
 
 
 def draw_first(graph: Any) -> None:
-    """Random numbers depend on the shape of their argument only: it is made empty, so that nothing waits for them."""
+    """Makes random operators read an empty tensor: they need only the argument's shape, and can then run before the parts."""
     for node in list(graph.nodes):
         if node.op != "call_function" or not is_random(node):
             continue
@@ -138,14 +138,14 @@ def draw_first(graph: Any) -> None:
 
 
 def kept_type(fake: Any) -> str:
-    """The type in which a result leaves a graph: images of bytes do as int32, since those of 4 bytes can have any layout before."""
+    """The type of a graph's result. Byte images are returned as int32, since 4-byte images can have any layout before."""
     kind = koine_type(fake.dtype, "a result")
     return "int32" if len(fake.shape) == 4 and kind in ("bool", "int8", "uint8") else kind
 
 
 class PartBuild(Nodes):
-    """The graph of a part. names: the state of each argument that is a parameter; saved: that of each which the forward pass left on
-    the device."""
+    """The graph of a part. names: the state of each parameter argument; saved: the state of each argument that the forward pass left
+    on the device."""
 
     functional, origin = True, "the model"
 
@@ -187,13 +187,13 @@ class PartBuild(Nodes):
 
     @staticmethod
     def _rounded(value: Any, fake: Any) -> Any:
-        """float16 is computed as float32. A result is rounded as PyTorch rounds it, so that what is too large is infinite."""
+        """float16 is computed as float32. Rounds a result as PyTorch does: values that overflow become infinite."""
         if isinstance(value, Value) and isinstance(fake, torch.Tensor) and fake.dtype == torch.float16 and value.dtype == "float32":
             return value.cast("float16").cast("float32")
         return value
 
     def leaving(self, value: Value, fake: Any) -> Value:
-        """A result as it leaves the graph."""
+        """Converts a result to the type and shape that the graph returns."""
         if value.dtype == kept_type(fake):
             return value
         if value.name not in self._leaving:
@@ -206,7 +206,7 @@ class PartBuild(Nodes):
 
 
 class IndexCheck(NamedTuple):
-    """An argument whose numbers are indices from `low` to `high` of an operator."""
+    """An argument that an operator uses as indices from `low` to `high`."""
 
     position: int
     low: int
@@ -219,11 +219,11 @@ class WrongIndex(ArgumentError, IndexError):
 
 
 class Beyond(Exception):
-    """Numbers that Koine does not compute with."""
+    """Values outside the range in which Koine computes."""
 
 
 class Result:
-    """Makes the tensor that a result is written into, and from it the one that PyTorch expects."""
+    """Allocates the tensor that a result is written into, and converts it to the tensor that PyTorch expects."""
 
     def __init__(self, fake: Any) -> None:
         self.shape, self.dtype, self.device = tuple(fake.shape), fake.dtype, fake.device
@@ -245,8 +245,8 @@ class Result:
 
 
 class Part(torch.nn.Module):
-    """What a session of Koine computes; built when it is first called, since parameters are known by their addresses. strict: what
-    fails is an error, instead of being computed by PyTorch."""
+    """A part that a Koine session runs. It is built at the first call, since parameters are identified by address. strict: a failure is
+    an error; otherwise PyTorch runs the part."""
 
     def __init__(self, module: Any, kept: Kept, training: bool, strict: bool, settings: Mapping[str, Any]) -> None:
         super().__init__()
@@ -254,12 +254,12 @@ class Part(torch.nn.Module):
         self._training, self._settings = training, settings
         self._session: Optional[Session] = None
         self._failed, self._strict = False, strict
-        self.stays: Set[int] = set()  # results that only the backward pass reads: they stay on the device
+        self.stays: Set[int] = set()  # results that only the backward pass reads, which stay on the device
 
     def _build(self, tensors: Sequence[Any]) -> None:
         graph = self._module[0].graph
         saved = self._kept.saved.names_of(list(tensors))
-        # What stands for a saved result may be at the address of a parameter that is gone.
+        # A placeholder of a saved result may reuse the address of a freed parameter.
         names = [None if other else self._kept.name_of(tensor) for tensor, other in zip(tensors, saved)]
         build = PartBuild(graph, names, saved)
         output = next(node for node in graph.nodes if node.op == "output").args[0]
@@ -276,7 +276,7 @@ class Part(torch.nn.Module):
             self._checks.setdefault(check.position, []).append(check)
         values: List[Value] = []
         places: Dict[str, int] = {}
-        self._results: List[Tuple[int, Any]] = []  # position among the values, and what becomes of it: a Result, or a Slot that stays
+        self._results: List[Tuple[int, Any]] = []  # value position, and its Result or its Slot on the device
         for position, node in enumerate(nodes):
             value, result = build.leaving(build.values[node], node.meta["val"]), Result(node.meta["val"])
             is_new = value.name not in places
@@ -284,11 +284,11 @@ class Part(torch.nn.Module):
                 places[value.name] = len(values)
                 values.append(value)
             made_here = node.op == "call_function" and result.device.type == "cpu" and 0 not in result.shape
-            # Another graph takes the numbers to be within limits, which the host does not see.
+            # Another graph assumes these values are within limits, and the host cannot check them.
             known = result.dtype != torch.int64 or within(node.meta.get(RANGE) or WIDE, NARROW)
             if position in self.stays and is_new and made_here and known and sum(other is node for other in nodes) == 1:
                 result = self._kept.saved.add(result.shape, result.strides, result.dtype)
-                # A node, which the plan removes again: what no node computes, such as a constant, would not be written.
+                # Add a node (the plan removes it): a value that no node computes, such as a constant, would not be written.
                 values[-1] = build.graph.apply("cast", value, dtype=value.dtype)
                 build.statistic(result.name, node.meta["val"]).set_next(values[-1])
             self._results.append((places[value.name], result))
@@ -311,7 +311,7 @@ class Part(torch.nn.Module):
                 if self._strict or isinstance(error, IndexError):
                     raise
                 self._failed = True
-                logger.warning("torch.compile: PyTorch computes a part of the model, which Koine could not: %s", error)
+                logger.warning("torch.compile: PyTorch computes a part of the model that Koine could not: %s", error)
         self._kept.saved.fill_in(list(tensors))
         return self._module[0](*tensors)
 
@@ -356,14 +356,15 @@ class Part(torch.nn.Module):
                                    f"{check.low} to {check.high}")
             limits = self._limits.get(position, WIDE)
             if low < limits[0] or high > limits[1]:
-                raise Beyond(f"an input of shape {tuple(tensor.shape)} has the integers {low} to {high}: Koine computes integers in 32 bits")
+                raise Beyond(f"an input of shape {tuple(tensor.shape)} has integers from {low} to {high}: "
+                             "Koine computes integers in 32 bits")
 
 
-# ---- the whole -------------------------------------------------------------------------------------------------------
+# ---- the graph -------------------------------------------------------------------------------------------------------
 
 
 def name_once(reasons: Mapping[Any, Optional[str]]) -> None:
-    """Logs which operators PyTorch computes, each once for a reason."""
+    """Logs the operators that PyTorch computes, once per operator and reason."""
     for node, why in reasons.items():
         if why is None or (str(node.target), why) in _named:
             continue
@@ -380,7 +381,7 @@ def name_once_beyond(why: str) -> None:
 
 
 def only_saved(graph: Any, first: Optional[int]) -> Set[Any]:
-    """The nodes whose results are saved for the backward pass, as the graph's results from `first` on, and read by nothing else."""
+    """The nodes whose results are only saved for the backward pass. Saved results are the graph's results from `first` on."""
     output = next(node for node in graph.nodes if node.op == "output")
     results = output.args[0] if isinstance(output.args[0], (tuple, list)) else [output.args[0]]
     if first is None:
@@ -390,15 +391,15 @@ def only_saved(graph: Any, first: Optional[int]) -> Set[Any]:
 
 
 def read_by_pytorch(graph: Any) -> List[int]:
-    """The positions of the arguments that something other than a part reads."""
+    """The positions of arguments with a reader that is not a part."""
     holders = [node for node in graph.nodes if node.op == "placeholder"]
     return [position for position, node in enumerate(holders)
             if any(user.op != "call_module" or not str(user.target).startswith("fused_") for user in node.users)]
 
 
 def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any], saved_from: Optional[int] = None) -> Any:
-    """The module with its covered parts replaced by sessions. fallback=False: what is not covered is an error. saved_from: the position
-    of the first result that is saved for the backward pass."""
+    """Replaces the supported parts of the module by sessions. fallback=False: unsupported operators are errors. saved_from: the position
+    of the first result saved for the backward pass."""
     settings = dict(settings)
     fallback = settings.pop("fallback", True)
     draw_first(module.graph)

@@ -1,4 +1,4 @@
-"""Modules of PyTorch that the tracer cannot follow, with a forward that it can; in place while a step is traced."""
+"""Traceable forward methods for PyTorch modules that torch.export cannot trace."""
 from __future__ import annotations
 
 import contextlib
@@ -11,8 +11,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def cumulative_norm(self: Any, x: torch.Tensor) -> torch.Tensor:
-    """A batch norm with momentum=None: its running statistics are the means over all batches. PyTorch reads the number of batches on the
-    host; here it is a tensor."""
+    """A batch norm with momentum=None: the running statistics are means over all batches. PyTorch reads the batch count on the host;
+    here it is a tensor."""
     self._check_input_dim(x)
     axes = [axis for axis in range(x.dim()) if axis != 1]
     with torch.no_grad():
@@ -26,7 +26,7 @@ def cumulative_norm(self: Any, x: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def patched(model: torch.nn.Module) -> Iterator[None]:
-    """While a step is traced."""
+    """Replaces the forward methods while a step is traced."""
     found = [module for module in model.modules() if isinstance(module, _BatchNorm) and type(module).forward is _BatchNorm.forward and
              module.momentum is None and module.training and module.num_batches_tracked is not None]
     try:

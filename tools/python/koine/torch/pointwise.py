@@ -1,4 +1,4 @@
-"""The table's operators that compute each element by itself."""
+"""Elementwise operators."""
 from __future__ import annotations
 
 import math
@@ -8,7 +8,7 @@ from ..graph import Value
 from .operators import is_number, row
 from .trace import Call
 
-# Functions of one float, by the operator's name and Koine's.
+# Unary float functions: ATen name and Koine name.
 for _theirs, _ours in {"acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cos": "cos",
                        "cosh": "cosh", "erf": "erf", "exp": "exp", "expm1": "expm1", "log": "log", "log1p": "log1p",
                        "reciprocal": "reciprocal", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
@@ -75,7 +75,7 @@ def div_rounded(on: Call, x: Any, y: Any, rounding_mode: Optional[str] = None) -
         return div(on, x, y)
     kind = on.dtype
     x, y = on.value(x, kind), on.value(y, kind)
-    if kind != "float32":  # without what is left, integers divide exactly
+    if kind != "float32":  # integers divide exactly after subtracting the remainder
         rest = x.mod(y) if rounding_mode == "floor" else x.fmod(y)
         return x.sub(rest).cast("float32").div(y.cast("float32")).cast(kind)
     quotient = x.div(y)
@@ -119,7 +119,7 @@ def extreme(on: Call, x: Value, y: Value) -> Value:
 
 @row("fmax.default", "fmin.default")
 def extreme_of_numbers(on: Call, x: Value, y: Value) -> Value:
-    """NaN only where both are."""
+    """NaN only where both are NaN."""
     x, y = on.pair(x, y)
     made = x.maximum(y) if "fmax" in str(on.node.target) else x.minimum(y)
     return made if x.dtype != "float32" else x.isnan().where(y, y.isnan().where(x, made))

@@ -1,4 +1,4 @@
-"""The table's pools, of lines, images and volumes, with their backward passes; and windows as columns."""
+"""1-d, 2-d and 3-d pooling with backward passes; im2col, col2im and unfold."""
 from __future__ import annotations
 
 import itertools
@@ -14,7 +14,7 @@ from .volumes import padded, turned_images
 
 
 def axes_in(on: Call) -> int:
-    """The axes that a pool's window has, by the operator's name."""
+    """The number of window axes, from the operator's name."""
     return 3 if "3d" in str(on.node.target) else 2
 
 
@@ -28,8 +28,8 @@ def like_given(on: Call, made: Value, x: Value) -> Value:
 
 
 def on_images(x: Value, pool: Any) -> Value:
-    """pool(part, axes) makes images (N,C,.,.) of images. x (N,C,H,W) is one part, with the axes 0 and 1 of a window; x (N,C,D,H,W) is
-    (N,C*D,H,W) with 1 and 2, and then (N,C,D,H*W) with 0 and -1, which leaves the last axis as it is."""
+    """Runs pool(part, axes), which pools images (N,C,.,.), on images or volumes. x (N,C,H,W) is one part, with window axes 0 and 1.
+    x (N,C,D,H,W) is pooled as (N,C*D,H,W) with axes 1 and 2, then as (N,C,D,H*W) with axes 0 and -1 (the last axis is unchanged)."""
     if x.rank == 4:
         return pool(x, (0, 1))
     batch, channels, deep = x.shape[:3]
@@ -40,12 +40,12 @@ def on_images(x: Value, pool: Any) -> Value:
 
 
 def sizes_for(part: Value, axes: Sequence[int], sizes: Sequence[int]) -> List[int]:
-    """Those of a part's result, from those along the axes of a window."""
+    """The sizes of a part's result, from the sizes along the window's axes."""
     return [part.shape[3] if axis < 0 else sizes[axis] for axis in axes]
 
 
 class Window:
-    """What windows of a pool have along each axis."""
+    """The settings of a pool's window along each axis."""
 
     def __init__(self, on: Call, given: Sequence[int], places: Sequence[int], window: Any, stride: Any = (), padding: Any = 0,
                  ceil: bool = False, dilation: Any = 1) -> None:
@@ -56,7 +56,7 @@ class Window:
         self.dilation = several(dilation, self.axes)
 
     def settings(self, axes: Sequence[int], backward: bool = False) -> dict:
-        """Keywords for a pool of images over two of the axes; -1: an axis of windows of one element."""
+        """Keywords for 2-d pooling over two of the axes; -1: an axis with window size 1."""
         def chosen(numbers: Sequence[int], usual: int) -> List[int]:
             return [usual if axis < 0 else numbers[axis] for axis in axes]
         sides = chosen(self.padding, 0)
@@ -84,7 +84,7 @@ def max_pool(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0
 
 
 def places_of_most(on: Call, x: Value, w: Window) -> Value:
-    """Where in its image (H*W) or volume (D*H*W) each maximum of a window is: the first of the largest, as PyTorch counts them."""
+    """The index of each window's maximum in its image (H*W) or volume (D*H*W). Ties: the first, as in PyTorch."""
     if math.prod(w.size) > 125:
         raise on.refuse(f"the places of maxima in windows of {' x '.join(map(str, w.size))} are not covered: at most 125 elements")
     first = x.rank - w.axes
@@ -124,7 +124,7 @@ def adaptive_max_pool(on: Call, x: Value, size: Any) -> Any:
 
 
 def elements_of_cells(on: Call, given: Sequence[int], size: Sequence[int]) -> np.ndarray:
-    """The elements (cells,most elements) in each cell of an adaptive pool; the first one stands for those that a cell lacks."""
+    """The elements (cells,most elements) in each cell of an adaptive pool; cells with fewer elements repeat their first."""
     if not all(isinstance(number, int) for number in given):
         raise on.refuse("the places of maxima in images with open sizes are not covered")
     lines = [[range(place * have // want, -(-(place + 1) * have // want)) for place in range(want)] for have, want in zip(given, size)]
@@ -144,7 +144,7 @@ def elements_of_cells(on: Call, given: Sequence[int], size: Sequence[int]) -> np
 @row("max_pool2d_with_indices_backward.default", "max_pool3d_with_indices_backward.default", "adaptive_max_pool2d_backward.default",
      "adaptive_max_pool3d_backward.default", backward=True)
 def max_pool_backward(on: Call, g: Value, x: Value, *given: Any) -> Value:
-    """Each gradient is added where the maximum was: places, the last argument, are in the images or volumes."""
+    """Adds each gradient at its maximum's index; the last argument has the indices."""
     axes = axes_in(on)
     front = list(x.shape[:-axes])
     none = on.full(0.0, front + [math.prod(x.shape[-axes:])])
@@ -156,7 +156,7 @@ def max_pool_backward(on: Call, g: Value, x: Value, *given: Any) -> Value:
 
 
 def scale_of_means(on: Call, w: Window, count_padding: bool, divisor: Optional[int]) -> Optional[Value]:
-    """What means over the elements of each window that are no padding are multiplied by; None: 1."""
+    """The factor to apply to each window's mean over its elements without padding; None: 1."""
     if divisor is None and not (count_padding and any(w.padding)):
         return None
     scale = np.ones([1] * w.axes)
@@ -188,7 +188,7 @@ def mean_of_windows(on: Call, x: Value, w: Window, count_padding: bool, divisor:
 @row("avg_pool1d.default")
 def average_pool_of_lines(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0, ceil: bool = False,
                           count_padding: bool = True) -> Value:
-    """(…,C,L) as images of one row."""
+    """(…,C,L) as images with one row."""
     number = [values if isinstance(values, int) else values[0] if values else None for values in (window, stride, padding)]
     x = x.unsqueeze(x.rank - 1)
     w = Window(on, x.shape, [1, on.shape[-1]], [1, number[0]], [1, number[1] or number[0]], [0, number[2]], ceil)
@@ -239,7 +239,7 @@ def adaptive_pool_backward(on: Call, g: Value, x: Value) -> Value:
 @row("col2im.default")
 def columns_to_image(on: Call, x: Value, size: Sequence[int], window: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
                      stride: Sequence[int]) -> Value:
-    """(N,C*window,places) to (N,C,H,W): a transposed convolution, whose weights put each element of a window at its place."""
+    """(N,C*window,places) to (N,C,H,W): a transposed convolution with one-hot weights."""
     taps, places = window[0] * window[1], [_places(size[i], window[i], dilation[i], padding[i], stride[i]) for i in (0, 1)]
     whole = batched(x, 1)
     channels = whole.shape[1] // taps
@@ -255,7 +255,7 @@ def _places(size: int, window: int, dilation: int, padding: int, stride: int) ->
 
 @row("unfold.default", "unfold_copy.default")
 def unfold(on: Call, x: Value, axis: int, size: int, step: int) -> Value:
-    """Windows along an axis; their elements are the last axis."""
+    """Sliding windows along an axis; the window elements become the last axis."""
     if not x.rank:
         return x.expand(on.shape)
     axis += x.rank if axis < 0 else 0
@@ -263,5 +263,5 @@ def unfold(on: Call, x: Value, axis: int, size: int, step: int) -> Value:
     if not isinstance(count, int):
         raise on.refuse("windows over an axis with an open size are not covered")
     numbers = (np.arange(count)[:, None] * step + np.arange(size)).astype(np.int32)
-    found = x.gather(on.graph.constant(numbers), axis)  # the window's axis after its place
+    found = x.gather(on.graph.constant(numbers), axis)  # (…,windows,window elements,…)
     return found.transpose([*range(axis + 1), *range(axis + 2, found.rank), axis + 1])

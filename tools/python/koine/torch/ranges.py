@@ -1,8 +1,8 @@
-"""Which integers the operators of a graph can give: Koine computes them in 32 bits, and PyTorch most of them in 64.
+"""Range analysis of the integers in a graph: Koine computes integers in 32 bits, PyTorch mostly in 64.
 
-An operator whose results may not fit into 32 bits is left to PyTorch. Inputs are taken to be within limits, which are checked when
-they are given. Indices that may be out of range are left to PyTorch too, down to where they come from the host, whose numbers are
-checked.
+PyTorch computes operators whose results may not fit into 32 bits. Inputs are assumed to be within limits, which each call checks.
+PyTorch also computes indices that may be out of range, together with the operators they depend on, so that they come from the host,
+where they are checked.
 """
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import torch
 Range = Tuple[int, int]
 RANGE = "koine.range"  # in a node's meta: the range of its result, or a list of them
 WIDE: Range = (-2**31, 2**31 - 1)
-# Indices and labels are hardly larger, and this leaves room for arithmetic.
+# Indices and labels are rarely larger, and this leaves room for arithmetic.
 NARROW: Range = (-2**23, 2**23)
-EXACT = 2**24  # up to which a float32 has all integers
+EXACT = 2**24  # float32 represents all integers up to this exactly
 _OWN: Dict[Any, Range] = {torch.bool: (0, 1), torch.uint8: (0, 255), torch.int8: (-128, 127), torch.int16: (-2**15, 2**15 - 1),
                           torch.int32: WIDE, torch.int64: WIDE}
-# What wraps in PyTorch as it does here. int16 has 32 bits here.
+# Types that wrap around as in PyTorch. int16 has 32 bits in Koine.
 _WRAPS = (torch.bool, torch.uint8, torch.int8, torch.int32)
 
 TOO_LARGE = "its integers may exceed the 32 bits in which Koine computes them"
@@ -37,7 +37,7 @@ def within(inner: Range, outer: Range) -> bool:
 
 
 def range_of(tensor: torch.Tensor) -> Range:
-    """The least and the largest number of a tensor of integers."""
+    """The minimum and maximum of an integer tensor."""
     if not tensor.numel():
         return 0, 0
     low, high = torch.aminmax(tensor)
@@ -50,17 +50,17 @@ def product(x: Range, y: Range) -> Range:
 
 
 def bits(*ranges: Range) -> Range:
-    """All numbers with as many bits."""
+    """The range of all integers with the same number of bits."""
     count = max(max(-low - 1 if low < 0 else low, high).bit_length() for low, high in ranges)
     return (-2**count if any(low < 0 for low, _ in ranges) else 0), 2**count - 1
 
 
 class Unknown(Exception):
-    """An operator without a rule here."""
+    """An operator without a range rule."""
 
 
 class Use:
-    """One operator, with the ranges of its arguments."""
+    """An operator and the ranges of its arguments."""
 
     def __init__(self, ranges: "Ranges", node: Any) -> None:
         self.node, self.arguments, self._ranges = node, node.args, ranges
@@ -84,7 +84,7 @@ class Use:
         return usual
 
     def all(self) -> List[Range]:
-        """Of all tensors and numbers among the arguments that are integers."""
+        """The ranges of all integer arguments, tensors and numbers."""
         found: List[Range] = []
 
         def look(argument: Any) -> None:
@@ -97,11 +97,11 @@ class Use:
         return found
 
     def shape(self, position: int) -> Sequence[int]:
-        """Open sizes are those of the tensors that were traced."""
+        """The shape of an argument; dynamic sizes have the values of the traced tensors."""
         return [size if isinstance(size, int) else size.node.hint for size in self.arguments[position].meta["val"].shape]
 
     def count(self, axes: Any, position: int = 0) -> int:
-        """How many elements there are along axes; None, or none: along all."""
+        """The number of elements along axes; None or empty: along all axes."""
         shape = self.shape(position)
         axes = [axes] if isinstance(axes, int) else list(axes or range(len(shape)))
         return math.prod(shape[axis] for axis in axes) if shape else 1
@@ -117,7 +117,7 @@ def rule(*names: str) -> Callable[[Callable[[Use], Any]], Callable[[Use], Any]]:
     return put
 
 
-# Operators that only move numbers of their first argument.
+# Operators that only move elements of their first argument.
 _MOVES = ("view.default", "_unsafe_view.default", "permute.default", "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims",
           "alias.default", "detach.default", "clone.default", "lift_fresh_copy.default", "repeat.default", "flip.default", "view_copy.default",
           "permute_copy.default")
@@ -136,7 +136,7 @@ def _moved(use: Use) -> Range:
 
 @rule("_to_copy.default")
 def _converted(use: Use) -> Range:
-    """Numbers that do not fit wrap around, in types that wrap here as well."""
+    """Values that do not fit wrap around, if the type wraps in Koine too."""
     found, own = use.range(use.at(0)), _OWN[use.fake.dtype]
     return found if use.fake.dtype == torch.int64 or within(found, own) else own if use.fake.dtype in _WRAPS else found
 
@@ -264,7 +264,7 @@ def _clamped_by(use: Use) -> Range:
 def _rest(use: Use) -> Range:
     x, (low, high) = use.range(use.at(0)), use.range(use.at(1))
     if low <= 0 <= high:
-        raise Unknown  # PyTorch raises an error for 0
+        raise Unknown  # PyTorch raises an error for division by 0
     most = max(abs(low), abs(high)) - 1
     if "fmod" in str(use.node.target):
         return (-most if x[0] < 0 else 0), (most if x[1] > 0 else 0)
@@ -273,7 +273,7 @@ def _rest(use: Use) -> Range:
 
 @rule("div.Tensor_mode", "div.Scalar_mode")
 def _quotient(use: Use) -> Range:
-    """Computed by a division of floats, which are exact up to a limit."""
+    """Koine divides floats, which represent integers exactly up to EXACT."""
     x, y = use.range(use.at(0)), use.range(use.at(1))
     largest = max(map(abs, x)), max(map(abs, y))
     if y[0] <= 0 <= y[1] or sum(largest) > EXACT or use.node.kwargs.get("rounding_mode") not in ("floor", "trunc"):
@@ -311,7 +311,7 @@ def _product(use: Use) -> Range:
 
 
 def _places_first(use: Use) -> int:
-    """The size of the axis, or of all, that an index along it is below."""
+    """The size of the axis, or of the flattened tensor: indices are less than it."""
     axis = use.at(1)
     return use.count(axis if isinstance(axis, int) else None)
 
@@ -327,7 +327,7 @@ def _values_and_places(axis: Callable[[Use], int]) -> Callable[[Use], List[Any]]
         try:
             values = use.range(use.at(0))
         except Unknown:
-            pass  # of floats
+            pass  # float arguments
         return [values, (0, max(0, use.count(axis(use)) - 1))]
     return found
 
@@ -344,7 +344,7 @@ def _places_of_pool(use: Use) -> List[Any]:
 
 @rule("searchsorted.Tensor", "bucketize.Tensor")
 def _search(use: Use) -> Range:
-    """Computed with floats."""
+    """Koine searches with floats."""
     ints = [found for found in (use._ranges.of(argument) for argument in use.node.all_input_nodes[:2]) if found is not None]
     if any(not within(found, (-EXACT, EXACT)) for found in ints):
         raise Unknown
@@ -361,8 +361,7 @@ def _bags(use: Use) -> List[Any]:
 
 
 def indices_of(node: Any) -> List[Tuple[Any, int, bool]]:
-    """The arguments of an operator that are indices, the number of elements they choose from, and whether they may be negative, which
-    counts from the end."""
+    """The index arguments of an operator, the size of each indexed axis, and whether an index may be negative (counted from the end)."""
     name, args = str(node.target)[len("aten."):], node.args
 
     def size(position: int, axis: int) -> int:
@@ -381,17 +380,17 @@ def indices_of(node: Any) -> List[Tuple[Any, int, bool]]:
     return []
 
 
-_KEEPS = {f"aten.{name}" for name in _MOVES} | {"aten._to_copy.default"}  # every number of the argument, and no other
+_KEEPS = {f"aten.{name}" for name in _MOVES} | {"aten._to_copy.default"}  # all elements of the argument, and no others
 
 
 def source_of(index: Any) -> Any:
-    """Where an index comes from, before what only moves all of its numbers."""
+    """The node that computes an index, before operators that only move its elements."""
     while index.op == "call_function" and str(index.target) in _KEEPS:
         index = index.args[0]
     return index
 
 
-# Of which results are as exact as the arguments.
+# Operators whose results are as exact as their arguments.
 EXACT_MOVES = {f"aten.{name}" for name in (
     *_MOVES, *_PARTS, "cat.default", "where.self", "maximum.default", "minimum.default", "fmax.default", "fmin.default", "relu.default",
     "neg.default", "abs.default", "sign.default", "max.dim", "min.dim", "sort.default", "topk.default", "tril.default", "triu.default",
@@ -399,9 +398,9 @@ EXACT_MOVES = {f"aten.{name}" for name in (
 
 
 class Ranges:
-    """The ranges of a graph's integers, and why some operators are left to PyTorch; given: why others are, for other reasons. known: the
-    ranges of some inputs. Only what an operator with a rule may compute is refused if not strict: results of operators without a rule
-    are taken to be within the limits, and indices are not checked."""
+    """The ranges of a graph's integers, and the reasons why PyTorch computes some operators. given: reasons for other operators. known:
+    the ranges of some inputs. If not strict, only operators with a range rule are refused: results of other operators are assumed to be
+    within the limits, and indices are not checked."""
 
     def __init__(self, graph: Any, given: Mapping[Any, Optional[str]], limits: Range, known: Optional[Mapping[Any, Range]] = None,
                  strict: bool = True) -> None:
@@ -418,16 +417,16 @@ class Ranges:
                 self._check_indices(node)
 
     def refused(self) -> int:
-        """How many operators are left to PyTorch for their numbers."""
+        """The number of operators that PyTorch computes because of their ranges."""
         return sum(why != UNCHECKED for why in self.reasons.values())
 
     def note(self) -> None:
-        """Into the nodes' meta."""
+        """Stores the ranges in the nodes' meta."""
         for node, found in self._found.items():
             node.meta[RANGE] = found
 
     def of(self, node: Any) -> Optional[Range]:
-        """None: no integers."""
+        """The range of a node; None: not integers."""
         found = self._found.get(node)
         return found if isinstance(found, tuple) else None
 
@@ -437,7 +436,7 @@ class Ranges:
         return self._limits if fake.dtype == torch.int64 else _OWN[fake.dtype]
 
     def _unknown(self, node: Any) -> Any:
-        """What PyTorch computes, or what is given."""
+        """The range of a node that PyTorch computes, or of an input."""
         found = node.meta.get("val")
         return [self._of_type(item) for item in found] if isinstance(found, (tuple, list)) else self._of_type(found)
 
@@ -493,7 +492,7 @@ class Ranges:
         return found is not None and within(found, wanted)
 
     def _leave(self, index: Any) -> None:
-        """What computes an index is left to PyTorch, so that the host has it; what only moves all of it may follow."""
+        """Leaves the node that computes an index to PyTorch, so that the host can check it. Koine may run operators that only move it."""
         index = source_of(index)
         if index.op == "call_function" and index.target is operator.getitem:
             index = index.args[0]

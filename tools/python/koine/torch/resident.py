@@ -1,12 +1,12 @@
-"""Tensors of PyTorch whose numbers are on a device: PyTorch's functions bring them back before they read or write them.
+"""PyTorch tensors whose data is on a device: PyTorch functions copy it back before they read or write the tensor.
 
-While the device has a tensor's numbers, the tensor's class is a subclass that PyTorch asks before it does anything with it
-(`__torch_function__`). It then brings the numbers back if the device has newer ones, and gives the tensor its own class again, so that
-from there on it is PyTorch's alone. The next step sends it to the device again: whatever was done to it in between counts.
+While the data is on the device, the tensor's class is a subclass with `__torch_function__`, which PyTorch calls before each operation
+on it. `__torch_function__` copies the data back if the device's is newer, and restores the tensor's original class; the tensor is then
+an ordinary PyTorch tensor. The next step uploads it again, so changes in between take effect.
 
-What PyTorch can reach without asking the subclass is not left to it: the memory that another tensor, an array of numpy or another process
-has too, and a tensor that C++ holds, such as the graph of a backward pass. Such a tensor keeps its class; it is sent before each step, and
-brought back after it.
+Some tensors can be accessed without `__torch_function__`: their memory is shared with another tensor, a NumPy array or another process,
+or C++ holds a reference to them, such as an autograd graph. Such a tensor keeps its class; it is uploaded before each step and copied
+back after it.
 """
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .exchange import array_of
 from .loss import Losses
 
 _lock = threading.RLock()
-_residents: Any = WeakIdKeyDictionary()  # the slot of each tensor whose class is a subclass here
+_residents: Any = WeakIdKeyDictionary()  # the slot of each tensor whose class is a Resident
 _classes: Dict[type, type] = {}
 
-# Functions that need no numbers.
+# Functions that do not read data.
 _FREE = {getattr(torch.Tensor, name).__get__ for name in (
     "shape", "dtype", "device", "layout", "ndim", "is_leaf", "grad_fn", "grad", "_grad", "requires_grad", "is_cuda", "is_sparse", "is_quantized",
     "is_meta", "is_mps", "is_nested", "names", "itemsize", "nbytes", "_version", "retains_grad", "output_nr", "is_cpu", "is_mkldnn", "is_xpu")
@@ -42,7 +42,7 @@ _FREE |= {torch.is_floating_point, torch.is_complex, torch.numel}
 
 
 def _found(given: Any, found: List[Any]) -> List[Any]:
-    """The tensors in the arguments of a function whose numbers are on a device."""
+    """The tensors among a function's arguments whose data is on a device."""
     if isinstance(given, Resident):
         found.append(given)
     elif isinstance(given, (list, tuple, set, frozenset)):
@@ -55,7 +55,7 @@ def _found(given: Any, found: List[Any]) -> List[Any]:
 
 
 class Resident:
-    """What the classes of such tensors have; each is a subclass of a tensor's own class too."""
+    """The mixin of the classes of such tensors; each class also derives from the tensor's original class."""
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, given: Any = (), keywords: Any = None) -> Any:
@@ -64,7 +64,7 @@ class Resident:
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*given, **keywords)
         found = _found((given, keywords), [])
-        if not found:  # in a structure that is not looked into
+        if not found:  # in a structure that _found does not search
             release_all()
         for tensor in found:
             release(tensor)
@@ -86,13 +86,13 @@ def _class_for(kind: type) -> type:
 
 
 def release(tensor: Any) -> None:
-    """Makes a tensor PyTorch's alone, with the newest numbers."""
+    """Restores a tensor's class, with up-to-date data."""
     with _lock:
         slot = _residents.get(tensor)
         if slot is not None:
             slot.release()
         elif isinstance(tensor, Resident):
-            raise error_of(2, "the numbers of a tensor are on a device that does not have them any more")
+            raise error_of(2, "the data of a tensor was on a device that no longer has it")
 
 
 def release_all() -> None:
@@ -116,12 +116,12 @@ _ALONE, _ALONE_STORAGE = _own_use_count(), _own_storage_count()
 _KINDS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) if hasattr(torch.nn, "Buffer") else (torch.Tensor, torch.nn.Parameter)
 
 
-_origins: Any = WeakIdKeyDictionary()  # of tensors: the address of their memory, and whether it may belong to an array of numpy
+_origins: Any = WeakIdKeyDictionary()  # per tensor: its address, and whether a NumPy array may own the memory
 
 
 def note_origin(tensor: Any) -> bool:
-    """Whether a tensor's memory may belong to an array of numpy. PyTorch marks such memory, and also that of which it has made an array:
-    so this is asked before Koine makes one."""
+    """Whether a NumPy array may own a tensor's memory. PyTorch marks such memory, and also memory that it has exported as an array, so
+    call this before Koine makes an array of the tensor."""
     storage = tensor.untyped_storage()
     place = storage.data_ptr()
     known = _origins.get(tensor)
@@ -131,7 +131,7 @@ def note_origin(tensor: Any) -> bool:
 
 
 def is_exposed(tensor: Any) -> bool:
-    """Whether its numbers can be reached otherwise than through this tensor."""
+    """Whether the data can be accessed other than through this tensor."""
     if type(tensor) not in _KINDS or tensor.layout != torch.strided or tensor._base is not None or tensor.is_inference():
         return True
     storage = tensor.untyped_storage()
@@ -139,8 +139,8 @@ def is_exposed(tensor: Any) -> bool:
 
 
 class Slot:
-    """A tensor, and its state on the device. `ahead`: the device has newer numbers. `resident`: both have the same numbers, or the device
-    has newer ones; otherwise PyTorch may have written the tensor."""
+    """A tensor and its state on the device. `ahead`: the device's data is newer. `resident`: the tensor's data is not newer than the
+    device's; otherwise PyTorch may have written the tensor."""
 
     def __init__(self, pool: "Pool", name: str, tensor: Any) -> None:
         self.pool, self.name, self.kind = pool, name, type(tensor)
@@ -152,16 +152,16 @@ class Slot:
         return self._tensor()
 
     def send(self) -> None:
-        """Before a step: the device gets what PyTorch may have written."""
+        """Before a step: uploads the tensor if PyTorch may have written it."""
         if self.resident:
             return
         tensor = self.tensor
-        release(tensor)  # another device may have it
+        release(tensor)  # its data may be on another device
         note_origin(tensor)
         self.push(tensor)
 
     def hold(self, written: bool) -> None:
-        """After a step has begun."""
+        """Marks the tensor as resident, after a step has started."""
         self.ahead = self.ahead or written
         if self.resident:
             return
@@ -204,7 +204,7 @@ class Slot:
 
 
 class Count(Slot):
-    """The number of steps that PyTorch's optimizer keeps with a parameter. Parameters with the same history share a list of one number."""
+    """The step count that a PyTorch optimizer stores per parameter. Parameters with the same history share a one-element list."""
 
     def __init__(self, pool: "Pool", tensor: Any, shared: List[int]) -> None:
         super().__init__(pool, "", tensor)
@@ -222,7 +222,7 @@ class Count(Slot):
 
 
 class Added(Slot):
-    """A buffer that only counts steps, which the host does. waiting: what is to be added."""
+    """A buffer that only counts steps, on the host. waiting: the pending increment."""
 
     waiting = 0
 
@@ -237,7 +237,7 @@ class Added(Slot):
 
 
 class Baked(Slot):
-    """A tensor whose numbers are in a graph."""
+    """A tensor whose data is a constant in a graph."""
 
     def __init__(self, pool: "Pool", name: str, tensor: Any, array: np.ndarray) -> None:
         super().__init__(pool, name, tensor)
@@ -258,31 +258,31 @@ class Baked(Slot):
 
 
 def none() -> None:
-    """A weak reference to nothing."""
+    """A dead weak reference."""
 
 
 class Pool:
-    """The states of steps that have tensors in common."""
+    """The states of steps that share tensors."""
 
     def __init__(self, context: Context, seed: int) -> None:
         self.context, self.states = context, States(context, seed)
         self.steps: Any = weakref.WeakSet()
         self.slots: Any = WeakIdKeyDictionary()  # of parameters and buffers
-        self.moments: Dict[str, Any] = {}  # of optimizers: the slot, or None, whose numbers the state of this name has
+        self.moments: Dict[str, Any] = {}  # by state name: the slot whose data the state has, or None
         self.losses = Losses(self.states)
         # Weak: tensors refer to a pool, which must not refer to them.
         self.last: Callable[[], Any] = none  # the trace that ran last
-        self.accumulating: Any = None  # the step that is between two updates, and the states that it trains
+        self.accumulating: Any = None  # the step that is accumulating gradients, and the states that it trains
         self.counters: Any = WeakIdKeyDictionary()
         self.members: Any = WeakIdKeyDictionary()  # all tensors of its steps
-        self.changing: Any = WeakIdKeyDictionary()  # tensors that were in a graph, and were written: from then on they are states
+        self.changing: Any = WeakIdKeyDictionary()  # tensors that were constants of a graph and have been written: they are now states
         self.baked: Any = WeakIdKeyDictionary()
         self.releases = 0
         self._names: set = set()
         _pools.add(self)
 
     def slot(self, tensor: Any, name: str, front: str = "") -> Slot:
-        """The slot of a tensor, with a name that nothing else in the pool has. front: what its name must begin with."""
+        """The slot of a tensor, with a unique name in the pool. front: the prefix of the name."""
         found = self.slots.get(tensor)
         if found is not None and found.name.startswith(front):
             return found
@@ -305,7 +305,7 @@ _pools: Any = weakref.WeakSet()
 
 
 def pool_for(context: Context, seed: int, tensors: Iterable[Any], step: Any, enter: Callable[[Pool], None]) -> None:
-    """Gives a step with these tensors its pool, by `enter`: that of other steps which have some of them."""
+    """Calls `enter` with the pool for a step with these tensors: the pool of other steps that share some of them, or a new pool."""
     with _lock:
         tensors = list(tensors)
         common = [pool for pool in list(_pools) if pool.context is context and not pool.states.closed and

@@ -1,4 +1,4 @@
-"""The table's operators that sample images and volumes at computed points."""
+"""Operators that sample images and volumes on a grid (grid_sampler)."""
 from __future__ import annotations
 
 import itertools
@@ -13,18 +13,18 @@ from .operators import row
 from .trace import Absent, Call
 
 LINEAR, NEAREST, CUBIC = 0, 1, 2
-ZEROS, BORDER, REFLECTION = 0, 1, 2  # what is outside
-_SHAPE = -0.75  # of the cubic
+ZEROS, BORDER, REFLECTION = 0, 1, 2  # padding modes
+_SHAPE = -0.75  # the coefficient of the cubic kernel
 
 
 class Axis:
-    """One axis of the image: where the points are, in elements, and how that depends on the grid."""
+    """One axis of the image: the coordinates of the points, in elements, and their slope with respect to the grid."""
 
     def __init__(self, on: Call, numbers: Value, size: int, mode: int, outside: int, corners: bool) -> None:
         self.on, self.size, self.mode, self.outside, self.corners = on, size, mode, outside, corners
-        self.factor = (size - 1) / 2 if corners else size / 2  # of the grid's numbers
+        self.factor = (size - 1) / 2 if corners else size / 2  # scales grid coordinates
         at = (numbers + 1) * self.factor if corners else (numbers + 1) * self.factor - 0.5
-        self.slope: Optional[Value] = None  # by the grid's numbers; None: factor
+        self.slope: Optional[Value] = None  # with respect to the grid; None: factor
         if mode != CUBIC:
             if outside != ZEROS:
                 self.slope = self._slope(at)
@@ -34,11 +34,11 @@ class Axis:
         self.taps = {LINEAR: 2, NEAREST: 1, CUBIC: 4}[mode]
 
     def _bounds(self) -> Tuple[float, float]:
-        """The first of the borders at which points are reflected, and the distance to the second."""
+        """The lower border of reflection, and the distance to the upper border."""
         return (0.0, self.size - 1.0) if self.corners else (-0.5, float(self.size))
 
     def _reflected(self, at: Value) -> Tuple[Value, Value]:
-        """Points between the borders, and 1 or -1, the slope."""
+        """Points reflected between the borders, and the slope, 1 or -1."""
         low, span = self._bounds()
         if span <= 0:
             return at * 0.0, at * 0.0
@@ -56,13 +56,13 @@ class Axis:
         return (self._reflected(at)[0] if self.outside == REFLECTION else at).clip(0.0, self.size - 1.0)
 
     def _slope(self, at: Value) -> Value:
-        """Of the points brought inside, by the grid's numbers."""
+        """The slope of the clipped points with respect to the grid."""
         at, slope = self._reflected(at) if self.outside == REFLECTION else (at, self.on.value(1.0).expand(at.shape))
         is_inside = at.greater(self.on.value(0.0)).logical_and(at.less(self.on.value(self.size - 1.0)))
         return is_inside.where(slope * self.factor, self.on.value(0.0))
 
     def weight(self, tap: int) -> Optional[Value]:
-        """Of a tap; None: 1."""
+        """The weight of a tap; None: 1."""
         if self.taps == 1:
             return None
         if self.taps == 2:
@@ -76,7 +76,7 @@ class Axis:
         return self.part + 1 if tap == 0 else self.part if tap == 1 else self.part.neg() + (tap - 1)
 
     def slope_of_weight(self, tap: int) -> Optional[Value]:
-        """By the grid's numbers; None: 0."""
+        """The slope of a tap's weight with respect to the grid; None: 0."""
         if self.taps == 1:
             return None
         if self.taps == 2:
@@ -87,7 +87,7 @@ class Axis:
         return made * (self.factor if tap < 2 else -self.factor)
 
     def tap(self, tap: int) -> Tuple[Value, Optional[Value]]:
-        """The element, int32, and whether it counts, as 1 or 0 (None: 1)."""
+        """The index of a tap's element (int32), and its mask, 1 or 0 (None: 1)."""
         at = self.first + (tap - 1 if self.taps == 4 else tap)
         if self.mode == CUBIC:
             at = self.brought_inside(at)
@@ -96,7 +96,7 @@ class Axis:
 
 
 class Sampling:
-    """x (N,C,...) at the points of a grid (N,...,axes), whose last number belongs to the first axis."""
+    """x (N,C,...) at the points of a grid (N,...,axes), whose last coordinate belongs to the first axis."""
 
     def __init__(self, on: Call, x: Value, grid: Value, mode: int, outside: int, corners: bool) -> None:
         self.on, self.batch, self.channels, self.sizes = on, x.shape[0], x.shape[1], list(x.shape[2:])
@@ -109,7 +109,7 @@ class Sampling:
         self.rows = x.reshape([self.batch, self.channels, math.prod(self.sizes)]).transpose([0, 2, 1])  # (N,elements,C)
 
     def taps(self) -> List[Tuple[Sequence[int], Value, List[Value]]]:
-        """For each combination of taps, its elements (N,points), and the weights that it has besides those by distance."""
+        """For each combination of taps, its elements (N,points), and the masks that multiply its interpolation weights."""
         found = []
         for taps in itertools.product(*(range(axis.taps) for axis in self.axes)):
             place, counts = None, []
@@ -150,7 +150,7 @@ def grid_sampler(on: Call, x: Value, grid: Value, mode: int, outside: int, corne
 @row("grid_sampler_2d_backward.default", "grid_sampler_3d_backward.default", backward=True)
 def grid_sampler_backward(on: Call, g: Value, x: Value, grid: Value, mode: int, outside: int, corners: bool,
                           wanted: Sequence[bool] = (True, True)) -> Tuple[Any, Any]:
-    """What a point had of an element goes back to it; the grid's part is by the slopes of the weights."""
+    """Scatters the gradient to the elements of x by their weights; the gradient of the grid uses the slopes of the weights."""
     sampling = Sampling(on, x, grid, mode, outside, corners)
     elements, channels = math.prod(sampling.sizes), sampling.channels
     g = g.reshape([sampling.batch, channels, sampling.points]).transpose([0, 2, 1])  # (N,points,C)

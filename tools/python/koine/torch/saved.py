@@ -1,8 +1,8 @@
-"""What the forward pass of a compiled function saves for its backward pass: it stays on the device.
+"""Results that the forward pass of a compiled function saves for its backward pass, which stay on the device.
 
-Autograd keeps tensors. A saved result is a state of the device, and the tensor that autograd gets only stands for it: its memory is not
-written, and the graph of the backward pass that is given it reads the state. Where that cannot be, because another run needs the state, or
-because hooks are given saved tensors, the state is copied into the tensor.
+Autograd saves tensors. A saved result is a state on the device, and autograd receives a placeholder tensor: its memory is not written,
+and the backward graph reads the state in its place. The state is copied into the tensor if another run needs the state, or if hooks
+receive saved tensors.
 """
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..session import States
 
 
 class Slot:
-    """A state, and the tensor that stands for what is in it; None: nothing that is needed."""
+    """A state and the placeholder tensor for its data; None: the data is not needed."""
 
     def __init__(self, name: str, shape: Any, strides: Any, dtype: Any) -> None:
         self.name, self.shape, self.strides, self.dtype = name, tuple(shape), strides, dtype
         self.owner: Optional[StorageWeakRef] = None
 
     def stand_in(self) -> Any:
-        """A tensor for the next run's result."""
+        """A placeholder tensor for the next run's result."""
         made = torch.empty(self.shape, dtype=self.dtype) if self.strides is None else \
             torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
         self.owner = StorageWeakRef(made.untyped_storage())
@@ -30,7 +30,7 @@ class Slot:
 
 
 class Saved:
-    """The slots of a model."""
+    """The slots of a model's saved results."""
 
     def __init__(self, states: States) -> None:
         self._states = states
@@ -42,12 +42,12 @@ class Saved:
         return slot
 
     def names_of(self, tensors: List[Any]) -> List[Optional[str]]:
-        """The state of each tensor that stands for one."""
+        """The state of each placeholder tensor; None for other tensors."""
         owners = {slot.owner.cdata: name for name, slot in self._slots.items() if slot.owner is not None}
         return [owners.get(tensor.untyped_storage()._cdata) if isinstance(tensor, torch.Tensor) else None for tensor in tensors]
 
     def free(self, name: str) -> None:
-        """The state is going to be written: a tensor that still stands for it gets the numbers."""
+        """Before a state is written: copies its data into its placeholder tensor, if that is still referenced."""
         slot = self._slots[name]
         owner, slot.owner = slot.owner, None
         storage = None if owner is None else torch.UntypedStorage._new_with_weak_ptr(owner.cdata)
@@ -57,7 +57,7 @@ class Saved:
             tensor.copy_(torch.from_numpy(self._states[name]))
 
     def hold(self, name: str, tensor: Any, numbers: Any) -> None:
-        """Before a run that reads the state for a tensor: sends the tensor's numbers, unless it stands for the state."""
+        """Before a run that reads the state for a tensor: uploads the tensor's data, unless the tensor is the state's placeholder."""
         slot = self._slots[name]
         if slot.owner is not None and slot.owner.cdata == tensor.untyped_storage()._cdata:
             return
@@ -65,12 +65,12 @@ class Saved:
         self._states[name] = numbers(tensor)
 
     def fill_in(self, tensors: List[Any]) -> None:
-        """Copies the numbers into those tensors that stand for states: PyTorch is going to read them."""
+        """Copies the states into their placeholder tensors, before PyTorch reads them."""
         for name in self.names_of(tensors):
             if name is not None:
                 self.free(name)
 
 
 def watched() -> bool:
-    """Whether hooks are given saved tensors: those of torch.autograd.graph.saved_tensors_hooks."""
+    """Whether torch.autograd.graph.saved_tensors_hooks are active."""
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None

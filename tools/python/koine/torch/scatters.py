@@ -1,4 +1,4 @@
-"""The table's operators that write elements by indices with a reduction, sum rows in bags, and read elements by strides."""
+"""Operators for scatter with a reduction, embedding bags and as_strided."""
 from __future__ import annotations
 
 import math
@@ -12,12 +12,12 @@ from .operators import axis_of, row
 from .trace import Absent, Call
 
 _WORDS = {"sum": "add", "add": "add", "prod": "multiply", "multiply": "multiply", "amax": "max", "amin": "min"}
-_EMPTY = {"add": 0, "multiply": 1, "max": -math.inf, "min": math.inf, "mean": 0}  # what a reduction begins with
+_EMPTY = {"add": 0, "multiply": 1, "max": -math.inf, "min": math.inf, "mean": 0}  # the initial value of each reduction
 
 
 class Reduction:
-    """Updates that are added, multiplied or compared into x at indices along an axis: elements, or whole slices. trained: x or
-    the updates depend on what is trained."""
+    """Reduces updates (elements or whole slices) into x at indices along an axis. trained: x or the updates depend on trained
+    parameters."""
 
     def __init__(self, on: Call, x: Value, axis: int, indices: Value, updates: Value, elements: bool, trained: bool) -> None:
         self.on, self.x, self.axis, self.indices, self.updates, self.elements = on, x, axis, indices, updates, elements
@@ -27,7 +27,7 @@ class Reduction:
         return (x.scatter_elements if self.elements else x.scatter)(self.indices, updates, self.axis, reduction)
 
     def at(self, x: Value) -> Value:
-        """The element of x that each update goes to."""
+        """The element of x at each update's index."""
         return (x.gather_elements if self.elements else x.gather)(self.indices, self.axis)
 
     def number(self, number: Any, like: Value, dtype: str = "float32") -> Value:
@@ -35,11 +35,11 @@ class Reduction:
         return made.expand(like.shape) if like.rank else made
 
     def counts(self, own: float) -> Value:
-        """How many updates an element gets, and `own`."""
+        """The number of updates per element, plus `own`."""
         return self.into(self.number(own, self.x), self.number(1.0, self.updates), "add")
 
     def computed(self, word: str, own: bool) -> Value:
-        """word: of kn_scatter, or "mean". own: the element of x takes part; otherwise only where there is no update."""
+        """word: a word of kn_scatter, or "mean". own: include the element of x; otherwise use it only where there is no update."""
         if word == "mean":
             total, kind = self.computed("add", own), self.x.dtype
             counts = self.counts(1.0 if own else 0.0).maximum(self.on.value(1.0))
@@ -62,8 +62,8 @@ class Reduction:
         return x.sub(without_gradient(self.on, x))
 
     def _with_gradient(self, x: Value, word: str) -> Value:
-        """Koine's scatter has no gradient for what is neither sum nor replacement: the result as a constant, plus 0 with the
-        gradient that PyTorch has: of the largest in equal parts where there are several, of a product that of the other factors."""
+        """Koine's scatter has gradients only for sum and replacement. For other reductions: the result as a constant, plus 0 with
+        PyTorch's gradient: ties of a maximum share it equally, a factor of a product has the product of the other factors."""
         fixed_x, fixed = without_gradient(self.on, x), without_gradient(self.on, self.updates)
         result = self.into(fixed_x, fixed, word)
         zero, one = self.on.value(0.0), self.on.value(1.0)
@@ -80,7 +80,7 @@ class Reduction:
         return self.into(result.add(self._change(x).mul(factors[0])), self._change(self.updates).mul(factors[1]), "add")
 
     def _others(self, values: Value, is_none: Value, product: Value, zeros: Value) -> Value:
-        """The product of the other factors, from that of all that are not 0 and the number of those that are."""
+        """The product of the other factors, from the product of all nonzero factors and the number of zeros."""
         zero, one = self.on.value(0.0), self.on.value(1.0)
         return is_none.where(zeros.equal(one).where(product, zero), zeros.equal(zero).where(product.div(is_none.where(one, values)), zero))
 
@@ -113,7 +113,7 @@ def index_reduce(on: Call, x: Value, axis: int, indices: Value, source: Value, r
 
 @row("masked_scatter.default")
 def masked_scatter(on: Call, x: Value, mask: Value, source: Value) -> Value:
-    """The elements of the source, in order, where the mask is set."""
+    """Writes the elements of the source, in order, where the mask is set."""
     if 0 in x.shape or 0 in source.shape:
         return x.expand(on.shape) if on.shape else x
     x, mask = (value.expand(on.shape) if on.shape else value for value in (x, on.value(mask, "bool")))
@@ -122,7 +122,7 @@ def masked_scatter(on: Call, x: Value, mask: Value, source: Value) -> Value:
     return mask.where(taken.reshape(on.shape), x)
 
 
-# ---- elements by strides ---------------------------------------------------------------------------------------------
+# ---- strided views ---------------------------------------------------------------------------------------------------
 
 
 @row("as_strided.default", "as_strided_copy.default")
@@ -138,7 +138,7 @@ def as_strided_scatter(on: Call, x: Value, source: Value, size: Sequence[int], s
 
 
 def places_of(size: Sequence[int], stride: Sequence[int], begin: int) -> np.ndarray:
-    """The place in memory of each element of a tensor with these strides, in its shape."""
+    """The memory offset of each element of a tensor with these strides, in its shape."""
     places = np.full((), begin, np.int64)
     for length, step in zip(size, stride):
         places = places[..., None] + np.arange(length) * step
@@ -146,7 +146,7 @@ def places_of(size: Sequence[int], stride: Sequence[int], begin: int) -> np.ndar
 
 
 def elements_of(on: Call, size: Sequence[int], stride: Sequence[int], offset: Optional[int]) -> np.ndarray:
-    """The number of each element in the argument, counted along its axes, by its place in memory as the tracer knows it."""
+    """The row-major index in the argument of each element, from the memory layout that the tracer reports."""
     fake = on.fake_of(0)
     shape, strides = list(fake.shape), list(fake.stride())
     numbers = [*shape, *strides, *size, *stride, offset or 0]
@@ -156,7 +156,7 @@ def elements_of(on: Call, size: Sequence[int], stride: Sequence[int], offset: Op
     places = places_of(size, stride, begin)
     if fake.is_contiguous() and not fake.storage_offset():
         found, count = places, math.prod(shape)
-    else:  # of each place in memory, the element of the argument that is there
+    else:  # map memory offsets to elements of the argument
         own, count = places_of(shape, strides, fake.storage_offset()).reshape(-1), math.prod(shape)
         lookup = np.full(max(int(own.max(initial=0)), int(places.max(initial=0))) + 1, -1, np.int64)
         lookup[own] = np.arange(own.size)
@@ -168,19 +168,19 @@ def elements_of(on: Call, size: Sequence[int], stride: Sequence[int], offset: Op
 
 @row("resize.default")
 def resize(on: Call, x: Value, size: Sequence[int], **_: Any) -> Value:
-    """The first elements, and zeros where there are more."""
+    """Keeps the first elements, and pads with zeros."""
     have, want = math.prod(x.shape), math.prod(on.shape)
     flat = x.reshape(-1)
     return (flat.slice(0, 0, want) if want <= have else flat.pad([0, want - have])).reshape(on.shape)
 
 
-# ---- sums of rows in bags --------------------------------------------------------------------------------------------
+# ---- embedding bags --------------------------------------------------------------------------------------------------
 
 
 @row("_embedding_bag.default", "_embedding_bag_forward_only.default")
 def embedding_bag(on: Call, table: Value, indices: Value, offsets: Value, by_frequency: bool = False, mode: int = 0, sparse: bool = False,
                   weights: Optional[Value] = None, last_offset: bool = False, padding: int = -1) -> Tuple[Any, ...]:
-    """mode 0: sum, 1: mean, 2: maximum. Results: the rows (B,D); the bag of each index; the indices in each bag; the places of
+    """mode 0: sum, 1: mean, 2: maximum. Results: the rows (B,D); the bag of each index; the size of each bag; the indices of
     maxima."""
     count, bags, size = indices.shape[0], on.shape[0], table.shape[1]
     if by_frequency and on.trained(0):
@@ -199,7 +199,7 @@ def embedding_bag(on: Call, table: Value, indices: Value, offsets: Value, by_fre
     rows = table.gather(indices, 0)
     counts = on.full(0.0, [bags]).scatter(bag, taken, 0, "add")
     if mode == 2:
-        own = bag if padding < 0 else taken.equal(on.value(0.0)).where(on.value(bags, "int32"), bag)  # one more bag has the padding
+        own = bag if padding < 0 else taken.equal(on.value(0.0)).where(on.value(bags, "int32"), bag)  # an extra bag collects the padding
         made = Reduction(on, on.full(0.0, [bags + 1, size]), 0, own, rows, False, on.trained(0)).computed("max", False).slice(0, 0, bags)
     else:
         factors = taken if weights is None else taken.mul(weights)
@@ -209,8 +209,8 @@ def embedding_bag(on: Call, table: Value, indices: Value, offsets: Value, by_fre
 
 
 def _bag_results(on: Call, bag: Optional[Value], counts: Optional[Value], mode: int) -> List[Any]:
-    """The bags and counts, where they have the sizes that PyTorch's have here, which it leaves empty if it does not use them. The
-    places of maxima are used for these alone."""
+    """The bags and counts, where their sizes match PyTorch's results (PyTorch leaves unused results empty). The indices of maxima are
+    used only in mode 2."""
     found: List[Any] = [bag, counts, None]
     for i, value in enumerate(found):
         wanted = on.build.sizes(on.node.meta["val"][i + 1].shape)

@@ -1,4 +1,4 @@
-"""A training step of PyTorch's model, loss and optimizer, computed by Koine."""
+"""A training step of a PyTorch model, loss and optimizer, run by Koine."""
 from __future__ import annotations
 
 import functools
@@ -27,29 +27,29 @@ from .table import REASONS, ROWS, operators_kept
 from .trace import KEPT_LOSSES, SLOT, Build, Captured, Names, StepModule, exported
 
 logger = logging.getLogger("koine")
-# Keywords of koine.Trainer that a step takes; the others are the optimizer's, or would change what it counts.
+# Keywords of koine.Trainer that a step accepts; the others belong to the optimizer, or would change the step count.
 TAKEN = ("accumulate", "clip_norm", "clip_value", "skip_not_finite", "precision", "memory_bytes", "recompute", "fast_math", "switches", "progress")
-# After so many changes of a momentum, a decay and the like, each of which compiles the step again, PyTorch updates.
+# Each change of a momentum, a decay etc. recompiles the step; after this many changes, PyTorch does the update.
 _CHANGES = 3
-# So many traces are kept; a warning comes after so many of one value.
+# The number of cached traces, and the number of changes of one value before a warning.
 _MOST_TRACES, _MANY = 16, 8
 
 
 @functools.lru_cache
 def _spec_of(count: int) -> Any:
-    """The structure of so many arguments that are no structures, and no keywords."""
+    """The pytree spec of `count` leaf arguments without keywords."""
     return pytree.tree_flatten(((0,) * count, {}))[1]
 
 
 def flattened(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Tuple[List[Any], Any]:
     """The leaves of a step's arguments, and their structure."""
-    if not keywords and all(isinstance(argument, torch.Tensor) for argument in arguments):  # the usual ones, in a tenth of the time
+    if not keywords and all(isinstance(argument, torch.Tensor) for argument in arguments):  # the common case, 10x faster
         return list(arguments), _spec_of(len(arguments))
     return pytree.tree_flatten((tuple(arguments), dict(keywords)))
 
 
 def takes_target(loss: Any) -> bool:
-    """Whether a loss is a function of the output and a target, and not of the output alone."""
+    """Whether a loss is a function of output and target, not only of the output."""
     try:
         parameters = inspect.signature(loss.forward if isinstance(loss, torch.nn.Module) else loss).parameters.values()
     except (TypeError, ValueError):
@@ -69,7 +69,7 @@ def loss_in(output: Any) -> Any:
 
 
 class Hook:
-    """Calls a method of a step before or after one of the optimizer. A copy of the optimizer has a hook that does nothing."""
+    """An optimizer hook that calls a method of a step. In a copy of the optimizer the hook does nothing."""
 
     def __init__(self, step: Optional["TrainStep"], method: str) -> None:
         self._step: Callable[[], Optional["TrainStep"]] = (lambda: None) if step is None else weakref.ref(step)
@@ -95,12 +95,12 @@ class Tensors(Names):
 
     @staticmethod
     def _name(path: str) -> str:
-        """In the letters that names of states have."""
+        """Replaces characters that state names cannot contain."""
         path = path[len("model."):] if path.startswith("model.") else path
         return re.sub(r"[^A-Za-z0-9_./-]", "_", path)
 
     def parameter(self, path: str) -> Tuple[Slot, bool]:
-        """If there are several groups, the name of a trained parameter begins with its group's."""
+        """If there are several groups, the group's name is a prefix of a trained parameter's name."""
         tensor = self.parameters[path]
         group = self._group_of.get(id(tensor))
         trained = group is not None and tensor.requires_grad
@@ -114,15 +114,15 @@ class Tensors(Names):
 
 
 class Traced:
-    """A step as a graph, for arguments of certain shapes, and what runs it."""
+    """A traced step for arguments of certain shapes: its graph and trainers."""
 
     def __init__(self, build: Build, leaves: Sequence[Any], spec: Any, guards: Guards, tensors: Tensors, optimizer: Any, pool: Pool) -> None:
         self.build, self.spec, self.guards = build, spec, guards
-        self.lifted: List[Tuple[Any, Any]] = []  # places of numbers that are inputs
-        self.effects: List[Tuple[Any, Any, Any]] = []  # of values that the model changes: where, its name, what it is after a step
-        self.trainers: Dict[Any, Trainer] = {}  # by what does the update
-        self.settings: Any = None  # for which the trainer was made
-        self.groups: List[int] = []  # positions of the optimizer's groups, for each of the trainer's
+        self.lifted: List[Tuple[Any, Any]] = []  # locations of numbers that are inputs
+        self.effects: List[Tuple[Any, Any, Any]] = []  # values that the model changes: location, name, value after a step
+        self.trainers: Dict[Any, Trainer] = {}  # by who does the update
+        self.settings: Any = None  # the settings of the trainers
+        self.groups: List[int] = []  # the optimizer's group index for each trainer group
         self.slots: List[Slot] = list(build.slots.values())
         self.trained = list(build.trained_slots.values())
         self.changed = set(build.changed_slots.values())
@@ -137,7 +137,7 @@ class Traced:
         self.baked = [Baked(pool, path, tensor, array) for path, tensor, array in build.constants]
         self.tensors += [tensor for _, tensor, _ in build.constants]
         self.moments: Optional[Moments] = None
-        self.seen: Any = None  # releases of the pool after its last run
+        self.seen: Any = None  # the pool's release count after the last run
         self.is_exposed = False
         self._is_tensor = [isinstance(leaf, torch.Tensor) for leaf in leaves]
         self._fixed = [(position, leaf) for position, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)]
@@ -150,7 +150,7 @@ class Traced:
         self._groups = groups_of(optimizer)
 
     def takes(self, leaves: Sequence[Any], spec: Any, optimizer: Any) -> bool:
-        """Whether it computes the step on these arguments."""
+        """Whether the trace is valid for these arguments."""
         if spec is not self.spec and spec != self.spec:
             return False
         if [isinstance(leaf, torch.Tensor) for leaf in leaves] != self._is_tensor or any(not equal(leaves[place], leaf) for place, leaf in self._fixed):
@@ -164,7 +164,7 @@ class Traced:
             self.holds(optimizer)
 
     def holds(self, optimizer: Any) -> bool:
-        """Whether what the trace has read is as it was."""
+        """Whether all values that the trace has read are unchanged."""
         with torch._C.DisableTorchFunctionSubclass():
             if [tensor.requires_grad for tensor in self._parameters] != self._required:
                 return False
@@ -177,7 +177,7 @@ class Traced:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Of arguments that are no tensors."""
+    """Compares two arguments that are not tensors."""
     if one is other:
         return True
     try:
@@ -191,7 +191,7 @@ def groups_of(optimizer: Any) -> List[List[int]]:
 
 
 class TrainStep:
-    """What train_step returns: step(x, y) trains on a batch and returns its loss."""
+    """The result of train_step: step(x, y) trains on a batch and returns its loss."""
 
     def __init__(self, model: torch.nn.Module, loss: Optional[Callable[..., Any]], optimizer: torch.optim.Optimizer, context: Optional[Context],
                  seed: int, more: Mapping[str, Any]) -> None:
@@ -206,14 +206,14 @@ class TrainStep:
         self._accumulate = int(self._more.pop("accumulate", 1) or 1)
         if self._accumulate < 1:
             raise ValueError(f"accumulate is {self._accumulate}; expected at least 1")
-        self._place = 0  # of the next step in its update
+        self._place = 0  # the index of the next step in its update
         self._has_target = loss is not None and takes_target(loss)
         self.pool: Pool = None  # type: ignore[assignment]
         pool_for(self.context, seed, self._tensors(), self, self._enter)
         self._traced: List[Traced] = []
         self._warned: set = set()
-        self._lifted: Dict[Tuple[int, Any], Any] = {}  # places of numbers that have changed, which are inputs from then on
-        self._not_lifted: set = set()  # those with which this was tried in vain
+        self._lifted: Dict[Tuple[int, Any], Any] = {}  # locations of numbers that have changed and are now inputs
+        self._not_lifted: set = set()  # locations for which this failed
         self._retraced: Dict[str, int] = {}
         self._changes = -1
         self._settings: Any = None
@@ -227,7 +227,7 @@ class TrainStep:
             [tensor for group in self.optimizer.param_groups for tensor in group["params"]]
 
     def _enter(self, pool: Pool) -> None:
-        """The step has the states of this pool from now on."""
+        """Switches the step to the states of this pool."""
         if self.pool is not None and self.pool is not pool:
             for traced in self._traced:
                 traced.close()
@@ -235,8 +235,8 @@ class TrainStep:
         self.pool = pool
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Loss:
-        """Trains on a batch: the arguments of the model, and the target last; keywords are the model's. Where the model returns its
-        loss, or the loss is a function of the output alone, all arguments are the model's."""
+        """Trains on a batch. The last argument is the target; all others, and the keywords, go to the model. If the model returns its
+        loss, or the loss is a function of only the output, all arguments go to the model."""
         self._check()
         traced, leaves = self._traced_for(arguments, keywords)
         return self._run(traced, leaves)
@@ -246,16 +246,16 @@ class TrainStep:
             raise error_of(2, "the step is closed")
         for kind in ("cpu", "cuda"):
             if torch.is_autocast_enabled(kind):
-                raise error_of(5, f"the step is called under torch.autocast({kind!r}), which does not reach what Koine computes: call it outside, "
-                               "and give train_step(precision=\"bfloat16\") or \"float16\"")
+                raise error_of(5, f"the step is called under torch.autocast({kind!r}), which has no effect on Koine: call it outside, "
+                               "and use train_step(precision=\"bfloat16\") or \"float16\"")
 
     # ---- building ----------------------------------------------------------------------------------------------------
 
     def _traced_for(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Tuple[Traced, List[Any]]:
-        """The step for these arguments, and their leaves."""
+        """The trace for these arguments, and their leaves."""
         if self._has_target and len(arguments) < 2 and not (arguments and keywords):
-            raise TypeError(f"a step takes the model's arguments and the target, as step(x, y); {len(arguments)} were given. Where the model "
-                            "returns its loss, the loss of train_step is None")
+            raise TypeError(f"a step takes the model's arguments and the target, as step(x, y); {len(arguments)} were given. If the model "
+                            "returns its loss, pass loss=None to train_step")
         leaves, spec = flattened(arguments, keywords)
         for place, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
@@ -291,13 +291,13 @@ class TrainStep:
             try:
                 return self._trace_with(leaves, spec, guards, lifted)
             except KoineError as error:
-                logger.info("numbers that change are in the graph: %s", error)
+                logger.info("changing numbers stay constants of the graph: %s", error)
             self._not_lifted.update((id(bag.holder), key) for bag, key in lifted)
             self._lifted.clear()
         return self._trace_with(leaves, spec, guards, [])
 
     def _trace_with(self, leaves: Sequence[Any], spec: Any, guards: Guards, lifted: Sequence[Tuple[Any, Any]]) -> Traced:
-        """A trace; numbers at the places `lifted` are inputs."""
+        """Traces the step; numbers at the locations `lifted` are inputs."""
         captured = Captured(guards.tensors)
         effects: List[Any] = []
         module = StepModule(self.model, self._compute, self.loss, lambda given: pytree.tree_unflatten(list(given), spec), guards.modules,
@@ -316,8 +316,8 @@ class TrainStep:
         made: Optional[Build] = None
         try:
             made = build(True)
-        except KoineError as error:  # some operators want numbers where the batch is open
-            logger.info("each size of a batch is traced by itself: %s", error)
+        except KoineError as error:  # some operators need a static batch size
+            logger.info("each batch size is traced separately: %s", error)
         made = made or build(False)
         refuse_overlaps(made)
         traced = Traced(made, leaves, spec, guards, tensors, self.optimizer, self.pool)
@@ -331,7 +331,7 @@ class TrainStep:
         return traced
 
     def _note_changes(self) -> None:
-        """Before another trace: what has changed since the last one. A tensor in a graph that is written becomes a state."""
+        """Before a new trace: records the changes since the last one. A constant tensor that was written becomes a state."""
         for traced in self._traced:
             for baked in traced.baked:
                 if baked.tensor is not None and not baked.same():
@@ -344,7 +344,7 @@ class TrainStep:
                 self._lifted[(id(bag.holder), key)] = bag.holder
             self._retraced[name] = self._retraced.get(name, 0) + 1
             if self._retraced[name] == _MANY:
-                logger.warning("%s changes again and again, and the step is traced again each time, which takes long: give it to the step as an "
+                logger.warning("%s keeps changing, and each change retraces the step, which is slow: pass it to the step as an "
                                "argument, or make it a buffer of the model", name)
 
     def _refuse_hooks(self) -> None:
@@ -353,7 +353,7 @@ class TrainStep:
                 raise error_of(5, f"module '{name}' has backward hooks, which Koine does not call: remove them, or train with PyTorch")
 
     def _trainer_for(self, traced: Traced, reason: Optional[str]) -> Trainer:
-        """The trainer that updates, or, with a reason, the one that only computes gradients; with the optimizer's rates."""
+        """The trainer that updates, or, if there is a reason, the trainer that only computes gradients; with the optimizer's rates."""
         key = reason is not None
         if not key and traced.settings != self._settings and key in traced.trainers:
             traced.trainers.pop(key).close()
@@ -371,7 +371,7 @@ class TrainStep:
     def _make_trainer(self, traced: Traced, only_gradients: bool) -> Trainer:
         build, more = traced.build, dict(self._more)
         if only_gradients:
-            # The first steps of an update that one more would end, again and again: the sum of gradients stays in the states.
+            # Accumulate without ever updating: one step more than needed, so that the gradient sum stays in the states.
             settings: Dict[str, Any] = {"optimizer": "sgd", "momentum": 0.0, "accumulate": self._accumulate + 1}
             more = {name: value for name, value in more.items() if name not in ("clip_norm", "clip_value")}
         else:
@@ -429,7 +429,7 @@ class TrainStep:
         if step is not None and step is not self and self._accumulate > 1:
             raise error_of(2, "another step that shares tensors with this one is between two updates: end its update first")
         if step is self and names != set(traced.build.trained_slots):
-            raise error_of(5, "the steps of one update train different parameters, which Koine does not add up")
+            raise error_of(5, "the steps of one update train different parameters, so their gradients cannot be accumulated")
 
     def _send(self, traced: Traced) -> None:
         for slot in traced.slots:
@@ -454,14 +454,14 @@ class TrainStep:
         if reason:
             self._update_in_pytorch(traced)
             return
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # what schedulers look at
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # checked by schedulers
         for hook in list(self.optimizer._optimizer_step_post_hooks.values()):
             hook(self.optimizer, (), {})
 
     # ---- the optimizer -----------------------------------------------------------------------------------------------
 
     def _reason_for(self, traced: Traced) -> Optional[str]:
-        """Why Koine does not update the parameters in this step; None: it does."""
+        """Why Koine does not update the parameters in this step; None if it does."""
         reason = self._why_not = self._follow_settings()
         if reason:
             return reason
@@ -483,10 +483,10 @@ class TrainStep:
         return None
 
     def _follow_settings(self) -> Optional[str]:
-        """Reads the optimizer's options; its rates are read at each step, and may change without a cost. Returns why Koine does not
-        update."""
+        """Reads the optimizer's options. Learning rates are read at each step, and changing them is free. Returns why Koine does not
+        update, or None."""
         if isinstance(self.optimizer, torch.optim.LBFGS):
-            raise error_of(5, "LBFGS computes the loss several times in a step, which Koine does not: choose another optimizer")
+            raise error_of(5, "LBFGS evaluates the loss several times per step, which Koine does not support: choose another optimizer")
         if self._changes > _CHANGES:
             return "the optimizer's options, other than its rates, change again and again"
         reason = why_not(self.optimizer)
@@ -526,7 +526,7 @@ class TrainStep:
 
     @staticmethod
     def _call_hooks(traced: Traced) -> None:
-        """The hooks of tensors, which PyTorch calls in the backward pass."""
+        """Calls the tensor hooks that PyTorch calls in the backward pass."""
         for slot in traced.trained:
             tensor = slot.tensor
             for hook in list((tensor._backward_hooks or {}).values()):
@@ -539,8 +539,8 @@ class TrainStep:
     # ---- between PyTorch and the device ------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Brings parameters, buffers and moments back into model and optimizer, and waits for the device. PyTorch does it by itself
-        for each tensor that it reads or writes."""
+        """Copies parameters, buffers and moments back to the model and optimizer, and waits for the device. This happens automatically
+        for each tensor that PyTorch reads or writes."""
         for traced in self._traced:
             for tensor in traced.tensors:
                 release(tensor)
@@ -555,19 +555,19 @@ class TrainStep:
                     release(tensor)
 
     def plan(self, *arguments: Any, **keywords: Any) -> Any:
-        """What a step on these arguments does on the device; it is compiled, but not run. Without arguments: what the last traced step
-        does."""
+        """The execution plan of a step on these arguments, which is compiled but not run. Without arguments: the plan of the last traced
+        step."""
         if arguments or keywords:
             traced, leaves = self._traced_for(arguments, keywords)
             trainer = self._trainer_for(traced, self._reason_for(traced))
             trainer.compile(feeds=self._feeds(traced, leaves, 0))
             return trainer.plan()
         if not self._traced or not self._traced[-1].trainers:
-            raise error_of(2, "nothing is planned before the first step")
+            raise error_of(2, "there is no plan before the first step")
         return list(self._traced[-1].trainers.values())[-1].plan()
 
     def close(self) -> None:
-        """Brings all back and frees the device's memory, unless other steps share it; model and optimizer are PyTorch's alone again."""
+        """Copies all tensors back and frees the device memory, unless other steps share it. PyTorch then owns model and optimizer again."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -593,7 +593,7 @@ class TrainStep:
 
 
 def undone(guards: Guards) -> List[Tuple[Any, Any, Any]]:
-    """Takes back what the model changed while it was traced, and returns the changes of plain values, which each step makes."""
+    """Reverts the model's changes during tracing, and returns the changes of plain values, which each step repeats."""
     effects = []
     for bag, key, before, after in list(guards.changed()):
         if not bag.can_set or bag.is_registered:
@@ -605,7 +605,7 @@ def undone(guards: Guards) -> List[Tuple[Any, Any, Any]]:
 
 
 def refuse_overlaps(build: Build) -> None:
-    """Two tensors in one memory would be two states."""
+    """Refuses tensors that share memory: they would be two separate states."""
     owners: Dict[int, Any] = {}
     written = {*build.trained_slots, *build.changed_slots}
     for name, tensor in [(slot.name, slot.tensor) for slot in build.slots.values()] + [(path, tensor) for path, tensor, _ in build.constants]:

@@ -1,4 +1,4 @@
-"""The whole table of operators, and a page of it, docs/torch-operators.md."""
+"""The complete operator table, and its documentation page, docs/torch-operators.md."""
 from __future__ import annotations
 
 import textwrap
@@ -6,7 +6,7 @@ from typing import Any, Iterable, List, Set
 
 import torch
 
-from . import arrays, backward, composed, distances, drawn, layers, pointwise, pools, sampling, scatters  # noqa: F401  they have the rows
+from . import arrays, backward, composed, distances, drawn, layers, pointwise, pools, sampling, scatters  # noqa: F401  register rows
 from .operators import BACKWARD, FUNCTIONAL, REASONS, ROWS, SIZES
 
 HEAD = """\
@@ -19,7 +19,7 @@ which names the operator and its module; `torch.compile` leaves it to PyTorch.
 
 
 def operators_kept() -> List[Any]:
-    """The table's operators, as PyTorch's objects; those that this version of PyTorch lacks are left out."""
+    """The table's operators as PyTorch objects, without operators that this PyTorch version lacks."""
     found = []
     for name in ROWS:
         _, operator, overload = name.split(".")
@@ -30,7 +30,7 @@ def operators_kept() -> List[Any]:
 
 
 def core() -> Set[str]:
-    """Names of the operators of core ATen."""
+    """The names of the core ATen operators."""
     names = [name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
     overloads = [getattr(getattr(torch.ops.aten, operator), overload or "default") for operator, _, overload in
                  (name.partition(".") for name in names)]

@@ -1,4 +1,4 @@
-"""From a module of PyTorch to a graph: torch.export writes the operators down, a table (operators.py) builds each."""
+"""Converts a PyTorch module to a graph: torch.export traces the operators, a table (operators.py) builds each."""
 from __future__ import annotations
 
 import contextlib
@@ -22,7 +22,7 @@ from .patched import patched
 from .ranges import NARROW, TOO_LARGE, WIDE, Range, Ranges, bits, range_of
 
 UNSUPPORTED = 5
-# Where the lines of a traceback are not the user's.
+# Folders whose traceback lines are not the user's code.
 _INSTALLED = (os.path.dirname(os.path.dirname(torch.__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep,
               os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 
@@ -30,10 +30,10 @@ _INSTALLED = (os.path.dirname(os.path.dirname(torch.__file__)) + os.sep, os.path
 TYPES = {torch.float32: "float32", torch.float64: "float32", torch.float16: "float32", torch.bfloat16: "float32",
          torch.int64: "int32", torch.int32: "int32", torch.int16: "int32", torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool"}
 
-# Ends of names that no other symbol of a shape may have.
+# Name endings that are reserved among the symbols of a shape.
 LOSSES, SLOT = "koine.losses", "koine.slot"
 KEPT_LOSSES = 1024
-# Operators through which no gradient goes.
+# Operators that have no gradient.
 _WITHOUT_GRADIENT = ("aten.detach.default", "aten.detach_.default", "aten.lift_fresh_copy.default")
 
 
@@ -45,7 +45,7 @@ def koine_type(dtype: Any, what: str) -> str:
 
 
 class Captured(torch.nn.Module):
-    """Tensors that functions of the step refer to, as parameters and buffers of a module: the tracer sees what is written to them."""
+    """Tensors that the step's functions refer to, as parameters and buffers of a module, so that the tracer records writes to them."""
 
     def __init__(self, found: Sequence[Tuple[Any, Any, torch.Tensor]]) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Captured(torch.nn.Module):
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """While the model runs, the tracer's tensors are where the user's were."""
+        """Puts the tracer's tensors in place of the user's while the model runs."""
         try:
             for bag, key, _, name in self._places:
                 bag.set(key, getattr(self, name))
@@ -73,8 +73,8 @@ class Captured(torch.nn.Module):
 
 
 class StepModule(torch.nn.Module):
-    """The model and the loss as one module, whose arguments are the leaves of what a step is given, and then tensors for the numbers at
-    the places `lifted`. modules, captured: what functions of the step refer to. after: is called each time that the model has run."""
+    """The model and the loss as one module. Its arguments are the leaves of a step's arguments, then tensors for the numbers at the
+    locations `lifted`. modules, captured: used by functions of the step. after: called after each run of the model."""
 
     def __init__(self, model: torch.nn.Module, compute: Callable[..., Any], loss: Any, unflatten: Callable[[Sequence[Any]], Tuple[tuple, dict]],
                  modules: Sequence[torch.nn.Module], captured: Captured, lifted: Sequence[Tuple[Any, Any]],
@@ -103,7 +103,7 @@ class StepModule(torch.nn.Module):
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """PyTorch's tracer prints the whole graph, several times, when it fails; the error has the reason."""
+    """Silences PyTorch's tracer, which prints the whole graph several times when it fails; the error contains the reason."""
     loggers = [logging.getLogger(name) for name in ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export", "torch.fx",
                                                     "torch._dynamo", "torch._functorch", "torch.fx.experimental.recording", "torch")]
     before = [(found, found.level) for found in loggers]
@@ -118,7 +118,7 @@ def silent() -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """What the tracer complains about, in a line, and the user's line that it comes from."""
+    """The tracer's error as one line, and the user's line that caused it."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
@@ -131,16 +131,16 @@ def is_users(file: str) -> bool:
 
 
 def exported(module: StepModule, leaves: Sequence[Any], dynamic: bool, kept: Sequence[Any]) -> Any:
-    """The program of a step, decomposed into core ATen but for the operators `kept`."""
+    """The program of a step, decomposed into core ATen except the operators `kept`."""
     shapes = tuple({0: Dim.AUTO} if dynamic and isinstance(leaf, torch.Tensor) and leaf.dim() else None for leaf in leaves)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the tracer's own, about modules that are as they are
+        warnings.simplefilter("ignore")  # the user cannot act on the tracer's warnings
         made: Optional[KoineError] = None
         try:
             with silent():
                 program = export(module, tuple(leaves), dynamic_shapes={"leaves": shapes}, strict=False)
         except Exception as error:
-            # Without the tracer's own traceback, of hundreds of lines.
+            # Drop the tracer's traceback, which has hundreds of lines.
             made = error_of(UNSUPPORTED, f"torch.export does not trace the step: {reason_of(error)}")
             made.reason = error  # type: ignore[attr-defined]
         if made is not None:
@@ -153,7 +153,7 @@ def exported(module: StepModule, leaves: Sequence[Any], dynamic: bool, kept: Seq
 
 
 def block_gradients(graph: Any) -> None:
-    """Detaches what a part under torch.no_grad reads: decomposed, the part would not be known from the rest."""
+    """Detaches the inputs of torch.no_grad regions, because decomposition removes the regions' boundaries."""
     for node in list(graph.nodes):
         if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and not node.args[0]:
             for position, argument in enumerate(node.args[2:], 2):
@@ -165,25 +165,25 @@ def block_gradients(graph: Any) -> None:
 
 
 class Running:
-    """Stands for the next value of running statistics, to which the builder of a batch norm sets them."""
+    """Placeholder for the new running statistics, which batch norm updates itself."""
 
     def __init__(self, statistic: Value) -> None:
         self.statistic = statistic
 
 
 class Absent:
-    """Stands for a result of an operator that Koine does not compute, such as the places of a pooled maximum."""
+    """Placeholder for an operator result that Koine does not compute, such as the indices of max pooling."""
 
 
 class Call:
-    """One node of the program while it is built: what a row of the table is given first."""
+    """The node that is being built: the first argument of a table function."""
 
     def __init__(self, build: "Build", node: Any) -> None:
         self.build, self.graph, self.node = build, build.graph, node
 
     @property
     def fake(self) -> Any:
-        """The result's type and shape as the tracer found them; of several results, the first's."""
+        """The fake tensor of the result (the first, if there are several)."""
         found = self.node.meta["val"]
         return found[0] if isinstance(found, (tuple, list)) else found
 
@@ -200,7 +200,7 @@ class Call:
         return self.build.sizes(self.node.meta["val"][position].shape)
 
     def fake_of(self, position: int) -> Any:
-        """Type and shape of an argument; a number is itself."""
+        """The fake tensor of an argument; numbers are returned unchanged."""
         argument = self.node.args[position]
         return argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
 
@@ -213,18 +213,18 @@ class Call:
         return self.node.args[position] in self.build.trained
 
     def value(self, x: Any, dtype: Optional[str] = None) -> Value:
-        """A value, a number or a size, as a value of a type."""
-        if isinstance(x, str):  # an expression of symbols: counted
+        """Converts a value, number or size to a value of a type."""
+        if isinstance(x, str):  # symbolic expression: computed by counting
             x = self.graph.number(1).expand(x).sum()
         elif not isinstance(x, Value):
             kind = dtype or ("bool" if isinstance(x, bool) else "int32" if isinstance(x, int) else "float32")
             if kind == "int32" and not -2**31 <= x < 2**31:
-                raise self.refuse(f"the number {x} has more than the 32 bits in which Koine computes integers")
+                raise self.refuse(f"the number {x} does not fit into the 32 bits in which Koine computes integers")
             return self.graph.constant(x, kind)
         return x if dtype in (None, x.dtype) else x.not_equal(self.value(0, x.dtype)) if dtype == "bool" else x.cast(dtype)
 
     def pair(self, x: Any, y: Any) -> Tuple[Value, Value]:
-        """Both in the type that PyTorch computes in."""
+        """Both operands in PyTorch's promoted type."""
         kind = koine_type(torch.result_type(self.fake_of(0), self.fake_of(1)), f"{self.node.target}")
         return self.value(x, kind), self.value(y, kind)
 
@@ -234,7 +234,7 @@ class Call:
         return made.expand(shape) if shape else made
 
     def permuted(self, x: Value, order: Sequence[int]) -> Value:
-        """Axis i of the result is axis order[i] of x; permutations of permutations are one, or none."""
+        """Axis i of the result is axis order[i] of x; nested permutations are merged, or cancel."""
         source, before = self.build.orders.get(x.name, (x, list(range(x.rank))))
         together = [before[axis] for axis in order]
         if together == list(range(x.rank)):
@@ -248,26 +248,26 @@ class Call:
 
 
 def path_of(module: str) -> str:
-    """The path of a module, which torch.compile writes as an expression: L['self']._modules['conv']."""
+    """The path of a module, from torch.compile's expression: L['self']._modules['conv']."""
     if "L[" not in module:
         return module
     return ".".join(one or other for one, other in re.findall(r"_modules\['([^']+)'\]|\.((?!_modules)\w+)", module))
 
 
 class Nodes:
-    """Builds the operators of a program by the table. Subclasses say what its inputs are."""
+    """Builds the operators of a program with the table. Subclasses define the inputs."""
 
-    functional = False  # statistics are arguments and results, and nothing is drawn
-    by_batch = False  # a norm takes the batch's statistics, which is not what a session for inference computes
-    origin = "the loss"  # what operators of no module belong to
+    functional = False  # statistics are arguments and results; no random numbers
+    by_batch = False  # a norm uses batch statistics, unlike a session for inference
+    origin = "the loss"  # the place of operators outside of any module
 
     def __init__(self, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str]) -> None:
         self.rows, self.reasons, self.graph = rows, reasons, Graph()
         self.values: Dict[Any, Any] = {}
         self.trained: set = set()
         self.symbols: Dict[str, str] = {}
-        self.orders: Dict[str, Tuple[Value, List[int]]] = {}  # of values that permuted() made: from which, and how
-        self.zeros: set = set()  # names of values that are 0 everywhere
+        self.orders: Dict[str, Tuple[Value, List[int]]] = {}  # per result of permuted(): its source and permutation
+        self.zeros: set = set()  # names of all-zero values
 
     def _placeholder(self, node: Any) -> Any:
         raise NotImplementedError
@@ -275,7 +275,7 @@ class Nodes:
     # ---- sizes -------------------------------------------------------------------------------------------------------
 
     def size(self, size: Any) -> Any:
-        """A number, or an expression of the graph's symbols as text."""
+        """An integer, or an expression of the graph's symbols as a string."""
         if isinstance(size, int):
             return size
         text = str(size.node.expr)
@@ -283,7 +283,7 @@ class Nodes:
             return int(text)
         text = re.sub(r"\b(\w+)//(\w+)\b", r"\1/\2", text.replace(" ", ""))
         if re.search(r"\*\*|[A-Za-z_]\w*\(", text):
-            raise error_of(UNSUPPORTED, f"the size {size.node.expr} is no sum, product or quotient of open sizes")
+            raise error_of(UNSUPPORTED, f"the size {size.node.expr} is not a sum, product or quotient of dynamic sizes")
         return re.sub(r"[A-Za-z_]\w*", lambda match: self.symbols.get(match.group(), match.group()), text)
 
     def sizes(self, shape: Sequence[Any]) -> List[Any]:
@@ -300,7 +300,7 @@ class Nodes:
 
     @classmethod
     def place(cls, node: Any) -> str:
-        """The path of the module that a node comes from, and its line."""
+        """The module path and source line of a node."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         path = path_of(stack[-1][0]) if stack else ""
         path = path[len("model."):] if path.startswith("model.") else path if path != "model" else ""
@@ -311,7 +311,7 @@ class Nodes:
 
     @contextlib.contextmanager
     def _scope(self, node: Any) -> Iterator[None]:
-        """Names of what is built begin with the module's path."""
+        """Prefixes the names of new values with the module's path."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         path = re.sub(r"[^\w./-]", "_", path_of(stack[-1][0]) or "step" if stack else "loss")
         with self.graph.scope("in." + path):
@@ -321,8 +321,8 @@ class Nodes:
         if node.op == "placeholder":
             self.values[node] = self._placeholder(node)
         elif node.op == "get_attr":
-            raise error_of(UNSUPPORTED, f"the program reads {node.target}: torch.cond and other control flow on the device are "
-                           "not covered: write the model without them")
+            raise error_of(UNSUPPORTED, f"the program reads {node.target}: torch.cond and other control flow operators are "
+                           "not supported: write the model without them")
         elif node.op == "call_function":
             with self._scope(node):
                 self.values[node] = self._call(node)
@@ -353,7 +353,7 @@ class Nodes:
                 return None  # an assertion
             why = self.reasons.get(name, "it is not in Koine's table of operators")
             raise error_of(UNSUPPORTED, f"the operator {name} of {self.place(node)} cannot be trained here: {why}. Replace it in the "
-                           "model, or train with PyTorch; docs/torch-operators.md lists what there is")
+                           "model, or train with PyTorch; docs/torch-operators.md lists the supported operators")
         arguments, keywords = self._argument(node.args), {key: self._argument(item) for key, item in node.kwargs.items()}
         try:
             return row(Call(self, node), *arguments, **keywords)
@@ -364,14 +364,14 @@ class Nodes:
 
 
 class Names:
-    """What a graph calls the tensors of a step's module; step.py has the one that is used."""
+    """The interface for naming the tensors of a step's module; step.py implements it."""
 
     def parameter(self, path: str) -> Tuple[Any, bool]:
         """The slot of a parameter, and whether it is trained."""
         raise NotImplementedError
 
     def buffer(self, path: str, changed: bool) -> Tuple[Optional[Any], Any]:
-        """The slot of a buffer, or None if its numbers go into the graph; and the tensor. changed: by the step."""
+        """The slot of a buffer, or None if its data becomes a constant of the graph; and the tensor. changed: the step writes it."""
         raise NotImplementedError
 
 
@@ -382,14 +382,14 @@ class Build(Nodes):
                  leaves: Sequence[Any]) -> None:
         super().__init__(rows, reasons)
         self.program = program
-        self.limits: Dict[int, Range] = {}  # by the position of a leaf: within which its integers must be
-        self.slots: Dict[str, Any] = {}  # of the states that the graph has
-        self.trained_slots: Dict[str, Any] = {}  # of those that the loss's gradient reaches
-        self.changed_slots: Dict[str, Any] = {}  # of buffers that a step changes
-        self.extra: List[Value] = []  # what a step computes besides the loss, for the states that it changes
-        self.counters: List[Tuple[Any, int]] = []  # buffers that nothing reads, and what each step adds to them
-        self.constants: List[Tuple[str, Any, Any]] = []  # tensors whose elements are in the graph
-        self.inputs: List[Tuple[int, str]] = []  # positions of leaves, and their inputs
+        self.limits: Dict[int, Range] = {}  # by leaf position: the allowed range of its integers
+        self.slots: Dict[str, Any] = {}  # all states of the graph
+        self.trained_slots: Dict[str, Any] = {}  # states with a gradient
+        self.changed_slots: Dict[str, Any] = {}  # buffers that a step changes
+        self.extra: List[Value] = []  # results besides the loss: the new values of changed states
+        self.counters: List[Tuple[Any, int]] = []  # unread buffers, and their increment per step
+        self.constants: List[Tuple[str, Any, Any]] = []  # tensors that are constants of the graph
+        self.inputs: List[Tuple[int, str]] = []  # leaf positions and their input names
         self._names = names
         signature = program.graph_signature
         self._changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
@@ -406,15 +406,15 @@ class Build(Nodes):
     # ---- leaves ------------------------------------------------------------------------------------------------------
 
     def _limit_integers(self, counts: set, leaves: Sequence[Any]) -> None:
-        """Refuses arithmetic with int64 whose results may exceed the 32 bits in which Koine computes integers. If they fit only because
-        the integers given are small, later ones must be within the next power of two."""
+        """Refuses int64 arithmetic whose results may exceed the 32 bits in which Koine computes integers. If the results fit only because
+        the given integers are small, later integers must stay below the next power of two."""
         given = {node: "counted by the host" for node in counts}
         if not Ranges(self.program.graph, given, WIDE, strict=False).reasons:
             return
         inputs = [node for node in self.program.graph.nodes
                   if node.op == "placeholder" and self._specs[node.name].kind == InputKind.USER_INPUT]
         if any(not isinstance(size, int) for node in inputs for size in getattr(node.meta.get("val"), "shape", ())):
-            raise error_of(UNSUPPORTED, "how large integers become depends on the size of the batch")
+            raise error_of(UNSUPPORTED, "the range of integers depends on the batch size")
         known: Dict[Any, Range] = {}
         for position, (node, leaf) in enumerate(zip(inputs, leaves)):
             if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.int64:
@@ -424,7 +424,7 @@ class Build(Nodes):
             raise error_of(UNSUPPORTED, f"{node.target} of {self.place(node)}: {TOO_LARGE}; compute it before the step, or with floats")
 
     def _find_counters(self) -> set:
-        """The nodes of buffers such as num_batches_tracked, which only grow by a number: the host counts these."""
+        """The nodes of buffers such as num_batches_tracked, which each step only increments: the host counts them."""
         results = {name: target for target, name in self._changed.items()}
         found: set = set()
         for node in self.program.graph.nodes:
@@ -469,7 +469,7 @@ class Build(Nodes):
             return self._constant(spec.target, tensor)
         if spec.kind == InputKind.CONSTANT_TENSOR:
             return self._constant(spec.target, self.program.constants[spec.target])
-        raise error_of(UNSUPPORTED, f"the program has an input of kind {spec.kind.name}, {spec.target}: only tensors are taken")
+        raise error_of(UNSUPPORTED, f"the program has an input of kind {spec.kind.name}, {spec.target}: only tensors are supported")
 
     def _constant(self, path: str, tensor: Any) -> Value:
         array = self._numbers(tensor, path)
@@ -480,7 +480,7 @@ class Build(Nodes):
     def _numbers(tensor: Any, name: str) -> Any:
         array = as_array(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
         if array.dtype.kind == "i" and array.size and not -2**31 <= array.min() <= array.max() < 2**31:
-            raise error_of(UNSUPPORTED, f"the buffer {name} has numbers beyond 32 bits, in which Koine computes integers")
+            raise error_of(UNSUPPORTED, f"the buffer {name} has integers that do not fit into the 32 bits in which Koine computes")
         return array
 
     def _state(self, slot: Any, trained: bool) -> Value:
@@ -513,7 +513,7 @@ class Build(Nodes):
                 if trained:
                     self.trained_slots[slot.name] = slot
 
-    # ---- the end -----------------------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         output = next(node for node in self.program.graph.nodes if node.op == "output")
@@ -532,7 +532,7 @@ class Build(Nodes):
         self.extra.append(self.losses)
 
     def _update_buffers(self, results: Mapping[str, Any]) -> None:
-        """Batch norms have updated their own."""
+        """Updates the changed buffers, except running statistics, which batch norms update."""
         for target, result in self._changed.items():
             next_value = self.values[results[result]]
             slot = self._names.buffer(target, True)[0]
@@ -540,7 +540,7 @@ class Build(Nodes):
             self.changed_slots[slot.name] = slot
             if isinstance(next_value, Value):
                 statistic = self.graph.find(slot.name)
-                if statistic is None:  # it is written, and not read
+                if statistic is None:  # written but not read
                     tensor = slot.tensor
                     statistic = self.graph.statistic(slot.name, list(tensor.shape), koine_type(tensor.dtype, target))
                     self.slots[slot.name] = slot

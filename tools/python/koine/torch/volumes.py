@@ -1,4 +1,4 @@
-"""Volumes (N,C,D,H,W) by operators on images: what a window has in its depth becomes channels."""
+"""Convolutions of volumes (N,C,D,H,W) by image operators: the depth of the window is folded into channels."""
 from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence
@@ -9,13 +9,13 @@ from .trace import Absent, Call
 
 
 def taps_of(on: Call, x: Value, axis: int, window: int, places: int, stride: int, dilation: int) -> List[Value]:
-    """For each element of a window along an axis of x, what it has at all places of the window; x has its padding already."""
+    """For each tap of a window along an axis of x, its elements at all window positions; x is already padded."""
     return [on.graph.apply("slice", x, axis=axis, begin=tap * dilation, end=tap * dilation + (places - 1) * stride + 1, step=stride)
             for tap in range(window)]
 
 
 def padded(x: Value, axis: int, before: int, after: int, value: float = 0.0) -> Value:
-    """Negative amounts cut."""
+    """Pads an axis; negative amounts crop."""
     if before < 0 or after < 0:
         x = x.slice(axis, max(0, -before), None if after >= 0 else x.shape[axis] + after)
     amounts = [0] * (2 * x.rank)
@@ -35,7 +35,7 @@ def planes_of(x: Value) -> Value:
 
 
 def columns_of(on: Call, x: Value, depth: int, window: int, stride: int, padding: int, dilation: int) -> Value:
-    """x (N,C,D,H,W) as (N*depth,C*window,H,W): at each place of a window in the depth, its elements as channels."""
+    """x (N,C,D,H,W) as (N*depth,C*window,H,W): im2col along the depth, with the window folded into channels."""
     reach = (depth - 1) * stride + (window - 1) * dilation + 1
     inputs, x = x.shape[1], padded(x, 2, padding, reach - x.shape[2] - padding)
     taps = ops.concat([tap.unsqueeze(2) for tap in taps_of(on, x, 2, window, depth, stride, dilation)], 2)  # (N,C,window,depth,H,W)
@@ -48,12 +48,12 @@ def flat_kernels(weight: Value) -> Value:
 
 
 def turned_images(on: Call, x: Value, weight: Value, size: Sequence[int], **settings: Any) -> Value:
-    """The transposed convolution of images, for a size of the result."""
+    """The transposed convolution of images, with a given output size."""
     return on.graph.apply("conv2d_data", x, weight, size=list(size), **settings)
 
 
 class Volumes:
-    """Convolutions of volumes with certain settings; what they have along height and width is for images."""
+    """Convolutions of volumes; settings along height and width are passed to the image convolutions."""
 
     def __init__(self, on: Call, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> None:
         self.on, self.stride, self.padding, self.dilation = on, stride, padding, dilation
@@ -75,7 +75,7 @@ class Volumes:
         return spread(made, size[0], self.stride[0], self.padding[0], self.dilation[0])
 
     def by_weight(self, x: Value, g: Value, window: Sequence[int]) -> Value:
-        """The gradient by the weights of convolve: x is what was convolved, g the gradient of the result."""
+        """The gradient of convolve with respect to the weights: x is the input, g the gradient of the output."""
         made = self.on.graph.apply("conv2d_weight", planes_of(g), self.columns(x, g.shape[2], window[0]), size=list(window[1:]), **self.images)
         return made.reshape([made.shape[0], made.shape[1] // window[0], *window])
 
@@ -103,7 +103,7 @@ def convolution_of_volumes_backward(on: Call, g: Value, x: Value, weight: Value,
 
 
 def spread(planes: Value, depth: int, stride: int, padding: int, dilation: int) -> Value:
-    """planes are (N,D,C,window,H,W): each plane's parts are added at their places of the depth: (N,C,depth,H,W)."""
+    """planes are (N,D,C,window,H,W): adds each plane's window at its depth positions: (N,C,depth,H,W)."""
     batch, given, channels, window, height, width = planes.shape
     planes = planes.transpose([3, 0, 2, 1, 4, 5])  # (window,N,C,D,H,W)
     if stride > 1:  # zeros between the planes
