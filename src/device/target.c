@@ -43,7 +43,7 @@ typedef struct field {
 #define AT(member) offsetof(description, member)
 static const field fields[] = {
     {"name", FIELD_TEXT, true, AT(name), 0, 0, "the device's name, at most 127 bytes"},
-    {"kind", FIELD_CHOICE, true, AT(kind), 0, 0, "many-thread or wide-vector"},
+    {"kernels", FIELD_CHOICE, true, AT(kind), 0, 0, "gpu or cpu"},
     {"compute_units", FIELD_COUNT, true, AT(compute_units), 1, 1 << 16, "an integer from 1 to 65536"},
     {"clock_mhz", FIELD_COUNT, false, AT(clock_mhz), 1, 100000, "an integer from 1 to 100000"},
     {"work_group_items", FIELD_COUNT, true, AT(work_group_items), 1, 1 << 16, "an integer from 1 to 65536"},
@@ -64,7 +64,7 @@ static const field fields[] = {
 };
 enum { FIELDS = KN_COUNT_OF(fields) };
 
-static const char *const kinds[] = {"many-thread", "wide-vector", NULL};
+static const char *const kinds[] = {"gpu", "cpu", NULL};
 static const char *const languages[] = {"1.2", "2.0", "3.0", NULL};
 static const struct {
     const char *word;
@@ -229,7 +229,7 @@ static kn_status check_whole(const reading *state) {
                            state->path, fields[i].key, fields[i].expected);
     if (target->kind == 1 && (!target->vector_width || !target->vector_registers))
         return kn_fail(state->error, KN_ERROR_FORMAT,
-                       "%s: kind is wide-vector; expected lines 'vector_width' and 'vector_registers' too",
+                       "%s: kernels is cpu; expected lines 'vector_width' and 'vector_registers' too",
                        state->path);
     if (target->integer_dot && target->language < 2)
         return kn_fail(state->error, KN_ERROR_FORMAT,

@@ -9,7 +9,7 @@
 
 static const char wide_target[] = "koine-target 1\r\n"
                                   "\tname Some  CPU \r\n"
-                                  "kind wide-vector # of eight numbers\n"
+                                  "kernels cpu # of eight numbers\n"
                                   "vector_width 8\nvector_registers 32\n"
                                   "compute_units 3\nclock_mhz 2500\nwork_group_items 4096\n"
                                   "local_memory 0\nmemory 8GiB\nlargest_allocation 2048MiB\nalignment 128\n"

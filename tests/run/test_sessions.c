@@ -377,7 +377,7 @@ static void compiling_reports_progress(void **state) {
 /* A device that a file describes is planned for, by sessions and by steps, and nothing runs. */
 static void a_described_device_is_only_planned_for(void **state) {
     (void)state;
-    static const char text[] = "koine-target 1\nname None\nkind many-thread\ncompute_units 2\n"
+    static const char text[] = "koine-target 1\nname None\nkernels gpu\ncompute_units 2\n"
                                "work_group_items 64\nlocal_memory 16KiB\nmemory 1GiB\n"
                                "largest_allocation 256MiB\n";
     char path[] = "/tmp/koine-target-XXXXXX";

@@ -12,7 +12,7 @@ TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "
 GPU = """koine-target 1
 # a small one
 name               Some GPU
-kind               many-thread
+kernels            gpu
 compute_units      8     # of four lanes
 work_group_items   64
 local_memory       16KiB
@@ -130,7 +130,7 @@ def a_target_whose_local_memory_is_global(folder):
 
 @case
 def a_target_of_wide_vectors(folder):
-    wide = GPU.replace("many-thread", "wide-vector")
+    wide = GPU.replace("kernels            gpu", "kernels            cpu")
     path = write(folder, "wide.target", wide + "vector_width 16\nvector_registers 32\n")
     plan(folder, "lenet", "--target", path).needs(0, out="conv/first.cl")
     plan(folder, "lenet", "--target", path, "--kernels", "gpu").needs(0, out="conv/implicit.cl")
@@ -141,18 +141,18 @@ def a_target_of_wide_vectors(folder):
 MISTAKES = {
     "another first line": ("koine-target 1", "koine-target 2", ["line 1", "'koine-target 2'", "expected 'koine-target 1'"]),
     "an unknown word": ("compute_units ", "compute_unit ", ["line 5", "'compute_unit'", "compute_units"]),
-    "a word far from all": ("kind ", "colour ", ["line 4", "'colour'"]),
+    "a word far from all": ("kernels ", "colour ", ["line 4", "'colour'"]),
     "no number": ("64\n", "many\n", ["line 6", "work_group_items is 'many'", "1 to 65536"]),
     "no value": ("64\n", "\n", ["line 6", "work_group_items is ''", "1 to 65536"]),
     "a negative number": ("64\n", "-64\n", ["line 6", "'-64'", "1 to 65536"]),
     "a fraction": ("64\n", "64.5\n", ["line 6", "'64.5'", "1 to 65536"]),
     "too large a number": ("1GiB", "9000000000GiB", ["line 8", "memory is '9000000000GiB'", "16GiB"]),
     "another unit": ("16KiB", "16KB", ["line 7", "local_memory is '16KB'", "48KiB"]),
-    "another kind": ("many-thread", "gpu", ["line 4", "kind is 'gpu'", "many-thread or wide-vector"]),
+    "other kernels": ("kernels            gpu", "kernels            npu", ["line 4", "kernels is 'npu'", "gpu or cpu"]),
     "an unknown capability": ("double shared_memory", "double fast", ["line 10", "'double fast'", "integer_dot"]),
     "a capability of a newer language": ("double shared_memory", "integer_dot", ["integer_dot", "opencl_c 3.0"]),
     "no name": ("name               Some GPU\n", "", ["'name' is missing"]),
-    "a line twice": ("capabilities", "kind many-thread\ncapabilities", ["line 10", "kind is given again", "line 4"]),
+    "a line twice": ("capabilities", "kernels gpu\ncapabilities", ["line 10", "kernels is given again", "line 4"]),
     "an odd alignment": ("capabilities", "alignment 100\ncapabilities", ["line 10", "alignment is '100'", "power of two"]),
     "an odd width": ("capabilities", "vector_width 5\ncapabilities", ["line 10", "vector_width is '5'", "4, 8 or 16"]),
     "no peak": ("capabilities", "peak_gflops nan\ncapabilities", ["line 10", "peak_gflops is 'nan'", "above 0"]),

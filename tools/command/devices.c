@@ -64,7 +64,7 @@ static void print_json(const kn_device_list *list, const kn_context *context, co
 static void print_chosen(const kn_context *context) {
     const kn_capabilities *can = kn_context_capabilities(context);
     printf("      %s kernels, vectors of %d floats, double %s, integer dot products %s\n",
-           can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
+           can->wide_vector ? "CPU" : "GPU", can->vector_width,
            can->double_precision ? "yes"
            : can->double_claimed ? "claimed, but not computed correctly"
                                  : "no",
