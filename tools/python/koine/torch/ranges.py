@@ -55,6 +55,11 @@ def bits(*ranges: Range) -> Range:
     return (-2**count if any(low < 0 for low, _ in ranges) else 0), 2**count - 1
 
 
+def size_of(found: Any, default: Any = None) -> Any:
+    """A size; a dynamic size has the value of the traced tensors. The default if `found` is not a size."""
+    return found.node.hint if isinstance(found, torch.SymInt) else found if type(found) is int else default
+
+
 class Unknown(Exception):
     """An operator without a range rule."""
 
@@ -63,7 +68,8 @@ class Use:
     """An operator and the ranges of its arguments."""
 
     def __init__(self, ranges: "Ranges", node: Any) -> None:
-        self.node, self.arguments, self._ranges = node, node.args, ranges
+        self.node, self._ranges = node, ranges
+        self.arguments = torch.fx.node.map_arg(node.args, lambda argument: size_of(argument.meta.get("val"), argument))
         found = node.meta["val"]
         self.fake = found[0] if isinstance(found, (tuple, list)) else found
 
@@ -97,8 +103,8 @@ class Use:
         return found
 
     def shape(self, position: int) -> Sequence[int]:
-        """The shape of an argument; dynamic sizes have the values of the traced tensors."""
-        return [size if isinstance(size, int) else size.node.hint for size in self.arguments[position].meta["val"].shape]
+        """The shape of an argument."""
+        return [size_of(size) for size in self.arguments[position].meta["val"].shape]
 
     def count(self, axes: Any, position: int = 0) -> int:
         """The number of elements along axes; None or empty: along all axes."""
