@@ -94,8 +94,8 @@ KN_API const char *kn_moments_name(kn_moments moments);
 
 typedef struct kn_trainer_params {
     size_t size;
-    kn_optimizer optimizer; /* kn_trainer_params_choose sets its usual settings */
-    double learning_rate;   /* 0.01 */
+    kn_optimizer optimizer; /* Adam; kn_trainer_params_choose sets the usual settings of another */
+    double learning_rate;   /* 0.001 */
     double momentum;        /* SGD and RMSprop: 0.9 */
     double dampening;       /* SGD: 0; the fraction of a gradient that does not enter the momentum */
     bool nesterov;          /* SGD */
@@ -195,15 +195,15 @@ typedef struct kn_trainer_params {
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and its usual settings, which are PyTorch's or those of the optimizer's authors:
- * learning rate, momentum, betas, epsilon and weight decay. For SGD they are the defaults. */
+ * learning rate, momentum, betas, epsilon and weight decay. For Adam they are the defaults. */
 KN_API void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer);
 #define KN_TRAINER_DEFAULTS                                                                                  \
-    KN_DEFAULTS(kn_trainer_params, KN_FIELD(learning_rate, 0.01), KN_FIELD(momentum, 0.9),                   \
-                KN_FIELD(beta1, 0.9), KN_FIELD(beta2, 0.999), KN_FIELD(epsilon, 1e-8),                       \
-                KN_FIELD(accumulate, 1), KN_FIELD(step_factor, 0.1), KN_FIELD(restart_factor, 1),            \
-                KN_FIELD(cycle_rise, 0.3), KN_FIELD(cycle_divisor, 25), KN_FIELD(cycle_final_divisor, 1e4),  \
-                KN_FIELD(power, 1), KN_FIELD(plateau_patience, 10), KN_FIELD(plateau_threshold, 1e-4),       \
-                KN_FIELD(outer_rate, 0.7), KN_FIELD(outer_momentum, 0.9))
+    KN_DEFAULTS(kn_trainer_params, KN_FIELD(optimizer, KN_OPTIMIZER_ADAM), KN_FIELD(learning_rate, 0.001),   \
+                KN_FIELD(momentum, 0.9), KN_FIELD(beta1, 0.9), KN_FIELD(beta2, 0.999),                       \
+                KN_FIELD(epsilon, 1e-8), KN_FIELD(accumulate, 1), KN_FIELD(step_factor, 0.1),                \
+                KN_FIELD(restart_factor, 1), KN_FIELD(cycle_rise, 0.3), KN_FIELD(cycle_divisor, 25),         \
+                KN_FIELD(cycle_final_divisor, 1e4), KN_FIELD(power, 1), KN_FIELD(plateau_patience, 10),      \
+                KN_FIELD(plateau_threshold, 1e-4), KN_FIELD(outer_rate, 0.7), KN_FIELD(outer_momentum, 0.9))
 
 /* ---- training ---------------------------------------------------------------------------------------- */
 

@@ -225,6 +225,7 @@ static void train_small(kn_context *context, kn_value *(*operator)(kn_value *), 
     kn_value *loss = kn_cross_entropy(kn_linear(hidden, 37, NULL), labels, NULL);
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     params.learning_rate = 0.1;
     kn_trainer *trainer = kn_trainer_create(context, loss, &params);
     kn_graph_destroy(&graph);

@@ -17,6 +17,7 @@ static void check_launches(const char *name, int64_t batch, int most) {
         fail_msg("%s: %s", name, kn_model_error(model));
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
     kn_plan_info info = {.size = sizeof info};
     if (kn_trainer_compile(trainer, batch) || kn_trainer_plan(trainer, &info))

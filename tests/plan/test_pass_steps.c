@@ -333,6 +333,7 @@ static void bucket_joins_updates(void **state) {
     check_built();
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     check_joined(loss, &params);
     /* With all options; LAMB and clipping by the norm are excluded, since they compute norms in between. */
     const kn_parameter_group biases = {sizeof biases, "*.bias", 2, 0, false};
@@ -360,6 +361,7 @@ static void begin_training(kn_value *y, pass_run *passes) {
     check_built();
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     passes_begin(passes, &loss, 1, true, train, &params);
 }
 

@@ -105,8 +105,6 @@ static training training_begin(const char *cache) {
     if (kn_model_add_loss(made.model, NULL, &loss)) fail_msg("%s", kn_model_error(made.model));
     kn_trainer_params how;
     kn_trainer_params_init(&how);
-    how.optimizer = KN_OPTIMIZER_ADAM;
-    how.learning_rate = 0.001;
     made.trainer = kn_trainer_create(made.context, loss.value, &how);
     if (kn_trainer_status(made.trainer)) fail_msg("%s", kn_trainer_error(made.trainer));
     made.data = dataset_make(&allocator);

@@ -117,6 +117,7 @@ static void work(void *argument, const kn_communicator *communicator) {
     worker_net net = worker_open(NULL, kn_model_parse("koine 1\ninput x 6\nlogits = linear 3\n", NULL));
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     params.communicator = communicator->ranks > 1 ? communicator : NULL;
     params.shards = params.communicator ? MOST : 0;
     own->status = net.status;

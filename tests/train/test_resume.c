@@ -67,6 +67,7 @@ static void adam_continues(void **state) {
 static void sgd_with_a_schedule_continues(void **state) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     const kn_session_params session = {.size = sizeof session, .seed = 9};
     params.session = &session;
     params.nesterov = true;

@@ -192,6 +192,7 @@ static void train_by(const rounds_task *task, int count, worker workers[MOST]) {
 
 static kn_trainer_params plain(uint64_t every, double rate, double momentum) {
     kn_trainer_params params = KN_TRAINER_DEFAULTS;
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     params.learning_rate = 0.1;
     params.momentum = 0;
     params.sync_every = every;

@@ -37,6 +37,7 @@ static void check_rates(kn_context *context, const kn_trainer_params *params, co
 static kn_trainer_params plain(double rate) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     params.learning_rate = rate;
     params.momentum = 0;
     return params;

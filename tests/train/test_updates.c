@@ -40,6 +40,7 @@ static void expect(kn_trainer *trainer, double a, double b) {
 static kn_trainer_params plain(void) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     params.learning_rate = 0.5;
     params.momentum = 0;
     return params;

@@ -61,7 +61,7 @@ kn_trainer_params adam(void) {
     static const kn_session_params session = {.size = sizeof session, .seed = 5};
     kn_trainer_params params;
     kn_trainer_params_init(&params);
-    params.optimizer = KN_OPTIMIZER_ADAM;
+    params.learning_rate = 0.01;
     params.session = &session;
     return params;
 }

@@ -103,6 +103,7 @@ static bool prepare_training(cross_case *self, kn_context *context, int64_t batc
     kn_trainer_params params;
     kn_plan_info info = {.size = sizeof info};
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     kn_session_params session = KN_SESSION_DEFAULTS;
     arithmetic_apply(how, &session);
     params.session = &session;

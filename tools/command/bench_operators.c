@@ -227,6 +227,7 @@ static bool measure(operator_bench *bench, const operator_case *wanted, const be
 static int bench_one(operator_bench *bench, const operator_case *wanted, const bench_options *options,
                      const kn_limits *limits) {
     kn_trainer_params training = KN_TRAINER_DEFAULTS;
+    kn_trainer_params_choose(&training, KN_OPTIMIZER_SGD);
     kn_session_params usual = KN_SESSION_DEFAULTS;
     arithmetic_apply(&options->common.arithmetic, &usual);
     kn_session_params running = usual;

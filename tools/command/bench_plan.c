@@ -26,6 +26,7 @@ static bool measure(kn_context *context, int64_t layers, const char *names[], pl
     kn_plan_info info = {.size = sizeof info};
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     kn_session_params session = KN_SESSION_DEFAULTS;
     session.switches = "programs=none";
     params.session = &session;

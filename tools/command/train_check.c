@@ -128,6 +128,7 @@ static double norm_of(kn_states *states, const char *name) {
 static bool open_looking(check_run *run) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
     params.learning_rate = 0;
     params.micro_batch = run->options->part;
     params.groups = run->options->how.groups;
