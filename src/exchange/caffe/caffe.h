@@ -98,7 +98,7 @@ struct kn_caffe {
     size_t weight_count, weight_capacity;
 };
 
-/* ---- for the functions of the table (net.c) ------------------------------------------------------------ */
+/* ---- for the functions of the table (lines.c) ---------------------------------------------------------- */
 
 /* Records "net.prototxt: layer 'conv1' (Convolution, line 12): ..." and returns false. */
 bool kn_caffe_refuse(kn_caffe *net, const kn_caffe_layer *layer, const char *format, ...) KN_PRINTF(3, 4);
@@ -120,6 +120,13 @@ bool kn_caffe_like(kn_caffe *net, const kn_caffe_layer *layer, const char *value
 bool kn_caffe_add_weight(kn_caffe *net, const kn_caffe_layer *layer, int blob, const char *line,
                          const char *part, int rank, const int64_t *shape, int ones, kn_caffe_change change);
 
+/* Makes a text name from Caffe names: letters, digits and _, starting with a letter. Returns its length,
+ * which leaves room to append a number. */
+size_t kn_caffe_clean_name(const char *layer, const char *part, char name[KN_MODEL_NAME_BYTES + 1]);
+/* Like kn_caffe_clean_name, but unique in the text. NULL when out of memory. */
+const char *kn_caffe_free_name(kn_caffe *net, const char *layer, const char *part);
+/* NULL when out of memory. */
+kn_caffe_blob *kn_caffe_add_blob(kn_caffe *net, const char *name, const char *value);
 /* The text or word of an item; "" for other kinds. */
 const char *kn_caffe_text_of(const kn_caffe_item *item);
 /* Reads an integer of at least `least` from the layer's parameters; false after a refusal. */
@@ -176,6 +183,7 @@ bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_permute(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_crop(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_tile(kn_caffe *net, kn_caffe_layer *layer);
+void kn_caffe_write_shape(kn_text *text, int rank, const int64_t *dims);
 /* Begins a line "reshape @value 3x4x5", without the batch; returns its name. */
 const char *kn_caffe_reshaped(kn_caffe *net, const kn_caffe_layer *layer, const char *part, const char *value,
                               int rank, const int64_t *dims);

@@ -15,13 +15,11 @@ typedef struct attention {
 } attention;
 
 kn_value *kn_split_heads(kn_import *import, kn_value *x, int64_t heads) {
-    if (kn_value_failed(x)) return x;
     const kn_dim dims[4] = {x->shape.dims[0], x->shape.dims[1], heads, -1};
     return kn_transpose(kn_reshape(x, kn_import_dims_text(import, dims, 4)), "0,2,1,3");
 }
 
 kn_value *kn_merge_heads(kn_import *import, kn_value *x) {
-    if (kn_value_failed(x)) return x;
     const kn_dim dims[3] = {x->shape.dims[0], x->shape.dims[2],
                             kn_dim_multiply(import->graph, x->shape.dims[1], x->shape.dims[3])};
     return kn_import_reshape(import, kn_transpose(x, "0,2,1,3"), dims, 3);
@@ -41,12 +39,10 @@ static kn_value *bias_of(const attention *a, kn_value *allowed) {
 }
 
 /* Adds the mask as a bias, its last axis padded to the number of keys. */
-static bool add_mask(attention *a) {
+static void add_mask(attention *a) {
     kn_value *mask = kn_import_in(a->call, 3);
-    if (!mask) return false;
     if (mask->shape.dtype == KN_BOOL) mask = bias_of(a, mask);
     mask = kn_import_cast(mask, a->q->shape.dtype);
-    if (kn_value_failed(mask)) return false;
     kn_dim keys = a->k->shape.dims[2];
     int rank = mask->shape.rank;
     kn_dim own = rank ? mask->shape.dims[rank - 1] : 1;
@@ -56,7 +52,6 @@ static bool add_mask(attention *a) {
         mask = kn_pad(mask, kn_import_list(a->import, amounts, 2 * rank), -INFINITY);
     }
     add_bias(a, mask);
-    return true;
 }
 
 /* Adds the bias for causal attention and lengths, from the positions of queries and keys. */
@@ -83,12 +78,11 @@ kn_value *kn_import_size(kn_import *import, kn_dim dim) {
     return kn_item_value(import, &item);
 }
 
-static bool take_inputs(attention *a) {
+static kn_status take_inputs(attention *a) {
     kn_import_call *call = a->call;
     a->q = kn_import_in(call, 0);
-    a->k = a->q ? kn_import_in(call, 1) : NULL;
-    a->v = a->k ? kn_import_in(call, 2) : NULL;
-    if (!a->v) return false;
+    a->k = kn_import_in(call, 1);
+    a->v = kn_import_in(call, 2);
     a->flat = a->q->shape.rank == 3;
     if (a->q->shape.rank != a->k->shape.rank || a->k->shape.rank != a->v->shape.rank ||
         (!a->flat && a->q->shape.rank != 4))
@@ -100,7 +94,7 @@ static bool take_inputs(attention *a) {
         return kn_import_fail(
             call, KN_ERROR_SHAPE,
             "expected the number of query heads to be a multiple of the number of key heads");
-    return true;
+    return kn_import_status(call);
 }
 
 /* The attention operator suffices if there are only queries, keys and values of the same size. */
@@ -112,7 +106,7 @@ static bool is_plain(const attention *a) {
            a->k->shape.dims[a->flat ? 2 : 3] == a->v->shape.dims[a->flat ? 2 : 3];
 }
 
-static bool plain(attention *a) {
+static kn_status plain(attention *a) {
     kn_attention_params params = {.size = sizeof params,
                                   .heads = a->flat ? a->q_heads : 1,
                                   .causal = kn_import_int(a->call, "is_causal", 0) != 0,
@@ -131,29 +125,26 @@ static bool plain(attention *a) {
 }
 
 /* Prepends cached keys and values. */
-static bool join_past(attention *a) {
+static void join_past(attention *a) {
     kn_import_call *call = a->call;
     kn_value *valid = NULL;
     a->offset = kn_import_scalar(a->import, KN_INT32, 0);
     if (kn_import_has(call, 4)) {
-        kn_value *past_key = kn_import_in(call, 4), *past_value = past_key ? kn_import_in(call, 5) : NULL;
-        if (!past_value) return false;
+        kn_value *past_key = kn_import_in(call, 4), *past_value = kn_import_in(call, 5);
         a->offset = kn_import_size(a->import, past_key->shape.dims[2]);
         a->k = kn_concat((kn_value *[]){past_key, a->k}, 2, 2);
         a->v = kn_concat((kn_value *[]){past_value, a->v}, 2, 2);
     } else if (kn_import_has(call, 6)) {
-        if (!(valid = kn_import_in(call, 6))) return false;
+        valid = kn_import_in(call, 6);
         const kn_dim dims[4] = {a->q->shape.dims[0], 1, 1, 1};
         valid = kn_import_reshape(a->import, kn_import_cast(valid, KN_INT32), dims, 4);
         a->offset = kn_sub(valid, kn_import_size(a->import, a->q->shape.dims[2]));
     }
-    if (kn_value_failed(a->k) || kn_value_failed(a->v) || !kn_import_put(call, 1, a->k) ||
-        !kn_import_put(call, 2, a->v))
-        return false;
-    if (kn_import_has(call, 3) && !add_mask(a)) return false;
+    kn_import_put(call, 1, a->k);
+    kn_import_put(call, 2, a->v);
+    if (kn_import_has(call, 3)) add_mask(a);
     add_position_bias(a);
     if (valid) add_bias(a, bias_of(a, kn_less(kn_import_range(a->import, a->k->shape.dims[2]), valid)));
-    return true;
 }
 
 /* Softmax over the keys; zeros for queries that see no key. */
@@ -164,9 +155,9 @@ static kn_value *probabilities(attention *a, kn_value *scores) {
     return kn_where(none, float_scalar(a, 0), attention_weights);
 }
 
-static bool build_attention(kn_import_call *call) {
+static kn_status build_attention(kn_import_call *call) {
     attention a = {.call = call, .import = call->import};
-    if (!take_inputs(&a)) return false;
+    if (take_inputs(&a) != KN_OK) return kn_import_status(call);
     if (is_plain(&a)) return plain(&a);
     int64_t mode = kn_import_int(call, "qk_matmul_output_mode", 0);
     if (a.flat) {
@@ -174,7 +165,7 @@ static bool build_attention(kn_import_call *call) {
         a.k = kn_split_heads(a.import, a.k, a.kv_heads);
         a.v = kn_split_heads(a.import, a.v, a.kv_heads);
     }
-    if (kn_value_failed(a.q) || !join_past(&a)) return false;
+    join_past(&a);
     kn_dim size = a.q->shape.dims[3];
     if (!kn_dim_known(size) || size < 1)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the head size is dynamic; expected a fixed size");
@@ -190,7 +181,8 @@ static bool build_attention(kn_import_call *call) {
              *y = kn_matmul(attention_weights, v, false, false);
     if (mode == 3) a.scores = attention_weights;
     if (a.flat) y = kn_merge_heads(a.import, y);
-    return kn_import_put(call, 3, a.scores) && kn_import_put(call, 0, y);
+    kn_import_put(call, 3, a.scores);
+    return kn_import_put(call, 0, y);
 }
 
 /* ---- rotary embeddings --------------------------------------------------------------------------------- */
@@ -220,12 +212,11 @@ kn_value *kn_import_rotate(kn_import *import, kn_value *x, kn_value *cosine, kn_
 
 /* The tables (positions,half), gathered by `position_ids`: (N,length), or for ONNX Runtime (1), the first
  * position. */
-static bool rotary(kn_import_call *call) {
+static kn_status rotary(kn_import_call *call) {
     const bool runtime = !strcmp(call->node->domain, KN_MICROSOFT);
-    kn_value *x = kn_import_in(call, 0), *cosine = x ? kn_import_in(call, runtime ? 2 : 1) : NULL;
-    kn_value *sine = cosine ? kn_import_in(call, runtime ? 3 : 2) : NULL, *places;
+    kn_value *x = kn_import_in(call, 0), *cosine = kn_import_in(call, runtime ? 2 : 1);
+    kn_value *sine = kn_import_in(call, runtime ? 3 : 2), *places = kn_import_optional(call, runtime ? 1 : 3);
     kn_import *import = call->import;
-    if (!sine || !kn_import_optional(call, runtime ? 1 : 3, &places)) return false;
     const kn_shape shape = x->shape;
     int64_t heads = kn_import_int(call, "num_heads", 0),
             part = kn_import_int(call, "rotary_embedding_dim", 0);
@@ -248,7 +239,6 @@ static bool rotary(kn_import_call *call) {
     }
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], heads, -1};
     x = shape.rank == 4 ? kn_transpose(x, "0,2,1,3") : kn_reshape(x, kn_import_dims_text(import, dims, 4));
-    if (kn_value_failed(x)) return false;
     if (part == 0) part = x->shape.dims[3];
     if (part < 2 || part % 2)
         return kn_import_fail(call, KN_ERROR_SHAPE, "the rotary dimension is %s; expected an even size",
@@ -262,23 +252,20 @@ static bool rotary(kn_import_call *call) {
 /* Applies a subgraph attribute of the node to scores or weights; x if there is none. */
 static kn_value *modified(kn_import_call *call, const char *name, kn_value *x) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
-    if (!found || kn_value_failed(x)) return x;
+    if (!found) return x;
     const kn_item from = {.dtype = x->shape.dtype, .value = x};
     kn_item made = {.rank = 0};
-    if (found->kind != KN_ONNX_ATTRIBUTE_GRAPH || found->count != 1) {
-        kn_import_fail(call, KN_ERROR_FORMAT, "attribute '%s' is not a graph", name);
-        return NULL;
-    }
-    if (!kn_import_subgraph(call, &found->graphs[0], &from, 1, &made, 1)) return NULL;
+    if (found->kind != KN_ONNX_ATTRIBUTE_GRAPH || found->count != 1)
+        return kn_import_reject(call, KN_ERROR_FORMAT, "attribute '%s' is not a graph", name);
+    kn_import_subgraph(call, &found->graphs[0], &from, 1, &made, 1);
     return kn_item_value(call->import, &made);
 }
 
 /* q is (B,heads,T,K), k (B,groups,S,K), v (B,groups,S,V); the heads of a group are adjacent. */
-static bool flexible(kn_import_call *call) {
-    kn_value *q = kn_import_in(call, 0), *k = q ? kn_import_in(call, 1) : NULL;
-    kn_value *v = k ? kn_import_in(call, 2) : NULL;
+static kn_status flexible(kn_import_call *call) {
+    kn_value *q = kn_import_in(call, 0), *k = kn_import_in(call, 1);
+    kn_value *v = kn_import_in(call, 2);
     kn_graph *graph = call->graph;
-    if (!v) return false;
     const kn_shape shape = q->shape;
     bool fits = shape.rank == 4 && k->shape.rank == 4 && v->shape.rank == 4;
     fits =
@@ -298,8 +285,7 @@ static bool flexible(kn_import_call *call) {
     kn_import *import = call->import;
     kn_value *scores = kn_matmul(kn_import_reshape(import, q, grouped, 4), k, false, true);
     scores = modified(call, "score_mod", kn_scale(kn_import_reshape(import, scores, scored, 4), scale));
-    kn_value *weights = kn_value_failed(scores) ? NULL : modified(call, "prob_mod", kn_softmax(scores, -1));
-    if (kn_value_failed(weights)) return false;
+    kn_value *weights = modified(call, "prob_mod", kn_softmax(scores, -1));
     weights = kn_import_cast(kn_import_reshape(import, weights, weighed, 4), v->shape.dtype);
     return kn_import_put(call, 0, kn_import_reshape(import, kn_matmul(weights, v, false, false), result, 4));
 }

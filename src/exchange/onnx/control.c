@@ -2,6 +2,7 @@
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum { MAX_ROUNDS = KN_MAX_INPUTS * KN_MAX_INPUTS };
 
@@ -21,34 +22,34 @@ static void take_outputs(kn_import_call *call, const kn_item *made, int count) {
     }
 }
 
-static bool if_branch(kn_import_call *call) {
+static kn_status if_branch(kn_import_call *call) {
     double condition = 0;
-    if (!kn_import_numbers(call, 0, &condition, 1, NULL)) return false;
+    if (kn_import_numbers(call, 0, &condition, 1, NULL) != KN_OK) return kn_import_status(call);
     const kn_onnx_graph *body = body_of(call, condition != 0 ? "then_branch" : "else_branch");
     size_t count = (size_t)call->output_count;
     kn_item *made = kn_arena_take(call->import->arena, count + 1, sizeof *made);
-    if (!body || !made || !kn_import_subgraph(call, body, NULL, 0, made, count)) return false;
+    if (!made) return kn_import_no_memory(call->import);
+    if (!body || kn_import_subgraph(call, body, NULL, 0, made, count) != KN_OK) return kn_import_status(call);
     take_outputs(call, made, call->output_count);
-    return true;
+    return kn_import_status(call);
 }
 
-static bool truth_item(kn_import_call *call, kn_dtype dtype, int64_t number, kn_item *item) {
+/* A scalar that is known while the graph is built. */
+static void set_known(kn_import_call *call, kn_dtype dtype, int64_t number, kn_item *item) {
     kn_dim *sizes = kn_arena_take(call->import->arena, 1, sizeof *sizes);
-    if (!sizes) return kn_import_no_memory(call->import);
-    sizes[0] = kn_dim_of(call->graph, number);
+    if (sizes) sizes[0] = kn_dim_of(call->graph, number);
     *item = (kn_item){.dtype = dtype, .sizes = sizes, .count = 1};
-    return true;
+    if (!sizes) kn_import_no_memory(call->import);
 }
 
-/* Reads a condition, whose value must be known. */
-static bool read_condition(kn_import_call *call, kn_item *item, bool *answer) {
+/* A condition, whose value must be known; false after a failure. */
+static bool is_true(kn_import_call *call, kn_item *item) {
     kn_tensor_info info;
     const void *data;
-    if (!kn_item_known(call->import, item, &info, &data))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "the condition depends on computed values; expected a constant");
-    *answer = kn_element_get(info.dtype, data, 0) != 0;
-    return true;
+    if (kn_item_known(call->import, item, &info, &data)) return kn_element_get(info.dtype, data, 0) != 0;
+    kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                   "the condition depends on computed values; expected a constant");
+    return false;
 }
 
 /* Stacks up to MAX_ROUNDS values along a new axis: KN_MAX_INPUTS at a time, then the stacks. */
@@ -61,19 +62,18 @@ static kn_value *stack_rounds(kn_value *const *values, size_t count, int axis) {
 }
 
 /* Unrolls a loop; scan outputs are stacked along a new first axis. */
-static bool loop(kn_import_call *call) {
+static kn_status loop(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
     int carried = call->input_count > 2 ? call->input_count - 2 : 0, scans = call->output_count - carried;
     int64_t rounds = INT64_MAX;
-    bool running = true;
-    if (!body || scans < 0 || body->output_count != (size_t)call->output_count + 1 ||
+    if (!body) return kn_import_status(call);
+    if (scans < 0 || body->output_count != (size_t)call->output_count + 1 ||
         body->input_count != (size_t)carried + 2)
         return kn_import_fail(call, KN_ERROR_FORMAT,
                               "the body has %zu inputs and %zu outputs; expected %d and %d",
                               body->input_count, body->output_count, carried + 2, call->output_count + 1);
-    if ((kn_import_has(call, 0) && !kn_import_integers(call, 0, &rounds, 1, NULL)) ||
-        (kn_import_has(call, 1) && !read_condition(call, call->inputs[1], &running)))
-        return false;
+    rounds = kn_import_input_integer(call, 0, rounds);
+    bool running = !kn_import_has(call, 1) || is_true(call, call->inputs[1]);
     size_t places = body->input_count + body->output_count;
     kn_item *inputs = kn_arena_take(call->import->arena, 2 * places + 2, sizeof *inputs);
     const size_t most = (size_t)(rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds > 0 ? rounds : 0);
@@ -95,45 +95,42 @@ static bool loop(kn_import_call *call) {
         if (round == MAX_ROUNDS)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                                   "more than %" PRId64 " iterations are not supported", round);
-        if (!truth_item(call, KN_INT64, round, &inputs[0]) || !truth_item(call, KN_BOOL, 1, &inputs[1]) ||
-            !kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) ||
-            !read_condition(call, &made[0], &running))
-            return false;
+        set_known(call, KN_INT64, round, &inputs[0]);
+        set_known(call, KN_BOOL, 1, &inputs[1]);
+        if (kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) != KN_OK)
+            return kn_import_status(call);
+        running = is_true(call, &made[0]);
         for (int i = 0; i < carried; i++)
             inputs[2 + i] = made[1 + i];
         for (int i = 0; i < scans; i++) {
             types[i] = made[1 + carried + i].dtype;
-            if (!(stacked[(size_t)i * most + (size_t)round] =
-                      kn_item_value(call->import, &made[1 + carried + i])))
-                return false;
+            stacked[(size_t)i * most + (size_t)round] = kn_item_value(call->import, &made[1 + carried + i]);
         }
     }
+    if (kn_import_status(call) != KN_OK) return kn_import_status(call);
     take_outputs(call, inputs + 2, carried);
     for (int i = 0; i < scans; i++) {
         if (!round)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has scan outputs but runs no iteration");
-        if (!kn_import_put_as(call, carried + i, stack_rounds(&stacked[(size_t)i * most], (size_t)round, 0),
-                              types[i]))
-            return false;
+        kn_import_put_as(call, carried + i, stack_rounds(&stacked[(size_t)i * most], (size_t)round, 0),
+                         types[i]);
     }
-    return true;
+    return kn_import_status(call);
 }
 
 /* Reads the axis and direction of scan input or output i. */
-static bool read_scan_axis(kn_import_call *call, const char *side, int i, int rank, int *axis,
-                           bool *backwards) {
+static int read_scan_axis(kn_import_call *call, const char *side, int i, int rank, bool *backwards) {
     int64_t axes[KN_MAX_INPUTS], directions[KN_MAX_INPUTS];
-    const char *names[2] = {kn_arena_format(call->import->arena, "scan_%s_axes", side),
-                            kn_arena_format(call->import->arena, "scan_%s_directions", side)};
-    if (!names[0] || !names[1]) return kn_import_no_memory(call->import);
-    int given = kn_import_ints(call, names[0], axes, KN_MAX_INPUTS);
-    int ways = kn_import_ints(call, names[1], directions, KN_MAX_INPUTS);
-    *backwards = i < ways && directions[i] == 1;
-    return kn_import_axis(call, i < given ? axes[i] : 0, rank, axis);
+    char name[40];
+    snprintf(name, sizeof name, "scan_%s_axes", side);
+    const int given = kn_import_ints(call, name, axes, KN_MAX_INPUTS);
+    snprintf(name, sizeof name, "scan_%s_directions", side);
+    *backwards = i < kn_import_ints(call, name, directions, KN_MAX_INPUTS) && directions[i] == 1;
+    return kn_import_axis(call, i < given ? axes[i] : 0, rank);
 }
 
 /* Since opset 9: inputs are states, then scan inputs; the body returns states, then scan outputs. */
-static bool scan(kn_import_call *call) {
+static kn_status scan(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
     int walked = (int)kn_import_int(call, "num_scan_inputs", 0), states = call->input_count - walked;
     int stacks = call->output_count - states;
@@ -141,7 +138,7 @@ static bool scan(kn_import_call *call) {
     int axes[KN_MAX_INPUTS];
     bool backwards[KN_MAX_INPUTS];
     int64_t rounds = -1;
-    if (!body) return false;
+    if (!body) return kn_import_status(call);
     if (call->opset < 9)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "Scan of opset 8 is not supported; expected opset 9 or newer");
@@ -159,8 +156,7 @@ static bool scan(kn_import_call *call) {
         if (i < states) continue;
         int k = i - states;
         sources[k] = kn_import_in(call, i);
-        if (!sources[k] || !read_scan_axis(call, "input", k, sources[k]->shape.rank, &axes[k], &backwards[k]))
-            return false;
+        axes[k] = read_scan_axis(call, "input", k, sources[k]->shape.rank, &backwards[k]);
         kn_dim length = sources[k]->shape.dims[axes[k]];
         if (!kn_dim_known(length) || length < 1 || length > MAX_ROUNDS || (rounds >= 0 && length != rounds))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -177,30 +173,29 @@ static bool scan(kn_import_call *call) {
             inputs[states + k] = (kn_item){.dtype = kn_import_dtype(call, states + k)};
             inputs[states + k].value = kn_squeeze(kn_slice(sources[k], axes[k], at, at + 1), axis);
         }
-        if (!kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count))
-            return false;
+        if (kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) != KN_OK)
+            return kn_import_status(call);
         for (int i = 0; i < states; i++)
             inputs[i] = made[i];
         for (int i = 0; i < stacks; i++)
-            if (!(stacked[(size_t)i * most + (size_t)round] = kn_item_value(call->import, &made[states + i])))
-                return false;
+            stacked[(size_t)i * most + (size_t)round] = kn_item_value(call->import, &made[states + i]);
     }
+    if (kn_import_status(call) != KN_OK) return kn_import_status(call);
     take_outputs(call, inputs, states);
     for (int i = 0; i < stacks; i++) {
         kn_value **parts = &stacked[(size_t)i * most];
-        int axis;
         bool reversed;
-        if (!read_scan_axis(call, "output", i, parts[0]->shape.rank + 1, &axis, &reversed)) return false;
+        const int axis = read_scan_axis(call, "output", i, parts[0]->shape.rank + 1, &reversed);
         kn_value *y = stack_rounds(parts, most, axis);
         if (reversed) y = kn_flip(y, kn_import_list(call->import, (int64_t[]){axis}, 1));
-        if (!kn_import_put_as(call, states + i, y, made[states + i].dtype)) return false;
+        kn_import_put_as(call, states + i, y, made[states + i].dtype);
     }
-    return true;
+    return kn_import_status(call);
 }
 
 /* ---- sequences ----------------------------------------------------------------------------------------- */
 
-static bool make_sequence(kn_import_call *call, kn_item *const *parts, size_t count, kn_dtype dtype) {
+static kn_status make_sequence(kn_import_call *call, kn_item *const *parts, size_t count, kn_dtype dtype) {
     kn_item *item = &call->outputs[0];
     item->parts = kn_arena_take(call->import->arena, count + 1, sizeof *item->parts);
     if (!item->parts) return kn_import_no_memory(call->import);
@@ -209,90 +204,84 @@ static bool make_sequence(kn_import_call *call, kn_item *const *parts, size_t co
     item->part_count = count;
     item->sequence = true;
     item->dtype = dtype;
-    return true;
+    return kn_import_status(call);
 }
 
-static bool sequence_construct(kn_import_call *call) {
+static kn_status sequence_construct(kn_import_call *call) {
     for (int i = 0; i < call->input_count; i++)
         if (!call->inputs[i]) return kn_import_fail(call, KN_ERROR_FORMAT, "an input is missing");
     return make_sequence(call, call->inputs, (size_t)call->input_count, kn_import_dtype(call, 0));
 }
 
-static bool take_sequence(kn_import_call *call, kn_item **sequence) {
-    *sequence = kn_import_has(call, 0) ? call->inputs[0] : NULL;
-    return (*sequence && (*sequence)->sequence) ||
-           kn_import_fail(call, KN_ERROR_FORMAT, "input 0 is not a sequence");
+/* Input 0, a sequence; NULL after a failure. */
+static kn_item *take_sequence(kn_import_call *call) {
+    if (kn_import_has(call, 0) && call->inputs[0]->sequence) return call->inputs[0];
+    kn_import_fail(call, KN_ERROR_FORMAT, "input 0 is not a sequence");
+    return NULL;
 }
 
-/* Reads a position in a sequence from input `i`; `more`: the position after the last is also valid. */
-static bool read_position(kn_import_call *call, int i, size_t count, bool more, size_t *place) {
-    int64_t number = (int64_t)count;
-    if (kn_import_has(call, i)) {
-        if (!kn_import_integers(call, i, &number, 1, NULL)) return false;
-        if (number < 0) number += (int64_t)count;
-    } else if (!more) {
-        number = (int64_t)count - 1;
-    }
-    if (number < 0 || number > (int64_t)count - !more)
-        return kn_import_fail(call, KN_ERROR_ARGUMENT,
-                              "position %" PRId64 " is out of range for a sequence of length %zu", number,
-                              count);
-    *place = (size_t)number;
-    return true;
+/* A sequence and a position in it, from input `i`, by default the last, or for `more` the position after it.
+ */
+static kn_item *take_position(kn_import_call *call, int i, bool more, size_t *position) {
+    kn_item *sequence = take_sequence(call);
+    if (!sequence) return NULL;
+    const int64_t count = (int64_t)sequence->part_count;
+    int64_t number = kn_import_input_integer(call, i, more ? count : count - 1);
+    if (number < 0 && kn_import_has(call, i)) number += count;
+    *position = (size_t)number;
+    if (number < 0 || number > count - !more)
+        kn_import_fail(call, KN_ERROR_ARGUMENT,
+                       "position %" PRId64 " is out of range for a sequence of length %" PRId64, number,
+                       count);
+    return kn_import_status(call) == KN_OK ? sequence : NULL;
 }
 
-static bool sequence_at(kn_import_call *call) {
-    kn_item *sequence;
-    size_t place = 0;
-    if (!take_sequence(call, &sequence) || !read_position(call, 1, sequence->part_count, false, &place))
-        return false;
-    take_outputs(call, sequence->parts[place], 1);
-    return true;
+static kn_status sequence_at(kn_import_call *call) {
+    size_t position;
+    const kn_item *sequence = take_position(call, 1, false, &position);
+    if (sequence) take_outputs(call, sequence->parts[position], 1);
+    return kn_import_status(call);
 }
 
-static bool sequence_insert(kn_import_call *call) {
-    kn_item *sequence;
-    size_t place = 0;
-    if (!take_sequence(call, &sequence) || !read_position(call, 2, sequence->part_count, true, &place) ||
-        !kn_import_has(call, 1))
-        return false;
+static kn_status sequence_insert(kn_import_call *call) {
+    size_t position;
+    const kn_item *sequence = take_position(call, 2, true, &position);
+    if (!sequence) return kn_import_status(call);
+    if (!kn_import_has(call, 1)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 1 is missing");
     kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
     if (!parts) return kn_import_no_memory(call->import);
     for (size_t i = 0; i <= sequence->part_count; i++)
-        parts[i] = i == place ? call->inputs[1] : sequence->parts[i < place ? i : i - 1];
+        parts[i] = i == position ? call->inputs[1] : sequence->parts[i < position ? i : i - 1];
     return make_sequence(call, parts, sequence->part_count + 1, sequence->dtype);
 }
 
-static bool sequence_erase(kn_import_call *call) {
-    kn_item *sequence;
-    size_t place = 0, count = 0;
-    if (!take_sequence(call, &sequence) || !read_position(call, 1, sequence->part_count, false, &place))
-        return false;
+static kn_status sequence_erase(kn_import_call *call) {
+    size_t position, count = 0;
+    const kn_item *sequence = take_position(call, 1, false, &position);
+    if (!sequence) return kn_import_status(call);
     kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
     if (!parts) return kn_import_no_memory(call->import);
     for (size_t i = 0; i < sequence->part_count; i++)
-        if (i != place) parts[count++] = sequence->parts[i];
+        if (i != position) parts[count++] = sequence->parts[i];
     return make_sequence(call, parts, count, sequence->dtype);
 }
 
-static bool sequence_length(kn_import_call *call) {
-    kn_item *sequence;
-    kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, 0, NULL);
-    if (!sizes || !take_sequence(call, &sequence)) return false;
-    sizes[0] = (kn_dim)sequence->part_count;
-    return true;
+static kn_status sequence_length(kn_import_call *call) {
+    const kn_item *sequence = take_sequence(call);
+    if (sequence) set_known(call, KN_INT64, (int64_t)sequence->part_count, &call->outputs[0]);
+    return kn_import_status(call);
 }
 
-static bool split_to_sequence(kn_import_call *call) {
+static kn_status split_to_sequence(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t sizes[KN_MAX_INPUTS];
     kn_value *values[KN_MAX_INPUTS];
     kn_item *parts[KN_MAX_INPUTS];
     int axis, count = 0;
     bool given = kn_import_has(call, 1), keep = given || kn_import_int(call, "keepdims", 1) != 0;
-    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
+    axis = kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank);
     int64_t size = x->shape.dims[axis];
-    if (given && !kn_import_integers(call, 1, sizes, KN_MAX_INPUTS, &count)) return false;
+    if (given) kn_import_integers(call, 1, sizes, KN_MAX_INPUTS, &count);
     bool alike = !given || kn_value_rank(call->inputs[1]->value) == 0;
     if (alike && (!given || count == 1) && (!given || call->inputs[1]->rank == 0)) {
         int64_t part_size = given ? sizes[0] : 1;
@@ -303,7 +292,7 @@ static bool split_to_sequence(kn_import_call *call) {
         for (count = 0; count * part_size < size; count++)
             sizes[count] = (count + 1) * part_size <= size ? part_size : size - count * part_size;
     }
-    if (kn_split(x, axis, sizes, (size_t)count, values) != KN_OK) return false;
+    if (kn_split(x, axis, sizes, (size_t)count, values) != KN_OK) return kn_import_status(call);
     for (int i = 0; i < count; i++) {
         parts[i] = kn_arena_take(call->import->arena, 1, sizeof **parts);
         if (!parts[i]) return kn_import_no_memory(call->import);
@@ -315,46 +304,44 @@ static bool split_to_sequence(kn_import_call *call) {
     return make_sequence(call, parts, (size_t)count, kn_import_dtype(call, 0));
 }
 
-static bool concat_from_sequence(kn_import_call *call) {
-    kn_item *sequence;
+static kn_status concat_from_sequence(kn_import_call *call) {
+    const kn_item *sequence = take_sequence(call);
     kn_value *values[KN_MAX_INPUTS];
-    if (!take_sequence(call, &sequence)) return false;
-    if (!sequence->part_count || sequence->part_count > KN_MAX_INPUTS)
+    if (!sequence) return kn_import_status(call);
+    const size_t count = sequence->part_count;
+    if (!count || count > KN_MAX_INPUTS)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the sequence has %zu elements; expected 1 to %d",
-                              sequence->part_count, KN_MAX_INPUTS);
-    for (size_t i = 0; i < sequence->part_count; i++)
-        if (!(values[i] = kn_item_value(call->import, sequence->parts[i]))) return false;
-    bool fresh = kn_import_int(call, "new_axis", 0) != 0;
-    int axis, rank = values[0]->shape.rank + fresh;
-    if (!kn_import_axis(call, kn_import_int(call, "axis", 0), rank, &axis)) return false;
-    kn_value *y =
-        fresh ? kn_stack(values, sequence->part_count, axis) : kn_concat(values, sequence->part_count, axis);
-    return kn_import_put_as(call, 0, y, sequence->dtype);
+                              count, KN_MAX_INPUTS);
+    for (size_t i = 0; i < count; i++)
+        values[i] = kn_item_value(call->import, sequence->parts[i]);
+    const bool fresh = kn_import_int(call, "new_axis", 0) != 0;
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", 0), values[0]->shape.rank + fresh);
+    return kn_import_put_as(call, 0, fresh ? kn_stack(values, count, axis) : kn_concat(values, count, axis),
+                            sequence->dtype);
 }
 
-static bool sequence_empty(kn_import_call *call) {
+static kn_status sequence_empty(kn_import_call *call) {
     kn_dtype dtype = KN_FLOAT32;
     kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "dtype", 1), &dtype);
     return make_sequence(call, NULL, 0, dtype);
 }
 
-static bool optional(kn_import_call *call) {
+static kn_status optional(kn_import_call *call) {
     return make_sequence(call, call->inputs, (size_t)(call->input_count ? 1 : 0), kn_import_dtype(call, 0));
 }
 
-static bool optional_get(kn_import_call *call) {
+static kn_status optional_get(kn_import_call *call) {
     if (!kn_import_has(call, 0)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 0 is missing");
     const kn_item *item = call->inputs[0];
     if (item->sequence && item->part_count == 1) item = item->parts[0];
     take_outputs(call, item, 1);
-    return true;
+    return kn_import_status(call);
 }
 
-static bool optional_has(kn_import_call *call) {
-    kn_dim *sizes = kn_sizes_take(call, 0, KN_BOOL, 0, NULL);
-    if (!sizes) return false;
-    sizes[0] = kn_import_has(call, 0) && (!call->inputs[0]->sequence || call->inputs[0]->part_count);
-    return true;
+static kn_status optional_has(kn_import_call *call) {
+    const bool has = kn_import_has(call, 0) && (!call->inputs[0]->sequence || call->inputs[0]->part_count);
+    set_known(call, KN_BOOL, has, &call->outputs[0]);
+    return kn_import_status(call);
 }
 
 const kn_import_row kn_import_control[] = {

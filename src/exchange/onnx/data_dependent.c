@@ -7,11 +7,11 @@
 
 enum { MEL_NUMBERS = 1 << 22, BOX_COMPARISONS = 1 << 26 };
 
-/* Reads the known values of input i. False after a failure, which names the input. */
-static bool take_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data) {
-    double ask;
-    if (kn_import_has(call, i) && kn_item_known(call->import, call->inputs[i], info, data)) return true;
-    return kn_import_numbers(call, i, &ask, 1, NULL) && false;
+/* Reads the known values of input i. A failure names the input. */
+static kn_status take_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data) {
+    double number;
+    if (kn_import_has(call, i) && kn_item_known(call->import, call->inputs[i], info, data)) return KN_OK;
+    return kn_import_numbers(call, i, &number, 1, NULL);
 }
 
 static kn_value *whole_constant(kn_import_call *call, const int64_t *numbers, int64_t rows, int64_t columns) {
@@ -21,11 +21,11 @@ static kn_value *whole_constant(kn_import_call *call, const int64_t *numbers, in
     return kn_constant(call->graph, KN_INT64, shape, numbers, count * sizeof *numbers);
 }
 
-static bool non_zero(kn_import_call *call) {
+static kn_status non_zero(kn_import_call *call) {
     kn_tensor_info info;
     const void *data;
     uint64_t elements = 0;
-    if (!take_known(call, 0, &info, &data)) return false;
+    if (take_known(call, 0, &info, &data) != KN_OK) return kn_import_status(call);
     kn_tensor_elements(&info, &elements);
     int rank = info.rank ? info.rank : 1;
     int64_t count = 0, strides[KN_MAX_RANK], stride = 1;
@@ -91,14 +91,14 @@ static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
 
 /* Outputs: the unique slices, the first index of each, the unique index of each slice of x, and the counts.
  */
-static bool unique(kn_import_call *call) {
+static kn_status unique(kn_import_call *call) {
     kn_tensor_info info;
     int axis = 0;
     parts p = {.outer = 1, .count = 1, .inner = 1};
     kn_value *x = kn_import_in(call, 0);
-    if (!x || !take_known(call, 0, &info, &p.data)) return false;
+    if (take_known(call, 0, &info, &p.data) != KN_OK) return kn_import_status(call);
     bool flat = !kn_import_attribute(call, "axis");
-    if (!flat && !kn_import_axis(call, kn_import_int(call, "axis", 0), info.rank, &axis)) return false;
+    if (!flat) axis = kn_import_axis(call, kn_import_int(call, "axis", 0), info.rank);
     p.dtype = info.dtype;
     for (int i = 0; i < info.rank; i++)
         *(flat || i == axis ? &p.count : i < axis ? &p.outer : &p.inner) *= info.shape[i];
@@ -121,10 +121,10 @@ static bool unique(kn_import_call *call) {
     for (int64_t i = 0; i < p.count; i++)
         often[which[i]]++;
     kn_value *places = whole_constant(call, first, count, -1);
-    return kn_import_put(call, 0, kn_gather(flat ? kn_reshape(x, "-1") : x, places, axis)) &&
-           kn_import_put_as(call, 1, places, KN_INT64) &&
-           kn_import_put_as(call, 2, whole_constant(call, which, p.count, -1), KN_INT64) &&
-           kn_import_put_as(call, 3, whole_constant(call, often, count, -1), KN_INT64);
+    kn_import_put(call, 0, kn_gather(flat ? kn_reshape(x, "-1") : x, places, axis));
+    kn_import_put_as(call, 1, places, KN_INT64);
+    kn_import_put_as(call, 2, whole_constant(call, which, p.count, -1), KN_INT64);
+    return kn_import_put_as(call, 3, whole_constant(call, often, count, -1), KN_INT64);
 }
 
 /* ---- boxes --------------------------------------------------------------------------------------------- */
@@ -163,29 +163,25 @@ static bool overlap(const boxes *b, int64_t left, int64_t right) {
     return shared / (first + second - shared) > b->overlap;
 }
 
-static bool take_boxes(kn_import_call *call, boxes *b, double *most, double *score) {
-    double allowed = 0;
+static kn_status take_boxes(kn_import_call *call, boxes *b) {
     b->centers = kn_import_int(call, "center_point_box", 0) != 0;
-    *most = 0;
-    *score = -INFINITY;
-    if (!take_known(call, 0, &b->info, &b->data) || !take_known(call, 1, &b->score_info, &b->scores) ||
-        (kn_import_has(call, 2) && !kn_import_numbers(call, 2, most, 1, NULL)) ||
-        (kn_import_has(call, 3) && !kn_import_numbers(call, 3, &allowed, 1, NULL)) ||
-        (kn_import_has(call, 4) && !kn_import_numbers(call, 4, score, 1, NULL)))
-        return false;
-    b->overlap = (float)allowed;
+    b->overlap = (float)kn_import_input_number(call, 3, 0);
+    if (take_known(call, 0, &b->info, &b->data) != KN_OK ||
+        take_known(call, 1, &b->score_info, &b->scores) != KN_OK)
+        return kn_import_status(call);
     if (b->info.rank != 3 || b->score_info.rank != 3 || b->info.shape[2] != 4 ||
         b->info.shape[0] != b->score_info.shape[0] || b->info.shape[1] != b->score_info.shape[2])
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected boxes (batch,boxes,4) and scores (batch,classes,boxes)");
-    return true;
+    return kn_import_status(call);
 }
 
 /* Non-maximum suppression per class: (chosen,3) has sample, class and box. */
-static bool non_max_suppression(kn_import_call *call) {
+static kn_status non_max_suppression(kn_import_call *call) {
     boxes b;
-    double most, least;
-    if (!take_boxes(call, &b, &most, &least)) return false;
+    const double most = kn_import_input_number(call, 2, 0),
+                 least = kn_import_input_number(call, 4, -INFINITY);
+    if (take_boxes(call, &b) != KN_OK) return kn_import_status(call);
     int64_t count = b.info.shape[1], lists = b.score_info.shape[0] * b.score_info.shape[1], chosen = 0;
     if ((double)(lists * count) * fmin(most, (double)count) > BOX_COMPARISONS)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%" PRId64 " boxes are too many to compare", count);
@@ -217,13 +213,14 @@ static bool non_max_suppression(kn_import_call *call) {
 /* ---- mel filters --------------------------------------------------------------------------------------- */
 
 /* Triangular filters over the DFT frequencies, evenly spaced on the mel scale: (length / 2 + 1,bins). */
-static bool mel_weights(kn_import_call *call) {
+static kn_status mel_weights(kn_import_call *call) {
     double bins = 0, length = 0, rate = 0, low = 0, high = 0;
     kn_dtype dtype = KN_FLOAT32;
-    if (!kn_import_numbers(call, 0, &bins, 1, NULL) || !kn_import_numbers(call, 1, &length, 1, NULL) ||
-        !kn_import_numbers(call, 2, &rate, 1, NULL) || !kn_import_numbers(call, 3, &low, 1, NULL) ||
-        !kn_import_numbers(call, 4, &high, 1, NULL))
-        return false;
+    kn_import_numbers(call, 0, &bins, 1, NULL);
+    kn_import_numbers(call, 1, &length, 1, NULL);
+    kn_import_numbers(call, 2, &rate, 1, NULL);
+    kn_import_numbers(call, 3, &low, 1, NULL);
+    kn_import_numbers(call, 4, &high, 1, NULL);
     if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "output_datatype", KN_ONNX_FLOAT32), &dtype))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_datatype is not a supported type");
     if (!(bins >= 1 && length >= 1 && rate >= 1 && low >= 0 && high >= low) || !(high <= rate) ||

@@ -48,6 +48,10 @@ const kn_value *kn_export_read(const kn_value *value);
 /* Collects the values that the nodes written for a node read, at most KN_MAX_INPUTS; returns the count. */
 int kn_export_reads(const kn_node *node, const kn_value **reads);
 
+/* Adds a tensor, of which data holds the elements in native byte order, in the arena; they are converted in
+ * place. trainable: always an initializer. */
+bool kn_export_add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape,
+                          void *data, bool trainable);
 /* Adds a node with one output. Inputs end with NULL; "" is a left-out input. output NULL: a new name. Returns
  * the name of the output; NULL when out of memory. The functions for attributes apply to this node. */
 const char *kn_export_node(kn_export_call *call, const char *type, const char *output,

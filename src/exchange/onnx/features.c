@@ -4,18 +4,16 @@
 #define ML "ai.onnx.ml"
 
 /* 1 above the threshold, otherwise 0. */
-static bool binarizer(kn_import_call *call) {
+static kn_status binarizer(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
     const kn_dtype dtype = x->shape.dtype;
     kn_value *limit = kn_import_scalar(call->import, dtype, kn_import_float(call, "threshold", 0));
     return kn_import_put(call, 0, kn_import_cast(kn_greater(x, limit), dtype));
 }
 
 /* Selects elements of the last axis: (…,picked), or (1,picked) for a single row. */
-static bool feature_extractor(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *places = x ? kn_import_in(call, 1) : NULL;
-    if (!places) return false;
+static kn_status feature_extractor(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *places = kn_import_in(call, 1);
     if (x->shape.rank < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "expected x (…,features)");
     if (x->shape.rank == 1) x = kn_unsqueeze(x, "0");
     return kn_import_put(call, 0, kn_gather(x, kn_reshape(places, "-1"), -1));
@@ -50,7 +48,7 @@ static bool ngrams_of(const terms *t, int64_t length, int64_t *begin, int64_t *c
     return *begin >= 0 && *begin <= end && end <= all && (end - *begin) % length == 0;
 }
 
-static bool take_terms(kn_import_call *call, terms *t) {
+static kn_status take_terms(kn_import_call *call, terms *t) {
     *t = (terms){.least = kn_import_int(call, "min_gram_length", 1),
                  .most = kn_import_int(call, "max_gram_length", 1),
                  .skips = kn_import_int(call, "max_skip_count", 0),
@@ -76,7 +74,7 @@ static bool take_terms(kn_import_call *call, terms *t) {
     if (!fits || known > TERM_NUMBERS / (t->width + 1))
         return kn_import_fail(call, KN_ERROR_ARGUMENT,
                               "the n-gram lengths, counts, indexes and weights do not match");
-    return true;
+    return kn_import_status(call);
 }
 
 /* How often each of `count` n-grams occurs in x (N,C), float32 (N,count); `gap` is the distance between
@@ -86,10 +84,7 @@ static kn_value *occurrences(kn_import_call *call, const terms *t, kn_value *x, 
     const int64_t places = x->shape.dims[1] - (length - 1) * gap;
     kn_value *all = NULL;
     int64_t *numbers = kn_arena_take(call->import->arena, (size_t)count, sizeof *numbers);
-    if (!numbers) {
-        kn_import_no_memory(call->import);
-        return NULL;
-    }
+    if (!numbers) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t k = 0; k < length; k++) {
         for (int64_t i = 0; i < count; i++)
             numbers[i] = t->pool->ints[begin + i * length + k];
@@ -103,17 +98,17 @@ static kn_value *occurrences(kn_import_call *call, const terms *t, kn_value *x, 
 }
 
 /* x is (C) or (N,C); the result has a column for each n-gram of the pool. */
-static bool vectorizer(kn_import_call *call) {
+static kn_status vectorizer(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *parts[MAX_TERM];
     kn_import *import = call->import;
     const char *mode = kn_import_string(call, "mode", "TF");
     const bool counted = strcmp(mode, "IDF") != 0, weighed = strcmp(mode, "TF") != 0;
     terms t;
-    if (!x || !take_terms(call, &t)) return false;
+    if (take_terms(call, &t) != KN_OK) return kn_import_status(call);
     const bool row = x->shape.rank == 1;
     if (row) x = kn_unsqueeze(x, "0");
     x = kn_import_cast(x, KN_INT64);
-    if (kn_value_failed(x) || x->shape.rank != 2 || !kn_dim_known(x->shape.dims[1]))
+    if (x->shape.rank != 2 || !kn_dim_known(x->shape.dims[1]))
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected integers (N,C) with a fixed C");
     const kn_dim batch = x->shape.dims[0];
     int64_t all = (int64_t)t.columns->count, begin, count, at = 0;

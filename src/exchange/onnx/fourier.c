@@ -30,17 +30,12 @@ static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const 
     int rank = x->shape.rank;
     int64_t in = t->rows * t->parts, out = t->columns * t->results, order[KN_MAX_RANK];
     kn_dtype dtype = x->shape.dtype;
-    if (in < 1 || out < 1 || in > FOURIER_NUMBERS / out) {
-        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                       "a transform from %" PRId64 " to %" PRId64 " elements is empty or too large", t->rows,
-                       t->columns);
-        return NULL;
-    }
+    if (in < 1 || out < 1 || in > FOURIER_NUMBERS / out)
+        return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                                "a transform from %" PRId64 " to %" PRId64 " elements is empty or too large",
+                                t->rows, t->columns);
     double *numbers = kn_arena_take(import->arena, (size_t)(in * out), sizeof *numbers);
-    if (!numbers) {
-        kn_import_no_memory(import);
-        return NULL;
-    }
+    if (!numbers) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < in; i++)
         for (int64_t j = 0; j < out; j++)
             numbers[i * out + j] = factor(t, i / t->parts, i % t->parts, j / t->results, j % t->results);
@@ -53,7 +48,6 @@ static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const 
     kn_value *matrix = kn_import_cast(
         kn_constant(call->graph, KN_FLOAT64, shape, numbers, (size_t)(in * out) * sizeof *numbers), dtype);
     if (axis != rank - 2) x = kn_transpose(x, swap);
-    if (kn_value_failed(x)) return NULL;
     kn_dim dims[KN_MAX_RANK];
     memcpy(dims, x->shape.dims, sizeof dims);
     dims[rank - 2] = in;
@@ -61,20 +55,17 @@ static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const 
     dims[rank - 2] = t->columns;
     dims[rank - 1] = t->results;
     x = kn_import_reshape(import, x, dims, rank);
-    return axis != rank - 2 && !kn_value_failed(x) ? kn_transpose(x, swap) : x;
+    return axis != rank - 2 ? kn_transpose(x, swap) : x;
 }
 
 /* x is real (…,1) or complex (…,2). */
-static bool fourier(kn_import_call *call) {
+static kn_status fourier(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int64_t number = call->opset < 20 ? kn_import_int(call, "axis", 1) : -2, length = -1;
-    int axis;
-    if (!x ||
-        (call->opset >= 20 && kn_import_has(call, 2) && !kn_import_integers(call, 2, &number, 1, NULL)) ||
-        !kn_import_axis(call, number, x->shape.rank, &axis) ||
-        (kn_import_has(call, 1) && !kn_import_integers(call, 1, &length, 1, NULL)))
-        return false;
-    int last = x->shape.rank - 1;
+    const int axis = kn_import_axis(
+        call, call->opset < 20 ? kn_import_int(call, "axis", 1) : kn_import_input_integer(call, 2, -2),
+        x->shape.rank);
+    const int64_t length = kn_import_input_integer(call, 1, -1);
+    const int last = x->shape.rank ? x->shape.rank - 1 : 0;
     transform t = {.rows = x->shape.dims[axis],
                    .parts = x->shape.dims[last],
                    .inverse = kn_import_int(call, "inverse", 0) != 0,
@@ -97,16 +88,13 @@ static bool fourier(kn_import_call *call) {
         x = kn_slice(x, axis, 0, most);
         t.rows = most;
     }
-    return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, axis, &t));
+    return kn_import_put(call, 0, transformed(call, x, axis, &t));
 }
 
 /* Frames (B,frames,length,parts) of a signal (B,L,parts), `step` apart. */
 static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64_t length, int64_t step) {
     int32_t *places = kn_arena_take(call->import->arena, (size_t)(frames * length) + 1, sizeof *places);
-    if (!places) {
-        kn_import_no_memory(call->import);
-        return NULL;
-    }
+    if (!places) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < frames * length; i++)
         places[i] = (int32_t)(i / length * step + i % length);
     const char *shape = kn_import_list(call->import, (int64_t[]){frames, length}, 2);
@@ -114,12 +102,11 @@ static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64
 }
 
 /* Transforms of windowed frames: (B,frames,frequencies,2). */
-static bool short_time_fourier(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *window = NULL;
-    int64_t step = 0, length = 0;
-    if (!x || !kn_import_optional(call, 2, &window) || !kn_import_integers(call, 1, &step, 1, NULL) ||
-        (kn_import_has(call, 3) && !kn_import_integers(call, 3, &length, 1, NULL)))
-        return false;
+static kn_status short_time_fourier(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *window = kn_import_optional(call, 2);
+    int64_t step = 0;
+    kn_import_integers(call, 1, &step, 1, NULL);
+    int64_t length = kn_import_input_integer(call, 3, 0);
     if (x->shape.rank != 3 || (x->shape.dims[2] != 1 && x->shape.dims[2] != 2) ||
         !kn_dim_known(x->shape.dims[1]) ||
         (window && (window->shape.rank != 1 || !kn_dim_known(window->shape.dims[0]))))
@@ -139,23 +126,22 @@ static bool short_time_fourier(kn_import_call *call) {
                               length, step, size);
     x = framed(call, x, (size - length) / step + 1, t.rows, step);
     if (window) x = kn_mul(x, kn_unsqueeze(kn_import_cast(window, kn_value_dtype(x)), "1"));
-    return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, 2, &t));
+    return kn_import_put(call, 0, transformed(call, x, 2, &t));
 }
 
 /* ONNX Runtime's transforms of real signals along the last axes, and their inverses: (…,n) and (…,n/2+1,2).
  */
-static bool real_fourier(kn_import_call *call) {
+static kn_status real_fourier(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     const bool inverse = !strcmp(call->node->type, "Irfft");
     const int64_t axes = kn_import_int(call, "signal_ndim", 1);
-    if (!x) return false;
     if (!kn_import_int(call, "onesided", 1) || kn_import_int(call, "normalized", 0))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "expected onesided 1 and normalized 0");
     if (axes < 1 || axes > x->shape.rank - inverse || (inverse && x->shape.dims[x->shape.rank - 1] != 2))
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "signal_ndim is %" PRId64 ", which does not fit the input", axes);
     if (!inverse) x = kn_unsqueeze(x, "-1");
-    for (int64_t i = 0; i < axes && !kn_value_failed(x); i++) {
+    for (int64_t i = 0; i < axes && kn_import_status(call) == KN_OK; i++) {
         const int64_t back = inverse ? axes - 1 - i : i; /* from the last axis on; the inverse ends with
                                                           * the last axis */
         const int axis = x->shape.rank - 2 - (int)back;
@@ -171,7 +157,7 @@ static bool real_fourier(kn_import_call *call) {
         if (t.length < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "the signal is empty");
         x = transformed(call, x, axis, &t);
     }
-    if (inverse && !kn_value_failed(x)) x = kn_squeeze(x, "-1");
+    if (inverse) x = kn_squeeze(x, "-1");
     return kn_import_put(call, 0, x);
 }
 

@@ -17,11 +17,9 @@ static double or_usual(double number, double usual) {
     return isnan(number) ? usual : number;
 }
 
-/* NULL after a failure. */
 static kn_value *activated(kn_import_call *call, kn_value *x, const activation *a) {
     const double *n = a->numbers;
     const char *type = a->type;
-    if (kn_value_failed(x)) return NULL;
     if (!*type) return x;
     if (!strcmp(type, "Relu")) return kn_relu(x);
     if (!strcmp(type, "Tanh")) return kn_tanh(x);
@@ -35,8 +33,7 @@ static kn_value *activated(kn_import_call *call, kn_value *x, const activation *
     if (!strcmp(type, "Clip")) return kn_clip(x, or_usual(n[0], -INFINITY), or_usual(n[1], INFINITY));
     if (!strcmp(type, "HardSigmoid"))
         return kn_clip(kn_shift(kn_scale(x, or_usual(n[0], 0.2)), or_usual(n[1], 0.5)), 0, 1);
-    kn_import_fail(call, KN_ERROR_UNSUPPORTED, "activation '%.40s' is not supported", type);
-    return NULL;
+    return kn_import_reject(call, KN_ERROR_UNSUPPORTED, "activation '%.40s' is not supported", type);
 }
 
 /* The activation of a product, with each parameter in an attribute. */
@@ -49,10 +46,10 @@ static activation of_product(const kn_import_call *call) {
 
 /* ---- products ------------------------------------------------------------------------------------------ */
 
-static bool gemm(kn_import_call *call) {
+static kn_status gemm(kn_import_call *call) {
     const activation a = of_product(call);
     kn_value *y = activated(call, kn_import_gemm(call), &a);
-    return y && kn_import_put(call, 0, y);
+    return kn_import_put(call, 0, y);
 }
 
 /* x with its first axis moved before the last. */
@@ -65,10 +62,9 @@ static kn_value *move_batch(kn_import *import, kn_value *x) {
 }
 
 /* alpha * a b; a vector is a row on the left and a column on the right. */
-static bool matmul(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+static kn_status matmul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1);
     const activation act = of_product(call);
-    if (!b) return false;
     bool row = a->shape.rank == 1, column = b->shape.rank == 1;
     bool turn_a = kn_import_int(call, "transA", 0) && !row,
          turn_b = kn_import_int(call, "transB", 0) && !column;
@@ -82,7 +78,7 @@ static bool matmul(kn_import_call *call) {
     if (row) y = kn_squeeze(y, column ? "-2,-1" : "-2");
     if (column && !row) y = kn_squeeze(y, "-1");
     y = activated(call, y, &act);
-    return y && kn_import_put(call, 0, y);
+    return kn_import_put(call, 0, y);
 }
 
 /* ---- windows ------------------------------------------------------------------------------------------- */
@@ -101,58 +97,53 @@ static activation of_convolution(const kn_import_call *call) {
 }
 
 /* A convolution, then the sum with a fourth input, then an activation. */
-static bool conv(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *more;
+static kn_status conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2),
+             *more = kn_import_optional(call, 3);
     const activation a = of_convolution(call);
-    if (!weight || !kn_import_optional(call, 2, &bias) || !kn_import_optional(call, 3, &more)) return false;
     if (is_channels_last(call)) x = kn_import_channels_second(call->import, x);
-    kn_value *y = kn_value_failed(x) ? NULL : kn_import_convolution(call, x, weight, bias);
+    kn_value *y = kn_import_convolution(call, x, weight, bias);
     if (is_channels_last(call)) y = kn_import_channels_last(call->import, y);
-    if (more && !kn_value_failed(y)) y = kn_add(y, more);
+    if (more) y = kn_add(y, more);
     y = activated(call, y, &a);
-    return y && kn_import_put(call, 0, y);
+    return kn_import_put(call, 0, y);
 }
 
-static bool max_pool(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
+static kn_status max_pool(kn_import_call *call) {
+    kn_value *x = kn_import_channels_second(call->import, kn_import_in(call, 0));
     kn_window w;
-    if (x) x = kn_import_channels_second(call->import, x);
-    return kn_window_take_pool(call, x, &w) &&
-           kn_import_put(call, 0, kn_import_channels_last(call->import, kn_window_max_pool(call, x, &w)));
+    if (kn_window_take_pool(call, x, &w) != KN_OK) return kn_import_status(call);
+    return kn_import_put(call, 0, kn_import_channels_last(call->import, kn_window_max_pool(call, x, &w)));
 }
 
 /* ---- biased activations -------------------------------------------------------------------------------- */
 
 /* x, plus input 1 if it is given. */
 static kn_value *with_bias(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *bias;
-    if (!x || !kn_import_optional(call, 1, &bias)) return NULL;
+    kn_value *x = kn_import_in(call, 0), *bias = kn_import_optional(call, 1);
     return bias ? kn_add(x, bias) : x;
 }
 
-static bool gelu(kn_import_call *call) {
+static kn_status gelu(kn_import_call *call) {
     kn_value *x = with_bias(call);
     bool fast = !strcmp(call->node->type, "FastGelu");
-    return x && kn_import_put(call, 0, fast ? kn_gelu_tanh(x) : kn_gelu(x));
+    return kn_import_put(call, 0, fast ? kn_gelu_tanh(x) : kn_gelu(x));
 }
 
-static bool gemm_gelu(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias;
-    if (!weight || !kn_import_optional(call, 2, &bias)) return false;
+static kn_status gemm_gelu(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2);
     x = kn_matmul(x, weight, false, false);
     return kn_import_put(call, 0, kn_gelu_tanh(bias ? kn_add(x, bias) : x));
 }
 
-static bool quick_gelu(kn_import_call *call) {
+static kn_status quick_gelu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
     return kn_import_put(call, 0, kn_mul(x, kn_sigmoid(kn_scale(x, kn_import_float(call, "alpha", 1.702f)))));
 }
 
 /* The first half of x + bias, times the gelu of its second half, along the last axis. */
-static bool split_gelu(kn_import_call *call) {
+static kn_status split_gelu(kn_import_call *call) {
     kn_value *x = with_bias(call);
-    if (kn_value_failed(x)) return false;
     const int last = x->shape.rank - 1;
     const kn_dim size = last < 0 ? 1 : x->shape.dims[last];
     if (!kn_dim_known(size) || size % 2)
@@ -161,21 +152,17 @@ static bool split_gelu(kn_import_call *call) {
         call, 0, kn_mul(kn_slice(x, last, 0, size / 2), kn_gelu(kn_slice(x, last, size / 2, INT64_MAX))));
 }
 
-static bool bias_add(kn_import_call *call) {
-    kn_value *x = with_bias(call), *more;
-    return x && kn_import_optional(call, 2, &more) && kn_import_put(call, 0, more ? kn_add(x, more) : x);
-}
-
-static bool bias_softmax(kn_import_call *call) {
-    kn_value *x = with_bias(call);
-    return x && kn_import_put(call, 0, kn_import_softmax(call, x, 1, false));
+/* x + bias, plus a third input, or its softmax. */
+static kn_status bias_add(kn_import_call *call) {
+    kn_value *x = with_bias(call), *more = kn_import_optional(call, 2);
+    if (!strcmp(call->node->type, "BiasSoftmax")) x = kn_import_softmax(call, x, 1, false);
+    return kn_import_put(call, 0, more ? kn_add(x, more) : x);
 }
 
 /* x + y * gate */
-static bool gated_add(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
-    kn_value *gate = y ? kn_import_in(call, 2) : NULL, *weight;
-    if (!gate || !kn_import_optional(call, 3, &weight)) return false;
+static kn_status gated_add(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
+    kn_value *gate = kn_import_in(call, 2), *weight = kn_import_optional(call, 3);
     if (weight) gate = kn_sigmoid(kn_matmul(gate, weight, false, false));
     return kn_import_put(call, 0, kn_add(x, kn_mul(y, gate)));
 }
@@ -185,19 +172,19 @@ static bool gated_add(kn_import_call *call) {
 enum { SKIP_SUM = 3 }; /* the output of a skip norm that returns the sum */
 
 /* Normalizes x plus a skip plus a bias along the last axis. */
-static bool skip_norm(kn_import_call *call) {
+static kn_status skip_norm(kn_import_call *call) {
     bool rms = !strcmp(call->node->type, "SkipSimplifiedLayerNormalization");
-    kn_value *x = kn_import_in(call, 0), *skip = x ? kn_import_in(call, 1) : NULL, *bias;
+    kn_value *x = kn_import_in(call, 0), *skip = kn_import_in(call, 1);
     kn_import_norm norm = {
         .epsilon = kn_import_float(call, "epsilon", 1e-12f), .rms = rms, .mean = 1, .deviation = 2};
-    if (!skip || !(norm.scale = kn_import_in(call, 2)) ||
-        (!rms && !kn_import_optional(call, 3, &norm.bias)) || !kn_import_optional(call, rms ? 3 : 4, &bias))
-        return false;
+    norm.scale = kn_import_in(call, 2);
+    if (!rms) norm.bias = kn_import_optional(call, 3);
+    kn_value *bias = kn_import_optional(call, rms ? 3 : 4);
     x = kn_add(x, skip);
     if (bias) x = kn_add(x, bias);
-    if (kn_value_failed(x)) return false;
     norm.axis = x->shape.rank - 1;
-    return kn_import_put_norm(call, x, &norm) && kn_import_put(call, SKIP_SUM, x);
+    kn_import_put_norm(call, x, &norm);
+    return kn_import_put(call, SKIP_SUM, x);
 }
 
 /* Distances in the input list from a table to its scale and zero point, in a quantized embedding norm. */
@@ -207,70 +194,59 @@ static bool is_quantized(const kn_import_call *call) {
     return call->node->type[0] == 'Q';
 }
 
-/* Dequantizes x, which is input `table` or rows of it. NULL after a failure. */
+/* Dequantizes x, which is input `table` or rows of it. */
 static kn_value *as_numbers(kn_import_call *call, kn_value *x, int table) {
-    kn_value *scale, *zero;
-    if (!x || !is_quantized(call)) return x;
-    if (!(scale = kn_import_in(call, table + EMBED_SCALES)) ||
-        !kn_import_optional(call, table + EMBED_ZEROS, &zero))
-        return NULL;
+    if (!is_quantized(call)) return x;
+    kn_value *scale = kn_import_in(call, table + EMBED_SCALES);
+    kn_value *zero = kn_import_optional(call, table + EMBED_ZEROS);
     return kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), scale);
 }
 
-/* Gathers rows of table `table`. NULL after a failure. */
+/* Gathers rows of table `table`. */
 static kn_value *rows_of(kn_import_call *call, kn_value *places, int table) {
-    kn_value *rows = places ? kn_import_in(call, table) : NULL;
-    return rows ? as_numbers(call, kn_gather(rows, places, 0), table) : NULL;
+    return as_numbers(call, kn_gather(kn_import_in(call, table), places, 0), table);
 }
 
 /* The norm of the sum of word, position and segment embeddings, and the number of positions that the mask
  * allows. */
-static bool embed_norm(kn_import_call *call) {
-    kn_value *x = rows_of(call, kn_import_in(call, 0), 2), *places;
+static kn_status embed_norm(kn_import_call *call) {
+    kn_value *x = rows_of(call, kn_import_in(call, 0), 2);
     kn_import_norm norm = {.epsilon = kn_import_float(call, "epsilon", 1e-12f), .mean = -1, .deviation = -1};
     norm.scale = as_numbers(call, kn_import_in(call, 5), 5);
     norm.bias = as_numbers(call, kn_import_in(call, 6), 6);
-    if (kn_value_failed(x) || !norm.scale || !norm.bias) return false;
     if (x->shape.rank != 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected input_ids (batch,length)");
     const kn_dim batch = x->shape.dims[0], length = x->shape.dims[1];
     const bool placed = !is_quantized(call) && kn_import_has(call, 8);
-    places = rows_of(call, placed ? kn_import_in(call, 8) : kn_import_range(call->import, length), 3);
-    if (!places) return false;
-    x = kn_add(x, places);
-    if (kn_import_has(call, 1) && kn_import_has(call, 4)) {
-        kn_value *segments = rows_of(call, kn_import_in(call, 1), 4);
-        if (!segments) return false;
-        x = kn_add(x, segments);
-    }
+    x = kn_add(x, rows_of(call, placed ? kn_import_in(call, 8) : kn_import_range(call->import, length), 3));
+    if (kn_import_has(call, 1) && kn_import_has(call, 4))
+        x = kn_add(x, rows_of(call, kn_import_in(call, 1), 4));
     norm.axis = 2;
-    kn_value *mask, *left;
-    if (!kn_import_optional(call, 7, &mask)) return false;
+    kn_value *mask = kn_import_optional(call, 7), *left;
     if (mask)
         left =
             kn_sum(kn_cast(kn_equal(mask, kn_import_scalar(call->import, kn_value_dtype(mask), 1)), KN_INT32),
                    "1", false);
     else
         left = kn_import_broadcast(call->import, kn_import_scalar(call->import, KN_INT32, 0), &batch, 1);
-    return kn_import_put_norm(call, x, &norm) && kn_import_put_as(call, 1, left, KN_INT32) &&
-           kn_import_put(call, 2, x);
+    kn_import_put_norm(call, x, &norm);
+    kn_import_put_as(call, 1, left, KN_INT32);
+    return kn_import_put(call, 2, x);
 }
 
 /* x plus an optional skip and bias, then a group norm and a silu. */
-static bool group_norm(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *scale = x ? kn_import_in(call, 1) : NULL, *skip, *bias;
-    kn_value *shift = scale ? kn_import_in(call, 2) : NULL;
+static kn_status group_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *scale = kn_import_in(call, 1), *shift = kn_import_in(call, 2);
+    kn_value *skip = kn_import_optional(call, 3), *bias = kn_import_optional(call, 4);
     bool last = kn_import_int(call, "channels_last", 1) != 0;
     int64_t groups = kn_import_int(call, "groups", 0);
-    if (!shift || !kn_import_optional(call, 3, &skip) || !kn_import_optional(call, 4, &bias)) return false;
     if (x->shape.rank != 4 || groups < 1)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected x with 4 axes, and groups 1 or more");
     if (skip && skip->shape.rank == 2) skip = kn_unsqueeze(skip, last ? "1,2" : "2,3");
     if (skip) x = kn_add(x, skip);
     if (bias && !last) bias = kn_unsqueeze(bias, "1,2");
     if (bias) x = kn_add(x, bias);
-    if (!kn_import_put(call, 1, x)) return false;
+    kn_import_put(call, 1, x);
     if (last) x = kn_import_channels_second(call->import, x);
-    if (kn_value_failed(x)) return false;
     x = kn_import_normalized_groups(call, x, scale, shift, groups, kn_import_float(call, "epsilon", 1e-5));
     if (kn_import_int(call, "activation", 0)) x = kn_silu(x);
     return kn_import_put(call, 0, last ? kn_import_channels_last(call->import, x) : x);
@@ -279,27 +255,24 @@ static bool group_norm(kn_import_call *call) {
 /* ---- other operators ----------------------------------------------------------------------------------- */
 
 /* The distances of each row of a (M,N) from each of b (K,N): (M,K). */
-static bool distances(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+static kn_status distances(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1);
     const char *metric = kn_import_string(call, "metric", "sqeuclidean");
     bool root = !strcmp(metric, "euclidean");
-    if (!b) return false;
     if (!root && strcmp(metric, "sqeuclidean"))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "metric is '%.40s'; expected euclidean or sqeuclidean", metric);
     kn_value *squares =
         kn_add(kn_reduce_sum_square(a, "1", true), kn_unsqueeze(kn_reduce_sum_square(b, "1", false), "0"));
     kn_value *y = kn_sub(squares, kn_scale(kn_matmul(a, b, false, true), 2));
-    if (kn_value_failed(y)) return false;
     y = kn_max(y, kn_import_scalar(call->import, y->shape.dtype, 0));
     return kn_import_put(call, 0, root ? kn_sqrt(y) : y);
 }
 
 /* Products of complex numbers (…,2), with the conjugate of the second for ComplexMulConj. */
-static bool complex_mul(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+static kn_status complex_mul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1);
     bool conjugate = !strcmp(call->node->type, "ComplexMulConj");
-    if (!b) return false;
     if (a->shape.rank < 1 || b->shape.rank < 1 || a->shape.dims[a->shape.rank - 1] != 2 ||
         b->shape.dims[b->shape.rank - 1] != 2)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected complex numbers (…,2)");
@@ -326,7 +299,7 @@ const kn_import_row kn_import_fused[] = {
     KN_OF_MICROSOFT("QuickGelu", quick_gelu),
     KN_OF_MICROSOFT("BiasSplitGelu", split_gelu),
     KN_OF_MICROSOFT("BiasAdd", bias_add),
-    KN_OF_MICROSOFT("BiasSoftmax", bias_softmax),
+    KN_OF_MICROSOFT("BiasSoftmax", bias_add),
     KN_OF_MICROSOFT("GatedAdd", gated_add),
     KN_OF_MICROSOFT("SkipLayerNormalization", skip_norm),
     KN_OF_MICROSOFT("SkipSimplifiedLayerNormalization", skip_norm),

@@ -3,31 +3,17 @@
 
 #include <inttypes.h>
 
-static bool take_two(kn_import_call *call, kn_value **x, kn_value **numbers) {
-    *x = kn_import_in(call, 0);
-    *numbers = *x ? kn_import_in(call, 1) : NULL;
-    return *numbers != NULL;
+/* Slices for Gather, elements for GatherElements. */
+static kn_status gather(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *numbers = kn_import_in(call, 1);
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank);
+    return kn_import_put(call, 0,
+                         !strcmp(call->node->type, "Gather") ? kn_gather(x, numbers, axis)
+                                                             : kn_gather_elements(x, numbers, axis));
 }
 
-static bool gather(kn_import_call *call) {
-    kn_value *x, *numbers;
-    int axis;
-    return take_two(call, &x, &numbers) &&
-           kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis) &&
-           kn_import_put(call, 0, kn_gather(x, numbers, axis));
-}
-
-static bool gather_elements(kn_import_call *call) {
-    kn_value *x, *numbers;
-    int axis;
-    return take_two(call, &x, &numbers) &&
-           kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis) &&
-           kn_import_put(call, 0, kn_gather_elements(x, numbers, axis));
-}
-
-static bool gather_nd(kn_import_call *call) {
-    kn_value *x, *numbers;
-    if (!take_two(call, &x, &numbers)) return false;
+static kn_status gather_nd(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *numbers = kn_import_in(call, 1);
     int64_t batch = kn_import_int(call, "batch_dims", 0);
     if (batch < 0 || batch >= numbers->shape.rank || batch >= x->shape.rank)
         return kn_import_fail(call, KN_ERROR_SHAPE,
@@ -43,37 +29,29 @@ static kn_scatter_reduction reduction_of(const kn_import_call *call) {
     return KN_SCATTER_REPLACE;
 }
 
-static bool scatter_elements(kn_import_call *call) {
-    kn_value *x, *numbers, *updates;
-    int axis;
-    if (!take_two(call, &x, &numbers) || !(updates = kn_import_in(call, 2)) ||
-        !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis))
-        return false;
-    return kn_import_put(call, 0, kn_scatter_elements(x, numbers, updates, axis, reduction_of(call)));
+static kn_status scatter(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *numbers = kn_import_in(call, 1), *updates = kn_import_in(call, 2);
+    const kn_scatter_reduction reduction = reduction_of(call);
+    if (!strcmp(call->node->type, "ScatterND"))
+        return kn_import_put(call, 0, kn_scatter_nd(x, numbers, updates, reduction));
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank);
+    return kn_import_put(call, 0, kn_scatter_elements(x, numbers, updates, axis, reduction));
 }
 
-static bool scatter_nd(kn_import_call *call) {
-    kn_value *x, *numbers, *updates;
-    if (!take_two(call, &x, &numbers) || !(updates = kn_import_in(call, 2))) return false;
-    return kn_import_put(call, 0, kn_scatter_nd(x, numbers, updates, reduction_of(call)));
-}
-
-static bool top_k(kn_import_call *call) {
+static kn_status top_k(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *places = NULL;
     int64_t k = kn_import_int(call, "k", 1);
-    int axis;
-    if (!x || (call->opset >= 10 && !kn_import_integers(call, 1, &k, 1, NULL)) ||
-        !kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &axis))
-        return false;
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank);
+    if (call->opset >= 10) kn_import_integers(call, 1, &k, 1, NULL);
     kn_value *values = kn_top_k(x, k, axis, !kn_import_int(call, "largest", 1), &places);
-    return kn_import_put(call, 0, values) && kn_import_put(call, 1, kn_import_cast(places, KN_INT64));
+    kn_import_put(call, 0, values);
+    return kn_import_put(call, 1, kn_import_cast(places, KN_INT64));
 }
 
 /* The last of several equal elements is the first in the reversed array. */
-static bool arg_extreme(kn_import_call *call) {
+static kn_status arg_extreme(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int axis;
-    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank);
     bool keep = kn_import_int(call, "keepdims", 1) != 0,
          last = kn_import_int(call, "select_last_index", 0) != 0;
     kn_dim size = x->shape.dims[axis];
@@ -89,20 +67,21 @@ static bool arg_extreme(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_import_cast(place, KN_INT64), KN_INT64);
 }
 
-static bool cumulative_sum(kn_import_call *call) {
+static kn_status cumulative_sum(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int axis;
-    if (!x || !kn_import_axis_input(call, 1, x->shape.rank, &axis)) return false;
+    int64_t number = 0;
+    kn_import_integers(call, 1, &number, 1, NULL);
+    const int axis = kn_import_axis(call, number, x->shape.rank);
     return kn_import_put(call, 0,
                          kn_cumulative_sum(x, axis, kn_import_int(call, "exclusive", 0) != 0,
                                            kn_import_int(call, "reverse", 0) != 0));
 }
 
 /* values are (off, on). */
-static bool one_hot(kn_import_call *call) {
-    kn_value *numbers = kn_import_in(call, 0), *values = numbers ? kn_import_in(call, 2) : NULL;
+static kn_status one_hot(kn_import_call *call) {
+    kn_value *numbers = kn_import_in(call, 0), *values = kn_import_in(call, 2);
     double classes = 0;
-    if (!values || !kn_import_numbers(call, 1, &classes, 1, NULL)) return false;
+    kn_import_numbers(call, 1, &classes, 1, NULL);
     if (!(classes >= 1 && classes <= INT32_MAX))
         return kn_import_fail(call, KN_ERROR_ARGUMENT, "depth is %g; expected a positive number", classes);
     if (numbers->shape.dtype != KN_INT32) numbers = kn_import_cast(numbers, KN_INT64);
@@ -113,18 +92,18 @@ static bool one_hot(kn_import_call *call) {
 }
 
 /* Selects slices along an axis, or elements, for which the condition is true. */
-static bool compress(kn_import_call *call) {
+static kn_status compress(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double holds[KN_MAX_INPUTS * 16];
     int64_t places[KN_MAX_INPUTS * 16];
     int count = 0, kept = 0, axis = 0;
-    if (!x || !kn_import_numbers(call, 1, holds, (int)KN_COUNT_OF(holds), &count)) return false;
+    kn_import_numbers(call, 1, holds, (int)KN_COUNT_OF(holds), &count);
     for (int i = 0; i < count; i++)
         if (holds[i] != 0) places[kept++] = i;
     if (!kn_import_attribute(call, "axis"))
         x = kn_reshape(x, "-1");
-    else if (!kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis))
-        return false;
+    else
+        axis = kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank);
     const char *shape = kn_import_list(call->import, (int64_t[]){kept}, 1);
     return kn_import_put(
         call, 0, kn_gather(x, kn_constant(call->graph, KN_INT64, shape, places, (size_t)kept * 8), axis));
@@ -132,12 +111,12 @@ static bool compress(kn_import_call *call) {
 
 const kn_import_row kn_import_gather[] = {
     {.type = "Gather", .build = gather, .sizes = kn_sizes_gather},
-    {.type = "GatherElements", .build = gather_elements},
+    {.type = "GatherElements", .build = gather},
     {.type = "GatherND", .build = gather_nd},
     KN_OF_MICROSOFT("GatherND", gather_nd),
-    {.type = "Scatter", .build = scatter_elements},
-    {.type = "ScatterElements", .build = scatter_elements},
-    {.type = "ScatterND", .build = scatter_nd},
+    {.type = "Scatter", .build = scatter},
+    {.type = "ScatterElements", .build = scatter},
+    {.type = "ScatterND", .build = scatter},
     {.type = "TopK", .build = top_k},
     {.type = "ArgMax", .build = arg_extreme},
     {.type = "ArgMin", .build = arg_extreme},

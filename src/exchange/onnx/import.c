@@ -5,65 +5,10 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 /* The newest operator set that the rows implement. */
 enum { NEWEST_OPSET = 28 };
-
-/* ---- failures ------------------------------------------------------------------------------------------ */
-
-bool kn_import_failed(const kn_import *import) {
-    return import->model->error.status != KN_OK || import->again;
-}
-
-bool kn_import_no_memory(const kn_import *import) {
-    return kn_model_no_memory(import->model);
-}
-
-/* Appends "; inputs: (2,3), (4)": the shapes of the inputs that are values. */
-static void append_shapes(const kn_import_call *call, char *text, size_t room) {
-    size_t used = strlen(text);
-    const char *before = "; inputs: ";
-    for (int i = 0; call->inputs && i < call->input_count && used < room; i++) {
-        const kn_value *value = call->inputs[i] ? call->inputs[i]->value : NULL;
-        if (!value || kn_value_failed(value)) continue;
-        used += (size_t)snprintf(text + used, room - used, "%s(%s)", before,
-                                 kn_import_dims_text(call->import, value->shape.dims, value->shape.rank));
-        before = ", ";
-    }
-}
-
-bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) {
-    kn_error *error = &call->import->model->error;
-    char text[1024];
-    va_list arguments;
-    if (kn_import_failed(call->import)) return false; /* the first failure counts */
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (status == KN_ERROR_SHAPE && kn_graph_status(call->import->graph) == KN_OK)
-        append_shapes(call, text, sizeof text);
-    const char *name = call->node->name;
-    if (!*name && call->node->output_count) name = call->node->outputs[0];
-    kn_fail(error, status, "%s: node '%.100s' (%.60s): %s", call->import->model->source, name,
-            call->node->type, text);
-    return false;
-}
-
-bool kn_import_record_training(kn_import_call *call) {
-    kn_import *import = call->import;
-    if (import->training_count == import->training_capacity) {
-        size_t more = import->training_capacity ? 2 * import->training_capacity : 16;
-        const kn_onnx_node **nodes = kn_arena_take(import->arena, more, sizeof *nodes);
-        if (!nodes) return kn_import_no_memory(import);
-        if (import->training_count) memcpy(nodes, import->training, import->training_count * sizeof *nodes);
-        import->training = nodes;
-        import->training_capacity = more;
-    }
-    import->training[import->training_count++] = call->node;
-    return true;
-}
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
@@ -79,33 +24,6 @@ static const char *symbol_of(kn_import *import, const char *name) {
     return clean;
 }
 
-static void open_scope(kn_import *import, kn_import_scope *scope) {
-    kn_map_init(&scope->items, &import->model->host);
-    scope->outer = import->scope;
-    import->scope = scope;
-}
-
-static void close_scope(kn_import *import, kn_import_scope *scope) {
-    kn_map_finish(&scope->items);
-    import->scope = scope->outer;
-}
-
-kn_item *kn_import_item(const kn_import *import, const char *name) {
-    for (const kn_import_scope *scope = import->scope; scope;
-         scope = scope->definition ? NULL : scope->outer) {
-        kn_item *item = kn_map_get_text(&scope->items, name);
-        if (item) return item;
-    }
-    return NULL;
-}
-
-bool kn_import_define(kn_import *import, const char *name, const kn_item *item) {
-    kn_item *copy = kn_arena_copy(import->arena, item, 1, sizeof *item);
-    if (!copy || !kn_map_put_text(&import->scope->items, name, copy)) return kn_import_no_memory(import);
-    copy->name = name;
-    return true;
-}
-
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
 static const kn_onnx_function *find_function(const kn_import *import, const kn_onnx_node *node) {
@@ -118,8 +36,11 @@ static const kn_onnx_function *find_function(const kn_import *import, const kn_o
     return NULL;
 }
 
+/* Builds nodes in order, in the current scope. */
+static kn_status build_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count);
+
 /* Builds the nodes of a function in a new scope, where the function's names refer to its inputs. */
-static bool build_function(kn_import_call *call, const kn_onnx_function *function) {
+static kn_status build_function(kn_import_call *call, const kn_onnx_function *function) {
     kn_import *import = call->import;
     kn_import_scope scope = {.call = call,
                              .definition = function,
@@ -128,22 +49,21 @@ static bool build_function(kn_import_call *call, const kn_onnx_function *functio
     if (++import->depth > KN_IMPORT_DEPTH)
         return kn_import_fail(call, KN_ERROR_FORMAT, "functions are nested more than %d deep",
                               KN_IMPORT_DEPTH);
-    bool fine = true;
-    open_scope(import, &scope);
-    for (size_t i = 0; fine && i < function->input_count && i < (size_t)call->input_count; i++)
-        if (call->inputs[i]) fine = kn_import_define(import, function->inputs[i], call->inputs[i]);
-    fine = fine && kn_import_nodes(import, function->nodes, function->node_count);
-    for (size_t i = 0; fine && i < function->output_count && i < (size_t)call->output_count; i++) {
+    kn_import_open_scope(import, &scope);
+    for (size_t i = 0; i < function->input_count && i < (size_t)call->input_count; i++)
+        if (call->inputs[i]) kn_import_define(import, function->inputs[i], call->inputs[i]);
+    build_nodes(import, function->nodes, function->node_count);
+    for (size_t i = 0; i < function->output_count && i < (size_t)call->output_count; i++) {
         const kn_item *item = kn_import_item(import, function->outputs[i]);
         if (item)
             call->outputs[i] = *item;
         else if (*call->outputs[i].name)
-            fine = kn_import_fail(call, KN_ERROR_FORMAT, "the function does not define its output '%.100s'",
-                                  function->outputs[i]);
+            kn_import_fail(call, KN_ERROR_FORMAT, "the function does not define its output '%.100s'",
+                           function->outputs[i]);
     }
-    close_scope(import, &scope);
+    kn_import_close_scope(import, &scope);
     import->depth--;
-    return fine;
+    return kn_import_status(call);
 }
 
 static int64_t opset_of(const kn_import *import, const char *domain) {
@@ -155,7 +75,7 @@ static int64_t opset_of(const kn_import *import, const char *domain) {
     return kn_onnx_find_opset(import->file->opsets, import->file->opset_count, domain);
 }
 
-static bool find_inputs(kn_import_call *call) {
+static kn_status find_inputs(kn_import_call *call) {
     const kn_onnx_node *node = call->node;
     for (int i = 0; i < call->input_count; i++) {
         if (!*node->inputs[i]) continue;
@@ -167,76 +87,68 @@ static bool find_inputs(kn_import_call *call) {
     /* Ignore inputs left out at the end. */
     while (call->input_count && !call->inputs[call->input_count - 1])
         call->input_count--;
-    return true;
+    return kn_import_status(call);
 }
 
-static bool build_node(kn_import_call *call) {
+static kn_status build_node(kn_import_call *call) {
     kn_import *import = call->import;
-    const kn_onnx_function *function = find_function(import, call->node);
+    const kn_onnx_node *node = call->node;
+    const kn_onnx_function *function = find_function(import, node);
+    if (node->input_count > INT16_MAX || node->output_count > INT16_MAX || ++import->nodes > KN_IMPORT_NODES)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "the model has too many nodes, or the node too many inputs or outputs");
+    call->inputs = kn_arena_take(import->arena, node->input_count + 1, sizeof *call->inputs);
+    call->outputs = kn_arena_take(import->arena, node->output_count + 1, sizeof *call->outputs);
+    if (!call->inputs || !call->outputs) return kn_import_no_memory(import);
+    call->input_count = (int)node->input_count;
+    call->output_count = (int)node->output_count;
+    for (int i = 0; i < call->output_count; i++)
+        call->outputs[i].name = node->outputs[i];
+    if (find_inputs(call) != KN_OK) return kn_import_status(call);
     if (function) return build_function(call, function);
     call->row = kn_import_find(call->node->domain, call->node->type);
     if (!call->row) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the operator is not supported");
-    bool counts = call->row->sizes == kn_sizes_shape || call->row->sizes == kn_sizes_size;
-    if (counts ? call->row->sizes(call) : call->row->sizes && kn_sizes_apply(call)) return true;
-    if (kn_import_failed(import)) return false;
-    if (!call->row->build)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "expected inputs that are constants or sizes");
+    if ((call->row->sizes && kn_sizes_apply(call)) || kn_import_status(call) != KN_OK)
+        return kn_import_status(call);
     return call->row->build(call);
 }
 
-static bool import_node(kn_import *import, const kn_onnx_node *node) {
+static kn_status import_node(kn_import *import, const kn_onnx_node *node) {
     kn_import_call call = {.import = import, .graph = import->graph, .node = node};
-    if (node->input_count > INT16_MAX || node->output_count > INT16_MAX || ++import->nodes > KN_IMPORT_NODES)
-        return kn_import_fail(&call, KN_ERROR_UNSUPPORTED,
-                              "the model has too many nodes, or the node too many inputs or outputs");
-    call.input_count = (int)node->input_count;
-    call.output_count = (int)node->output_count;
     /* ONNX Runtime's operators have one version; those that ONNX also has take their newest form. */
     call.opset = strcmp(node->domain, KN_MICROSOFT) ? opset_of(import, node->domain) : NEWEST_OPSET;
-    call.inputs = kn_arena_take(import->arena, node->input_count + 1, sizeof *call.inputs);
-    call.outputs = kn_arena_take(import->arena, node->output_count + 1, sizeof *call.outputs);
-    if (!call.inputs || !call.outputs) return kn_import_no_memory(import);
-    for (int i = 0; i < call.output_count; i++)
-        call.outputs[i].name = node->outputs[i];
-    bool fine = find_inputs(&call) && build_node(&call);
-    if (kn_graph_status(import->graph) != KN_OK)
-        return kn_import_fail(&call, kn_graph_status(import->graph), "%s", kn_graph_error(import->graph));
-    if (!fine)
-        return kn_import_fail(
-            &call, KN_ERROR_UNSUPPORTED,
-            "could not be built with %d inputs and %d outputs; check what the operator requires",
-            call.input_count, call.output_count);
-    if (import->model->error.status != KN_OK) return false;
-    for (int i = 0; i < call.output_count; i++)
-        if (*node->outputs[i] && !kn_import_define(import, node->outputs[i], &call.outputs[i])) return false;
-    return true;
+    kn_status status = build_node(&call);
+    for (int i = 0; i < call.output_count && status == KN_OK; i++)
+        if (*node->outputs[i]) status = kn_import_define(import, node->outputs[i], &call.outputs[i]);
+    /* If a node of a function or body has failed, its error is already there. */
+    if (status != KN_OK && import->model->error.status == KN_OK)
+        kn_import_fail_node(import, node, status, kn_graph_error(import->graph));
+    return status;
 }
 
-bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!import_node(import, &nodes[i])) return false;
-    return true;
+static kn_status build_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count) {
+    for (size_t i = 0; i < count && kn_graph_status(import->graph) == KN_OK; i++)
+        import_node(import, &nodes[i]);
+    return kn_graph_status(import->graph);
 }
 
-static bool define_initializers(kn_import *import, const kn_onnx_graph *graph) {
+static kn_status define_initializers(kn_import *import, const kn_onnx_graph *graph) {
     for (size_t i = 0; i < graph->initializer_count; i++) {
         const kn_onnx_tensor *tensor = &graph->initializers[i];
         kn_item item = {.tensor = tensor, .initializer = true};
         if (kn_map_get_text(&import->scope->items, tensor->name))
             continue; /* an input that the caller gave */
-        if (!kn_item_type(tensor->type, &item.dtype, &item.bits)) {
-            kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
-                    "%s: initializer '%.100s' has the unsupported type %s", import->model->source,
-                    tensor->name, kn_onnx_type_name(tensor->type));
-            return false;
-        }
-        if (!kn_import_define(import, tensor->name, &item)) return false;
+        if (!kn_item_type(tensor->type, &item.dtype, &item.bits))
+            kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED,
+                          "initializer '%.100s' has the unsupported type %s", tensor->name,
+                          kn_onnx_type_name(tensor->type));
+        if (kn_import_define(import, tensor->name, &item) != KN_OK) break;
     }
-    return true;
+    return kn_graph_status(import->graph);
 }
 
-bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
-                        size_t input_count, kn_item *outputs, size_t output_count) {
+kn_status kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
+                             size_t input_count, kn_item *outputs, size_t output_count) {
     kn_import *import = call->import;
     kn_import_scope scope = {.opset_count = 0};
     if (input_count > body->input_count || output_count > body->output_count)
@@ -246,23 +158,22 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
     if (++import->depth > KN_IMPORT_DEPTH)
         return kn_import_fail(call, KN_ERROR_FORMAT, "branches and loops are nested more than %d deep",
                               KN_IMPORT_DEPTH);
-    bool fine = true;
-    open_scope(import, &scope);
-    for (size_t i = 0; fine && i < input_count; i++)
-        fine = kn_import_define(import, body->inputs[i].name, &inputs[i]);
-    fine =
-        fine && define_initializers(import, body) && kn_import_nodes(import, body->nodes, body->node_count);
-    for (size_t i = 0; fine && i < output_count; i++) {
+    kn_import_open_scope(import, &scope);
+    for (size_t i = 0; i < input_count; i++)
+        kn_import_define(import, body->inputs[i].name, &inputs[i]);
+    define_initializers(import, body);
+    build_nodes(import, body->nodes, body->node_count);
+    for (size_t i = 0; i < output_count; i++) {
         const kn_item *item = kn_import_item(import, body->outputs[i].name);
-        if (!item)
-            fine = kn_import_fail(call, KN_ERROR_FORMAT, "the body does not define its output '%.100s'",
-                                  body->outputs[i].name);
-        else
+        if (item)
             outputs[i] = *item;
+        else
+            kn_import_fail(call, KN_ERROR_FORMAT, "the body does not define its output '%.100s'",
+                           body->outputs[i].name);
     }
-    close_scope(import, &scope);
+    kn_import_close_scope(import, &scope);
     import->depth--;
-    return fine;
+    return kn_import_status(call);
 }
 
 /* ---- unsupported operators, all at once ---------------------------------------------------------------- */
@@ -312,7 +223,7 @@ static bool check_operators(kn_import *import) {
     for (size_t i = 0; i < import->file->function_count; i++)
         list_unknown(&list, import->file->functions[i].nodes, import->file->functions[i].node_count);
     if (kn_text_failed(&list.text))
-        kn_import_no_memory(import);
+        kn_model_no_memory(import->model);
     else if (opset > NEWEST_OPSET)
         kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: uses opset %" PRId64 "; opsets up to %d are supported%s%s",
                 import->model->source, opset, NEWEST_OPSET, list.count ? "; unsupported operators: " : "",
@@ -350,9 +261,9 @@ static const kn_model_given *find_given(const kn_import *import, const char *nam
     return NULL;
 }
 
-static bool fail_input(kn_import *import, const char *name, kn_status status, const char *what) {
-    kn_fail(&import->model->error, status, "%s: input '%.100s': %s", import->model->source, name, what);
-    return false;
+static kn_status fail_input(kn_import *import, const char *name, kn_status status, const char *what) {
+    kn_graph_fail(import->graph, status, "input '%.100s': %s", name, what);
+    return status;
 }
 
 /* The caller's value for a dynamic size, by its name in the file or its symbol; -1 for none. */
@@ -369,7 +280,7 @@ static int64_t wanted_size(kn_import *import, const char *name, const char *symb
 }
 
 /* Checks that each of the caller's settings is a dynamic size of an input. */
-static bool check_wanted(const kn_import *import) {
+static kn_status check_wanted(const kn_import *import) {
     const kn_model_params *params = import->params;
     kn_error *error = &import->model->error;
     for (size_t i = 0; i < params->setting_count; i++) {
@@ -378,7 +289,7 @@ static bool check_wanted(const kn_import *import) {
         if (import->taken[i])
             return kn_fail(error, KN_ERROR_ARGUMENT,
                            "%s: size '%.100s' is set to %" PRId64 "; expected 0 or more",
-                           import->model->source, wanted->name, wanted->value) == KN_OK;
+                           import->model->source, wanted->name, wanted->value);
         const char *nearest = NULL, *symbols[20];
         char list[400] = "";
         size_t count = 0, used = 0;
@@ -390,10 +301,9 @@ static bool check_wanted(const kn_import *import) {
         if (wanted->name) nearest = kn_nearest_word(wanted->name, symbols, count);
         return kn_fail(error, KN_ERROR_ARGUMENT, "%s: has no dynamic size '%.100s'; dynamic sizes: %s%s%s%s",
                        import->model->source, wanted->name ? wanted->name : "", count ? list : "none",
-                       nearest ? " (did you mean '" : "", nearest ? nearest : "",
-                       nearest ? "'?)" : "") == KN_OK;
+                       nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
     }
-    return true;
+    return KN_OK;
 }
 
 static void keep_open(kn_model *model, const char *symbol, bool first) {
@@ -421,20 +331,18 @@ static const char *open_name(const kn_onnx_dimension *dimension) {
 }
 
 /* "batch,3,28": sizes as in the file; dynamic sizes from the caller's settings and arrays. */
-static bool input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
-                        kn_text *text) {
+static kn_status input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
+                             kn_text *text) {
     const kn_onnx_value_type *type = &input->type;
     if (!given && (!type->has_shape || type->rank > KN_MAX_RANK))
         return fail_input(import, input->name, KN_ERROR_UNSUPPORTED,
                           type->has_shape ? "has too many dimensions" : "has no rank in the file");
-    if (given && type->has_shape && type->rank != (size_t)given->info.rank) {
-        kn_fail(&import->model->error, KN_ERROR_SHAPE,
-                "%s: input '%.100s': has %zu dimensions, but the array has %d", import->model->source,
-                input->name, type->rank, given->info.rank);
-        return false;
-    }
+    if (given && type->has_shape && type->rank != (size_t)given->info.rank)
+        kn_graph_fail(import->graph, KN_ERROR_SHAPE,
+                      "input '%.100s': has %zu dimensions, but the array has %d", input->name, type->rank,
+                      given->info.rank);
     int rank = given ? given->info.rank : (int)type->rank;
-    for (int i = 0; i < rank; i++) {
+    for (int i = 0; i < rank && kn_graph_status(import->graph) == KN_OK; i++) {
         const kn_onnx_dimension *dimension = type->has_shape ? &type->shape[i] : NULL;
         const int64_t told = given ? given->info.shape[i] : -1;
         if (i) kn_text_add(text, ",");
@@ -447,12 +355,10 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
         if (!symbol) return kn_import_no_memory(import);
         int64_t number =
             dimension && has_number(dimension) ? dimension->length : wanted_size(import, name, symbol);
-        if (told >= 0 && number >= 0 && number != told) {
-            kn_fail(&import->model->error, KN_ERROR_SHAPE,
-                    "%s: input '%.100s': dimension %d has size %" PRId64 ", but the array has %" PRId64,
-                    import->model->source, input->name, i, number, told);
-            return false;
-        }
+        if (told >= 0 && number >= 0 && number != told)
+            kn_graph_fail(import->graph, KN_ERROR_SHAPE,
+                          "input '%.100s': dimension %d has size %" PRId64 ", but the array has %" PRId64,
+                          input->name, i, number, told);
         if (number < 0) number = told;
         if (number < 0) {
             keep_open(import->model, symbol, i == 0);
@@ -463,7 +369,7 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
         else
             kn_text_add(text, symbol);
     }
-    return true;
+    return kn_text_failed(text) ? kn_import_no_memory(import) : kn_graph_status(import->graph);
 }
 
 static bool is_open(const kn_onnx_value_info *info, size_t axis) {
@@ -502,49 +408,45 @@ static const char *find_batch(const kn_onnx_graph *graph) {
     return "batch";
 }
 
-static bool add_input(kn_import *import, int position, const kn_onnx_value_info *input) {
+static kn_status add_input(kn_import *import, int position, const kn_onnx_value_info *input) {
     const kn_model_given *given = find_given(import, input->name);
     kn_item item = {.given = given, .wanted = &import->wanted[position]};
-    if (!given && is_initializer(&import->file->graph, input->name)) return true;
+    if (!given && is_initializer(&import->file->graph, input->name)) return KN_OK;
     if (input->type.kind != KN_ONNX_TENSOR)
         return fail_input(import, input->name, KN_ERROR_UNSUPPORTED, "is not a tensor");
     if (!kn_item_type(input->type.type, &item.dtype, &item.bits)) {
-        kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED, "%s: input '%.100s' has the unsupported type %s",
-                import->model->source, input->name, kn_onnx_type_name(input->type.type));
-        return false;
+        kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED, "input '%.100s' has the unsupported type %s",
+                      input->name, kn_onnx_type_name(input->type.type));
+        return KN_ERROR_UNSUPPORTED;
     }
     const bool widened = given && item.dtype == KN_INT64 && given->info.dtype == KN_INT32;
     if (given && given->info.dtype != item.dtype && !widened)
         return fail_input(import, input->name, KN_ERROR_DTYPE, "the array has a different type");
     kn_text shape;
     kn_text_init(&shape, &import->model->host);
-    bool fine = input_shape(import, input, given, &shape);
-    if (fine && kn_text_failed(&shape)) fine = kn_import_no_memory(import);
     kn_model *model = import->model;
     uint64_t bytes = 0;
-    if (fine && import->wanted[position]) {
-        fine = given && given->data && kn_tensor_bytes(&given->info, &bytes);
-        if (fine)
+    input_shape(import, input, given, &shape);
+    if (import->wanted[position]) {
+        if (!given || !given->data || !kn_tensor_bytes(&given->info, &bytes))
+            fail_input(import, input->name, KN_ERROR_ARGUMENT,
+                       "its values must be known; expected an array with its whole shape");
+        else
             item.value =
                 kn_constant(import->graph, given->info.dtype, shape.data, given->data, (size_t)bytes);
-        if (fine && widened) item.value = kn_cast(item.value, KN_INT64);
-    } else if (fine) {
+        if (widened) item.value = kn_cast(item.value, KN_INT64);
+    } else {
         const char *name = kn_import_name(import, input->name);
         bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
-        item.value = name ? kn_input(import->graph, name, narrow ? KN_INT32 : item.dtype, shape.data) : NULL;
+        item.value = kn_input(import->graph, name ? name : "", narrow ? KN_INT32 : item.dtype, shape.data);
         /* data sets call a single input "x" */
-        if (import->alone && item.value && !kn_value_failed(item.value)) kn_input_alias(item.value, "x");
+        if (import->alone && !kn_value_failed(item.value)) kn_input_alias(item.value, "x");
         model->input_names[model->input_count] = input->name;
         model->inputs[model->input_count++] = item.value;
-        if (narrow && item.value) item.value = kn_cast(item.value, KN_INT64);
+        if (narrow) item.value = kn_cast(item.value, KN_INT64);
     }
     kn_text_finish(&shape);
-    if (!fine && !kn_import_failed(import))
-        return fail_input(import, input->name, KN_ERROR_ARGUMENT,
-                          "its values must be known; expected an array with its whole shape");
-    if (fine && kn_value_failed(item.value))
-        fine = fail_input(import, input->name, KN_ERROR_FORMAT, kn_graph_error(import->graph));
-    return fine && kn_import_define(import, input->name, &item);
+    return kn_import_define(import, input->name, &item);
 }
 
 /* Whether the model has a single input, which is then also called "x". */
@@ -564,46 +466,35 @@ static bool is_output_already(const kn_model *model, const kn_value *value) {
 }
 
 /* Makes each output a separate node, with the type in the file. */
-static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
+static kn_status add_output(kn_import *import, const kn_onnx_value_info *output) {
     kn_model *model = import->model;
+    kn_graph *graph = import->graph;
     kn_item *item = kn_import_item(import, output->name);
-    kn_value *value = NULL;
     kn_dtype declared;
     int bits;
     if (!item || item->sequence) {
-        kn_fail(&model->error, item ? KN_ERROR_UNSUPPORTED : KN_ERROR_FORMAT, "%s: output '%.100s' %s",
-                model->source, output->name, item ? "is not a tensor" : "is not defined by any node");
-        return false;
+        kn_graph_fail(graph, item ? KN_ERROR_UNSUPPORTED : KN_ERROR_FORMAT, "output '%.100s' %s",
+                      output->name, item ? "is not a tensor" : "is not defined by any node");
+        return kn_graph_status(graph);
     }
-    value = kn_item_value(import, item);
-    if (!value) return false;
+    kn_value *value = kn_import_cast(kn_item_value(import, item), item->dtype);
     if (output->type.kind == KN_ONNX_TENSOR && kn_item_type(output->type.type, &declared, &bits) &&
-        declared != item->dtype) {
-        kn_fail(&model->error, KN_ERROR_FORMAT,
-                "%s: output '%.100s' is declared as %s, but its node computes %s", model->source,
-                output->name, kn_dtype_name(declared), kn_dtype_name(item->dtype));
-        return false;
-    }
-    value = kn_import_cast(value, item->dtype);
+        declared != item->dtype)
+        kn_graph_fail(graph, KN_ERROR_FORMAT, "output '%.100s' is declared as %s, but its node computes %s",
+                      output->name, kn_dtype_name(declared), kn_dtype_name(item->dtype));
     if (value->kind != KN_VALUE_RESULT || is_output_already(model, value))
-        value = kn_apply(import->graph, "copy", &value, 1, NULL);
+        value = kn_apply(graph, "copy", &value, 1, NULL);
     const char *name = kn_import_name(import, output->name);
-    if (!name) return kn_import_no_memory(import);
-    value = kn_output(value, name);
-    if (kn_value_failed(value)) {
-        kn_fail(&model->error, kn_graph_status(import->graph), "%s: output '%.100s': %s", model->source,
-                output->name, kn_graph_error(import->graph));
-        return false;
-    }
+    value = kn_output(value, name ? name : "");
     model->output_names[model->output_count] = output->name;
     model->outputs[model->output_count++] = value;
-    return true;
+    return kn_graph_status(graph);
 }
 
 /* ---- entry points -------------------------------------------------------------------------------------- */
 
 /* Begins a new graph with the inputs. */
-static bool begin_graph(kn_import *import) {
+static kn_status begin_graph(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
     kn_graph_params params = KN_GRAPH_DEFAULTS;
@@ -611,29 +502,38 @@ static bool begin_graph(kn_import *import) {
     params.log = model->host.log;
     kn_graph_destroy(&model->graph);
     model->graph = import->graph = kn_graph_create(&params);
-    if (!import->graph) return kn_import_no_memory(import);
+    if (!import->graph) return kn_fail_memory(&model->error, 0);
     model->input_count = model->output_count = model->open_size_count = 0;
     import->state_count = import->training_count = import->nodes = 0;
     import->depth = 0;
     import->lacks = import->open = false;
     import->alone = has_one_input(import);
-    bool fine = true;
-    for (size_t i = 0; fine && i < graph->input_count; i++)
-        fine = add_input(import, (int)i, &graph->inputs[i]);
-    return fine;
+    kn_status status = KN_OK;
+    for (size_t i = 0; status == KN_OK && i < graph->input_count; i++)
+        status = add_input(import, (int)i, &graph->inputs[i]);
+    return status;
 }
 
-static bool build_graph(kn_import *import) {
+/* Sets the model's error to the graph's, unless a node has done so. */
+static kn_status end_graph(kn_import *import) {
+    kn_error *error = &import->model->error;
+    const kn_status status = kn_graph_status(import->graph);
+    if (status != KN_OK && error->status == KN_OK)
+        kn_fail(error, status, "%s: %s", import->model->source, kn_graph_error(import->graph));
+    return error->status;
+}
+
+static kn_status build_graph(kn_import *import) {
     const kn_onnx_graph *graph = &import->file->graph;
     kn_import_scope scope = {.opset_count = 0};
-    open_scope(import, &scope);
-    bool fine = begin_graph(import);
-    fine = fine && define_initializers(import, graph) &&
-           kn_import_nodes(import, graph->nodes, graph->node_count);
-    for (size_t i = 0; fine && i < graph->output_count; i++)
-        fine = add_output(import, &graph->outputs[i]);
-    close_scope(import, &scope);
-    return fine && !import->again;
+    kn_import_open_scope(import, &scope);
+    kn_status status = begin_graph(import);
+    if (status == KN_OK) status = define_initializers(import, graph);
+    if (status == KN_OK) status = build_nodes(import, graph->nodes, graph->node_count);
+    for (size_t i = 0; status == KN_OK && i < graph->output_count; i++)
+        status = add_output(import, &graph->outputs[i]);
+    kn_import_close_scope(import, &scope);
+    return end_graph(import);
 }
 
 /* Whether a graph that could not be built may be built once shapes or values of inputs are known. */
@@ -652,15 +552,15 @@ static bool keep_inputs(kn_import *import) {
     kn_error_clear(&model->error);
     import->again = false;
     memset(import->wanted, 0, graph->input_count * sizeof *import->wanted);
-    open_scope(import, &scope);
-    bool fine = begin_graph(import);
-    close_scope(import, &scope);
+    kn_import_open_scope(import, &scope);
+    begin_graph(import);
+    kn_import_close_scope(import, &scope);
     for (size_t i = 0; i < graph->output_count; i++) {
         model->outputs[i] = NULL;
         model->output_names[i] = graph->outputs[i].name;
     }
     model->output_count = (int)graph->output_count;
-    if (!fine || !check_wanted(import)) return false;
+    if (end_graph(import) != KN_OK || check_wanted(import) != KN_OK) return false;
     model->unbound = true;
     model->error = reason;
     model->error.status = KN_OK;
@@ -695,7 +595,7 @@ static bool make_room(kn_import *import) {
     import->taken = kn_arena_take(&model->arena, import->params->setting_count + 1, sizeof *import->taken);
     return (model->inputs && model->outputs && model->input_names && model->output_names && import->wanted &&
             import->taken) ||
-           kn_import_no_memory(import);
+           kn_model_no_memory(model);
 }
 
 static kn_import import_of(kn_model *model) {
@@ -714,21 +614,20 @@ bool kn_import_prepare(kn_model *model) {
 bool kn_import_onnx(kn_model *model) {
     kn_imported *imported = kn_imported_of(model);
     kn_import import = import_of(model);
-    bool fine = false;
     if (!make_room(&import)) return false;
     import.batch = find_batch(&import.file->graph);
     kn_map_init(&import.constants, &model->host);
     do {
         import.again = false;
-        fine = build_graph(&import);
-    } while (import.again && model->error.status == KN_OK);
-    fine = fine ? check_wanted(&import) : may_be_bound(&import) && keep_inputs(&import);
+        kn_error_clear(&model->error);
+        build_graph(&import);
+    } while (import.again);
+    const bool fine = model->error.status == KN_OK ? check_wanted(&import) == KN_OK
+                                                   : may_be_bound(&import) && keep_inputs(&import);
     kn_map_finish(&import.constants);
     imported->states = import.states;
     imported->state_count = import.state_count;
     imported->training_nodes = import.training;
     imported->training_node_count = import.training_count;
-    if (!fine && model->error.status == KN_OK)
-        kn_fail(&model->error, KN_ERROR_INTERNAL, "%s: could not be built", model->source);
     return fine;
 }

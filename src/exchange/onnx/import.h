@@ -140,7 +140,7 @@ typedef struct kn_import_row {
      * none. */
     const char *op;
     kn_import_number numbers[KN_IMPORT_NUMBERS];
-    bool (*build)(kn_import_call *call);
+    kn_status (*build)(kn_import_call *call);
     /* Computes the results from known integers; false without a failure: use `build`. */
     bool (*sizes)(kn_import_call *call);
     kn_value *(*reduce)(kn_value *, const char *, bool);
@@ -175,20 +175,35 @@ bool kn_import_onnx(kn_model *model);
 kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
                          const kn_model_save_params *params);
 
-/* ---- import.c ------------------------------------------------------------------------------------------ */
+/* ---- scope.c ------------------------------------------------------------------------------------------- */
 
-/* Builds nodes in order, in the current scope. */
-bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count);
-/* Records a failure, prefixed with the node and, for KN_ERROR_SHAPE, followed by the shapes of its inputs;
- * returns false. */
-bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
-bool kn_import_no_memory(const kn_import *import);
-bool kn_import_failed(const kn_import *import);
+/* While a graph is built, failures are those of the graph: the first one counts, and all later calls return
+ * the failed value or zeros and do nothing, so that builders need not check each step. import_node adds the
+ * file, the node and its operator to the message. */
+
+/* Fails the graph, with the shapes of the node's inputs after the message for KN_ERROR_SHAPE. */
+kn_status kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...)
+    KN_PRINTF(3, 4);
+/* kn_import_fail for functions that return a value: the failed one. */
+kn_value *kn_import_reject(const kn_import_call *call, kn_status status, const char *format, ...)
+    KN_PRINTF(3, 4);
+kn_status kn_import_no_memory(const kn_import *import);
+/* Sets the model's error: the file, the node with its operator, and a message. */
+kn_status kn_import_fail_node(const kn_import *import, const kn_onnx_node *node, kn_status status,
+                              const char *message);
 /* Records that the node trains in the file, and must be saved in inference form. */
-bool kn_import_record_training(kn_import_call *call);
+void kn_import_record_training(kn_import_call *call);
+void kn_import_open_scope(kn_import *import, kn_import_scope *scope);
+void kn_import_close_scope(kn_import *import, kn_import_scope *scope);
 /* NULL if neither the scope nor an enclosing scope has the name. */
 kn_item *kn_import_item(const kn_import *import, const char *name);
-bool kn_import_define(kn_import *import, const char *name, const kn_item *item);
+kn_status kn_import_define(kn_import *import, const char *name, const kn_item *item);
+/* "1,2,3" in the arena, never NULL. */
+const char *kn_import_list(kn_import *import, const int64_t *numbers, int count);
+const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count);
+
+/* ---- import.c ------------------------------------------------------------------------------------------ */
+
 /* Makes a name of the file valid and unique in the graph, in the arena. */
 const char *kn_import_name(kn_import *import, const char *name);
 /* Assigns a name to each initializer (kn_imported.names). */
@@ -198,8 +213,8 @@ bool kn_import_name_weights(kn_import *import);
 const char *kn_import_weight_name(kn_import *import, const kn_onnx_tensor *tensor, kn_value **made);
 /* Builds the initializers, nodes and outputs of a branch or body: outputs[i] is a copy of the item of output
  * i. */
-bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
-                        size_t input_count, kn_item *outputs, size_t output_count);
+kn_status kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
+                             size_t input_count, kn_item *outputs, size_t output_count);
 
 /* ---- order.c ------------------------------------------------------------------------------------------- */
 
@@ -234,17 +249,26 @@ bool kn_import_list_weights(kn_model *model);
 
 /* ---- items (item.c) ------------------------------------------------------------------------------------ */
 
-/* The value of an item, created if necessary; 16-bit floats become float32. NULL after a failure. */
+/* The value of an item, created if necessary; 16-bit floats become float32. */
 kn_value *kn_item_value(kn_import *import, kn_item *item);
 /* The item as a running statistic of a batch norm, which is not trained. NULL, without a failure, if it is
  * not an initializer (C) of finite floating-point numbers, or is already used otherwise. */
 kn_value *kn_item_statistic(kn_import *import, kn_item *item);
-/* The shape of an item, without creating its value. False after a failure. */
-bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape);
-/* The value of input `i`: NULL if it is left out or has failed. */
+/* The shape of an item, without creating its value. */
+kn_shape kn_item_shape(kn_import *import, kn_item *item);
+/* The shape of input `i`, which must be given. */
+kn_shape kn_import_input_shape(kn_import_call *call, int i);
+/* The value of input `i`, which must be given. */
 kn_value *kn_import_in(kn_import_call *call, int i);
-/* kn_import_in for an optional input: false only after a failure. */
-bool kn_import_optional(kn_import_call *call, int i, kn_value **value);
+/* The value of input `i`; NULL if it is left out. */
+kn_value *kn_import_optional(kn_import_call *call, int i);
+static inline kn_status kn_import_status(const kn_import_call *call) {
+    return kn_graph_status(call->graph);
+}
+/* The failed value, which has rank 0. */
+static inline kn_value *kn_import_failed(const kn_import_call *call) {
+    return &call->graph->failed;
+}
 static inline bool kn_import_has(const kn_import_call *call, int i) {
     return i < call->input_count && call->inputs[i];
 }
@@ -258,20 +282,30 @@ kn_dtype kn_import_dtype(const kn_import_call *call, int i);
 int kn_import_bits(const kn_import_call *call, int i);
 /* The type and bits of an element type of the file; false if Koine does not support it. */
 bool kn_item_type(kn_onnx_type type, kn_dtype *dtype, int *bits);
-/* Sets output `i`; false if the value has failed. The type in the file is that of the value, or that of a
- * 16-bit input computed in float32. */
-bool kn_import_put(kn_import_call *call, int i, kn_value *value);
-bool kn_import_put_as(kn_import_call *call, int i, kn_value *value, kn_dtype dtype);
-/* Reads input i as integers that may contain symbols; count NULL: exactly `most` of them. False after a
- * failure that names the input. */
-bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count);
+/* Sets output `i`, unless the node has fewer. The type in the file is that of the value, or that of a 16-bit
+ * input computed in float32. */
+kn_status kn_import_put(kn_import_call *call, int i, kn_value *value);
+kn_status kn_import_put_as(kn_import_call *call, int i, kn_value *value, kn_dtype dtype);
+/* Reads input i as integers that may contain symbols; count NULL: exactly `most` of them. A failure names the
+ * input, leaves the integers as they are and sets *count to 0. */
+kn_status kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count);
 /* kn_import_dims without symbols. */
-bool kn_import_integers(kn_import_call *call, int i, int64_t *numbers, int most, int *count);
+kn_status kn_import_integers(kn_import_call *call, int i, int64_t *numbers, int most, int *count);
 /* kn_import_integers for numbers of any type. */
-bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, int *count);
+kn_status kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, int *count);
+/* An input of one element; `usual` if it is left out. */
+int64_t kn_import_input_integer(kn_import_call *call, int i, int64_t usual);
+double kn_import_input_number(kn_import_call *call, int i, double usual);
+/* An input that is a scalar, or has one element and one axis, as a scalar; NULL if it is left out. */
+kn_value *kn_import_input_scalar(kn_import_call *call, int i);
 /* The elements of an item if they are known before the model runs: *info and, in row-major order, *data, in
  * the arena of the graph or the model. False without a failure if not. */
 bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const void **data);
+/* Whether the values of an item are known; constants are read now. */
+bool kn_item_sized(kn_import *import, kn_item *item);
+/* The item with known integer values: a copy if the item is a constant of one element of a floating-point
+ * type, which itself stays unchanged. NULL if they are not known. */
+kn_item *kn_item_integers(kn_import *import, kn_item *item);
 
 /* ---- attributes (item.c) ------------------------------------------------------------------------------- */
 
@@ -286,13 +320,8 @@ int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int
 
 /* ---- for builders (item.c) ----------------------------------------------------------------------------- */
 
-/* "1,2,3" in the arena, never NULL. */
-const char *kn_import_list(kn_import *import, const int64_t *numbers, int count);
-const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count);
-/* Makes an axis non-negative; false after a failure. */
-bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis);
-/* kn_import_axis for a scalar input. */
-bool kn_import_axis_input(kn_import_call *call, int input, int rank, int *axis);
+/* An axis, counted from the end if it is negative; 0 if it is out of range. */
+int kn_import_axis(const kn_import_call *call, int64_t number, int rank);
 kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number);
 /* x reshaped to `dims`. */
 kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, int rank);
@@ -306,7 +335,7 @@ kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begi
 /* 0, 1, …, count - 1 as int32; count may be dynamic. */
 kn_value *kn_import_range(kn_import *import, kn_dim count);
 
-/* alpha * a b + beta * c, with the inputs and attributes of the node (layers.c). NULL after a failure. */
+/* alpha * a b + beta * c, with the inputs and attributes of the node (layers.c). */
 kn_value *kn_import_gemm(kn_import_call *call);
 /* A layer norm (layers.c): over all axes of x from `axis` on. */
 typedef struct kn_import_norm {
@@ -318,12 +347,14 @@ typedef struct kn_import_norm {
 } kn_import_norm;
 /* The norm of x along its last axis, as one node; scale and bias are (size), and rms norms have no bias. */
 kn_value *kn_import_normalized_rows(kn_import_call *call, kn_value *x, const kn_import_norm *norm);
-/* Sets output 0 to the norm of x, which may have failed, and the other outputs if used. */
-bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm);
+/* Sets output 0 to the norm of x, and the other outputs if used. */
+kn_status kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm);
 /* x is (N,C,…), normalized by groups of channels; scale and bias are (C). */
 kn_value *kn_import_normalized_groups(kn_import_call *call, kn_value *x, kn_value *scale, kn_value *bias,
                                       kn_dim groups, double epsilon);
 
+/* x (…) as a matrix: the axes before `axis`, and the others (shape.c). */
+kn_value *kn_import_flatten(kn_import *import, kn_value *x, int axis);
 /* (N,…,C) as (N,C,…), and back. */
 kn_value *kn_import_channels_second(kn_import *import, kn_value *x);
 kn_value *kn_import_channels_last(kn_import *import, kn_value *x);
@@ -341,7 +372,7 @@ kn_value *kn_import_integer_convolution(kn_import_call *call, kn_value *x, kn_va
 
 /* round(x) + zero, clamped to the type or to `bits`; for small floats x + zero. zero may be NULL. */
 kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *zero, kn_dtype dtype, int bits);
-/* x minus the zero point, which may be NULL, in floating point; NULL after a failure. */
+/* x minus the zero point, which may be NULL, in floating point. */
 kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype);
 /* x as uint8, with a scale and a zero point from the minimum and maximum of x and 0. */
 kn_value *kn_import_quantize_dynamically(kn_import_call *call, kn_value *x, kn_value **scale,
@@ -355,19 +386,15 @@ kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, 
 
 /* ---- integers known during the build (sizes.c) --------------------------------------------------------- */
 
-/* Whether the values of an item are known; constants are read now. */
-bool kn_item_sized(kn_import *import, kn_item *item);
-/* The item with known integer values: a copy if the item is a constant of one element of a floating-point
- * type, which itself stays unchanged. NULL if they are not known, or after a failure. */
-kn_item *kn_item_integers(kn_import *import, kn_item *item);
 /* Computes the node's results by `sizes` of its row if the values of all inputs are known; false without a
  * failure if not. Floating-point inputs may be sizes or constants with one element. */
 bool kn_sizes_apply(kn_import_call *call);
-/* Allocates an output's values; NULL after a failure, or if there are too many. */
+/* Allocates an output's values; NULL if there are too many. */
 kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank, const int64_t *shape);
 kn_dim kn_dim_of(kn_graph *graph, int64_t number);
-bool kn_sizes_shape(kn_import_call *call);
-bool kn_sizes_size(kn_import_call *call);
+/* Of shapes, whose values need not be known. */
+kn_status kn_sizes_shape(kn_import_call *call);
+kn_status kn_sizes_size(kn_import_call *call);
 bool kn_sizes_cast(kn_import_call *call);
 bool kn_sizes_binary(kn_import_call *call);
 bool kn_sizes_unary(kn_import_call *call);

@@ -28,7 +28,7 @@ static kn_value *symbol_value(kn_import *import, kn_dim dim) {
 static kn_value *sizes_value(kn_import *import, const kn_item *item) {
     int64_t *numbers = kn_arena_take(import->arena, (size_t)item->count + 1, sizeof *numbers);
     kn_value *parts[KN_MAX_INPUTS];
-    if (!numbers) return NULL;
+    if (!numbers) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
     const char *shape = kn_import_list(import, item->shape, item->rank);
     if (all_numbers(import, item, numbers)) {
         kn_value *whole = kn_constant(import->graph, KN_INT64, shape, numbers, (size_t)item->count * 8);
@@ -67,19 +67,19 @@ static bool is_trainable(const kn_import *import, const kn_item *item) {
     return (told ? told->yes : item->tensor->rank > 0) && is_state(import, item);
 }
 
-static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor *tensor) {
+static kn_value *keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor *tensor) {
     void *states = import->states;
     size_t before = import->state_capacity;
     if (import->state_count == before) {
         size_t more = before ? 2 * before : 64;
         states = kn_arena_take(import->arena, more, sizeof *import->states);
-        if (!states) return kn_import_no_memory(import);
+        if (!states) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
         if (before) memcpy(states, import->states, before * sizeof *import->states);
         import->state_capacity = more;
         import->states = states;
     }
     import->states[import->state_count++] = (kn_import_state){value, tensor};
-    return true;
+    return value;
 }
 
 /* Unpacks integers of 4 or 2 bits, which the device stores packed and unpacks in each run. */
@@ -109,91 +109,98 @@ kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
     const kn_shape shape = {
         .dtype = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype, .rank = 1, .dims = {tensor->shape[0]}};
     value = name ? kn_state_add(import->graph, name, &shape, KN_STATE_STATISTIC, &start) : NULL;
-    if (kn_value_failed(value) || !keep_state(import, value, tensor)) return NULL;
-    return item->value = value;
+    if (kn_value_failed(value)) return NULL;
+    return item->value = keep_state(import, value, tensor);
 }
 
 static kn_value *tensor_value(kn_import *import, kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
-    kn_model *model = import->model;
+    const kn_host *host = &import->model->host;
+    kn_graph *graph = import->graph;
     kn_array array = {.rank = 0};
+    kn_error error = {0};
     kn_value *value = NULL;
-    if (tensor->rank > KN_MAX_RANK) {
-        kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                "%s: '%.100s' has %zu dimensions; at most %d are supported", model->source, tensor->name,
-                tensor->rank, KN_MAX_RANK);
-        return NULL;
-    }
+    if (tensor->rank > KN_MAX_RANK)
+        return kn_graph_fail(graph, KN_ERROR_UNSUPPORTED,
+                             "'%.100s' has %zu dimensions; at most %d are supported", tensor->name,
+                             tensor->rank, KN_MAX_RANK);
     const char *shape = kn_import_list(import, tensor->shape, (int)tensor->rank);
     kn_dtype computed = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype;
     if (is_trainable(import, item)) {
         const kn_initializer start = {KN_INITIALIZER_FILL, 0};
         const char *name = kn_import_weight_name(import, tensor, &value);
         if (value) return value; /* from an earlier iteration of a loop */
-        value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
-        if (value && computed != item->dtype) kn_store_as(value, item->dtype);
-        return value && keep_state(import, value, tensor) ? value : NULL;
+        value = kn_parameter(graph, name ? name : "", computed, shape, &start);
+        if (computed != item->dtype) kn_store_as(value, item->dtype);
+        return kn_value_failed(value) ? value : keep_state(import, value, tensor);
     }
     if (item->bits && tensor->count > KN_IMPORT_SIZES) return unpacked(import, item);
-    if (kn_onnx_tensor_array(&model->host, tensor, &array, &model->error) != KN_OK) return NULL;
-    value = kn_constant(import->graph, item->dtype, shape, array.bytes, (size_t)array.byte_count);
+    if (kn_onnx_tensor_array(host, tensor, &array, &error) != KN_OK)
+        return kn_graph_fail(graph, error.status, "%s", error.text);
+    value = kn_constant(graph, item->dtype, shape, array.bytes, (size_t)array.byte_count);
     if (computed != item->dtype && !kn_value_failed(value)) {
         kn_shape as = value->shape;
-        float *numbers = kn_allocate(&model->host, (size_t)array.count + 1, sizeof *numbers);
+        float *numbers = kn_allocate(host, (size_t)array.count + 1, sizeof *numbers);
         as.dtype = computed;
         for (uint64_t i = 0; numbers && i < array.count; i++)
             numbers[i] = (float)kn_array_number(&array, i);
-        value = numbers ? kn_constant_add(import->graph, &as, numbers, (size_t)array.count * sizeof *numbers)
-                        : NULL;
-        if (!numbers) kn_import_no_memory(import);
-        kn_release(&model->host, numbers);
+        value = numbers ? kn_constant_add(graph, &as, numbers, (size_t)array.count * sizeof *numbers)
+                        : kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory");
+        kn_release(host, numbers);
     }
-    kn_array_finish(&model->host, &array);
+    kn_array_finish(host, &array);
     return value;
 }
 
 kn_value *kn_item_value(kn_import *import, kn_item *item) {
-    if (item->sequence) {
-        if (!kn_import_failed(import))
-            kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
-                    "%s: '%.100s' is a sequence; expected a tensor", import->model->source, item->name);
-        return NULL;
-    }
+    if (item->sequence)
+        return kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED, "'%.100s' is a sequence; expected a tensor",
+                             item->name);
     if (!item->value && item->sizes) item->value = sizes_value(import, item);
     if (!item->value && item->tensor) item->value = tensor_value(import, item);
-    if (!kn_value_failed(item->value) && kn_is_half(item->value->shape.dtype))
-        item->value = kn_cast(item->value, KN_FLOAT32);
-    return kn_value_failed(item->value) ? NULL : item->value;
+    if (!item->value)
+        return kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED,
+                             "'%.100s' is an output that Koine does not compute", item->name);
+    if (kn_is_half(item->value->shape.dtype)) item->value = kn_cast(item->value, KN_FLOAT32);
+    return item->value;
 }
 
-bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape) {
-    *shape = (kn_shape){.dtype = item->dtype};
+kn_shape kn_item_shape(kn_import *import, kn_item *item) {
+    kn_shape shape = {.dtype = item->dtype};
     if (!item->value && item->sizes) {
-        shape->rank = item->rank;
-        for (int i = 0; i < item->rank; i++)
-            shape->dims[i] = item->shape[i];
-        return true;
+        shape.rank = item->rank;
+        memcpy(shape.dims, item->shape, sizeof shape.dims);
+    } else if (!item->value && item->tensor && item->tensor->rank <= KN_MAX_RANK) {
+        shape.rank = (int)item->tensor->rank;
+        for (int i = 0; i < shape.rank; i++)
+            shape.dims[i] = item->tensor->shape[i];
+    } else {
+        shape = kn_item_value(import, item)->shape;
+        shape.dtype = item->dtype;
     }
-    if (!item->value && item->tensor && item->tensor->rank <= KN_MAX_RANK) {
-        shape->rank = (int)item->tensor->rank;
-        for (int i = 0; i < shape->rank; i++)
-            shape->dims[i] = item->tensor->shape[i];
-        return true;
-    }
-    kn_value *value = kn_item_value(import, item);
-    if (!value) return false;
-    *shape = value->shape;
-    shape->dtype = item->dtype;
-    return true;
+    return shape;
+}
+
+kn_shape kn_import_input_shape(kn_import_call *call, int i) {
+    if (kn_import_has(call, i)) return kn_item_shape(call->import, call->inputs[i]);
+    kn_import_fail(call, KN_ERROR_FORMAT, "input %d is missing", i);
+    return (kn_shape){.rank = 0};
 }
 
 kn_value *kn_import_in(kn_import_call *call, int i) {
+    return kn_import_has(call, i) ? kn_item_value(call->import, call->inputs[i])
+                                  : kn_import_reject(call, KN_ERROR_FORMAT, "input %d is missing", i);
+}
+
+kn_value *kn_import_optional(kn_import_call *call, int i) {
     return kn_import_has(call, i) ? kn_item_value(call->import, call->inputs[i]) : NULL;
 }
 
-bool kn_import_optional(kn_import_call *call, int i, kn_value **value) {
-    *value = kn_import_in(call, i);
-    return *value || !kn_import_has(call, i);
+kn_value *kn_import_input_scalar(kn_import_call *call, int i) {
+    kn_value *value = kn_import_optional(call, i);
+    return value && value->shape.rank == 1 && value->shape.dims[0] == 1
+               ? kn_import_reshape(call->import, value, NULL, 0)
+               : value;
 }
 
 int kn_import_bits(const kn_import_call *call, int i) {
@@ -211,16 +218,17 @@ kn_dtype kn_import_dtype(const kn_import_call *call, int i) {
     return kn_import_has(call, i) ? call->inputs[i]->dtype : KN_FLOAT32;
 }
 
-bool kn_import_put_as(kn_import_call *call, int i, kn_value *value, kn_dtype dtype) {
-    if (kn_value_failed(value)) return false;
-    if (i >= call->output_count) return true;
-    call->outputs[i].value = value;
-    call->outputs[i].dtype = dtype;
-    return true;
+kn_status kn_import_put_as(kn_import_call *call, int i, kn_value *value, kn_dtype dtype) {
+    if (!value) return kn_import_no_memory(call->import);
+    if (i < call->output_count) {
+        call->outputs[i].value = value;
+        call->outputs[i].dtype = dtype;
+    }
+    return kn_import_status(call);
 }
 
-bool kn_import_put(kn_import_call *call, int i, kn_value *value) {
-    if (kn_value_failed(value)) return false;
+kn_status kn_import_put(kn_import_call *call, int i, kn_value *value) {
+    if (!value) return kn_import_no_memory(call->import);
     kn_dtype dtype = value->shape.dtype;
     for (int j = 0; dtype == KN_FLOAT32 && j < call->input_count; j++)
         if (call->inputs[j] && kn_is_half(call->inputs[j]->dtype)) dtype = call->inputs[j]->dtype;
@@ -228,6 +236,12 @@ bool kn_import_put(kn_import_call *call, int i, kn_value *value) {
 }
 
 /* ---- known numbers ------------------------------------------------------------------------------------- */
+
+/* Ends this build of the graph: in the next one, another value is a constant. */
+static void build_again(kn_import *import) {
+    import->again = true;
+    kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED, "the value of an input or initializer must be known");
+}
 
 /* Marks the inputs with given arrays and the initializers that a value depends on, so that they are constants
  * in the next build. */
@@ -242,17 +256,20 @@ static void want_leaf(kn_import *import, const kn_value *value) {
             if (made && made->kind == KN_VALUE_RESULT)
                 made = made->producer->inputs[0]; /* the float32 copy of a 16-bit float */
             if (made != value) continue;
-            if (item->given && item->given->data)
-                *item->wanted = import->again = true;
-            else
+            if (item->given && item->given->data) {
+                *item->wanted = true;
+                build_again(import);
+            } else {
                 import->lacks = true;
+            }
         }
     }
     for (size_t i = 0; i < import->state_count && value->kind == KN_VALUE_STATE; i++) {
         const kn_onnx_tensor *tensor = import->states[i].tensor;
         if (import->states[i].value == value && tensor->count <= KN_IMPORT_KNOWN &&
-            !kn_map_has(&import->constants, &tensor, sizeof tensor))
-            import->again = kn_map_put(&import->constants, &tensor, sizeof tensor, import);
+            !kn_map_has(&import->constants, &tensor, sizeof tensor) &&
+            kn_map_put(&import->constants, &tensor, sizeof tensor, import))
+            build_again(import);
     }
 }
 
@@ -294,7 +311,7 @@ static bool folded(kn_import *import, kn_value *value, kn_tensor_info *info, con
     if (known) {
         info_of(result, info);
         *data = kn_arena_copy(import->arena, result->data, result->data_bytes + 1, 1);
-        if (!*data) known = kn_import_no_memory(import);
+        known = *data || (kn_import_no_memory(import), false);
     }
     kn_graph_destroy(&bound);
     return known;
@@ -312,15 +329,16 @@ static bool known_tensor(kn_import *import, const kn_item *item, kn_tensor_info 
     if (copy && array.byte_count) memcpy(copy, array.bytes, (size_t)array.byte_count);
     *data = copy;
     kn_array_finish(&import->model->host, &array);
-    return copy || kn_import_no_memory(import);
+    if (!copy) kn_import_no_memory(import);
+    return copy;
 }
 
 bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const void **data) {
-    if (item->sequence) return false;
+    if (item->sequence || kn_graph_status(import->graph) != KN_OK) return false;
     if (item->tensor) return known_tensor(import, item, info, data);
     if (item->sizes) {
         int64_t *numbers = kn_arena_take(import->arena, (size_t)item->count + 1, sizeof *numbers);
-        if (!numbers) return kn_import_no_memory(import);
+        if (!numbers) return kn_import_no_memory(import), false;
         *info = (kn_tensor_info){.dtype = KN_INT64, .rank = item->rank};
         memcpy(info->shape, item->shape, sizeof info->shape);
         *data = numbers;
@@ -340,16 +358,75 @@ bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const
     return false;
 }
 
-static bool fail_unknown(kn_import_call *call, int i) {
-    const char *name = kn_import_has(call, i) ? call->node->inputs[i] : "";
-    return kn_import_fail(
-        call, KN_ERROR_UNSUPPORTED,
-        "the values of '%.100s' must be constant, since shapes or control flow depend on them", name);
+bool kn_item_sized(kn_import *import, kn_item *item) {
+    kn_tensor_info info;
+    const void *data;
+    uint64_t elements = 0;
+    if (!item) return false;
+    if (item->sizes) return true;
+    if (item->sequence || kn_dtype_is_float(item->dtype) || kn_is_small_float(item->dtype) ||
+        item->dtype == KN_UINT64)
+        return false;
+    if (item->tensor && item->tensor->count > KN_IMPORT_SIZES) return false;
+    if (!kn_item_known(import, item, &info, &data)) return false;
+    if (!kn_tensor_elements(&info, &elements) || elements > KN_IMPORT_SIZES) return false;
+    kn_dim *sizes = kn_arena_take(import->arena, (size_t)elements + 1, sizeof *sizes);
+    if (!sizes) return kn_import_no_memory(import), false;
+    for (int64_t i = 0; i < (int64_t)elements; i++) {
+        int64_t number = info.dtype == KN_INT64 ? ((const int64_t *)data)[i]
+                                                : (int64_t)kn_element_get(info.dtype, data, i);
+        sizes[i] = kn_dim_of(import->graph, number);
+    }
+    item->sizes = sizes;
+    item->count = (int)elements;
+    item->rank = info.rank;
+    memcpy(item->shape, info.shape, sizeof item->shape);
+    return true;
 }
 
-bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count) {
+/* Reads the integer in a floating-point constant of one element that is not trained. */
+static bool whole_constant(kn_import *import, kn_item *item, int64_t *number) {
+    kn_tensor_info info;
+    const void *data;
+    uint64_t elements = 0;
+    const bool constant = item->tensor || (item->value && item->value->kind == KN_VALUE_CONSTANT);
+    const kn_trainability *told =
+        item->initializer ? kn_import_trainability(kn_imported_of(import->model), item->tensor) : NULL;
+    if (!kn_dtype_is_float(item->dtype) || !constant || (told && told->yes) ||
+        !kn_item_known(import, item, &info, &data) || !kn_tensor_elements(&info, &elements) || elements != 1)
+        return false;
+    double found = kn_element_get(info.dtype, data, 0);
+    *number = fabs(found) < (1 << 24) ? (int64_t)found : 0;
+    return found == (double)*number;
+}
+
+kn_item *kn_item_integers(kn_import *import, kn_item *item) {
+    int64_t number;
+    if (!item || kn_item_sized(import, item)) return item;
+    if (item->sequence || !whole_constant(import, item, &number)) return NULL;
+    kn_item *copy = kn_arena_copy(import->arena, item, 1, sizeof *item);
+    kn_dim *sizes = kn_arena_take(import->arena, 1, sizeof *sizes);
+    if (!copy || !sizes) return NULL;
+    const kn_shape shape = kn_item_shape(import, item);
+    *sizes = kn_dim_of(import->graph, number);
+    copy->sizes = sizes;
+    copy->count = 1;
+    copy->rank = shape.rank;
+    memcpy(copy->shape, shape.dims, sizeof copy->shape);
+    return copy;
+}
+
+static kn_status fail_unknown(kn_import_call *call, int i) {
     if (!kn_import_has(call, i)) return kn_import_fail(call, KN_ERROR_FORMAT, "input %d is missing", i);
-    kn_item *item = call->inputs[i];
+    return kn_import_fail(
+        call, KN_ERROR_UNSUPPORTED,
+        "the values of '%.100s' must be constant, since shapes or control flow depend on them",
+        call->node->inputs[i]);
+}
+
+kn_status kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count) {
+    kn_item *item = kn_import_has(call, i) ? call->inputs[i] : NULL;
+    if (count) *count = 0;
     if (!kn_item_sized(call->import, item)) return fail_unknown(call, i);
     if (count ? item->count > most : item->count != most)
         return kn_import_fail(call, KN_ERROR_FORMAT, "'%.100s' has %d numbers; expected %s%d", item->name,
@@ -357,27 +434,29 @@ bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *co
     for (int k = 0; k < item->count; k++)
         dims[k] = item->sizes[k];
     if (count) *count = item->count;
-    return true;
+    return kn_import_status(call);
 }
 
-bool kn_import_integers(kn_import_call *call, int i, int64_t *numbers, int most, int *count) {
+kn_status kn_import_integers(kn_import_call *call, int i, int64_t *numbers, int most, int *count) {
     int found = most;
-    if (!kn_import_dims(call, i, numbers, most, count ? &found : NULL)) return false;
+    if (count) *count = 0;
+    if (kn_import_dims(call, i, numbers, most, count ? &found : NULL) != KN_OK) return kn_import_status(call);
     for (int k = 0; k < found; k++)
         if (!kn_dim_constant(call->graph, numbers[k], &numbers[k]))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                                   "'%.100s' depends on dynamic sizes; expected a constant",
                                   call->inputs[i]->name);
     if (count) *count = found;
-    return true;
+    return kn_import_status(call);
 }
 
-bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, int *count) {
+kn_status kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, int *count) {
     kn_tensor_info info;
     const void *data;
     uint64_t elements = 0;
-    if (!kn_import_has(call, i)) return kn_import_fail(call, KN_ERROR_FORMAT, "input %d is missing", i);
-    if (!kn_item_known(call->import, call->inputs[i], &info, &data)) return fail_unknown(call, i);
+    if (count) *count = 0;
+    if (!kn_import_has(call, i) || !kn_item_known(call->import, call->inputs[i], &info, &data))
+        return fail_unknown(call, i);
     kn_tensor_elements(&info, &elements);
     if (count ? elements > (uint64_t)most : elements != (uint64_t)most)
         return kn_import_fail(call, KN_ERROR_FORMAT, "'%.100s' has %" PRIu64 " numbers; expected %s%d",
@@ -385,7 +464,17 @@ bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, i
     for (int64_t k = 0; k < (int64_t)elements; k++)
         numbers[k] = kn_element_get(info.dtype, data, k);
     if (count) *count = (int)elements;
-    return true;
+    return kn_import_status(call);
+}
+
+int64_t kn_import_input_integer(kn_import_call *call, int i, int64_t usual) {
+    if (kn_import_has(call, i)) kn_import_integers(call, i, &usual, 1, NULL);
+    return usual;
+}
+
+double kn_import_input_number(kn_import_call *call, int i, double usual) {
+    if (kn_import_has(call, i)) kn_import_numbers(call, i, &usual, 1, NULL);
+    return usual;
 }
 
 /* ---- attributes ---------------------------------------------------------------------------------------- */
@@ -456,42 +545,10 @@ int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int
 
 /* ---- for builders -------------------------------------------------------------------------------------- */
 
-const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count) {
-    kn_text text;
-    kn_text_init(&text, &import->model->host);
-    for (int i = 0; i < count; i++) {
-        if (i) kn_text_add(&text, ",");
-        kn_dim_text(import->graph, dims[i], &text);
-    }
-    const char *kept = kn_text_failed(&text) ? NULL : kn_arena_text(import->arena, text.data);
-    kn_text_finish(&text);
-    if (!kept) kn_import_no_memory(import);
-    return kept ? kept : "";
-}
-
-const char *kn_import_list(kn_import *import, const int64_t *numbers, int count) {
-    kn_text text;
-    kn_text_init(&text, &import->model->host);
-    for (int i = 0; i < count; i++)
-        kn_text_format(&text, "%s%" PRId64, i ? "," : "", numbers[i]);
-    const char *kept = kn_text_failed(&text) ? NULL : kn_arena_text(import->arena, text.data);
-    kn_text_finish(&text);
-    if (!kept) kn_import_no_memory(import);
-    return kept ? kept : "";
-}
-
-bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis) {
-    *axis = 0;
-    if (number < -rank || number >= rank)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "axis %" PRId64 " is out of range for rank %d", number,
-                              rank);
-    *axis = (int)(number < 0 ? number + rank : number);
-    return true;
-}
-
-bool kn_import_axis_input(kn_import_call *call, int input, int rank, int *axis) {
-    int64_t number = 0;
-    return kn_import_integers(call, input, &number, 1, NULL) && kn_import_axis(call, number, rank, axis);
+int kn_import_axis(const kn_import_call *call, int64_t number, int rank) {
+    if (number >= -rank && number < rank) return (int)(number < 0 ? number + rank : number);
+    kn_import_fail(call, KN_ERROR_SHAPE, "axis %" PRId64 " is out of range for rank %d", number, rank);
+    return 0;
 }
 
 kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number) {
@@ -539,7 +596,8 @@ kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begi
     if (kn_value_failed(x)) return x;
     const char *text = kn_arena_format(
         import->arena, "axis=%d begin=%" PRId64 " end=%" PRId64 " step=%" PRId64, axis, begin, end, step);
-    return text ? kn_apply(import->graph, "slice", &x, 1, text) : NULL;
+    return text ? kn_apply(import->graph, "slice", &x, 1, text)
+                : kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
 }
 
 kn_value *kn_import_range(kn_import *import, kn_dim count) {

@@ -6,9 +6,8 @@
 /* ---- products ------------------------------------------------------------------------------------------ */
 
 /* a is (K) or (...,M,K), b is (K) or (...,K,N). */
-static bool matmul(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
-    if (!b) return false;
+static kn_status matmul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1);
     kn_dtype dtype = a->shape.dtype;
     bool row = a->shape.rank == 1, column = b->shape.rank == 1;
     if (row) a = kn_unsqueeze(a, "0");
@@ -25,8 +24,7 @@ static bool matmul(kn_import_call *call) {
 }
 
 kn_value *kn_import_gemm(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *c;
-    if (!b || !kn_import_optional(call, 2, &c)) return NULL;
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1), *c = kn_import_optional(call, 2);
     kn_dtype dtype = a->shape.dtype;
     double alpha = kn_import_float(call, "alpha", 1), beta = kn_import_float(call, "beta", 1);
     if (!kn_dtype_is_float(dtype)) {
@@ -43,11 +41,11 @@ kn_value *kn_import_gemm(kn_import_call *call) {
     return kn_import_cast(y, dtype);
 }
 
-static bool gemm(kn_import_call *call) {
+static kn_status gemm(kn_import_call *call) {
     return kn_import_put(call, 0, kn_import_gemm(call));
 }
 
-/* Replaces "..." by letters that the equation does not use, one per unnamed axis; NULL after a failure. */
+/* Replaces "..." by letters that the equation does not use, one per unnamed axis. */
 static const char *without_dots(kn_import_call *call, const char *equation, kn_value *const *values) {
     char letters[KN_MAX_RANK + 1] = "", text[1024];
     int given = 0, dotted = -1, operand = 0;
@@ -72,25 +70,27 @@ static const char *without_dots(kn_import_call *call, const char *equation, kn_v
         if (axes < 0 || axes > given || (dotted >= 0 && axes != dotted)) {
             kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                            "'...' in '%.200s' must cover the same number of axes in each operand", equation);
-            return NULL;
+            return equation;
         }
         dotted = axes;
         memcpy(text + length, letters, (size_t)axes);
         length += (size_t)axes;
         at = end;
     }
-    return kn_arena_format(call->import->arena, "%.*s", (int)length, text);
+    const char *whole = kn_arena_format(call->import->arena, "%.*s", (int)length, text);
+    if (!whole) kn_import_no_memory(call->import);
+    return whole ? whole : equation;
 }
 
-static bool einsum(kn_import_call *call) {
+static kn_status einsum(kn_import_call *call) {
     kn_value *values[KN_MAX_INPUTS];
     if (call->input_count > KN_MAX_INPUTS)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d inputs; at most %d are supported",
                               call->input_count, KN_MAX_INPUTS);
     for (int i = 0; i < call->input_count; i++)
-        if (!(values[i] = kn_import_in(call, i))) return false;
+        values[i] = kn_import_in(call, i);
     const char *equation = without_dots(call, kn_import_string(call, "equation", ""), values);
-    return equation && kn_import_put(call, 0, kn_einsum(equation, values, (size_t)call->input_count));
+    return kn_import_put(call, 0, kn_einsum(equation, values, (size_t)call->input_count));
 }
 
 /* ---- norms --------------------------------------------------------------------------------------------- */
@@ -100,7 +100,6 @@ static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
     kn_value *value = kn_import_in(call, i);
     kn_dim dims[KN_MAX_RANK] = {0};
     int rank = x->shape.rank > 1 ? x->shape.rank - 1 : 1;
-    if (!value) return NULL;
     if (value->shape.rank != 1) return value;
     for (int k = 0; k < rank; k++)
         dims[k] = k ? 1 : value->shape.dims[0];
@@ -108,12 +107,11 @@ static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
 }
 
 /* (x - mean) / sqrt(variance + epsilon) * scale + bias, with running or batch statistics. */
-static bool composed_batch_norm(kn_import_call *call, kn_value *x, bool training) {
+static kn_status composed_batch_norm(kn_import_call *call, kn_value *x, bool training) {
     kn_value *scale = per_channel(call, 1, x), *bias = per_channel(call, 2, x);
     kn_value *mean = per_channel(call, 3, x), *variance = per_channel(call, 4, x);
     double epsilon = kn_import_float(call, "epsilon", 1e-5),
            momentum = kn_import_float(call, "momentum", 0.9);
-    if (!scale || !bias || !mean || !variance) return false;
     kn_value *result_mean = mean, *result_variance = variance;
     if (training) {
         int64_t axes[KN_MAX_RANK] = {0};
@@ -129,7 +127,7 @@ static bool composed_batch_norm(kn_import_call *call, kn_value *x, bool training
                              kn_import_reshape(call->import, spread, dims, mean->shape.rank)};
         for (int i = 0; i < 2; i++) {
             kn_value *next = kn_add(kn_scale(flat[i], momentum), kn_scale(flat[2 + i], 1 - momentum));
-            if (!kn_import_put(call, 1 + i, kn_import_reshape(call->import, next, line, 1))) return false;
+            kn_import_put(call, 1 + i, kn_import_reshape(call->import, next, line, 1));
         }
         result_mean = own;
         result_variance = spread;
@@ -150,16 +148,15 @@ static bool fits_channels(const kn_value *x, kn_value *const *values, int count)
 
 /* If the running statistics are initializers, training uses the batch's statistics and inference the running
  * ones, regardless of the node's mode: a file may have been written during training. */
-static bool batch_norm(kn_import_call *call) {
+static kn_status batch_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *values[4] = {NULL};
-    if (!x) return false;
     bool training = call->opset >= 14 ? kn_import_int(call, "training_mode", 0) != 0
                                       : call->opset < 7 && !kn_import_int(call, "is_test", 0);
     for (int i = 2; i < 4; i++)
         if (kn_import_has(call, 1 + i)) values[i] = kn_item_statistic(call->import, call->inputs[1 + i]);
-    if (kn_import_failed(call->import)) return false;
     if (!values[2] || !values[3]) return composed_batch_norm(call, x, training);
-    if (!(values[0] = kn_import_in(call, 1)) || !(values[1] = kn_import_in(call, 2))) return false;
+    values[0] = kn_import_in(call, 1);
+    values[1] = kn_import_in(call, 2);
     if (!fits_channels(x, values, 4)) return composed_batch_norm(call, x, training);
     kn_batch_norm_params params;
     kn_batch_norm_params_init(&params);
@@ -167,9 +164,10 @@ static bool batch_norm(kn_import_call *call) {
     params.momentum = 1 - kn_import_float(call, "momentum", 0.9);
     params.frozen = call->import->params->frozen_statistics;
     kn_value *y = kn_batch_norm_with(x, values[0], values[1], values[2], values[3], &params);
-    if (training && !kn_import_record_training(call)) return false;
-    return kn_import_put(call, 0, y) && kn_import_put(call, 1, values[2]) &&
-           kn_import_put(call, 2, values[3]);
+    if (training) kn_import_record_training(call);
+    kn_import_put(call, 0, y);
+    kn_import_put(call, 1, values[2]);
+    return kn_import_put(call, 2, values[3]);
 }
 
 kn_value *kn_import_normalized_groups(kn_import_call *call, kn_value *x, kn_value *scale, kn_value *bias,
@@ -188,13 +186,12 @@ kn_value *kn_import_normalized_groups(kn_import_call *call, kn_value *x, kn_valu
     return kn_add(y, kn_import_reshape(call->import, bias, along, shape.rank - 1));
 }
 
-static bool group_norm(kn_import_call *call) {
+static kn_status group_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x || x->shape.rank < 3) return x && kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
+    if (x->shape.rank < 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
     bool instance = !strcmp(call->node->type, "InstanceNormalization");
     int64_t groups = instance ? x->shape.dims[1] : kn_import_int(call, "num_groups", 1);
-    kn_value *scale = kn_import_in(call, 1), *bias = scale ? kn_import_in(call, 2) : NULL;
-    if (!bias) return false;
+    kn_value *scale = kn_import_in(call, 1), *bias = kn_import_in(call, 2);
     if (groups < 1)
         return kn_import_fail(call, KN_ERROR_ARGUMENT, "expected a fixed number of groups, 1 or more");
     kn_dim channels = x->shape.dims[1];
@@ -221,9 +218,8 @@ kn_value *kn_import_normalized_rows(kn_import_call *call, kn_value *x, const kn_
     return norm->rms && norm->bias ? kn_add(y, norm->bias) : y;
 }
 
-bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm) {
+kn_status kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm) {
     kn_value *scale = norm->scale, *bias = norm->bias;
-    if (kn_value_failed(x)) return false;
     int rank = x->shape.rank, axis = norm->axis;
     bool plain = axis == rank - 1 && scale->shape.rank == 1 && scale->shape.dims[0] == x->shape.dims[axis] &&
                  !kn_import_wants(call, norm->mean) && !kn_import_wants(call, norm->deviation) &&
@@ -241,32 +237,34 @@ bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm 
         return kn_import_fail(
             call, KN_ERROR_UNSUPPORTED,
             "output %d (the mean) is not supported, since RMS normalization computes no mean", norm->mean);
-    return kn_import_put(call, 0, y) &&
-           (!kn_import_wants(call, norm->mean) || kn_import_put(call, norm->mean, mean)) &&
-           (!kn_import_wants(call, norm->deviation) || kn_import_put(call, norm->deviation, deviation));
+    kn_import_put(call, 0, y);
+    if (kn_import_wants(call, norm->mean)) kn_import_put(call, norm->mean, mean);
+    if (kn_import_wants(call, norm->deviation)) kn_import_put(call, norm->deviation, deviation);
+    return kn_import_status(call);
 }
 
 /* Normalizes over all axes from the node's axis on. */
-static bool layer_norm(kn_import_call *call) {
+static kn_status layer_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     const bool simplified = !strcmp(call->node->type, "SimplifiedLayerNormalization");
     kn_import_norm norm = {.epsilon = kn_import_float(call, "epsilon", 1e-5),
                            .rms = simplified || !strcmp(call->node->type, "RMSNormalization"),
                            .mean = simplified ? -1 : 1,
                            .deviation = simplified ? 1 : 2};
-    return x && (norm.scale = kn_import_in(call, 1)) && kn_import_optional(call, 2, &norm.bias) &&
-           kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &norm.axis) &&
-           kn_import_put_norm(call, x, &norm);
+    norm.scale = kn_import_in(call, 1);
+    norm.bias = kn_import_optional(call, 2);
+    norm.axis = kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank);
+    return kn_import_put_norm(call, x, &norm);
 }
 
-static bool local_norm(kn_import_call *call) {
+static kn_status local_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_local_norm_params params;
     kn_local_norm_params_init(&params);
     params.alpha = kn_import_float(call, "alpha", 1e-4);
     params.beta = kn_import_float(call, "beta", 0.75);
     params.k = kn_import_float(call, "bias", 1);
-    return x && kn_import_put(call, 0, kn_local_response_norm(x, kn_import_int(call, "size", 1), &params));
+    return kn_import_put(call, 0, kn_local_response_norm(x, kn_import_int(call, "size", 1), &params));
 }
 
 const kn_import_row kn_import_layers[] = {

@@ -2,13 +2,12 @@
 #include "exchange/onnx/import.h"
 
 /* log_probabilities is (N,C,…), target is (N,…): the negative, weighted log probabilities of the targets. */
-static bool picked_loss(kn_import_call *call, kn_value *log_probabilities) {
+static kn_status picked_loss(kn_import_call *call, kn_value *log_probabilities) {
     kn_import *import = call->import;
-    kn_value *target = kn_import_in(call, 1), *weight = NULL, *count = NULL;
+    kn_value *target = kn_import_in(call, 1), *weight = kn_import_optional(call, 2), *count = NULL;
     const char *reduction = kn_import_string(call, "reduction", "mean");
     bool ignores = kn_import_attribute(call, "ignore_index") != NULL;
     kn_dtype dtype = log_probabilities->shape.dtype;
-    if (!target || !kn_import_optional(call, 2, &weight)) return false;
     kn_value *class = target, *skipped = NULL;
     if (ignores) {
         double number = (double)kn_import_int(call, "ignore_index", 0);
@@ -31,17 +30,14 @@ static bool picked_loss(kn_import_call *call, kn_value *log_probabilities) {
     return kn_import_put(call, 0, loss);
 }
 
-static bool nll(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    return x && picked_loss(call, x);
+static kn_status nll(kn_import_call *call) {
+    return picked_loss(call, kn_import_in(call, 0));
 }
 
-static bool cross_entropy(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
-    kn_value *log_probabilities = kn_log_softmax(x, 1);
-    return !kn_value_failed(log_probabilities) && picked_loss(call, log_probabilities) &&
-           kn_import_put(call, 1, log_probabilities);
+static kn_status cross_entropy(kn_import_call *call) {
+    kn_value *log_probabilities = kn_log_softmax(kn_import_in(call, 0), 1);
+    picked_loss(call, log_probabilities);
+    return kn_import_put(call, 1, log_probabilities);
 }
 
 const kn_import_row kn_import_loss[] = {

@@ -83,7 +83,7 @@ bool kn_import_name_weights(kn_import *import) {
     for (size_t i = 0; fine && i < file->function_count; i++)
         fine = name_bodies(&all, file->functions[i].nodes, file->functions[i].node_count);
     kn_map_finish(&all.taken);
-    return fine || kn_import_no_memory(import);
+    return fine || kn_model_no_memory(import->model);
 }
 
 const char *kn_import_weight_name(kn_import *import, const kn_onnx_tensor *tensor, kn_value **made) {

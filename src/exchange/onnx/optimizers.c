@@ -11,28 +11,26 @@ typedef struct step {
     double norm;
 } step;
 
-/* Checks that there are `kinds` inputs per value; false after a failure. */
-static bool begin(kn_import_call *call, int kinds, step *s) {
+/* Checks that there are `kinds` inputs per value. */
+static kn_status begin(kn_import_call *call, int kinds, step *s) {
     *s = (step){.call = call,
                 .norm = kn_import_float(call, "norm_coefficient", 0),
                 .count = (call->input_count - 2) / kinds};
     s->rate = kn_import_in(call, 0);
-    s->number = s->rate ? kn_import_in(call, 1) : NULL;
-    if (!s->number) return false;
+    s->number = kn_import_in(call, 1);
     if (s->count < 1 || call->input_count != 2 + kinds * s->count ||
         call->output_count != (kinds - 1) * s->count)
         return kn_import_fail(call, KN_ERROR_FORMAT, "has %d inputs and %d outputs, which do not match",
                               call->input_count, call->output_count);
     s->number = kn_import_cast(s->number, s->rate->shape.dtype);
-    return true;
+    return kn_import_status(call);
 }
 
 /* The input of a kind for value i: 0 the value, 1 its gradient with weight decay, 2 and 3 its moments. */
 static kn_value *of_kind(const step *s, int kind, int i) {
     kn_value *value = kn_import_in(s->call, 2 + kind * s->count + i);
-    if (!value || kind != 1 || s->norm == 0) return value;
-    kn_value *pulled = kn_import_in(s->call, 2 + i);
-    return pulled ? kn_add(value, kn_scale(pulled, s->norm)) : NULL;
+    if (kind != 1 || s->norm == 0) return value;
+    return kn_add(value, kn_scale(kn_import_in(s->call, 2 + i), s->norm));
 }
 
 static kn_value *later(const step *s) {
@@ -43,24 +41,24 @@ static kn_value *number_of(const step *s, double number) {
     return kn_import_scalar(s->call->import, s->number->shape.dtype, number);
 }
 
-static bool adagrad(kn_import_call *call) {
+static kn_status adagrad(kn_import_call *call) {
     step s;
-    if (!begin(call, 3, &s)) return false;
+    if (begin(call, 3, &s) != KN_OK) return kn_import_status(call);
     double epsilon = kn_import_float(call, "epsilon", 0), decay = kn_import_float(call, "decay_factor", 0);
     kn_value *rate = kn_div(s.rate, kn_shift(kn_scale(s.number, decay), 1));
     for (int i = 0; i < s.count; i++) {
         kn_value *x = of_kind(&s, 0, i), *g = of_kind(&s, 1, i), *h = of_kind(&s, 2, i);
-        if (!x || !g || !h) return false;
         h = kn_add(h, kn_mul(g, g));
         x = kn_sub(x, kn_div(kn_mul(rate, g), kn_shift(kn_sqrt(h), epsilon)));
-        if (!kn_import_put(call, i, x) || !kn_import_put(call, s.count + i, h)) return false;
+        kn_import_put(call, i, x);
+        kn_import_put(call, s.count + i, h);
     }
-    return true;
+    return kn_import_status(call);
 }
 
-static bool adam(kn_import_call *call) {
+static kn_status adam(kn_import_call *call) {
     step s;
-    if (!begin(call, 4, &s)) return false;
+    if (begin(call, 4, &s) != KN_OK) return kn_import_status(call);
     double alpha = kn_import_float(call, "alpha", 0.9), beta = kn_import_float(call, "beta", 0.999);
     double epsilon = kn_import_float(call, "epsilon", 0),
            post = kn_import_float(call, "norm_coefficient_post", 0);
@@ -70,33 +68,32 @@ static bool adam(kn_import_call *call) {
     for (int i = 0; i < s.count; i++) {
         kn_value *x = of_kind(&s, 0, i), *g = of_kind(&s, 1, i), *v = of_kind(&s, 2, i),
                  *h = of_kind(&s, 3, i);
-        if (!x || !g || !v || !h) return false;
         v = kn_add(kn_scale(v, alpha), kn_scale(g, 1 - alpha));
         h = kn_add(kn_scale(h, beta), kn_scale(kn_mul(g, g), 1 - beta));
         x = kn_sub(x, kn_mul(rate, kn_div(v, kn_shift(kn_sqrt(h), epsilon))));
         if (post != 0) x = kn_scale(x, 1 - post);
-        if (!kn_import_put(call, i, x) || !kn_import_put(call, s.count + i, v) ||
-            !kn_import_put(call, 2 * s.count + i, h))
-            return false;
+        kn_import_put(call, i, x);
+        kn_import_put(call, s.count + i, v);
+        kn_import_put(call, 2 * s.count + i, h);
     }
-    return true;
+    return kn_import_status(call);
 }
 
-static bool momentum(kn_import_call *call) {
+static kn_status momentum(kn_import_call *call) {
     step s;
-    if (!begin(call, 3, &s)) return false;
+    if (begin(call, 3, &s) != KN_OK) return kn_import_status(call);
     double alpha = kn_import_float(call, "alpha", 0), beta = kn_import_float(call, "beta", 0);
     bool nesterov = !strcmp(kn_import_string(call, "mode", "standard"), "nesterov");
     kn_value *factor = kn_where(later(&s), number_of(&s, beta), number_of(&s, 1));
     for (int i = 0; i < s.count; i++) {
         kn_value *x = of_kind(&s, 0, i), *g = of_kind(&s, 1, i), *v = of_kind(&s, 2, i);
-        if (!x || !g || !v) return false;
         v = kn_add(kn_scale(v, alpha), kn_mul(factor, g));
         kn_value *way = nesterov ? kn_add(g, kn_scale(v, alpha)) : v;
         x = kn_sub(x, kn_mul(s.rate, way));
-        if (!kn_import_put(call, i, x) || !kn_import_put(call, s.count + i, v)) return false;
+        kn_import_put(call, i, x);
+        kn_import_put(call, s.count + i, v);
     }
-    return true;
+    return kn_import_status(call);
 }
 
 const kn_import_row kn_import_optimizers[] = {

@@ -1,6 +1,8 @@
 /* Topological order of nodes, which files may have in any order. */
 #include "exchange/onnx/import.h"
 
+#include <stdio.h>
+
 /* Names defined in a body, which hide outer names. */
 typedef struct inner {
     kn_map made;
@@ -81,16 +83,17 @@ static bool find_needs(order *list) {
         }
         list->first[list->count] = list->need_count;
     }
-    return !list->failed || kn_import_no_memory(list->import);
+    return !list->failed || kn_model_no_memory(list->import->model);
 }
 
 static bool fail_cycle(const order *list, size_t at, size_t from) {
-    const kn_import_call call = {.import = list->import, .node = &list->nodes[at]};
     const kn_onnx_node *maker = &list->nodes[from];
-    return kn_import_fail(
-        &call, KN_ERROR_FORMAT,
-        "reads the result of node '%.100s' (%.60s), which depends on this node: the nodes form a cycle",
-        *maker->name ? maker->name : maker->outputs[0], maker->type);
+    char text[400];
+    snprintf(text, sizeof text,
+             "reads the result of node '%.100s' (%.60s), which depends on this node: the nodes form a cycle",
+             *maker->name ? maker->name : maker->outputs[0], maker->type);
+    kn_import_fail_node(list->import, &list->nodes[at], KN_ERROR_FORMAT, text);
+    return false;
 }
 
 /* Puts each node after those it depends on; the order is otherwise unchanged. */
@@ -124,7 +127,7 @@ static bool move_nodes(const order *list) {
     const kn_host *host = &list->import->model->host;
     kn_onnx_node *to = (kn_onnx_node *)(uintptr_t)list->nodes;
     kn_onnx_node *moved = kn_allocate(host, list->count + 1, sizeof *moved);
-    if (!moved) return kn_import_no_memory(list->import);
+    if (!moved) return kn_model_no_memory(list->import->model);
     for (size_t i = 0; i < list->count; i++)
         moved[i] = list->nodes[list->sorted[i]];
     memcpy(to, moved, list->count * sizeof *moved);
@@ -142,8 +145,8 @@ bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count) 
     list.state = kn_allocate(host, count, sizeof *list.state);
     list.failed = !list.first || !list.stack || !list.sorted || !list.state;
     kn_map_init(&list.made, host);
-    bool fine =
-        list.failed ? kn_import_no_memory(import) : find_needs(&list) && sort(&list) && move_nodes(&list);
+    bool fine = list.failed ? kn_model_no_memory(import->model)
+                            : find_needs(&list) && sort(&list) && move_nodes(&list);
     kn_map_finish(&list.made);
     kn_release(host, list.first);
     kn_release(host, list.needs);

@@ -4,47 +4,41 @@
 
 #include <inttypes.h>
 
-/* A positive integer attribute; 0 after a failure. */
+/* A positive integer attribute; 1 after a failure. */
 static int64_t count_of(kn_import_call *call, const char *name, int64_t usual) {
     int64_t number = kn_import_int(call, name, usual);
     if (number >= 1 && number <= INT32_MAX) return number;
     kn_import_fail(call, KN_ERROR_ARGUMENT, "%s is %" PRId64 "; expected 1 or more", name, number);
-    return 0;
+    return 1;
 }
 
-/* The attribute bits: 2, 4 or 8; 0 after a failure. */
+/* The attribute bits: 2, 4 or 8. */
 static int bits_of(kn_import_call *call) {
     int64_t bits = kn_import_int(call, "bits", 4);
     if (bits == 2 || bits == 4 || bits == 8) return (int)bits;
     kn_import_fail(call, KN_ERROR_UNSUPPORTED, "bits is %" PRId64 "; expected 2, 4 or 8", bits);
-    return 0;
+    return 8;
 }
 
-/* Reads input i as zero points (rows,blocks), from packed bytes or numbers; NULL if there are none. False
- * after a failure. */
-static bool zeros_of(kn_import_call *call, int i, int64_t rows, int64_t blocks, int bits, kn_value **zero) {
-    if (!kn_import_optional(call, i, zero)) return false;
-    if (*zero && bits < 8 && (*zero)->shape.dtype == KN_UINT8) {
+/* Input i as zero points (rows,blocks), from packed bytes or numbers; NULL if it is left out. */
+static kn_value *zeros_of(kn_import_call *call, int i, int64_t rows, int64_t blocks, int bits) {
+    kn_value *zero = kn_import_optional(call, i);
+    if (!zero) return NULL;
+    if (bits < 8 && zero->shape.dtype == KN_UINT8) {
         const int64_t each = 8 / bits, bytes = (blocks + each - 1) / each;
-        *zero = kn_import_reshape(call->import, *zero, (kn_dim[]){rows, bytes}, 2);
-        *zero = kn_unpack_bits(*zero, bits);
-        if (bytes * each != blocks) *zero = kn_slice(*zero, 1, 0, blocks);
+        zero = kn_unpack_bits(kn_import_reshape(call->import, zero, (kn_dim[]){rows, bytes}, 2), bits);
+        if (bytes * each != blocks) zero = kn_slice(zero, 1, 0, blocks);
     }
-    if (*zero)
-        *zero =
-            kn_import_reshape(call->import, kn_import_cast(*zero, KN_FLOAT32), (kn_dim[]){rows, blocks}, 2);
-    return true;
+    return kn_import_reshape(call->import, kn_import_cast(zero, KN_FLOAT32), (kn_dim[]){rows, blocks}, 2);
 }
 
 /* a (…,K) times the transpose of a matrix (N,K), packed as (N,blocks,bytes). */
-static bool matmul(kn_import_call *call) {
+static kn_status matmul(kn_import_call *call) {
     kn_import *import = call->import;
-    const int64_t rows = count_of(call, "N", 0), columns = rows ? count_of(call, "K", 0) : 0;
-    const int64_t block = columns ? count_of(call, "block_size", 0) : 0;
-    const int bits = block ? bits_of(call) : 0;
-    kn_value *a = bits ? kn_import_in(call, 0) : NULL, *b = a ? kn_import_in(call, 1) : NULL;
-    kn_value *scale = b ? kn_import_in(call, 2) : NULL, *zero, *bias;
-    if (!scale) return false;
+    const int64_t rows = count_of(call, "N", 0), columns = count_of(call, "K", 0);
+    const int64_t block = count_of(call, "block_size", 0);
+    const int bits = bits_of(call);
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1), *scale = kn_import_in(call, 2);
     if (kn_import_has(call, 4) || kn_import_int(call, "weight_prepacked", 0))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "g_idx and weight_prepacked are not supported; export the model without them");
@@ -53,7 +47,7 @@ static bool matmul(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected packed weights (N,blocks,bytes) for N %" PRId64 " and K %" PRId64,
                               rows, columns);
-    if (!zeros_of(call, 3, rows, blocks, bits, &zero) || !kn_import_optional(call, 5, &bias)) return false;
+    kn_value *zero = zeros_of(call, 3, rows, blocks, bits), *bias = kn_import_optional(call, 5);
     b = kn_import_reshape(import, b, (kn_dim[]){rows, blocks * (block * bits / 8)}, 2);
     scale = kn_import_reshape(import, kn_import_cast(scale, KN_FLOAT32), (kn_dim[]){rows, blocks}, 2);
     kn_value *y = kn_matmul_quantized(a, b, scale, zero, bits, block);
@@ -72,14 +66,11 @@ static const float four_bits[2][16] = {
 
 /* a (…,K) times the transpose of (N,K) in 4-bit codes, the higher half of a byte first; blocks run through
  * all of (N,K). */
-static bool matmul_codes(kn_import_call *call) {
+static kn_status matmul_codes(kn_import_call *call) {
     kn_import *import = call->import;
-    const int64_t rows = count_of(call, "N", 0), columns = rows ? count_of(call, "K", 0) : 0;
-    const int64_t block = columns ? count_of(call, "block_size", 0) : 0,
-                  kind = kn_import_int(call, "quant_type", 0);
-    kn_value *a = block ? kn_import_in(call, 0) : NULL, *b = a ? kn_import_in(call, 1) : NULL;
-    kn_value *scale = b ? kn_import_in(call, 2) : NULL;
-    if (!scale) return false;
+    const int64_t rows = count_of(call, "N", 0), columns = count_of(call, "K", 0);
+    const int64_t block = count_of(call, "block_size", 0), kind = kn_import_int(call, "quant_type", 0);
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1), *scale = kn_import_in(call, 2);
     const int64_t count = rows * columns, blocks = (count + block - 1) / block;
     if ((kind != 0 && kind != 1) || kn_shape_elements(&b->shape) != (count + 1) / 2 ||
         kn_shape_elements(&scale->shape) != blocks)
@@ -97,18 +88,15 @@ static bool matmul_codes(kn_import_call *call) {
 }
 
 /* Gathers slices of codes, scales and zero points, then dequantizes them. */
-static bool gather(kn_import_call *call) {
-    kn_value *data = kn_import_in(call, 0), *places = data ? kn_import_in(call, 1) : NULL;
-    kn_value *scale = places ? kn_import_in(call, 2) : NULL, *zero;
-    int along, blocked;
-    if (!scale || !kn_import_optional(call, 3, &zero)) return false;
+static kn_status gather(kn_import_call *call) {
+    kn_value *data = kn_import_in(call, 0), *places = kn_import_in(call, 1);
+    kn_value *scale = kn_import_in(call, 2), *zero = kn_import_optional(call, 3);
     const bool whole = !kn_dtype_is_float(data->shape.dtype) && !kn_is_small_float(data->shape.dtype);
     const int bits = whole && data->shape.dtype == KN_UINT8 && !kn_import_bits(call, 0) ? bits_of(call) : 8;
-    const int64_t block = bits ? count_of(call, "block_size", 128) : 0;
+    const int64_t block = count_of(call, "block_size", 128);
     const int rank = data->shape.rank;
-    if (!block || !kn_import_axis(call, kn_import_int(call, "gather_axis", 0), rank, &along) ||
-        !kn_import_axis(call, kn_import_int(call, "quantize_axis", 1), rank, &blocked))
-        return false;
+    const int along = kn_import_axis(call, kn_import_int(call, "gather_axis", 0), rank);
+    int blocked = kn_import_axis(call, kn_import_int(call, "quantize_axis", 1), rank);
     if (along == blocked || scale->shape.rank != rank)
         return kn_import_fail(
             call, KN_ERROR_UNSUPPORTED,
@@ -119,7 +107,6 @@ static bool gather(kn_import_call *call) {
     if (zero) zero = kn_gather(zero, places, along);
     if (bits < 8) data = kn_unpack_bits(data, bits);
     if (bits < 8 && zero) zero = kn_unpack_bits(zero, bits);
-    if (kn_value_failed(data) || kn_value_failed(scale)) return false;
     if (along < blocked) blocked += places->shape.rank - 1;
     const kn_dim size = data->shape.dims[blocked], blocks = scale->shape.dims[blocked];
     if (!kn_dim_known(size) || !kn_dim_known(blocks) || (size + block - 1) / block != blocks)

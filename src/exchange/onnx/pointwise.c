@@ -19,13 +19,11 @@ static kn_value *old_operand(kn_import_call *call, kn_value *x, kn_value *y) {
     return kn_import_reshape(call->import, y, dims, y->shape.rank + more);
 }
 
-/* Applies the row's Koine operator, with the attributes of the node. NULL among the inputs: one has failed.
- */
+/* Applies the row's Koine operator, with the attributes of the node. */
 static kn_value *apply(kn_import_call *call, kn_value *const *inputs, int count) {
     const kn_operator *op = kn_operator_find(call->row->op);
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
-    for (int i = 0; i < count; i++)
-        if (!inputs[i]) return NULL;
+    if (kn_import_status(call) != KN_OK) return inputs[0];
     kn_attributes_defaults(call->graph, op, attributes);
     for (int i = 0; i < op->attribute_count; i++)
         for (int k = 0; k < KN_IMPORT_NUMBERS && call->row->numbers[k].ours; k++) {
@@ -36,50 +34,39 @@ static kn_value *apply(kn_import_call *call, kn_value *const *inputs, int count)
     return kn_node_add(call->graph, op, NULL, inputs, count, attributes);
 }
 
-static bool same(kn_import_call *call) {
+static kn_status same(kn_import_call *call) {
     kn_value *inputs[KN_MAX_INPUTS] = {NULL};
     int least, count;
     kn_operator_arity(kn_operator_find(call->row->op), &least, &count);
     for (int i = 0; i < count; i++)
-        if (!(inputs[i] = kn_import_in(call, i))) return false;
+        inputs[i] = kn_import_in(call, i);
     if (count == 2) inputs[1] = old_operand(call, inputs[0], inputs[1]);
     return kn_import_put(call, 0, apply(call, inputs, count));
 }
 
 /* Operators with one or more inputs. */
-static bool several(kn_import_call *call) {
+static kn_status several(kn_import_call *call) {
     kn_value *result = kn_import_in(call, 0);
-    for (int i = 1; i < call->input_count && result; i++)
+    for (int i = 1; i < call->input_count; i++)
         result = apply(call, (kn_value *[]){result, kn_import_in(call, i)}, 2);
-    return result && kn_import_put(call, 0, result);
+    return kn_import_put(call, 0, result);
 }
 
-static kn_value *added(kn_import_call *call) {
+/* The sum of the inputs, or their mean. */
+static kn_status sum(kn_import_call *call) {
     kn_value *result = kn_import_in(call, 0);
-    for (int i = 1; i < call->input_count && result; i++) {
-        kn_value *next = kn_import_in(call, i);
-        result = next ? kn_add(result, next) : NULL;
-    }
-    return result;
-}
-
-static bool sum(kn_import_call *call) {
-    kn_value *result = added(call);
-    return result && kn_import_put(call, 0, result);
-}
-
-static bool mean(kn_import_call *call) {
-    kn_value *result = added(call);
-    if (result && call->input_count > 1) result = kn_scale(result, 1.0 / call->input_count);
-    return result && kn_import_put(call, 0, result);
+    for (int i = 1; i < call->input_count; i++)
+        result = kn_add(result, kn_import_in(call, i));
+    if (!strcmp(call->node->type, "Mean") && call->input_count > 1)
+        result = kn_scale(result, 1.0 / call->input_count);
+    return kn_import_put(call, 0, result);
 }
 
 /* ---- division and powers ------------------------------------------------------------------------------- */
 
 /* Integers are divided as floating-point numbers and truncated. */
-static bool divide(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
-    if (!y) return false;
+static kn_status divide(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
     kn_dtype dtype = x->shape.dtype;
     y = old_operand(call, x, y);
     if (kn_dtype_is_float(dtype)) return kn_import_put(call, 0, kn_div(x, y));
@@ -88,9 +75,8 @@ static bool divide(kn_import_call *call) {
     return kn_import_put(call, 0, kn_cast(kn_div(kn_cast(x, fractions), kn_cast(y, fractions)), dtype));
 }
 
-static bool power(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
-    if (!y) return false;
+static kn_status power(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
     kn_dtype dtype = x->shape.dtype;
     if (kn_dtype_is_float(dtype))
         return kn_import_put(call, 0, kn_pow(x, kn_import_cast(old_operand(call, x, y), dtype)));
@@ -98,9 +84,8 @@ static bool power(kn_import_call *call) {
     return kn_import_put(call, 0, kn_cast(kn_round(result), dtype));
 }
 
-static bool modulo(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
-    if (!y) return false;
+static kn_status modulo(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
     kn_dtype dtype = x->shape.dtype;
     bool fmod = kn_import_int(call, "fmod", 0) != 0;
     if (dtype == KN_UINT64 || dtype == KN_UINT32 || kn_dtype_is_float(dtype) || dtype == KN_INT32 ||
@@ -111,10 +96,9 @@ static bool modulo(kn_import_call *call) {
 }
 
 /* Shifts by the type's width or more leave only the sign. */
-static bool bit_shift(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
+static kn_status bit_shift(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
     bool right = !strcmp(kn_import_string(call, "direction", "LEFT"), "RIGHT");
-    if (!y) return false;
     kn_dtype dtype = x->shape.dtype;
     double most = 8.0 * (double)kn_dtype_bytes(dtype) - 1;
     kn_value *zero = kn_import_scalar(call->import, dtype, 0);
@@ -126,9 +110,8 @@ static bool bit_shift(kn_import_call *call) {
     return kn_import_put(call, 0, kn_where(kn_equal(y, places), moved, left));
 }
 
-static bool bit_not(kn_import_call *call) {
+static kn_status bit_not(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
     kn_dtype dtype = x->shape.dtype;
     bool is_signed = dtype == KN_INT8 || dtype == KN_INT16 || dtype == KN_INT32 || dtype == KN_INT64;
     double all = is_signed ? -1 : ldexp(1, 8 * (int)kn_dtype_bytes(dtype)) - (dtype == KN_UINT64 ? 0 : 1);
@@ -149,17 +132,16 @@ static kn_value *within_bits(const kn_import_call *call, kn_value *x, kn_dtype d
 kn_value *kn_import_small(kn_import_call *call, kn_value *x, kn_dtype dtype) {
     const char *round = kn_import_string(call, "round_mode", "up");
     const bool saturates = kn_import_int(call, "saturate", 1) != 0;
-    if (strcmp(round, "up") && strcmp(round, "down") && strcmp(round, "nearest")) {
-        kn_import_fail(call, KN_ERROR_FORMAT, "round_mode is '%.50s'; expected up, down or nearest", round);
-        return NULL;
-    }
+    if (strcmp(round, "up") && strcmp(round, "down") && strcmp(round, "nearest"))
+        return kn_import_reject(call, KN_ERROR_FORMAT, "round_mode is '%.50s'; expected up, down or nearest",
+                                round);
     char attributes[80];
     snprintf(attributes, sizeof attributes, "dtype=%s saturate=%d round=%s", kn_dtype_name(dtype), saturates,
              round);
     return kn_apply(call->graph, "cast", &x, 1, attributes);
 }
 
-static bool cast_to(kn_import_call *call, kn_dtype dtype, int bits) {
+static kn_status cast_to(kn_import_call *call, kn_dtype dtype, int bits) {
     kn_value *x = kn_import_in(call, 0);
     if (x && kn_is_small_float(dtype))
         return kn_import_put_as(call, 0, kn_import_small(call, x, dtype), dtype);
@@ -167,10 +149,10 @@ static bool cast_to(kn_import_call *call, kn_dtype dtype, int bits) {
         call->outputs[0].bits = bits;
         return kn_import_put_as(call, 0, within_bits(call, x, dtype, bits), dtype);
     }
-    return x && kn_import_put_as(call, 0, kn_import_cast(x, dtype), dtype);
+    return kn_import_put_as(call, 0, kn_import_cast(x, dtype), dtype);
 }
 
-static bool cast(kn_import_call *call) {
+static kn_status cast(kn_import_call *call) {
     kn_dtype dtype;
     int bits;
     kn_onnx_type to = (kn_onnx_type)kn_import_int(call, "to", 0);
@@ -180,38 +162,36 @@ static bool cast(kn_import_call *call) {
     return cast_to(call, dtype, bits);
 }
 
-static bool bit_cast(kn_import_call *call) {
+static kn_status bit_cast(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_dtype dtype;
     int bits;
     kn_onnx_type to = (kn_onnx_type)kn_import_int(call, "to", 0);
-    if (!x) return false;
     if (!kn_item_type(to, &dtype, &bits) || bits || kn_import_bits(call, 0) || kn_is_small_float(dtype))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "bit casting to type %s, or from a type smaller than a byte, is not supported",
                               kn_onnx_type_name(to));
     x = kn_import_cast(x, kn_import_dtype(call, 0)); /* 16-bit floats, as in the file */
-    const char *attribute = kn_arena_format(call->import->arena, "dtype=%s", kn_dtype_name(dtype));
-    if (!attribute || kn_value_failed(x)) return false;
+    char attribute[40];
+    snprintf(attribute, sizeof attribute, "dtype=%s", kn_dtype_name(dtype));
     x = kn_apply(call->graph, "bitcast", &x, 1, attribute);
     return kn_import_put_as(call, 0, kn_import_cast(x, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 
-static bool cast_like(kn_import_call *call) {
+static kn_status cast_like(kn_import_call *call) {
     return cast_to(call, kn_import_dtype(call, 1), kn_import_bits(call, 1));
 }
 
-static bool identity(kn_import_call *call) {
+static kn_status identity(kn_import_call *call) {
     const char *name = call->outputs[0].name;
-    if (!kn_import_has(call, 0)) return false;
+    if (!kn_import_has(call, 0)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 0 is missing");
     call->outputs[0] = *call->inputs[0];
     call->outputs[0].name = name;
-    return true;
+    return kn_import_status(call);
 }
 
-static bool is_inf(kn_import_call *call) {
+static kn_status is_inf(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
     bool below = kn_import_int(call, "detect_negative", 1) != 0,
          above = kn_import_int(call, "detect_positive", 1) != 0;
     kn_value *zero = kn_import_scalar(call->import, x->shape.dtype, 0), *result = kn_isinf(x);
@@ -223,9 +203,8 @@ static bool is_inf(kn_import_call *call) {
 /* ---- activations --------------------------------------------------------------------------------------- */
 
 /* gamma * x above 0, gamma * alpha * (exp(x) - 1) below. */
-static bool selu(kn_import_call *call) {
+static kn_status selu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
     double alpha = kn_import_float(call, "alpha", 1.67326319217681884765625);
     double gamma = kn_import_float(call, "gamma", 1.05070102214813232421875);
     if (fabs(alpha - 1.6732632) < 1e-6 && fabs(gamma - 1.050701) < 1e-6)
@@ -233,31 +212,24 @@ static bool selu(kn_import_call *call) {
     return kn_import_put(call, 0, kn_scale(kn_elu(x, alpha), gamma));
 }
 
-static bool gelu(kn_import_call *call) {
+static kn_status gelu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     bool tanh = !strcmp(kn_import_string(call, "approximate", "none"), "tanh");
-    return x && kn_import_put(call, 0, tanh ? kn_gelu_tanh(x) : kn_gelu(x));
+    return kn_import_put(call, 0, tanh ? kn_gelu_tanh(x) : kn_gelu(x));
 }
 
-static bool swish(kn_import_call *call) {
+/* x sigmoid(alpha x), for SwiGLU times a second input. */
+static kn_status swish(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    double alpha = kn_import_float(call, "alpha", 1);
-    return x && kn_import_put(call, 0, alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))));
-}
-
-/* swish(x) * y */
-static bool swiglu(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
-    double alpha = kn_import_float(call, "alpha", 1);
-    if (!y) return false;
-    return kn_import_put(call, 0,
-                         kn_mul(alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))), y));
+    const double alpha = kn_import_float(call, "alpha", 1);
+    kn_value *y = alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha)));
+    if (!strcmp(call->node->type, "SwiGLU")) y = kn_mul(y, kn_import_in(call, 1));
+    return kn_import_put(call, 0, y);
 }
 
 /* For integers: x + bias below -lambd, x - bias above lambd, 0 between. */
-static bool shrink(kn_import_call *call) {
+static kn_status shrink(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
     kn_dtype dtype = x->shape.dtype;
     if (kn_dtype_is_float(dtype)) return same(call);
     double lambd = kn_import_float(call, "lambd", 0.5), bias = kn_import_float(call, "bias", 0);
@@ -269,9 +241,8 @@ static bool shrink(kn_import_call *call) {
     return kn_import_put(call, 0, result);
 }
 
-static bool prelu(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *slope = x ? kn_import_in(call, 1) : NULL;
-    if (!slope) return false;
+static kn_status prelu(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *slope = kn_import_in(call, 1);
     if (call->opset < 7 && slope->shape.rank == 1 && x->shape.rank > 2 && slope->shape.dims[0] != 1) {
         /* One slope per channel, before opset 7. */
         kn_dim dims[KN_MAX_RANK];
@@ -284,30 +255,23 @@ static bool prelu(kn_import_call *call) {
     return kn_import_put(call, 0, kn_where(kn_less(x, zero), kn_mul(x, slope), x));
 }
 
-/* Bounds that are constants in the file become attributes; other bounds are values. */
-static bool bound(kn_import_call *call, int i, const char *name, double *number, kn_value **value) {
+/* A bound that is a constant in the file becomes an attribute, *number, and another one is returned. */
+static kn_value *bound(kn_import_call *call, int i, const char *name, double *number) {
     kn_tensor_info info;
     const void *data;
-    *value = NULL;
-    if (call->opset < 11) {
-        *number = kn_import_float(call, name, *number);
-        return true;
-    }
-    if (!kn_import_has(call, i)) return true;
+    if (call->opset < 11) *number = kn_import_float(call, name, *number);
+    if (call->opset < 11 || !kn_import_has(call, i)) return NULL;
     kn_item *item = call->inputs[i];
     bool plain = item->tensor || (item->value && item->value->kind == KN_VALUE_CONSTANT);
-    if (plain && kn_item_known(call->import, item, &info, &data)) {
-        *number = kn_element_get(info.dtype, data, 0);
-        return true;
-    }
-    *value = kn_import_in(call, i);
-    return *value != NULL;
+    if (!plain || !kn_item_known(call->import, item, &info, &data)) return kn_import_in(call, i);
+    *number = kn_element_get(info.dtype, data, 0);
+    return NULL;
 }
 
-static bool clip(kn_import_call *call) {
+static kn_status clip(kn_import_call *call) {
     double low = -INFINITY, high = INFINITY;
-    kn_value *least, *most, *x = kn_import_in(call, 0);
-    if (!x || !bound(call, 1, "min", &low, &least) || !bound(call, 2, "max", &high, &most)) return false;
+    kn_value *x = kn_import_in(call, 0);
+    kn_value *least = bound(call, 1, "min", &low), *most = bound(call, 2, "max", &high);
     if (low > high) low = high;
     if (least) x = kn_max(x, least);
     if (low > -INFINITY || high < INFINITY) x = kn_clip(x, low, high);
@@ -315,22 +279,21 @@ static bool clip(kn_import_call *call) {
 }
 
 /* Dropout does nothing outside training, whatever training_mode is, and its mask is all true. */
-static bool dropout(kn_import_call *call) {
+static kn_status dropout(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double rate = call->opset < 12 ? kn_import_float(call, "ratio", 0.5) : 0.5, training = 0;
     kn_import *import = call->import;
-    if (!x || (kn_import_has(call, 1) && !kn_import_numbers(call, 1, &rate, 1, NULL)) ||
-        (kn_import_has(call, 2) && !kn_import_numbers(call, 2, &training, 1, NULL)))
-        return false;
+    rate = kn_import_input_number(call, 1, rate);
+    training = kn_import_input_number(call, 2, training);
     bool own = training != 0 && call->inputs[2]->tensor; /* the file was written during training */
-    if (own && !kn_import_record_training(call)) return false;
+    if (own) kn_import_record_training(call);
     if (training != 0 && rate != 0 && !own)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "training_mode is 1 but not an initializer; expected 0");
     if (kn_import_wants(call, 1)) {
         kn_value *mask =
             kn_import_broadcast(import, kn_import_scalar(import, KN_BOOL, 1), x->shape.dims, x->shape.rank);
-        if (!kn_import_put_as(call, 1, mask, KN_BOOL)) return false;
+        kn_import_put_as(call, 1, mask, KN_BOOL);
     }
     return kn_import_put(call, 0, rate > 0 && rate < 1 ? kn_dropout(x, rate) : x);
 }
@@ -349,7 +312,7 @@ const kn_import_row kn_import_pointwise[] = {
     {.type = "Min", .op = "min", .build = several, .sizes = kn_sizes_binary},
     {.type = "Mod", .build = modulo, .sizes = kn_sizes_binary},
     {.type = "Sum", .build = sum},
-    {.type = "Mean", .build = mean},
+    {.type = "Mean", .build = sum},
     {SAME("Neg", "neg"), .sizes = kn_sizes_unary},
     {SAME("Abs", "abs"), .sizes = kn_sizes_unary},
     {SAME("Exp", "exp")},
@@ -414,7 +377,7 @@ const kn_import_row kn_import_pointwise[] = {
      .numbers = {{"lambd", "lambd", 0.5}, {"bias", "bias", 0}}},
     {.type = "Gelu", .build = gelu},
     {.type = "Swish", .build = swish},
-    {.type = "SwiGLU", .build = swiglu},
+    {.type = "SwiGLU", .build = swish},
     {.type = "Clip", .build = clip},
     {.type = "Dropout", .build = dropout},
 };

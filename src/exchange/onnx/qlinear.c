@@ -2,46 +2,38 @@
  * computed in float32 and quantized again; products of bytes are computed as integers. */
 #include "exchange/onnx/window.h"
 
-/* Reads input i, a single number, as a scalar; NULL if it is left out. False after a failure. */
-static bool take_scalar(kn_import_call *call, int i, kn_value **value) {
-    if (!kn_import_optional(call, i, value)) return false;
-    if (*value && (*value)->shape.rank == 1 && (*value)->shape.dims[0] == 1)
-        *value = kn_import_reshape(call->import, *value, NULL, 0);
-    return true;
+/* Input i, which must be given, a single number, as a scalar in float32. */
+static kn_value *scale_of(kn_import_call *call, int i) {
+    kn_value *scale = kn_import_has(call, i) ? kn_import_input_scalar(call, i) : kn_import_in(call, i);
+    return kn_import_cast(scale, KN_FLOAT32);
 }
 
-/* Dequantizes input i with the scale and zero point in other inputs. NULL after a failure. */
+/* Dequantizes input i with the scale and zero point in other inputs. */
 static kn_value *numbers_of(kn_import_call *call, int i, int scale_at, int zero_at) {
-    kn_value *x = kn_import_in(call, i), *scale, *zero;
-    if (!x || !take_scalar(call, scale_at, &scale) || !scale || !take_scalar(call, zero_at, &zero))
-        return NULL;
-    return kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
+    kn_value *x = kn_import_in(call, i), *scale = scale_of(call, scale_at);
+    return kn_mul(kn_import_without_zero(x, kn_import_input_scalar(call, zero_at), KN_FLOAT32), scale);
 }
 
 /* Sets output 0 to y, quantized with a scale and zero point from inputs; without a zero point it has the type
  * of input 0. */
-static bool put_quantized(kn_import_call *call, kn_value *y, int scale_at, int zero_at) {
-    kn_dtype dtype = kn_import_dtype(call, kn_import_has(call, zero_at) ? zero_at : 0);
-    kn_value *scale, *zero;
-    if (!y || !take_scalar(call, scale_at, &scale) || !scale || !take_scalar(call, zero_at, &zero))
-        return false;
-    y = kn_div(y, kn_import_cast(scale, KN_FLOAT32));
+static kn_status put_quantized(kn_import_call *call, kn_value *y, int scale_at, int zero_at) {
+    const kn_dtype dtype = kn_import_dtype(call, kn_import_has(call, zero_at) ? zero_at : 0);
+    y = kn_div(y, scale_of(call, scale_at));
+    kn_value *zero = kn_import_input_scalar(call, zero_at);
     return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, zero, dtype, 0), dtype);
 }
 
 /* ---- element by element -------------------------------------------------------------------------------- */
 
-static bool binary(kn_import_call *call) {
-    kn_value *x = numbers_of(call, 0, 1, 2), *y = x ? numbers_of(call, 3, 4, 5) : NULL;
-    if (!y) return false;
+static kn_status binary(kn_import_call *call) {
+    kn_value *x = numbers_of(call, 0, 1, 2), *y = numbers_of(call, 3, 4, 5);
     bool adds = !strcmp(call->node->type, "QLinearAdd");
     return put_quantized(call, adds ? kn_add(x, y) : kn_mul(x, y), 6, 7);
 }
 
-static bool unary(kn_import_call *call) {
+static kn_status unary(kn_import_call *call) {
     kn_value *x = numbers_of(call, 0, 1, 2);
     const char *type = call->node->type;
-    if (!x) return false;
     kn_value *y = !strcmp(type, "QLinearSigmoid") ? kn_sigmoid(x)
                   : !strcmp(type, "QLinearSoftmax")
                       ? kn_import_softmax(call, x, kn_import_int(call, "opset", 13), false)
@@ -49,35 +41,33 @@ static bool unary(kn_import_call *call) {
     return put_quantized(call, y, 3, 4);
 }
 
-static bool choice(kn_import_call *call) {
-    kn_value *condition = kn_import_in(call, 0), *x = condition ? numbers_of(call, 1, 2, 3) : NULL;
-    kn_value *y = x ? numbers_of(call, 4, 5, 6) : NULL;
-    return y && put_quantized(call, kn_where(condition, x, y), 7, 8);
+static kn_status choice(kn_import_call *call) {
+    kn_value *condition = kn_import_in(call, 0), *x = numbers_of(call, 1, 2, 3),
+             *y = numbers_of(call, 4, 5, 6);
+    return put_quantized(call, kn_where(condition, x, y), 7, 8);
 }
 
 /* The scale and zero point of the result come first, then each tensor with its scale and zero point. */
-static bool concat(kn_import_call *call) {
+static kn_status concat(kn_import_call *call) {
     kn_value *parts[KN_MAX_INPUTS];
-    int count = (call->input_count - 2) / 3, axis = 0;
+    const int count = (call->input_count - 2) / 3;
     if (count < 1 || count > KN_MAX_INPUTS || call->input_count != 3 * count + 2)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "has %d inputs; expected 2, plus 3 for each of 1 to %d tensors",
                               call->input_count, KN_MAX_INPUTS);
     for (int i = 0; i < count; i++)
-        if (!(parts[i] = numbers_of(call, 3 * i + 2, 3 * i + 3, 3 * i + 4))) return false;
-    return !kn_value_failed(parts[0]) &&
-           kn_import_axis(call, kn_import_int(call, "axis", 0), parts[0]->shape.rank, &axis) &&
-           put_quantized(call, count == 1 ? parts[0] : kn_concat(parts, (size_t)count, axis), 0, 1);
+        parts[i] = numbers_of(call, 3 * i + 2, 3 * i + 3, 3 * i + 4);
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", 0), parts[0]->shape.rank);
+    return put_quantized(call, count == 1 ? parts[0] : kn_concat(parts, (size_t)count, axis), 0, 1);
 }
 
 /* ---- means --------------------------------------------------------------------------------------------- */
 
-static bool average_pool(kn_import_call *call) {
+static kn_status average_pool(kn_import_call *call) {
     kn_value *x = numbers_of(call, 0, 1, 2);
     bool last = kn_import_int(call, "channels_last", 0) != 0;
     kn_window w;
     if (last) x = kn_import_channels_second(call->import, x);
-    if (kn_value_failed(x)) return false;
     if (!strcmp(call->node->type, "QLinearGlobalAveragePool")) {
         int64_t axes[KN_MAX_RANK];
         if (x->shape.rank < 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
@@ -85,97 +75,85 @@ static bool average_pool(kn_import_call *call) {
             axes[i - 2] = i;
         x = kn_mean(x, kn_import_list(call->import, axes, x->shape.rank - 2), true);
     } else {
-        if (!kn_window_take_pool(call, x, &w)) return false;
+        if (kn_window_take_pool(call, x, &w) != KN_OK) return kn_import_status(call);
         x = kn_window_pool(call, x, &w, KN_POOL_AVERAGE);
     }
     if (last) x = kn_import_channels_last(call->import, x);
     return put_quantized(call, x, 3, 4);
 }
 
-/* The axes of the node as text; "" for all. NULL after a failure. */
+/* The axes of the node as text; "" for all. */
 static const char *axes_of(kn_import_call *call) {
     int64_t axes[KN_MAX_RANK];
-    int count = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
-    return kn_import_failed(call->import) ? NULL : kn_import_list(call->import, axes, count < 0 ? 0 : count);
+    const int count = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
+    return kn_import_list(call->import, axes, count < 0 ? 0 : count);
 }
 
-static bool reduce_mean(kn_import_call *call) {
+static kn_status reduce_mean(kn_import_call *call) {
     kn_value *x = numbers_of(call, 0, 1, 2);
-    const char *axes = x ? axes_of(call) : NULL;
-    return axes && put_quantized(call, kn_mean(x, axes, kn_import_int(call, "keepdims", 1) != 0), 3, 4);
+    return put_quantized(call, kn_mean(x, axes_of(call), kn_import_int(call, "keepdims", 1) != 0), 3, 4);
 }
 
 /* ---- integer sums -------------------------------------------------------------------------------------- */
 
-static bool reduce_sum(kn_import_call *call) {
+static kn_status reduce_sum(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    const char *axes = x ? axes_of(call) : NULL;
-    if (!axes) return false;
     kn_dtype dtype = kn_import_dtype(call, 0) == KN_UINT8 ? KN_UINT32 : KN_INT32;
-    x = kn_sum(kn_cast(x, dtype), axes, kn_import_int(call, "keepdims", 1) != 0);
+    x = kn_sum(kn_cast(x, dtype), axes_of(call), kn_import_int(call, "keepdims", 1) != 0);
     return kn_import_put_as(call, 0, x, dtype);
 }
 
-static bool mul_integer(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 2) : NULL, *x_zero, *y_zero;
-    if (!y || !take_scalar(call, 1, &x_zero) || !take_scalar(call, 3, &y_zero)) return false;
+static kn_status mul_integer(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 2);
+    kn_value *x_zero = kn_import_input_scalar(call, 1), *y_zero = kn_import_input_scalar(call, 3);
     y = kn_mul(kn_import_without_zero(x, x_zero, KN_INT32), kn_import_without_zero(y, y_zero, KN_INT32));
     return kn_import_put_as(call, 0, y, KN_INT32);
 }
 
-static bool matmul_integer_16(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
+static kn_status matmul_integer_16(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
     kn_dtype dtype =
         kn_import_dtype(call, 0) == KN_UINT16 && kn_import_dtype(call, 1) == KN_UINT16 ? KN_UINT32 : KN_INT32;
-    if (!y) return false;
     y = kn_matmul(kn_cast(x, KN_FLOAT64), kn_cast(y, KN_FLOAT64), false, false);
     return kn_import_put_as(call, 0, kn_cast(y, dtype), dtype);
 }
 
-/* Scales integer sums of products and adds a bias. Inputs except the bias may be NULL after a failure. */
-static kn_value *scaled(kn_value *sums, kn_value *x_scale, kn_value *y_scale, kn_value *bias) {
-    if (!sums || !x_scale || !y_scale) return NULL;
-    kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_mul(x_scale, y_scale));
-    return bias ? kn_add(y, bias) : y;
+/* Scales integer sums of products. */
+static kn_value *scaled(kn_value *sums, kn_value *x_scale, kn_value *y_scale) {
+    return kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_mul(x_scale, y_scale));
 }
 
 /* a is quantized at run time to uint8, with one scale. */
-static bool dynamic_matmul(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *b_scale, *b_zero, *bias;
-    kn_value *a_scale, *a_zero;
-    if (!b || !take_scalar(call, 2, &b_scale) || !take_scalar(call, 3, &b_zero) ||
-        !kn_import_optional(call, 4, &bias))
-        return false;
+static kn_status dynamic_matmul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1), *b_scale = scale_of(call, 2);
+    kn_value *b_zero = kn_import_input_scalar(call, 3), *bias = kn_import_optional(call, 4), *a_scale,
+             *a_zero;
     a = kn_import_quantize_dynamically(call, a, &a_scale, &a_zero);
-    kn_value *y = scaled(kn_import_integer_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
-    return y && kn_import_put(call, 0, y);
+    kn_value *y = scaled(kn_import_integer_product(a, a_zero, b, b_zero), a_scale, b_scale);
+    return kn_import_put(call, 0, bias ? kn_add(y, bias) : y);
 }
 
-static bool matmul_to_float(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
-    kn_value *a_scale, *b_scale, *a_zero, *b_zero, *bias;
-    if (!b || !take_scalar(call, 2, &a_scale) || !take_scalar(call, 3, &b_scale) ||
-        !take_scalar(call, 4, &a_zero) || !take_scalar(call, 5, &b_zero) ||
-        !kn_import_optional(call, 6, &bias))
-        return false;
-    kn_value *y = scaled(kn_import_integer_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
-    return y && kn_import_put(call, 0, y);
+static kn_status matmul_to_float(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1);
+    kn_value *a_scale = scale_of(call, 2), *b_scale = scale_of(call, 3);
+    kn_value *a_zero = kn_import_input_scalar(call, 4), *b_zero = kn_import_input_scalar(call, 5);
+    kn_value *bias = kn_import_optional(call, 6);
+    kn_value *y = scaled(kn_import_integer_product(a, a_zero, b, b_zero), a_scale, b_scale);
+    return kn_import_put(call, 0, bias ? kn_add(y, bias) : y);
 }
 
 /* alpha * (a b + c), where c is an integer with the scale of a times the scale of b. */
-static bool gemm(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 3) : NULL, *c;
-    kn_value *a_scale, *a_zero, *b_scale, *b_zero;
-    if (!b || !take_scalar(call, 1, &a_scale) || !take_scalar(call, 2, &a_zero) ||
-        !take_scalar(call, 4, &b_scale) || !take_scalar(call, 5, &b_zero) || !kn_import_optional(call, 6, &c))
-        return false;
+static kn_status gemm(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 3);
+    kn_value *a_scale = scale_of(call, 1), *a_zero = kn_import_input_scalar(call, 2);
+    kn_value *b_scale = scale_of(call, 4), *b_zero = kn_import_input_scalar(call, 5);
+    kn_value *c = kn_import_optional(call, 6);
     if (kn_import_int(call, "transA", 0)) a = kn_transpose(a, "1,0");
     if (kn_import_int(call, "transB", 0)) b = kn_transpose(b, "1,0");
     kn_value *sums = kn_import_integer_product(a, a_zero, b, b_zero);
-    if (c && sums) sums = kn_add(sums, kn_import_cast(c, sums->shape.dtype));
-    kn_value *y = scaled(sums, a_scale, b_scale, NULL);
+    if (c) sums = kn_add(sums, kn_import_cast(c, kn_value_dtype(sums)));
+    kn_value *y = scaled(sums, a_scale, b_scale);
     double alpha = kn_import_float(call, "alpha", 1);
-    if (!y) return false;
     if (alpha != 1) y = kn_scale(y, alpha);
     return kn_import_has(call, 7) ? put_quantized(call, y, 7, 8) : kn_import_put_as(call, 0, y, KN_FLOAT32);
 }

@@ -27,23 +27,21 @@ kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *ze
 }
 
 /* Input i, a scale or zero point, reshaped to broadcast to x: a scalar, one element per index of an axis, or
- * one per block along it. NULL if it is left out. */
+ * one per block along it. */
 static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
     kn_value *value = kn_import_in(call, i);
     int64_t block = kn_import_int(call, "block_size", 0);
     kn_dim dims[KN_MAX_RANK];
     int axis = 0, rank = x->shape.rank;
-    if (!value || value->shape.rank == 0) return value;
+    if (value->shape.rank == 0) return value;
     if (kn_is_small_float(value->shape.dtype)) value = kn_cast(value, KN_FLOAT32);
-    if (kn_value_failed(value)) return NULL;
     bool single = value->shape.rank == 1 && value->shape.dims[0] == 1;
     if (single) return kn_import_reshape(call->import, value, NULL, 0);
-    if (!kn_import_axis(call, kn_import_int(call, "axis", 1), rank, &axis)) return NULL;
+    axis = kn_import_axis(call, kn_import_int(call, "axis", 1), rank);
     if (block > 0) {
         value = kn_repeat(value, axis, block);
-        return kn_value_failed(value) || value->shape.dims[axis] == x->shape.dims[axis]
-                   ? value
-                   : kn_slice(value, axis, 0, x->shape.dims[axis]);
+        return value->shape.dims[axis] == x->shape.dims[axis] ? value
+                                                              : kn_slice(value, axis, 0, x->shape.dims[axis]);
     }
     if (value->shape.rank != 1) return value;
     for (int k = 0; k < rank; k++)
@@ -51,19 +49,17 @@ static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
     return kn_import_reshape(call->import, value, dims, rank);
 }
 
-/* Reads the zero point, reshaped to broadcast to x; NULL if there is none. The zero point of 8-bit floats is
- * 0 by definition, and omitted, since adding it would change -0 to 0. */
-static bool zero_along(kn_import_call *call, const kn_value *x, kn_value **zero) {
+/* The zero point, reshaped to broadcast to x; NULL if there is none. The zero point of 8-bit floats is 0 by
+ * definition, and omitted, since adding it would change -0 to 0. */
+static kn_value *zero_along(kn_import_call *call, const kn_value *x) {
     const kn_item *item = kn_import_has(call, 2) ? call->inputs[2] : NULL;
-    *zero = NULL;
-    if (!item) return true;
-    if (!kn_is_small_float(item->dtype) || item->dtype == KN_FLOAT4E2M1)
-        return (*zero = along(call, 2, x)) != NULL;
+    if (!item) return NULL;
+    if (!kn_is_small_float(item->dtype) || item->dtype == KN_FLOAT4E2M1) return along(call, 2, x);
     for (uint64_t i = 0; item->tensor && i < item->tensor->count; i++)
         if (kn_onnx_tensor_number(item->tensor, i) != 0)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the zero point of %s must be 0",
-                                  kn_dtype_name(item->dtype));
-    return true;
+            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the zero point of %s must be 0",
+                           kn_dtype_name(item->dtype));
+    return NULL;
 }
 
 /* x, computed in float32, rounded to a type with fewer bits. */
@@ -72,25 +68,25 @@ static kn_value *in_precision(kn_value *x, kn_dtype dtype) {
 }
 
 /* The type of x / scale: the requested type, or the common type of both. */
-static bool quotient_type(kn_import_call *call, kn_dtype *dtype) {
-    kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "precision", 0);
-    *dtype = kn_import_dtype(call, 0) == kn_import_dtype(call, 1) ? kn_import_dtype(call, 1) : KN_FLOAT32;
-    return !asked || (kn_onnx_type_to(asked, dtype) && kn_dtype_is_float(*dtype)) ||
-           kn_import_fail(call, KN_ERROR_UNSUPPORTED, "precision %s is not supported",
-                          kn_onnx_type_name(asked));
+static kn_dtype quotient_type(kn_import_call *call) {
+    const kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "precision", 0);
+    kn_dtype dtype =
+        kn_import_dtype(call, 0) == kn_import_dtype(call, 1) ? kn_import_dtype(call, 1) : KN_FLOAT32;
+    if (asked && (!kn_onnx_type_to(asked, &dtype) || !kn_dtype_is_float(dtype)))
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "precision %s is not supported", kn_onnx_type_name(asked));
+    return dtype;
 }
 
-static bool quantize(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *zero;
-    kn_dtype dtype = kn_import_has(call, 2) ? kn_import_dtype(call, 2) : KN_UINT8, precision;
+static kn_status quantize(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dtype dtype = kn_import_has(call, 2) ? kn_import_dtype(call, 2) : KN_UINT8;
     kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "output_dtype", 0);
-    if (!x) return false;
     int bits = kn_import_bits(call, 2);
     if (asked && (!kn_item_type(asked, &dtype, &bits) || dtype == KN_FLOAT8E8M0))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "quantizing to type %s is not supported",
                               kn_onnx_type_name(asked));
-    kn_value *scale = along(call, 1, x);
-    if (!scale || !zero_along(call, x, &zero) || !quotient_type(call, &precision)) return false;
+    kn_value *scale = along(call, 1, x), *zero = zero_along(call, x);
+    const kn_dtype precision = quotient_type(call);
     x = in_precision(kn_import_cast(x, KN_FLOAT32), precision);
     x = in_precision(kn_div(x, in_precision(kn_import_cast(scale, KN_FLOAT32), precision)), precision);
     call->outputs[0].bits = bits;
@@ -98,42 +94,41 @@ static bool quantize(kn_import_call *call) {
 }
 
 kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
-    if (kn_value_failed(x)) return NULL;
     x = kn_import_cast(x, dtype);
     return zero ? kn_sub(x, kn_import_cast(zero, dtype)) : x;
 }
 
 /* Records the codes of a matrix in the file, x (rows,columns), with scale and zero point. */
-static bool keep_codes(kn_import_call *call, kn_value *x, kn_value *zero) {
+static void keep_codes(kn_import_call *call, kn_value *x, kn_value *zero) {
     kn_value *scale = kn_import_in(call, 1);
     const bool whole = x->shape.dtype == KN_UINT8 || x->shape.dtype == KN_INT8;
     if (!call->inputs[0]->tensor || x->shape.rank != 2 || (!whole && !kn_is_small_float(x->shape.dtype)))
-        return true;
-    kn_import_codes *codes = kn_arena_take(call->import->arena, 1, sizeof *codes);
-    if (!codes) return kn_import_no_memory(call->import);
-    *codes = (kn_import_codes){
-        .codes = x, .scale = scale, .zero = zero ? kn_import_in(call, 2) : NULL, .axis = -1};
+        return;
     const bool single = scale->shape.rank == 0 || (scale->shape.rank == 1 && scale->shape.dims[0] == 1);
-    codes->block = scale->shape.rank == 2 ? kn_import_int(call, "block_size", 0) : 1;
-    if (!single && !kn_import_axis(call, kn_import_int(call, "axis", 1), 2, &codes->axis)) return false;
-    call->outputs[0].codes = codes;
-    return true;
+    const kn_import_codes codes = {
+        .codes = x,
+        .scale = scale,
+        .zero = zero ? kn_import_in(call, 2) : NULL,
+        .axis = single ? -1 : kn_import_axis(call, kn_import_int(call, "axis", 1), 2),
+        .block = scale->shape.rank == 2 ? kn_import_int(call, "block_size", 0) : 1,
+    };
+    call->outputs[0].codes = kn_arena_copy(call->import->arena, &codes, 1, sizeof codes);
+    if (!call->outputs[0].codes) kn_import_no_memory(call->import);
 }
 
-static bool dequantize(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *zero;
+static kn_status dequantize(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
     kn_dtype dtype = kn_import_dtype(call, 1);
     kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "output_dtype", 0);
-    if (!x) return false;
     if ((asked && !kn_onnx_type_to(asked, &dtype)) || !kn_dtype_is_float(dtype))
         return kn_import_fail(
             call, KN_ERROR_UNSUPPORTED,
             "dequantizing to type %s is not supported; expected a floating-point output_dtype",
             asked ? kn_onnx_type_name(asked) : kn_dtype_name(dtype));
-    kn_value *scale = along(call, 1, x);
-    if (!scale || !zero_along(call, x, &zero)) return false;
+    kn_value *scale = along(call, 1, x), *zero = zero_along(call, x);
     kn_value *y = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
-    return kn_import_put_as(call, 0, y, dtype) && (dtype != KN_FLOAT32 || keep_codes(call, x, zero));
+    if (kn_import_put_as(call, 0, y, dtype) == KN_OK && dtype == KN_FLOAT32) keep_codes(call, x, zero);
+    return kn_import_status(call);
 }
 
 kn_value *kn_import_quantize_dynamically(kn_import_call *call, kn_value *x, kn_value **scale,
@@ -147,12 +142,12 @@ kn_value *kn_import_quantize_dynamically(kn_import_call *call, kn_value *x, kn_v
     return kn_import_to_quantized(call, kn_div(x, *scale), point, KN_UINT8, 0);
 }
 
-static bool dynamic_quantize(kn_import_call *call) {
+static kn_status dynamic_quantize(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *scale, *zero;
-    if (!x) return false;
     kn_value *y = kn_import_quantize_dynamically(call, x, &scale, &zero);
-    return kn_import_put(call, 1, scale) && kn_import_put_as(call, 2, zero, KN_UINT8) &&
-           kn_import_put_as(call, 0, y, KN_UINT8);
+    kn_import_put(call, 1, scale);
+    kn_import_put_as(call, 2, zero, KN_UINT8);
+    return kn_import_put_as(call, 0, y, KN_UINT8);
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */
@@ -169,8 +164,8 @@ static kn_value *by_rows(kn_import *import, const kn_import_codes *of, kn_value 
 }
 
 kn_value *kn_import_product_by_codes(kn_import_call *call, kn_value *a, int b, bool transposed) {
-    const kn_import_codes *of = call->inputs[b]->codes;
-    if (!of || kn_value_failed(a) || a->shape.rank < 2 || a->shape.dtype != KN_FLOAT32) return NULL;
+    const kn_import_codes *of = kn_import_has(call, b) ? call->inputs[b]->codes : NULL;
+    if (!of || a->shape.rank < 2 || a->shape.dtype != KN_FLOAT32) return NULL;
     kn_import *import = call->import;
     const kn_shape *codes = &of->codes->shape, *scale = &of->scale->shape;
     const int rows = transposed ? 0 : 1; /* the axis of the N rows of codes; each row has K codes */
@@ -210,7 +205,6 @@ static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
 }
 
 kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero) {
-    if (kn_value_failed(x) || kn_value_failed(y)) return NULL;
     int x_rank = x->shape.rank, y_rank = y->shape.rank;
     if (x_rank > 1 && y_rank > 1 && is_byte(x->shape.dtype) && is_byte(y->shape.dtype) &&
         is_point(x_zero, x, x->shape.dims[x_rank - 2]) && is_point(y_zero, y, y->shape.dims[y_rank - 1]))
@@ -223,30 +217,28 @@ kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, 
 
 /* The product of inputs a and b; their zero points are inputs, or left out. */
 static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
-    kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL, *x_zero, *y_zero;
-    if (!y || !kn_import_optional(call, a_zero, &x_zero) || !kn_import_optional(call, b_zero, &y_zero))
-        return NULL;
+    kn_value *x = kn_import_in(call, a), *y = kn_import_in(call, b);
+    kn_value *x_zero = kn_import_optional(call, a_zero), *y_zero = kn_import_optional(call, b_zero);
     return kn_import_integer_product(x, x_zero, y, y_zero);
 }
 
-static bool matmul_integer(kn_import_call *call) {
+static kn_status matmul_integer(kn_import_call *call) {
     kn_value *y = product(call, 0, 2, 1, 3);
-    return y && kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
+    return kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
 }
 
 /* first * second / third of three scales. */
 static kn_value *joined_scale(kn_import_call *call, int first, int second, int third) {
-    kn_value *one = kn_import_in(call, first), *two = one ? kn_import_in(call, second) : NULL;
-    kn_value *three = two ? kn_import_in(call, third) : NULL;
-    return three ? kn_div(kn_mul(one, two), three) : NULL;
+    kn_value *one = kn_import_in(call, first), *two = kn_import_in(call, second);
+    return kn_div(kn_mul(one, two), kn_import_in(call, third));
 }
 
-static bool qlinear_matmul(kn_import_call *call) {
-    kn_value *sums = product(call, 0, 2, 3, 5), *scale = sums ? joined_scale(call, 1, 4, 6) : NULL;
+static kn_status qlinear_matmul(kn_import_call *call) {
+    kn_value *sums = product(call, 0, 2, 3, 5), *scale = joined_scale(call, 1, 4, 6);
     kn_dtype dtype = kn_import_dtype(call, 7);
-    if (!scale) return false;
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
-    return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
+    return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_optional(call, 7), dtype, 0),
+                            dtype);
 }
 
 /* Reshapes (K), one element per filter or channel, to (K,1,…). */
@@ -259,11 +251,9 @@ static kn_value *for_channels(kn_import_call *call, kn_value *value, int rank) {
 }
 
 static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, w) : NULL, *zero, *less;
-    if (!weight || !kn_import_optional(call, x_zero, &zero) || !kn_import_optional(call, w_zero, &less))
-        return NULL;
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, w);
+    kn_value *zero = kn_import_optional(call, x_zero), *less = kn_import_optional(call, w_zero);
     if (kn_import_int(call, "channels_last", 0)) x = kn_import_channels_second(call->import, x);
-    if (kn_value_failed(x)) return NULL;
     int64_t terms = 1;
     for (int i = 1; i < weight->shape.rank; i++)
         terms *= kn_value_dimension(weight, i) < 1 << 20 ? kn_value_dimension(weight, i) : 1 << 20;
@@ -276,23 +266,24 @@ static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) 
         return kn_import_integer_convolution(call, x, weight, zero, less);
     x = kn_import_without_zero(x, zero, dtype);
     weight = kn_import_without_zero(weight, for_channels(call, less, rank), dtype);
-    return x && weight ? kn_import_convolution(call, x, weight, NULL) : NULL;
+    return kn_import_convolution(call, x, weight, NULL);
 }
 
-static bool conv_integer(kn_import_call *call) {
+static kn_status conv_integer(kn_import_call *call) {
     kn_value *y = convolved(call, 2, 1, 3);
-    return y && kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
+    return kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
 }
 
-static bool qlinear_conv(kn_import_call *call) {
-    kn_value *sums = convolved(call, 2, 3, 5), *scale = sums ? joined_scale(call, 1, 4, 6) : NULL, *bias;
+static kn_status qlinear_conv(kn_import_call *call) {
+    kn_value *sums = convolved(call, 2, 3, 5), *scale = joined_scale(call, 1, 4, 6);
+    kn_value *bias = kn_import_optional(call, 8);
     kn_dtype dtype = kn_import_dtype(call, 7);
-    if (!scale || kn_value_failed(sums) || !kn_import_optional(call, 8, &bias)) return false;
     int rank = sums->shape.rank;
     if (bias) sums = kn_add(sums, kn_import_cast(for_channels(call, bias, rank - 1), sums->shape.dtype));
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), for_channels(call, scale, rank - 1));
     if (kn_import_int(call, "channels_last", 0)) y = kn_import_channels_last(call->import, y);
-    return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
+    return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_optional(call, 7), dtype, 0),
+                            dtype);
 }
 
 const kn_import_row kn_import_quantized[] = {

@@ -2,6 +2,7 @@
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum { MAX_STEPS = 512, MAX_GATES = 4 };
 
@@ -21,13 +22,13 @@ typedef struct recurrence {
 
 /* Input i (directions,…) for the current direction, without the first axis; NULL if it is left out. */
 static kn_value *of_direction(const recurrence *r, int i, int direction) {
-    kn_value *value = kn_import_in(r->call, i);
+    kn_value *value = kn_import_optional(r->call, i);
     return value ? kn_squeeze(kn_slice(value, 0, direction, direction + 1), "0") : NULL;
 }
 
 /* The initial state or cells (batch, units) of the current direction. */
 static kn_value *start_of(const recurrence *r, int i, int direction) {
-    kn_value *value = kn_import_in(r->call, i);
+    kn_value *value = kn_import_optional(r->call, i);
     int axis = r->batch_first ? 1 : 0;
     return value ? kn_squeeze(kn_slice(value, axis, direction, direction + 1), axis ? "1" : "0") : NULL;
 }
@@ -46,7 +47,7 @@ static kn_value *gate_of(const recurrence *r, kn_value *value, int axis, int gat
 }
 
 /* Builds Koine's operator. last_bias: for a GRU, the state bias of its last gate. */
-static bool by_row(recurrence *r, const char *row, kn_value *given, kn_value *weight, kn_value *last_bias,
+static void by_row(recurrence *r, const char *row, kn_value *given, kn_value *weight, kn_value *last_bias,
                    kn_value *start, kn_value *cells, bool reverse) {
     kn_value *inputs[5] = {given, weight};
     int count = 2;
@@ -56,14 +57,11 @@ static bool by_row(recurrence *r, const char *row, kn_value *given, kn_value *we
     inputs[count++] = r->lengths;
     while (!inputs[count - 1])
         count--;
-    const char *text = kn_arena_format(r->import->arena, "reverse=%s%s", reverse ? "true" : "false",
-                                       r->relu ? " relu=true" : "");
-    if (!text) return kn_import_no_memory(r->import);
+    char text[40];
+    snprintf(text, sizeof text, "reverse=%s%s", reverse ? "true" : "false", r->relu ? " relu=true" : "");
     r->y = kn_apply(r->call->graph, row, inputs, (size_t)count, text);
-    if (kn_value_failed(r->y)) return false;
     r->state = kn_result(r->y, 1);
     if (r->gates == 4) r->cells = kn_result(r->y, 2);
-    return true;
 }
 
 /* x W plus the input and state biases: (batch, length, gates * units), in the file's order of gates. */
@@ -73,15 +71,17 @@ static kn_value *from_inputs(const recurrence *r, kn_value *weight, kn_value *bi
 }
 
 /* Unrolls a GRU that applies the reset gate before the product, or an LSTM with peepholes. */
-static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peepholes) {
+static void by_steps(recurrence *r, int direction, bool reverse, kn_value *peepholes) {
     kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction);
     kn_value *bias = of_direction(r, 3, direction);
     int64_t rows = r->gates * r->units, length = kn_value_dimension(r->x, 1);
     kn_value *steps[MAX_STEPS], *first = bias ? kn_slice(bias, 0, 0, rows) : NULL;
-    if (length < 1 || length > MAX_STEPS)
-        return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED,
-                              "linear_before_reset 0 and peepholes need a fixed length of at most %d steps",
-                              MAX_STEPS);
+    if (length < 1 || length > MAX_STEPS) {
+        kn_import_fail(r->call, KN_ERROR_UNSUPPORTED,
+                       "linear_before_reset 0 and peepholes need a fixed length of at most %d steps",
+                       MAX_STEPS);
+        return;
+    }
     if (bias) first = kn_add(first, kn_slice(bias, 0, rows, 2 * rows));
     kn_value *given = from_inputs(r, weight, first);
     const kn_dim dims[2] = {r->x->shape.dims[0], r->units};
@@ -131,20 +131,20 @@ static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peeph
     }
     r->state = h;
     r->cells = c;
-    return !kn_value_failed(r->y);
 }
 
-static bool build_direction(recurrence *r, int direction, bool reverse) {
+static void build_direction(recurrence *r, int direction, bool reverse) {
     kn_import_call *call = r->call;
     const char *type = call->node->type;
     bool gru = r->gates == 3, lstm = r->gates == 4;
     kn_value *peepholes = lstm ? of_direction(r, 7, direction) : NULL;
-    if (peepholes || (gru && !kn_import_int(call, "linear_before_reset", 0)))
-        return by_steps(r, direction, reverse, peepholes);
+    if (peepholes || (gru && !kn_import_int(call, "linear_before_reset", 0))) {
+        by_steps(r, direction, reverse, peepholes);
+        return;
+    }
     kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction), *last = NULL;
     kn_value *bias = of_direction(r, 3, direction), *first = NULL;
     int64_t rows = r->gates * r->units;
-    if (!weight || !hidden) return false;
     if (bias) {
         kn_value *second = reordered(r, kn_slice(bias, 0, rows, 2 * rows));
         first = reordered(r, kn_slice(bias, 0, 0, rows));
@@ -160,21 +160,21 @@ static bool build_direction(recurrence *r, int direction, bool reverse) {
     }
     kn_value *given = from_inputs(r, reordered(r, weight), first);
     kn_value *start = start_of(r, 5, direction), *cells = lstm ? start_of(r, 6, direction) : NULL;
-    return by_row(r,
-                  !strcmp(type, "RNN") ? "rnn"
-                  : gru                ? "gru"
-                                       : "lstm",
-                  given, reordered(r, hidden), last, start, cells, reverse);
+    by_row(r,
+           !strcmp(type, "RNN") ? "rnn"
+           : gru                ? "gru"
+                                : "lstm",
+           given, reordered(r, hidden), last, start, cells, reverse);
 }
 
 /* Checks for the default activations, or relu. */
-static bool check_activations(recurrence *r) {
+static kn_status check_activations(recurrence *r) {
     static const char *const usual[] = {"Tanh", "Sigmoid,Tanh", "Sigmoid,Tanh,Tanh"};
     const kn_onnx_attribute *given = kn_import_attribute(r->call, "activations");
     const char *words = usual[r->gates == 1 ? 0 : r->gates - 2];
     if (kn_import_attribute(r->call, "clip") || kn_import_int(r->call, "input_forget", 0))
         return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "clip and input_forget are not supported");
-    if (!given || given->kind != KN_ONNX_ATTRIBUTE_STRINGS || !given->count) return true;
+    if (!given || given->kind != KN_ONNX_ATTRIBUTE_STRINGS || !given->count) return kn_import_status(r->call);
     r->relu = r->gates == 1 && given->strings[0].count == 4 && !memcmp(given->strings[0].bytes, "Relu", 4);
     if (r->relu) words = "Relu";
     const char *at = words;
@@ -186,15 +186,15 @@ static bool check_activations(recurrence *r) {
         at += length;
         at = *at ? at + 1 : words;
     }
-    return true;
+    return kn_import_status(r->call);
 }
 
-static bool take_inputs(recurrence *r) {
+static kn_status take_inputs(recurrence *r) {
     kn_import_call *call = r->call;
     kn_value *weight = kn_import_in(call, 2);
+    if (!kn_import_has(call, 1)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 1 is missing");
     const char *direction = kn_import_string(call, "direction", "forward");
-    r->x = weight ? kn_import_in(call, 0) : NULL;
-    if (!r->x) return false;
+    r->x = kn_import_in(call, 0);
     if (r->x->shape.rank != 3 || weight->shape.rank != 3 || kn_value_dimension(weight, 2) < 1 ||
         kn_value_dimension(weight, 1) != r->gates * kn_value_dimension(weight, 2))
         return kn_import_fail(call, KN_ERROR_SHAPE,
@@ -207,18 +207,11 @@ static bool take_inputs(recurrence *r) {
     if (!r->batch_first) r->x = kn_transpose(r->x, "1,0,2");
     if (kn_import_has(call, 4)) {
         r->lengths = kn_import_cast(kn_import_in(call, 4), KN_INT32);
-        if (kn_value_failed(r->lengths)) return false;
     }
     return check_activations(r);
 }
 
-/* Stacks directions along a new axis. */
-static bool put_states(recurrence *r, int output, kn_value **states) {
-    int axis = r->batch_first ? 1 : 0;
-    return kn_import_put(r->call, output, kn_stack(states, (size_t)r->directions, axis));
-}
-
-static bool recurrent(kn_import_call *call) {
+static kn_status recurrent(kn_import_call *call) {
     static const int orders[3][MAX_GATES] = {{0}, {1, 0, 2}, {0, 2, 3, 1}};
     const char *type = call->node->type;
     recurrence r = {.call = call,
@@ -229,9 +222,9 @@ static bool recurrent(kn_import_call *call) {
     r.order = orders[r.gates == 1 ? 0 : r.gates - 2];
     bool backwards = !strcmp(kn_import_string(call, "direction", "forward"), "reverse");
     kn_value *results[2], *states[2], *cells[2];
-    if (!take_inputs(&r)) return false;
+    if (take_inputs(&r) != KN_OK) return kn_import_status(call);
     for (int i = 0; i < r.directions; i++) {
-        if (!build_direction(&r, i, backwards || i == 1)) return false;
+        build_direction(&r, i, backwards || i == 1);
         results[i] = r.y;
         states[i] = r.state;
         cells[i] = r.cells;
@@ -239,41 +232,44 @@ static bool recurrent(kn_import_call *call) {
     /* (batch, length, directions, units), or (length, directions, batch, units). */
     kn_value *y = kn_stack(results, (size_t)r.directions, 2);
     if (!r.batch_first) y = kn_transpose(y, "1,2,0,3");
-    return kn_import_put(call, 0, y) && put_states(&r, 1, states) &&
-           (r.gates != 4 || put_states(&r, 2, cells));
+    kn_import_put(call, 0, y);
+    kn_import_put(call, 1, kn_stack(states, (size_t)r.directions, r.batch_first ? 1 : 0));
+    if (r.gates == 4) kn_import_put(call, 2, kn_stack(cells, (size_t)r.directions, r.batch_first ? 1 : 0));
+    return kn_import_status(call);
 }
 
 /* Dequantizes the weights (directions,inputs,rows) of input i to (directions,rows,inputs), with a scale and
  * zero point per direction, or per row of a direction. */
-static bool dequantized_weights(kn_import_call *call, int i, int scale_at, kn_item *item) {
-    kn_value *x = kn_import_in(call, i), *scale = x ? kn_import_in(call, scale_at) : NULL, *zero;
-    if (!scale || !kn_import_optional(call, scale_at + 1, &zero)) return false;
+static kn_status dequantized_weights(kn_import_call *call, int i, int scale_at, kn_item *item) {
+    kn_value *x = kn_import_in(call, i), *scale = kn_import_in(call, scale_at);
+    kn_value *zero = kn_import_optional(call, scale_at + 1);
     if (scale->shape.rank < 1 || scale->shape.rank > 2 || x->shape.rank != 3)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected weights with 3 axes and scales with 1 or 2");
     const char *axes = scale->shape.rank == 1 ? "1,2" : "1";
     if (zero && zero->shape.rank == scale->shape.rank) zero = kn_unsqueeze(zero, axes);
     x = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_unsqueeze(scale, axes));
     *item = (kn_item){.name = call->inputs[i]->name, .dtype = KN_FLOAT32, .value = kn_transpose(x, "0,2,1")};
-    return !kn_value_failed(item->value);
+    return kn_import_status(call);
 }
 
 /* Dequantizes only the weights; ONNX Runtime also quantizes x and the states in each step. */
-static bool dynamic_lstm(kn_import_call *call) {
+static kn_status dynamic_lstm(kn_import_call *call) {
     enum { INPUTS = 8 };
     kn_item *inputs[INPUTS] = {NULL}, **given = call->inputs;
     const int count = call->input_count;
     kn_item *weights = kn_arena_take(call->import->arena, 2, sizeof *weights);
     if (!weights) return kn_import_no_memory(call->import);
-    if (!dequantized_weights(call, 1, 8, &weights[0]) || !dequantized_weights(call, 2, 10, &weights[1]))
-        return false;
+    if (dequantized_weights(call, 1, 8, &weights[0]) != KN_OK ||
+        dequantized_weights(call, 2, 10, &weights[1]) != KN_OK)
+        return kn_import_status(call);
     for (int i = 0; i < INPUTS && i < count; i++)
         inputs[i] = i == 1 || i == 2 ? &weights[i - 1] : given[i];
     call->inputs = inputs;
     call->input_count = INPUTS;
-    const bool fine = recurrent(call);
+    const kn_status status = recurrent(call);
     call->inputs = given;
     call->input_count = count;
-    return fine;
+    return status;
 }
 
 const kn_import_row kn_import_recurrent[] = {

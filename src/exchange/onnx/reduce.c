@@ -3,17 +3,16 @@
 
 #include <inttypes.h>
 
-/* Reads the axes as text; "" for all. *none: there is nothing to reduce. False after a failure. */
-static bool reduced_axes(kn_import_call *call, const kn_value *x, const char **text, bool *none) {
+/* Reads the axes as text; "" for all. *none: there is nothing to reduce. */
+static const char *reduced_axes(kn_import_call *call, const kn_value *x, bool *none) {
     int64_t axes[KN_MAX_RANK];
     int count = -1, since = !strcmp(call->node->type, "ReduceSum") ? 13 : 18;
     if (call->opset < since)
         count = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
-    else if (kn_import_has(call, 1) && !kn_import_integers(call, 1, axes, KN_MAX_RANK, &count))
-        return false;
+    else if (kn_import_has(call, 1))
+        kn_import_integers(call, 1, axes, KN_MAX_RANK, &count);
     *none = x->shape.rank == 0 || (count <= 0 && kn_import_int(call, "noop_with_empty_axes", 0));
-    *text = kn_import_list(call->import, axes, count < 0 ? 0 : count);
-    return true;
+    return kn_import_list(call->import, axes, count < 0 ? 0 : count);
 }
 
 /* The reduction of single elements, for reductions over no axis. */
@@ -25,11 +24,10 @@ static kn_value *of_one(kn_import_call *call, kn_value *x) {
     return x;
 }
 
-static bool reduce(kn_import_call *call) {
+static kn_status reduce(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    const char *axes;
     bool none, keep = kn_import_int(call, "keepdims", 1) != 0;
-    if (!x || !reduced_axes(call, x, &axes, &none)) return false;
+    const char *axes = reduced_axes(call, x, &none);
     if (none) return kn_import_put(call, 0, of_one(call, x));
     kn_dtype dtype = x->shape.dtype;
     if (dtype == KN_BOOL) x = kn_cast(x, KN_UINT8);
@@ -42,65 +40,50 @@ static bool reduce(kn_import_call *call) {
     bool fractions = whole && !order && call->row->reduce != kn_sum && call->row->reduce != kn_reduce_prod;
     if (fractions) x = kn_cast(x, KN_FLOAT32);
     kn_value *result = call->row->reduce(x, axes, keep);
-    return kn_import_put(call, 0,
-                         kn_import_cast(result, whole    ? dtype
-                                                : result ? result->shape.dtype
-                                                         : dtype));
+    return kn_import_put(call, 0, kn_import_cast(result, whole ? dtype : kn_value_dtype(result)));
 }
 
-/* Before opset 13, the axes from the given axis on are flattened to rows. */
+/* x and the node's axis, as defined by an opset: before opset 13, the axes from it on are flattened. */
+static kn_value *with_axis(kn_import_call *call, kn_value *x, int64_t opset, int *axis) {
+    const int rank = x->shape.rank;
+    *axis = kn_import_axis(call, kn_import_int(call, "axis", opset < 13 ? 1 : -1), rank ? rank : 1);
+    if (opset >= 13 || *axis == rank - 1) return x;
+    x = kn_import_flatten(call->import, x, *axis);
+    *axis = 1;
+    return x;
+}
+
 kn_value *kn_import_softmax(kn_import_call *call, kn_value *x, int64_t opset, bool logarithm) {
     int axis;
-    if (kn_value_failed(x) || !kn_import_axis(call, kn_import_int(call, "axis", opset < 13 ? 1 : -1),
-                                              x->shape.rank ? x->shape.rank : 1, &axis))
-        return NULL;
     const kn_shape shape = x->shape;
-    bool rows = opset < 13 && axis != shape.rank - 1;
-    if (rows) {
-        kn_dim dims[2] = {1, 1};
-        for (int i = 0; i < shape.rank; i++)
-            dims[i >= axis] = kn_dim_multiply(call->graph, dims[i >= axis], shape.dims[i]);
-        x = kn_import_reshape(call->import, x, dims, 2);
-        axis = 1;
-    }
+    x = with_axis(call, x, opset, &axis);
     x = logarithm ? kn_log_softmax(x, axis) : kn_softmax(x, axis);
     return kn_import_reshape(call->import, x, shape.dims, shape.rank);
 }
 
-static bool softmax(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    bool logarithm = !strcmp(call->node->type, "LogSoftmax");
-    return x && kn_import_put(call, 0, kn_import_softmax(call, x, call->opset, logarithm));
+static kn_status softmax(kn_import_call *call) {
+    const bool logarithm = !strcmp(call->node->type, "LogSoftmax");
+    return kn_import_put(call, 0, kn_import_softmax(call, kn_import_in(call, 0), call->opset, logarithm));
 }
 
 /* 1 at the first maximum along an axis, 0 elsewhere. */
-static bool hardmax(kn_import_call *call) {
+static kn_status hardmax(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int axis;
-    if (!x ||
-        !kn_import_axis(call, kn_import_int(call, "axis", call->opset < 13 ? 1 : -1), x->shape.rank, &axis))
-        return false;
     const kn_shape shape = x->shape;
-    if (call->opset < 13) {
-        kn_dim dims[2] = {1, 1};
-        for (int i = 0; i < shape.rank; i++)
-            dims[i >= axis] = kn_dim_multiply(call->graph, dims[i >= axis], shape.dims[i]);
-        x = kn_import_reshape(call->import, x, dims, 2);
-        axis = 1;
-    }
-    kn_dim size = kn_value_failed(x) ? 0 : x->shape.dims[axis];
+    x = with_axis(call, x, call->opset, &axis);
+    const kn_dim size = x->shape.dims[axis];
     if (!kn_dim_known(size) || size < 1)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d is dynamic; expected a fixed size", axis);
     x = kn_one_hot(kn_argmax(x, axis, false), size, axis, 1, 0);
-    return kn_import_put(
-        call, 0, kn_import_cast(kn_import_reshape(call->import, x, shape.dims, shape.rank), shape.dtype));
+    x = kn_import_reshape(call->import, x, shape.dims, shape.rank);
+    return kn_import_put(call, 0, kn_import_cast(x, shape.dtype));
 }
 
 /* x divided by its p-norm along an axis. */
-static bool lp_normalization(kn_import_call *call) {
+static kn_status lp_normalization(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int axis;
-    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &axis)) return false;
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank);
     const char *axes = kn_import_list(call->import, (int64_t[]){axis}, 1);
     kn_value *norm =
         kn_import_int(call, "p", 2) == 1 ? kn_reduce_l1(x, axes, true) : kn_reduce_l2(x, axes, true);
@@ -109,11 +92,10 @@ static bool lp_normalization(kn_import_call *call) {
 }
 
 /* (x - mean) / (standard deviation + 1e-9) */
-static bool mean_variance(kn_import_call *call) {
+static kn_status mean_variance(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t axes[KN_MAX_RANK] = {0, 2, 3};
-    int count = x ? kn_import_ints(call, "axes", axes, KN_MAX_RANK) : 0;
-    if (!x) return false;
+    int count = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
     const char *list = kn_import_list(call->import, axes, count < 0 ? 3 : count);
     kn_value *centered = kn_sub(x, kn_mean(x, list, true));
     kn_value *variance = kn_mean(kn_mul(centered, centered), list, true);

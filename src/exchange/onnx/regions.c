@@ -26,10 +26,7 @@ typedef struct regions {
 static kn_value *sample_positions(const regions *r, int64_t cells) {
     int64_t count = cells * r->samples;
     float *places = kn_arena_take(r->import->arena, (size_t)count, sizeof *places);
-    if (!places) {
-        kn_import_no_memory(r->import);
-        return NULL;
-    }
+    if (!places) return kn_graph_fail(r->import->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < count; i++)
         places[i] = (float)(((double)i + 0.5) / (double)r->samples);
     const char *shape = kn_import_list(r->import, (int64_t[]){1, count}, 2);
@@ -67,8 +64,8 @@ static kn_value *corner(const regions *r, kn_value *rows, kn_value *first, const
     return kn_mul(kn_gather(rows, place, 0), kn_unsqueeze(kn_import_cast(weight, kn_value_dtype(rows)), "3"));
 }
 
-static bool take_regions(kn_import_call *call, const kn_value *x, kn_value *corners, const kn_value *images,
-                         regions *r, sides s[2]) {
+static kn_status take_regions(kn_import_call *call, const kn_value *x, kn_value *corners,
+                              const kn_value *images, regions *r, sides s[2]) {
     const char *usual = call->opset >= 16 ? "half_pixel" : "output_half_pixel";
     *r = (regions){.import = call->import, .corners = kn_import_cast(corners, KN_FLOAT32)};
     r->samples = kn_import_int(call, "sampling_ratio", 0);
@@ -96,17 +93,17 @@ static bool take_regions(kn_import_call *call, const kn_value *x, kn_value *corn
                                   s[i].cells, r->samples, MAX_CELLS, MAX_SAMPLES);
         find_sides(r, i, &s[i]);
     }
-    return true;
+    return kn_import_status(call);
 }
 
 /* The mean, or the maximum, of the samples of each cell: (R,C,height,width). */
-static bool roi_align(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *corners = x ? kn_import_in(call, 1) : NULL;
-    kn_value *images = corners ? kn_import_in(call, 2) : NULL, *sum = NULL;
+static kn_status roi_align(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *corners = kn_import_in(call, 1);
+    kn_value *images = kn_import_in(call, 2), *sum = NULL;
     bool largest = !strcmp(kn_import_string(call, "mode", "avg"), "max");
     regions r;
     sides s[2];
-    if (!images || !take_regions(call, x, corners, images, &r, s)) return false;
+    if (take_regions(call, x, corners, images, &r, s) != KN_OK) return kn_import_status(call);
     kn_dim channels = x->shape.dims[1];
     kn_dim rows =
         kn_dim_multiply(call->graph, kn_dim_multiply(call->graph, x->shape.dims[0], s[0].size), s[1].size);

@@ -82,17 +82,13 @@ static kn_value *weigh_axis(kn_import_call *call, kn_value *x, int axis, int64_t
     int rank = x->shape.rank;
     bool any = false;
     if (scale <= 0) scale = (double)size / (double)source;
-    if (size < 1 || source < 1 || size > RESIZE_WEIGHTS / source || !(scale >= 1e-4 && scale <= 1e4)) {
-        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                       "cannot resize axis %d from %" PRId64 " to %" PRId64 " elements", axis, source, size);
-        return NULL;
-    }
+    if (size < 1 || source < 1 || size > RESIZE_WEIGHTS / source || !(scale >= 1e-4 && scale <= 1e4))
+        return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                                "cannot resize axis %d from %" PRId64 " to %" PRId64 " elements", axis,
+                                source, size);
     double *weights = kn_arena_take(import->arena, (size_t)(size * source), sizeof *weights);
     double *beyond = kn_arena_take(import->arena, (size_t)size, sizeof *beyond);
-    if (!weights || !beyond) {
-        kn_import_no_memory(import);
-        return NULL;
-    }
+    if (!weights || !beyond) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
     memset(weights, 0, (size_t)(size * source) * sizeof *weights);
     for (int64_t j = 0; j < size; j++) {
         double place;
@@ -159,12 +155,11 @@ static kn_value *resize_times(kn_import_call *call, kn_value *x, int axis, int64
     memcpy(dims, x->shape.dims, sizeof dims);
     if ((!nearest && strcmp(how->mode, "linear")) || !strcmp(how->coordinates, "align_corners") ||
         !strcmp(how->coordinates, "tf_crop_and_resize") || how->exclude || times > MAX_TIMES ||
-        rank == KN_MAX_RANK) {
-        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                       "axis %d is dynamic (%s), but mode %s with coordinates %s needs a fixed size", axis,
-                       kn_import_dims_text(call->import, &dims[axis], 1), how->mode, how->coordinates);
-        return NULL;
-    }
+        rank == KN_MAX_RANK)
+        return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                                "axis %d is dynamic (%s), but mode %s with coordinates %s needs a fixed size",
+                                axis, kn_import_dims_text(call->import, &dims[axis], 1), how->mode,
+                                how->coordinates);
     for (int64_t i = 0; i < times; i++) {
         double place; /* relative to the element, far from the ends */
         source_coordinate(how, axis, i + 2 * times, 5, 5 * times, (double)times, &place);
@@ -195,7 +190,8 @@ static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_
     kn_text_number(&text, how->cubic);
     kn_text_add(&text, " scale=");
     kn_text_number(&text, scale);
-    x = kn_text_failed(&text) ? NULL : kn_apply(call->graph, "resize", &x, 1, text.data);
+    x = kn_text_failed(&text) ? kn_import_reject(call, KN_ERROR_MEMORY, "out of host memory")
+                              : kn_apply(call->graph, "resize", &x, 1, text.data);
     kn_text_finish(&text);
     return x;
 }
@@ -209,7 +205,7 @@ static int64_t times_of(const kn_import_call *call, kn_dim size, const kn_dim *w
 }
 
 /* Reads sizes or scales of the axes; axes without one get 0. A dynamic axis may only be multiplied. */
-static bool resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
+static kn_status resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
     int64_t axes[KN_MAX_RANK];
     kn_dim wanted[KN_MAX_RANK];
     double factors[KN_MAX_RANK];
@@ -219,21 +215,20 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
     memset(scales, 0, KN_MAX_RANK * sizeof *scales);
     memset(sizes, 0, KN_MAX_RANK * sizeof *sizes);
     if (by_size) {
-        if (!kn_import_dims(call, 3, wanted, KN_MAX_RANK, &count)) return false;
+        kn_import_dims(call, 3, wanted, KN_MAX_RANK, &count);
     } else if (old && call->opset < 9) {
         const kn_onnx_attribute *given = kn_import_attribute(call, "scales");
         for (size_t i = 0;
              given && given->kind == KN_ONNX_ATTRIBUTE_FLOATS && i < given->count && i < KN_MAX_RANK; i++)
             factors[count++] = (double)given->floats[i];
-    } else if (!kn_import_numbers(call, old ? 1 : 2, factors, KN_MAX_RANK, &count)) {
-        return false;
+    } else {
+        kn_import_numbers(call, old ? 1 : 2, factors, KN_MAX_RANK, &count);
     }
     if (count != (named < 0 ? rank : named))
         return kn_import_fail(call, KN_ERROR_FORMAT, "has %d sizes or scales; expected %d", count,
                               named < 0 ? rank : named);
     for (int i = 0; i < count; i++) {
-        int axis;
-        if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
+        const int axis = kn_import_axis(call, named < 0 ? i : axes[i], rank);
         kn_dim size = x->shape.dims[axis];
         if (!by_size) scales[axis] = factors[i];
         if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1)
@@ -250,7 +245,7 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
                                           : "a scaled size");
         if (!by_size) sizes[axis] = (int64_t)floor((double)size * factors[i]);
     }
-    return true;
+    return kn_import_status(call);
 }
 
 /* Uses one scale for all axes, so that no size is above (or below) the requested one. */
@@ -269,27 +264,26 @@ static void keep_ratio(const kn_value *x, const char *policy, int64_t *sizes, do
 }
 
 /* Reads the region of each axis, by default the whole axis: starts, then ends. */
-static bool take_region(kn_import_call *call, const kn_value *x, resizing *how) {
+static kn_status take_region(kn_import_call *call, const kn_value *x, resizing *how) {
     int64_t axes[KN_MAX_RANK];
     double part[2 * KN_MAX_RANK];
     int named = kn_import_ints(call, "axes", axes, KN_MAX_RANK), count = 0, rank = x->shape.rank;
     for (int i = 0; i < KN_MAX_RANK; i++)
         how->part[1][i] = 1;
-    if (strcmp(how->coordinates, "tf_crop_and_resize") != 0) return true;
-    if (!kn_import_has(call, 1) || !kn_import_numbers(call, 1, part, 2 * KN_MAX_RANK, &count)) return false;
+    if (strcmp(how->coordinates, "tf_crop_and_resize") != 0) return kn_import_status(call);
+    kn_import_numbers(call, 1, part, 2 * KN_MAX_RANK, &count);
     int all = named < 0 ? rank : named;
     if (count != 2 * all)
         return kn_import_fail(call, KN_ERROR_FORMAT, "roi has %d numbers; expected %d", count, 2 * all);
     for (int i = 0; i < all; i++) {
-        int axis;
-        if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
+        const int axis = kn_import_axis(call, named < 0 ? i : axes[i], rank);
         how->part[0][axis] = part[i];
         how->part[1][axis] = part[all + i];
     }
-    return true;
+    return kn_import_status(call);
 }
 
-static bool resize(kn_import_call *call) {
+static kn_status resize(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     bool old = call->opset < 11 || !strcmp(call->node->type, "Upsample");
     double scales[KN_MAX_RANK];
@@ -303,7 +297,8 @@ static bool resize(kn_import_call *call) {
                     .antialias = kn_import_int(call, "antialias", 0) != 0,
                     .exclude = kn_import_int(call, "exclude_outside", 0) != 0};
     const char *policy = kn_import_string(call, "keep_aspect_ratio_policy", "stretch");
-    if (!x || !resize_targets(call, x, scales, sizes) || !take_region(call, x, &how)) return false;
+    if (resize_targets(call, x, scales, sizes) != KN_OK || take_region(call, x, &how) != KN_OK)
+        return kn_import_status(call);
     static const char *const known[] = {"half_pixel",         "align_corners",        "asymmetric",
                                         "pytorch_half_pixel", "half_pixel_symmetric", "tf_crop_and_resize"};
     bool place = false;
@@ -318,7 +313,7 @@ static bool resize(kn_import_call *call) {
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                                   "keep_aspect_ratio_policy '%.40s' needs axes of fixed size", policy);
     if (strcmp(policy, "stretch")) keep_ratio(x, policy, sizes, scales);
-    for (int i = 0; !kn_value_failed(x) && i < x->shape.rank; i++) {
+    for (int i = 0; i < x->shape.rank; i++) {
         bool whole = how.part[0][i] == 0 && how.part[1][i] == 1;
         if (!sizes[i] || (sizes[i] == x->shape.dims[i] && (scales[i] == 0 || scales[i] == 1) && whole))
             continue;

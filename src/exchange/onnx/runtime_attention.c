@@ -23,8 +23,8 @@ typedef struct heads {
     kn_value *sink;    /* the score (heads) or () of an extra key require_absent a value; or NULL */
 } heads;
 
-/* Reads the attributes that all of these operators have. False after a failure. */
-static bool start(heads *a, kn_import_call *call) {
+/* Reads the attributes that all of these operators have. */
+static kn_status start(heads *a, kn_import_call *call) {
     *a = (heads){.call = call, .import = call->import, .window = -1};
     a->heads = a->kv_heads = kn_import_int(call, "num_heads", 0);
     a->scale = kn_import_float(call, "scale", 0);
@@ -32,13 +32,13 @@ static bool start(heads *a, kn_import_call *call) {
     if (a->heads < 1 || a->heads > INT32_MAX)
         return kn_import_fail(call, KN_ERROR_FORMAT, "num_heads is %" PRId64 "; expected 1 or more",
                               a->heads);
-    return true;
+    return kn_import_status(call);
 }
 
 /* Fails if an unsupported input or attribute is present. */
-static bool require_absent(kn_import_call *call, int input, const char *attribute, const char *what) {
-    if (!kn_import_has(call, input) && !(attribute && kn_import_int(call, attribute, 0))) return true;
-    return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s is not supported", what);
+static void require_absent(kn_import_call *call, int input, const char *attribute, const char *what) {
+    if (kn_import_has(call, input) || (attribute && kn_import_int(call, attribute, 0)))
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s is not supported", what);
 }
 
 static kn_value *number(const heads *a, double value) {
@@ -49,11 +49,10 @@ static kn_value *number(const heads *a, double value) {
 
 /* Reads input i, a mask, as a bias: (B) lengths; (2*B) ends, then starts; or (B,S) or (B,T,S), where 0 masks
  * a key. */
-static bool take_mask(heads *a, int i) {
-    kn_value *given, *seen = NULL;
+static void take_mask(heads *a, int i) {
+    kn_value *given = kn_import_optional(a->call, i), *seen = NULL;
     kn_import *import = a->import;
-    if (!kn_import_optional(a->call, i, &given)) return false;
-    if (!given || kn_value_failed(a->k)) return !given;
+    if (!given) return;
     const kn_dim batch = a->q->shape.dims[0], keys = a->k->shape.dims[1];
     const kn_dim *dims = given->shape.dims;
     const kn_dim twice = kn_dim_multiply(import->graph, 2, batch);
@@ -73,12 +72,11 @@ static bool take_mask(heads *a, int i) {
     } else if (rank == 2 || rank == 3) {
         seen = kn_unsqueeze(kn_greater(given, zero), rank == 2 ? "1,2" : "1");
     } else {
-        return kn_import_fail(a->call, KN_ERROR_SHAPE,
-                              "expected a mask (batch), (2*batch), (batch,keys) or (batch,queries,keys)");
+        kn_import_fail(a->call, KN_ERROR_SHAPE,
+                       "expected a mask (batch), (2*batch), (batch,keys) or (batch,queries,keys)");
     }
     a->mask =
         kn_where(seen, number(a, 0), number(a, kn_import_float(a->call, "mask_filter_value", usual_filter)));
-    return !kn_value_failed(a->mask);
 }
 
 /* Replaces scores of keys that are never seen: later keys, keys outside the window, and keys beyond the
@@ -110,7 +108,7 @@ static kn_value *mask_scores(const heads *a, kn_value *scores) {
 
 /* Softmax over the keys and the sink. */
 static kn_value *probabilities(const heads *a, kn_value *scores) {
-    if (!a->sink || kn_value_failed(scores)) return kn_softmax(scores, -1);
+    if (!a->sink) return kn_softmax(scores, -1);
     kn_dim dims[4];
     memcpy(dims, scores->shape.dims, sizeof dims);
     dims[3] = 1;
@@ -125,12 +123,10 @@ static kn_value *by_products(const heads *a) {
     const int64_t times = a->heads / a->kv_heads;
     kn_value *q = kn_split_heads(import, a->q, a->heads);
     kn_value *k = kn_split_heads(import, a->k, a->kv_heads), *v = kn_split_heads(import, a->v, a->kv_heads);
-    if (kn_value_failed(q)) return NULL;
     const kn_dim size = q->shape.dims[3];
-    if (!kn_dim_known(size) || size < 1) {
-        kn_import_fail(a->call, KN_ERROR_UNSUPPORTED, "the head size is dynamic; expected a fixed size");
-        return NULL;
-    }
+    if (!kn_dim_known(size) || size < 1)
+        return kn_import_reject(a->call, KN_ERROR_UNSUPPORTED,
+                                "the head size is dynamic; expected a fixed size");
     if (times > 1) k = kn_repeat(k, 1, times), v = kn_repeat(v, 1, times);
     kn_value *scores =
         kn_scale(kn_matmul(q, k, false, true), a->scale != 0 ? a->scale : 1 / sqrt((double)size));
@@ -142,7 +138,6 @@ static kn_value *by_products(const heads *a) {
 
 /* (B,T,heads*E). Uses the attention operator unless a bias needs a gradient. */
 static kn_value *attended(const heads *a) {
-    if (kn_value_failed(a->q) || kn_value_failed(a->k) || kn_value_failed(a->v)) return NULL;
     bool same = a->k->shape.dims[2] == a->v->shape.dims[2];
     if (a->bias || a->sink || a->softcap > 0 || a->window >= 0 || !same) return by_products(a);
     kn_attention_params params = {.size = sizeof params,
@@ -163,7 +158,7 @@ static kn_value *attended(const heads *a) {
 /* ---- packed projection --------------------------------------------------------------------------------- */
 
 /* The sizes of q, k and v in `all` columns. */
-static bool sizes_of(const heads *a, kn_dim all, int64_t sizes[3]) {
+static kn_status sizes_of(const heads *a, kn_dim all, int64_t sizes[3]) {
     int count = kn_import_ints(a->call, "qkv_hidden_sizes", sizes, 3);
     for (int i = 0; count < 0 && kn_dim_known(all) && i < 3; i++)
         sizes[i] = all / 3;
@@ -171,19 +166,19 @@ static bool sizes_of(const heads *a, kn_dim all, int64_t sizes[3]) {
                 sizes[0] + sizes[1] + sizes[2] == all;
     for (int i = 0; fine && i < 3; i++)
         fine = sizes[i] > 0 && sizes[i] % a->heads == 0;
-    return fine || kn_import_fail(a->call, KN_ERROR_SHAPE,
-                                  "expected projection weights of queries, keys and values with %" PRId64
-                                  " heads each",
-                                  a->heads);
+    return fine ? kn_import_status(a->call)
+                : kn_import_fail(a->call, KN_ERROR_SHAPE,
+                                 "expected projection weights of queries, keys and values with %" PRId64
+                                 " heads each",
+                                 a->heads);
 }
 
 /* Prepends the cache (2,B,heads,P,D) of input `past`, and sets the output for the new cache. */
-static bool prepend_cache(heads *a, int past) {
+static void prepend_cache(heads *a, int past) {
     kn_import_call *call = a->call;
     bool present = kn_import_wants(call, 1);
-    kn_value *cache, *parts[2];
-    if (!kn_import_optional(call, past, &cache)) return false;
-    if (!cache && !present) return true;
+    kn_value *cache = kn_import_optional(call, past), *parts[2];
+    if (!cache && !present) return;
     for (int i = 0; i < 2; i++) {
         kn_value **flat = i ? &a->v : &a->k;
         parts[i] = kn_split_heads(a->import, *flat, a->heads);
@@ -193,46 +188,42 @@ static bool prepend_cache(heads *a, int past) {
             *flat = kn_merge_heads(a->import, parts[i]);
         }
     }
-    return !present || kn_import_put(call, 1, kn_stack(parts, 2, 0));
+    if (present) kn_import_put(call, 1, kn_stack(parts, 2, 0));
 }
 
 /* Attention over the projection (B,T,columns). */
-static bool attend_projection(heads *a, kn_value *x, int mask, int past) {
+static kn_status attend_projection(heads *a, kn_value *x, int mask, int past) {
     int64_t sizes[3], at = 0;
     kn_value **parts[3] = {&a->q, &a->k, &a->v};
-    if (kn_value_failed(x) || !require_absent(a->call, -1, "do_rotary", "do_rotary 1") ||
-        !require_absent(a->call, -1, "past_present_share_buffer", "past_present_share_buffer 1"))
-        return false;
+    require_absent(a->call, -1, "do_rotary", "do_rotary 1");
+    require_absent(a->call, -1, "past_present_share_buffer", "past_present_share_buffer 1");
     if (x->shape.rank != 3) return kn_import_fail(a->call, KN_ERROR_SHAPE, "expected (batch,length,size)");
-    if (!sizes_of(a, x->shape.dims[2], sizes)) return false;
+    if (sizes_of(a, x->shape.dims[2], sizes) != KN_OK) return kn_import_status(a->call);
     for (int i = 0; i < 3; at += sizes[i++])
         *parts[i] = kn_slice(x, 2, at, at + sizes[i]);
-    if (!prepend_cache(a, past) || !take_mask(a, mask)) return false;
-    kn_value *y = attended(a);
-    return y && kn_import_put(a->call, 0, y);
+    prepend_cache(a, past);
+    take_mask(a, mask);
+    return kn_import_put(a->call, 0, attended(a));
 }
 
-static bool attention(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias;
+static kn_status attention(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2);
     heads a;
-    if (!weight || !start(&a, call) || !kn_import_optional(call, 2, &bias) ||
-        !kn_import_optional(call, 5, &a.bias))
-        return false;
+    if (start(&a, call) != KN_OK) return kn_import_status(call);
+    a.bias = kn_import_optional(call, 5);
     x = kn_matmul(x, weight, false, false);
     return attend_projection(&a, bias ? kn_add(x, bias) : x, 3, 4);
 }
 
 /* The projection is an integer product. */
-static bool quantized_attention(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *x_zero, *zero;
-    kn_value *x_scale = weight ? kn_import_in(call, 3) : NULL,
-             *scale = x_scale ? kn_import_in(call, 4) : NULL;
+static kn_status quantized_attention(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1);
+    kn_value *x_scale = kn_import_in(call, 3), *scale = kn_import_in(call, 4),
+             *bias = kn_import_optional(call, 2);
+    kn_value *x_zero = kn_import_optional(call, 6), *zero = kn_import_optional(call, 7);
     heads a;
-    if (!scale || !start(&a, call) || !kn_import_optional(call, 2, &bias) ||
-        !kn_import_optional(call, 6, &x_zero) || !kn_import_optional(call, 7, &zero))
-        return false;
+    if (start(&a, call) != KN_OK) return kn_import_status(call);
     kn_value *sums = kn_import_integer_product(x, x_zero, weight, zero);
-    if (!sums) return false;
     x = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_mul(x_scale, scale));
     return attend_projection(&a, bias ? kn_add(x, bias) : x, 5, 8);
 }
@@ -242,11 +233,9 @@ static bool quantized_attention(kn_import_call *call) {
 /* Part `i` of `count` in packed heads (B,S,heads,count,D), as (B,S,heads*D). */
 static kn_value *unpacked(heads *a, kn_value *x, int i, int count) {
     kn_value *part = kn_slice(x, 3, i, i + 1);
-    if (kn_value_failed(part)) return NULL;
-    if (x->shape.rank != 5 || x->shape.dims[3] != count) {
-        kn_import_fail(a->call, KN_ERROR_SHAPE, "expected packed heads (batch,length,heads,%d,size)", count);
-        return NULL;
-    }
+    if (x->shape.rank != 5 || x->shape.dims[3] != count)
+        return kn_import_reject(a->call, KN_ERROR_SHAPE, "expected packed heads (batch,length,heads,%d,size)",
+                                count);
     const kn_dim *d = part->shape.dims;
     const kn_dim dims[3] = {d[0], d[1], kn_dim_multiply(a->call->graph, d[2], d[4])};
     return kn_import_reshape(a->import, part, dims, 3);
@@ -255,15 +244,14 @@ static kn_value *unpacked(heads *a, kn_value *x, int i, int count) {
 /* Keys or values in input i, as (B,S,heads*D): the same, or (B,heads,S,D) from an encoder. */
 static kn_value *flat(heads *a, int i) {
     kn_value *x = kn_import_in(a->call, i);
-    return x && x->shape.rank == 4 ? kn_merge_heads(a->import, x) : x;
+    return x->shape.rank == 4 ? kn_merge_heads(a->import, x) : x;
 }
 
 /* Reads q, k and v; *own: keys and values also get biases. */
-static bool take_three(heads *a, bool *own) {
+static kn_status take_three(heads *a, bool *own) {
     kn_import_call *call = a->call;
     a->q = kn_import_in(call, 0);
     *own = true;
-    if (!a->q) return false;
     if (!kn_import_has(call, 1)) {
         kn_value *all = a->q;
         if (all->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "input 1 (key) is missing");
@@ -272,44 +260,40 @@ static bool take_three(heads *a, bool *own) {
         a->v = unpacked(a, all, 2, 3);
     } else if (!kn_import_has(call, 2)) {
         kn_value *both = kn_import_in(call, 1);
-        if (!both || both->shape.rank != 5)
-            return both && kn_import_fail(call, KN_ERROR_SHAPE, "input 2 (value) is missing");
+        if (both->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "input 2 (value) is missing");
         a->k = unpacked(a, both, 0, 2);
         a->v = unpacked(a, both, 1, 2);
     } else {
-        kn_shape shape;
-        *own = kn_item_shape(a->import, call->inputs[1], &shape) && shape.rank == 3;
+        *own = kn_item_shape(a->import, call->inputs[1]).rank == 3;
         a->k = flat(a, 1);
         a->v = flat(a, 2);
     }
-    if (kn_value_failed(a->q) || kn_value_failed(a->k) || kn_value_failed(a->v)) return false;
-    return (a->q->shape.rank == 3 && a->k->shape.rank == 3 && a->v->shape.rank == 3) ||
-           kn_import_fail(call, KN_ERROR_SHAPE, "expected (batch,length,size)");
+    if (a->q->shape.rank != 3 || a->k->shape.rank != 3 || a->v->shape.rank != 3)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected (batch,length,size)");
+    return kn_import_status(call);
 }
 
 /* Adds a bias (2*heads*D+heads*E) to q, k and v. */
-static bool add_biases(heads *a, kn_value *bias, bool own) {
+static void add_biases(heads *a, kn_value *bias, bool own) {
     const int64_t size = kn_value_dimension(a->q, 2);
     if (size < 1)
-        return kn_import_fail(a->call, KN_ERROR_UNSUPPORTED,
-                              "the head size is dynamic; expected a fixed size");
+        kn_import_fail(a->call, KN_ERROR_UNSUPPORTED, "the head size is dynamic; expected a fixed size");
     a->q = kn_add(a->q, kn_slice(bias, 0, 0, size));
-    if (!own) return true;
+    if (!own) return;
     a->k = kn_add(a->k, kn_slice(bias, 0, size, 2 * size));
     a->v = kn_add(a->v, kn_slice(bias, 0, 2 * size, INT64_MAX));
-    return true;
 }
 
-static bool multi_head(kn_import_call *call) {
+static kn_status multi_head(kn_import_call *call) {
     heads a;
-    kn_value *bias, *past[2];
     bool own;
-    if (!start(&a, call) || !take_three(&a, &own) || !kn_import_optional(call, 3, &bias) ||
-        !kn_import_optional(call, 5, &a.bias) || !kn_import_optional(call, 6, &past[0]) ||
-        !kn_import_optional(call, 7, &past[1]) ||
-        !require_absent(call, 8, NULL, "input 8 (past_sequence_length)") ||
-        !require_absent(call, 9, NULL, "input 9 (cache_indirection)") || (bias && !add_biases(&a, bias, own)))
-        return false;
+    if (start(&a, call) != KN_OK || take_three(&a, &own) != KN_OK) return kn_import_status(call);
+    kn_value *bias = kn_import_optional(call, 3);
+    a.bias = kn_import_optional(call, 5);
+    kn_value *past[2] = {kn_import_optional(call, 6), kn_import_optional(call, 7)};
+    require_absent(call, 8, NULL, "input 8 (past_sequence_length)");
+    require_absent(call, 9, NULL, "input 9 (cache_indirection)");
+    if (bias) add_biases(&a, bias, own);
     if (kn_import_wants(call, 3))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output 3 (the scores) is not supported");
     for (int i = 0; i < 2; i++) {
@@ -319,11 +303,10 @@ static bool multi_head(kn_import_call *call) {
         kn_value *part = kn_split_heads(a.import, *all, a.heads);
         if (past[i]) part = kn_concat((kn_value *[]){past[i], part}, 2, 2);
         if (past[i]) *all = kn_merge_heads(a.import, part);
-        if (!kn_import_put(call, 1 + i, part)) return false;
+        kn_import_put(call, 1 + i, part);
     }
-    if (kn_value_failed(a.q) || !take_mask(&a, 4)) return false;
-    kn_value *y = attended(&a);
-    return y && kn_import_put(call, 0, y);
+    take_mask(&a, 4);
+    return kn_import_put(call, 0, attended(&a));
 }
 
 /* ---- grouped heads ------------------------------------------------------------------------------------- */
@@ -341,7 +324,7 @@ enum {
     GROUP_QUERIES = 16
 };
 
-static bool take_group(heads *a) {
+static kn_status take_group(heads *a) {
     kn_import_call *call = a->call;
     a->kv_heads = kn_import_int(call, "kv_num_heads", 0);
     a->causal = kn_import_int(call, "causal", 1) != 0;
@@ -349,12 +332,15 @@ static bool take_group(heads *a) {
     a->window = kn_import_int(call, "local_window_size", -1) - 1;
     if (a->window < 0) a->window = -1;
     a->q = kn_import_in(call, 0);
-    if (!a->q) return false;
     if (a->kv_heads < 1 || a->heads % a->kv_heads || a->q->shape.rank != 3)
         return kn_import_fail(
             call, KN_ERROR_SHAPE,
             "expected queries (batch,length,size), and num_heads a multiple of kv_num_heads");
-    if (kn_import_has(call, 1)) return (a->k = kn_import_in(call, 1)) && (a->v = kn_import_in(call, 2));
+    if (kn_import_has(call, 1)) {
+        a->k = kn_import_in(call, 1);
+        a->v = kn_import_in(call, 2);
+        return kn_import_status(call);
+    }
     const int64_t all = kn_value_dimension(a->q, 2), size = all / (a->heads + 2 * a->kv_heads);
     const int64_t first = a->heads * size, second = first + a->kv_heads * size;
     if (size < 1 || second + a->kv_heads * size != all)
@@ -363,14 +349,13 @@ static bool take_group(heads *a) {
     a->k = kn_slice(a->q, 2, first, second);
     a->v = kn_slice(a->q, 2, second, all);
     a->q = kn_slice(a->q, 2, 0, first);
-    return true;
+    return kn_import_status(call);
 }
 
 /* Divides each head of x (B,T,count*D) by its root mean square, if input i, the weights (D), is given. */
-static bool norm_heads(heads *a, kn_value **x, int64_t count, int i, const char *name) {
-    kn_value *weight;
-    if (!kn_import_optional(a->call, i, &weight)) return false;
-    if (!weight || kn_value_failed(*x)) return !weight;
+static void norm_heads(heads *a, kn_value **x, int64_t count, int i, const char *name) {
+    kn_value *weight = kn_import_optional(a->call, i);
+    if (!weight) return;
     const kn_shape shape = (*x)->shape;
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], count, -1};
     const kn_import_norm norm = {
@@ -379,41 +364,34 @@ static bool norm_heads(heads *a, kn_value **x, int64_t count, int i, const char 
         .rms = true};
     *x = kn_import_normalized_rows(a->call, kn_reshape(*x, kn_import_dims_text(a->import, dims, 4)), &norm);
     *x = kn_import_reshape(a->import, *x, shape.dims, 3);
-    return !kn_value_failed(*x);
 }
 
 /* Rotates x (B,T,count*D) by the node's cosine and sine tables at positions (B,T). */
 static kn_value *rotated(heads *a, kn_value *x, int64_t count, kn_value *places) {
     kn_value *cosine = kn_import_in(a->call, GROUP_COSINE), *sine = kn_import_in(a->call, GROUP_COSINE + 1);
-    if (!cosine || !sine || kn_value_failed(x)) return NULL;
     const kn_shape shape = x->shape;
     const int64_t part = 2 * kn_value_dimension(cosine, 1);
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], count, -1};
     cosine = kn_unsqueeze(kn_gather(cosine, places, 0), "2");
     sine = kn_unsqueeze(kn_gather(sine, places, 0), "2");
     x = kn_reshape(x, kn_import_dims_text(a->import, dims, 4));
-    if (kn_value_failed(x)) return NULL;
-    if (part < 2 || part > x->shape.dims[3]) {
-        kn_import_fail(a->call, KN_ERROR_SHAPE,
-                       "expected cosines (positions,size) with at most half the head size");
-        return NULL;
-    }
+    if (part < 2 || part > x->shape.dims[3])
+        return kn_import_reject(a->call, KN_ERROR_SHAPE,
+                                "expected cosines (positions,size) with at most half the head size");
     x = kn_import_rotate(a->import, x, cosine, sine, part,
                          kn_import_int(a->call, "rotary_interleaved", 0) != 0);
     return kn_import_reshape(a->import, x, shape.dims, 3);
 }
 
 /* Writes x (B,T,C) into the cache (B,kv_heads,P,D) of input i, starting at `first` (B). The cache grows by T,
- * unless P is known to suffice. NULL after a failure. */
+ * unless P is known to suffice. */
 static kn_value *cached(heads *a, kn_value *x, int i, kn_value *first) {
     kn_value *old = kn_merge_heads(a->import, kn_import_in(a->call, i));
     kn_item *total = a->call->inputs[GROUP_TOTAL];
     int64_t needed = -1;
-    if (kn_value_failed(old) || kn_value_failed(x)) return NULL;
     const kn_dim room = old->shape.dims[1];
     if (kn_dim_known(room) && kn_item_sized(a->import, total))
         kn_dim_constant(a->call->graph, total->sizes[0], &needed);
-    if (kn_import_failed(a->import)) return NULL;
     if (needed < 0 || needed > room) {
         kn_dim dims[3] = {x->shape.dims[0], x->shape.dims[1], x->shape.dims[2]};
         if (needed >= 0) dims[1] = needed - room;
@@ -423,19 +401,21 @@ static kn_value *cached(heads *a, kn_value *x, int i, kn_value *first) {
     return kn_put_rows(old, x, first);
 }
 
-static bool group_query(kn_import_call *call) {
+static kn_status group_query(kn_import_call *call) {
     heads a;
-    kn_value *lengths = kn_import_in(call, GROUP_LENGTHS), *places;
+    kn_value *lengths = kn_import_in(call, GROUP_LENGTHS);
     const bool smooth = kn_import_int(call, "smooth_softmax", 0) > 0;
-    if (!lengths || !start(&a, call) || !take_group(&a) || !kn_import_has(call, GROUP_TOTAL) ||
-        !kn_import_optional(call, GROUP_BIAS, &a.bias) || !kn_import_optional(call, GROUP_SINK, &a.sink) ||
-        !kn_import_optional(call, GROUP_PLACES, &places) ||
-        !require_absent(call, GROUP_SCALES, "kv_cache_bit_width", "a quantized cache") ||
-        !require_absent(call, GROUP_QUERIES, "sliding_window_cache",
-                        "a query length input or sliding_window_cache 1") ||
-        !norm_heads(&a, &a.q, a.heads, GROUP_NORMS, "q_norm_epsilon") ||
-        !norm_heads(&a, &a.k, a.kv_heads, GROUP_NORMS + 1, "k_norm_epsilon"))
-        return false;
+    if (start(&a, call) != KN_OK || take_group(&a) != KN_OK) return kn_import_status(call);
+    if (!kn_import_has(call, GROUP_TOTAL))
+        return kn_import_fail(call, KN_ERROR_FORMAT, "input %d is missing", GROUP_TOTAL);
+    a.bias = kn_import_optional(call, GROUP_BIAS);
+    a.sink = kn_import_optional(call, GROUP_SINK);
+    kn_value *places = kn_import_optional(call, GROUP_PLACES);
+    require_absent(call, GROUP_SCALES, "kv_cache_bit_width", "a quantized cache");
+    require_absent(call, GROUP_QUERIES, "sliding_window_cache",
+                   "a query length input or sliding_window_cache 1");
+    norm_heads(&a, &a.q, a.heads, GROUP_NORMS, "q_norm_epsilon");
+    norm_heads(&a, &a.k, a.kv_heads, GROUP_NORMS + 1, "k_norm_epsilon");
     if (kn_import_wants(call, 3))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output 3 (the scores) is not supported");
     if (smooth && !a.sink) a.sink = number(&a, 0);
@@ -451,12 +431,10 @@ static bool group_query(kn_import_call *call) {
     for (int i = 0; i < 2; i++) {
         kn_value **all = i ? &a.v : &a.k;
         if (kn_import_has(call, GROUP_PAST + i)) *all = cached(&a, *all, GROUP_PAST + i, first);
-        if (!*all) return false;
-        bool present = kn_import_wants(call, 1 + i);
-        if (present && !kn_import_put(call, 1 + i, kn_split_heads(a.import, *all, a.kv_heads))) return false;
+        if (kn_import_wants(call, 1 + i))
+            kn_import_put(call, 1 + i, kn_split_heads(a.import, *all, a.kv_heads));
     }
-    kn_value *y = attended(&a);
-    return y && kn_import_put(call, 0, y);
+    return kn_import_put(call, 0, attended(&a));
 }
 
 const kn_import_row kn_import_runtime_attention[] = {

@@ -95,7 +95,7 @@ static kn_value *combination(const sampling *s, kn_value *rows, int number_of_ta
     return kn_mul(picked, kn_import_cast(kn_import_reshape(s->import, weight, one, 3), rows->shape.dtype));
 }
 
-static bool take_sampling(kn_import_call *call, const kn_value *x, kn_value *grid, sampling *s) {
+static kn_status take_sampling(kn_import_call *call, const kn_value *x, kn_value *grid, sampling *s) {
     const char *mode = kn_import_string(call, "mode", "linear");
     const char *padding = kn_import_string(call, "padding_mode", "zeros");
     *s = (sampling){.import = call->import, .graph = call->graph, .batch = x->shape.dims[0], .places = 1};
@@ -123,7 +123,7 @@ static bool take_sampling(kn_import_call *call, const kn_value *x, kn_value *gri
         s->at[i] = pixel_coordinate(s, kn_import_reshape(call->import, numbers, dims, 2), i, s->taps == 1);
         s->first[i] = s->taps == 1 ? s->at[i] : kn_floor(s->at[i]);
     }
-    return true;
+    return kn_import_status(call);
 }
 
 /* Samples x, whose elements are in the order (batch,channels,…), at all points: (batch,points,channels). */
@@ -139,7 +139,7 @@ static kn_value *sampled(const sampling *s, kn_value *x, kn_dim channels) {
     const kn_dim rows[2] = {kn_dim_multiply(s->graph, s->batch, elements), channels};
     kn_value *lines = kn_transpose(kn_import_reshape(s->import, x, flat, 3), "0,2,1");
     lines = kn_import_reshape(s->import, lines, rows, 2);
-    for (int t = 0; t < combinations && !kn_value_failed(lines); t++) {
+    for (int t = 0; t < combinations; t++) {
         kn_value *part = combination(s, lines, t);
         sum = sum ? kn_add(sum, part) : part;
     }
@@ -147,15 +147,14 @@ static kn_value *sampled(const sampling *s, kn_value *x, kn_dim channels) {
 }
 
 /* Samples x (N,C,…) at the points of a grid (N,…,axes). */
-static bool grid_sample(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *grid = x ? kn_import_in(call, 1) : NULL;
+static kn_status grid_sample(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *grid = kn_import_in(call, 1);
     sampling s;
-    if (!grid || !take_sampling(call, x, grid, &s)) return false;
+    if (take_sampling(call, x, grid, &s) != KN_OK) return kn_import_status(call);
     kn_dim dims[KN_MAX_RANK] = {s.batch, x->shape.dims[1]};
     for (int i = 0; i < s.axes; i++)
         dims[2 + i] = grid->shape.dims[1 + i];
     kn_value *sum = sampled(&s, x, x->shape.dims[1]);
-    if (kn_value_failed(sum)) return false;
     return kn_import_put(call, 0,
                          kn_import_reshape(call->import, kn_transpose(sum, "0,2,1"), dims, x->shape.rank));
 }
@@ -169,8 +168,8 @@ typedef struct deform {
 
 /* Fails unless the sizes match: x (N,C,H,W), weight (O,C/groups,height,width), offset (N,offset
  * groups*taps*2,P,Q). */
-static bool measure_deform(kn_import_call *call, const kn_value *x, const kn_value *weight,
-                           const kn_value *offset, deform *d) {
+static kn_status measure_deform(kn_import_call *call, const kn_value *x, const kn_value *weight,
+                                const kn_value *offset, deform *d) {
     bool known = x->shape.rank == 4 && weight->shape.rank == 4 && offset->shape.rank == 4;
     for (int i = 1; known && i < 4; i++)
         known = kn_dim_known(x->shape.dims[i]) && kn_dim_known(weight->shape.dims[i]) &&
@@ -178,7 +177,7 @@ static bool measure_deform(kn_import_call *call, const kn_value *x, const kn_val
     if (!known || !kn_dim_known(weight->shape.dims[0]))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "expected images (N,C,H,W), weights and offsets of fixed sizes");
-    if (!kn_window_take(call, x, weight, &d->window)) return false;
+    if (kn_window_take(call, x, weight, &d->window) != KN_OK) return kn_import_status(call);
     d->groups = kn_import_int(call, "group", 1);
     d->offset_groups = kn_import_int(call, "offset_group", 1);
     d->channels = x->shape.dims[1];
@@ -192,7 +191,7 @@ static bool measure_deform(kn_import_call *call, const kn_value *x, const kn_val
         offset->shape.dims[1] != 2 * d->taps * d->offset_groups || d->places < 1 ||
         d->taps > GRID_NUMBERS / d->places)
         return kn_import_fail(call, KN_ERROR_SHAPE, "the channels, groups and offsets do not match");
-    return true;
+    return kn_import_status(call);
 }
 
 /* The positions of all taps along an axis, (N*offset groups,taps*places), with the offsets added. */
@@ -201,10 +200,7 @@ static kn_value *offset_taps(kn_import_call *call, const deform *d, kn_value *of
     const kn_window *w = &d->window;
     const int64_t count = d->taps * d->places;
     float *numbers = kn_arena_take(call->import->arena, (size_t)count, sizeof *numbers);
-    if (!numbers) {
-        kn_import_no_memory(call->import);
-        return NULL;
-    }
+    if (!numbers) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < count; i++) {
         int64_t tap = i / d->places, place = i % d->places;
         int64_t step = axis ? place % d->size[1] : place / d->size[1];
@@ -220,14 +216,12 @@ static kn_value *offset_taps(kn_import_call *call, const deform *d, kn_value *of
 
 /* A convolution whose taps are sampled at offset positions and weighted by a mask, as a product with the
  * samples. */
-static bool deform_conv(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *mask;
-    kn_value *offset = weight ? kn_import_in(call, 2) : NULL;
+static kn_status deform_conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *offset = kn_import_in(call, 2);
+    kn_value *bias = kn_import_optional(call, 3), *mask = kn_import_optional(call, 4);
     kn_import *import = call->import;
     deform d;
-    if (!offset || !kn_import_optional(call, 3, &bias) || !kn_import_optional(call, 4, &mask) ||
-        !measure_deform(call, x, weight, offset, &d))
-        return false;
+    if (measure_deform(call, x, weight, offset, &d) != KN_OK) return kn_import_status(call);
     const kn_dim batch = x->shape.dims[0], all = kn_dim_multiply(call->graph, batch, d.offset_groups);
     sampling s = {.import = import,
                   .graph = call->graph,
@@ -238,7 +232,7 @@ static bool deform_conv(kn_import_call *call) {
                   .dtype = offset->shape.dtype};
     for (int i = 0; i < 2; i++) {
         s.size[i] = x->shape.dims[2 + i];
-        if (!(s.at[i] = offset_taps(call, &d, offset, all, i))) return false;
+        s.at[i] = offset_taps(call, &d, offset, all, i);
         s.first[i] = kn_floor(s.at[i]);
     }
     const int64_t own = d.channels / d.offset_groups, rows = d.channels / d.groups * d.taps;
@@ -257,13 +251,13 @@ static bool deform_conv(kn_import_call *call) {
 /* ---- grids and unpooling ------------------------------------------------------------------------------- */
 
 /* Applies theta (N,axes,axes+1) to the coordinates of all elements: (N,…,axes). */
-static bool affine_grid(kn_import_call *call) {
+static kn_status affine_grid(kn_import_call *call) {
     kn_value *theta = kn_import_in(call, 0);
     int64_t size[2 + SAMPLE_AXES], places = 1;
     kn_dim dims[KN_MAX_RANK];
     int count = 0;
     bool corners = kn_import_int(call, "align_corners", 0) != 0;
-    if (!theta || !kn_import_dims(call, 1, dims, 2 + SAMPLE_AXES, &count)) return false;
+    kn_import_dims(call, 1, dims, 2 + SAMPLE_AXES, &count);
     int axes = count - 2;
     if (axes < 1 || theta->shape.rank != 3)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected theta (N,axes,axes+1) and a size (N,C,…)");
@@ -296,18 +290,16 @@ static bool affine_grid(kn_import_call *call) {
     for (int i = 0; i < axes; i++)
         dims[1 + i] = size[2 + i];
     dims[1 + axes] = axes;
-    if (kn_value_failed(grid)) return false;
     return kn_import_put(call, 0,
                          kn_import_reshape(call->import, kn_transpose(grid, "0,2,1"), dims, axes + 2));
 }
 
 /* Scatters x into zeros at the given indices. */
-static bool max_unpool(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *numbers = x ? kn_import_in(call, 1) : NULL;
+static kn_status max_unpool(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *numbers = kn_import_in(call, 1);
     kn_dim size[KN_MAX_RANK], whole[KN_MAX_RANK], all = 1, flat[1] = {1};
     int64_t given[3][2 * KN_MAX_RANK] = {{0}};
     int count = 0;
-    if (!numbers) return false;
     int rank = x->shape.rank, axes = rank - 2;
     int kernels = kn_import_ints(call, "kernel_shape", given[0], KN_MAX_RANK);
     int strides = kn_import_ints(call, "strides", given[1], KN_MAX_RANK);
@@ -329,7 +321,8 @@ static bool max_unpool(kn_import_call *call) {
     /* The indices refer to the pooled image, which is at the start of a larger output. */
     int64_t amounts[KN_IMPORT_LIST] = {0};
     memcpy(whole, size, sizeof whole);
-    if (kn_import_has(call, 2) && !kn_import_dims(call, 2, whole, rank, &count)) return false;
+    if (kn_import_has(call, 2) && kn_import_dims(call, 2, whole, rank, &count) != KN_OK)
+        return kn_import_status(call);
     kn_import *import = call->import;
     bool more = false;
     for (int i = 0; i < rank; i++) {

@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-/* The file's structures are in its arena, where they may be modified. */
-static kn_onnx_node *mutable_node(const kn_onnx_node *node) {
-    return (kn_onnx_node *)(uintptr_t)node;
-}
-
-static kn_onnx_tensor *own_tensor(const kn_onnx_tensor *tensor) {
-    return (kn_onnx_tensor *)(uintptr_t)tensor;
-}
-
 /* ---- nodes that train ---------------------------------------------------------------------------------- */
 
 /* Sets an integer attribute, adding it if it is missing. */
@@ -82,10 +73,11 @@ static bool has_state(kn_states *states, const char *name) {
     return false;
 }
 
-/* Swaps the bytes of all weights with `bytes`; a second call swaps them back. */
+/* Swaps the bytes of all weights with `bytes`; a second call swaps them back. The tensors are in the file's
+ * arena, where they may be modified. */
 static void exchange(const kn_imported *imported, const uint8_t **bytes) {
     for (size_t i = 0; i < imported->state_count; i++) {
-        kn_onnx_tensor *tensor = own_tensor(imported->states[i].tensor);
+        kn_onnx_tensor *tensor = (kn_onnx_tensor *)(uintptr_t)imported->states[i].tensor;
         const uint8_t *before = tensor->bytes;
         if (!bytes[i]) continue;
         tensor->bytes = bytes[i];
@@ -136,6 +128,7 @@ kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
     file.metadata = pairs;
     file.metadata_count = count;
     for (size_t i = 0; i < imported->training_node_count; i++)
-        if (!to_inference_form(model, mutable_node(imported->training_nodes[i]))) return model->error.status;
+        if (!to_inference_form(model, (kn_onnx_node *)(uintptr_t)imported->training_nodes[i]))
+            return model->error.status;
     return write_with(model, path, states, &file);
 }

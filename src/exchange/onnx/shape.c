@@ -7,64 +7,59 @@
 
 /* ---- other shapes -------------------------------------------------------------------------------------- */
 
-/* The product of dimensions; -1 if one is dynamic. */
-static int64_t product_of(const kn_dim *dims, int rank) {
-    kn_shape shape = {.rank = rank};
-    memcpy(shape.dims, dims, (size_t)rank * sizeof *dims);
-    return kn_shape_elements(&shape);
-}
-
-static bool reshape(kn_import_call *call) {
+static kn_status reshape(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_dim dims[KN_MAX_RANK];
     int64_t rest = 1;
     int count = 0, open = -1;
-    if (!x) return false;
     if (call->opset < 5)
         count = kn_import_ints(call, "shape", dims, KN_MAX_RANK);
-    else if (!kn_import_dims(call, 1, dims, KN_MAX_RANK, &count))
-        return false;
+    else
+        kn_import_dims(call, 1, dims, KN_MAX_RANK, &count);
     bool zeros = kn_import_int(call, "allowzero", 0) != 0;
     for (int i = 0; i < count; i++) {
         if (dims[i] == 0 && !zeros && i < x->shape.rank) dims[i] = x->shape.dims[i];
         if (dims[i] == -1)
             open = i;
         else if (rest >= 0)
-            rest = kn_dim_known(dims[i]) ? product_of((kn_dim[]){rest, dims[i]}, 2) : -1;
+            rest = kn_dim_known(dims[i]) ? kn_shape_elements(&(kn_shape){.rank = 2, .dims = {rest, dims[i]}})
+                                         : -1;
     }
     int64_t all = kn_shape_elements(&x->shape);
     if (open >= 0 && all >= 0 && rest > 0) dims[open] = all / rest;
     return kn_import_put(call, 0, kn_import_reshape(call->import, x, dims, count < 0 ? 0 : count));
 }
 
-static bool flatten(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
+kn_value *kn_import_flatten(kn_import *import, kn_value *x, int axis) {
     kn_dim dims[2] = {1, 1};
-    if (!x) return false;
+    for (int i = 0; i < x->shape.rank; i++)
+        dims[i >= axis] = kn_dim_multiply(import->graph, dims[i >= axis], x->shape.dims[i]);
+    return kn_import_reshape(import, x, dims, 2);
+}
+
+static kn_status flatten(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
     int64_t axis = kn_import_int(call, "axis", 1), rank = x->shape.rank;
     if (axis < 0) axis += rank;
     if (axis < 0 || axis > rank)
         return kn_import_fail(call, KN_ERROR_SHAPE, "axis %" PRId64 " is out of range for rank %" PRId64,
                               axis, rank);
-    for (int i = 0; i < rank; i++)
-        dims[i >= axis] = kn_dim_multiply(call->graph, dims[i >= axis], x->shape.dims[i]);
-    return kn_import_put(call, 0, kn_import_reshape(call->import, x, dims, 2));
+    return kn_import_put(call, 0, kn_import_flatten(call->import, x, (int)axis));
 }
 
-/* Reads the axes of a node, an attribute, or since opset `since` an input. Returns the count, -1 if not
- * given, -2 after a failure. */
-static int take_axes(kn_import_call *call, int since, int64_t *axes) {
+/* Reads the axes of Squeeze and Unsqueeze, an attribute, or since opset 13 an input. Returns the count, -1 if
+ * they are not given. */
+static int take_axes(kn_import_call *call, int64_t *axes) {
     int count = -1;
-    if (call->opset < since) return kn_import_ints(call, "axes", axes, KN_MAX_RANK);
-    if (!kn_import_has(call, 1)) return -1;
-    return kn_import_integers(call, 1, axes, KN_MAX_RANK, &count) ? count : -2;
+    if (call->opset < 13) return kn_import_ints(call, "axes", axes, KN_MAX_RANK);
+    if (kn_import_has(call, 1)) kn_import_integers(call, 1, axes, KN_MAX_RANK, &count);
+    return count;
 }
 
-static bool squeeze(kn_import_call *call) {
+static kn_status squeeze(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t axes[KN_MAX_RANK];
-    int count = x ? take_axes(call, 13, axes) : -2;
-    if (count == -2) return false;
+    int count = take_axes(call, axes);
     if (count == 0) return kn_import_put(call, 0, x);
     for (int i = 0; count < 0 && i < x->shape.rank; i++) /* a dynamic axis stays */
         if (!kn_dim_known(x->shape.dims[i])) kn_graph_differ(call->graph, x->shape.dims[i], 1, true);
@@ -72,43 +67,40 @@ static bool squeeze(kn_import_call *call) {
                          kn_squeeze(x, count < 0 ? NULL : kn_import_list(call->import, axes, count)));
 }
 
-static bool unsqueeze(kn_import_call *call) {
+static kn_status unsqueeze(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t axes[KN_MAX_RANK];
-    int count = x ? take_axes(call, 13, axes) : -2;
+    int count = take_axes(call, axes);
     if (count < 0) return kn_import_fail(call, KN_ERROR_FORMAT, "axes are missing");
     return kn_import_put(call, 0, kn_unsqueeze(x, kn_import_list(call->import, axes, count)));
 }
 
-static bool expand(kn_import_call *call) {
+static kn_status expand(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_dim dims[KN_MAX_RANK];
     int count = 0;
-    return x && kn_import_dims(call, 1, dims, KN_MAX_RANK, &count) &&
-           kn_import_put(call, 0, kn_expand(x, kn_import_dims_text(call->import, dims, count)));
+    kn_import_dims(call, 1, dims, KN_MAX_RANK, &count);
+    return kn_import_put(call, 0, kn_expand(x, kn_import_dims_text(call->import, dims, count)));
 }
 
 /* ---- moving elements ----------------------------------------------------------------------------------- */
 
-static bool transpose(kn_import_call *call) {
+static kn_status transpose(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t order[KN_MAX_RANK];
-    int count = x ? kn_import_ints(call, "perm", order, KN_MAX_RANK) : -1;
-    if (!x) return false;
+    int count = kn_import_ints(call, "perm", order, KN_MAX_RANK);
     for (int i = 0; count < 0 && i < x->shape.rank; i++)
         order[i] = x->shape.rank - 1 - i;
     return kn_import_put(
         call, 0, x->shape.rank < 2 ? x : kn_transpose(x, kn_import_list(call->import, order, x->shape.rank)));
 }
 
-static bool concat(kn_import_call *call) {
+static kn_status concat(kn_import_call *call) {
     kn_value *values[KN_MAX_INPUTS], *joined = NULL;
     int axis = 0, count = 0;
     for (int i = 0; i < call->input_count; i++) {
         kn_value *value = kn_import_in(call, i);
-        if (!value) return false;
-        if (i == 0 && !kn_import_axis(call, kn_import_int(call, "axis", 1), value->shape.rank, &axis))
-            return false;
+        if (i == 0) axis = kn_import_axis(call, kn_import_int(call, "axis", 1), value->shape.rank);
         values[count++] = value;
         if (count == KN_MAX_INPUTS || i + 1 == call->input_count) {
             joined = count == 1 ? values[0] : kn_concat(values, (size_t)count, axis);
@@ -116,27 +108,28 @@ static bool concat(kn_import_call *call) {
             count = 1;
         }
     }
-    return joined && kn_import_put(call, 0, joined);
+    return joined ? kn_import_put(call, 0, joined)
+                  : kn_import_fail(call, KN_ERROR_FORMAT, "has no inputs; expected 1 or more");
 }
 
-static bool split(kn_import_call *call) {
+static kn_status split(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *parts[KN_MAX_INPUTS * 4];
     int64_t sizes[KN_MAX_INPUTS * 4];
     const int most = (int)KN_COUNT_OF(parts);
     int axis = 0, count = call->output_count, given = -1;
-    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
+    axis = kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank);
     if (count < 1 || count > most)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d outputs; expected 1 to %d", count, most);
     if (call->opset < 13)
         given = kn_import_ints(call, "split", sizes, most);
-    else if (kn_import_has(call, 1) && !kn_import_integers(call, 1, sizes, most, &given))
-        return false;
+    else if (kn_import_has(call, 1))
+        kn_import_integers(call, 1, sizes, most, &given);
     if (given >= 0 && given != count)
         return kn_import_fail(call, KN_ERROR_FORMAT, "has %d split sizes for %d outputs", given, count);
-    if (kn_split(x, axis, given >= 0 ? sizes : NULL, (size_t)count, parts) != KN_OK) return false;
-    for (int i = 0; i < count; i++)
-        if (!kn_import_put(call, i, parts[i])) return false;
-    return true;
+    kn_split(x, axis, given >= 0 ? sizes : NULL, (size_t)count, parts);
+    for (int i = 0; i < count && kn_import_status(call) == KN_OK; i++)
+        kn_import_put(call, i, parts[i]);
+    return kn_import_status(call);
 }
 
 /* Slice ends that mean the end of the axis, whatever its size: exporters write such numbers. */
@@ -168,9 +161,8 @@ static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim 
         if (!whole || first != 0) places = kn_add(places, kn_item_value(call->import, &from));
         return kn_gather(x, places, axis);
     }
-    kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                   "slicing a dynamic axis from its end, or with a step, is not supported");
-    return NULL;
+    return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                            "slicing a dynamic axis from its end, or with a step, is not supported");
 }
 
 static kn_value *slice_axis(kn_import_call *call, kn_value *x, int axis, kn_dim begin_at, kn_dim end_at,
@@ -195,12 +187,11 @@ static kn_value *slice_axis(kn_import_call *call, kn_value *x, int axis, kn_dim 
     return kn_import_slice(call->import, flipped, axis, first, last < first ? first : last, -step);
 }
 
-static bool slice(kn_import_call *call) {
+static kn_status slice(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_dim begin[KN_MAX_RANK], end[KN_MAX_RANK];
     int64_t axes[KN_MAX_RANK], steps[KN_MAX_RANK];
     int count = 0, ends = 0, named = -1, stepped = -1;
-    if (!x) return false;
     if (call->opset < 10) {
         count = kn_import_ints(call, "starts", begin, KN_MAX_RANK);
         ends = kn_import_ints(call, "ends", end, KN_MAX_RANK);
@@ -209,22 +200,20 @@ static bool slice(kn_import_call *call) {
             begin[i] = kn_dim_of(call->graph, begin[i]);
         for (int i = 0; i < ends; i++)
             end[i] = kn_dim_of(call->graph, end[i]);
-    } else if (!kn_import_dims(call, 1, begin, KN_MAX_RANK, &count) ||
-               !kn_import_dims(call, 2, end, KN_MAX_RANK, &ends) ||
-               (kn_import_has(call, 3) && !kn_import_integers(call, 3, axes, KN_MAX_RANK, &named)) ||
-               (kn_import_has(call, 4) && !kn_import_integers(call, 4, steps, KN_MAX_RANK, &stepped))) {
-        return false;
+    } else {
+        kn_import_dims(call, 1, begin, KN_MAX_RANK, &count);
+        kn_import_dims(call, 2, end, KN_MAX_RANK, &ends);
+        if (kn_import_has(call, 3)) kn_import_integers(call, 3, axes, KN_MAX_RANK, &named);
+        if (kn_import_has(call, 4)) kn_import_integers(call, 4, steps, KN_MAX_RANK, &stepped);
     }
     if (count < 0 || ends != count || (named >= 0 && named != count) || (stepped >= 0 && stepped != count))
         return kn_import_fail(call, KN_ERROR_FORMAT, "starts, ends, axes and steps have different lengths");
-    for (int i = 0; i < count && x; i++) {
-        int axis;
+    for (int i = 0; i < count; i++) {
         int64_t step = stepped >= 0 ? steps[i] : 1;
-        if (!kn_import_axis(call, named >= 0 ? axes[i] : i, x->shape.rank, &axis)) return false;
+        const int axis = kn_import_axis(call, named >= 0 ? axes[i] : i, x->shape.rank);
         if (step == 0 || step == INT64_MIN)
             return kn_import_fail(call, KN_ERROR_ARGUMENT, "a step is 0; expected a nonzero step");
         x = slice_axis(call, x, axis, begin[i], end[i], step);
-        if (kn_value_failed(x)) return false;
     }
     return kn_import_put(call, 0, x);
 }
@@ -234,8 +223,8 @@ static kn_value *tile_open(kn_import_call *call, kn_value *x, int axis, kn_dim t
     kn_dim dims[KN_MAX_RANK + 1];
     int rank = x->shape.rank;
     if (x->shape.dims[axis] != 1 && rank == KN_MAX_RANK)
-        return kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED,
-                             "a dynamic number of repeats is not supported with %d axes", rank);
+        return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                                "a dynamic number of repeats is not supported with %d axes", rank);
     bool expands = x->shape.dims[axis] != 1;
     for (int i = 0; i < rank + expands; i++)
         dims[i] = x->shape.dims[expands && i > axis ? i - 1 : i];
@@ -243,58 +232,55 @@ static kn_value *tile_open(kn_import_call *call, kn_value *x, int axis, kn_dim t
     x = kn_import_reshape(call->import, x, dims, rank + expands);
     dims[axis] = times;
     x = kn_import_broadcast(call->import, x, dims, rank + expands);
-    if (!expands || kn_value_failed(x)) return x;
+    if (!expands) return x;
     dims[axis] = kn_dim_multiply(call->graph, times, dims[axis + 1]);
     memmove(&dims[axis + 1], &dims[axis + 2], (size_t)(rank - axis - 1) * sizeof *dims);
     return kn_import_reshape(call->import, x, dims, rank);
 }
 
-static bool tile(kn_import_call *call) {
+static kn_status tile(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_dim times[KN_MAX_RANK];
     int count = 0;
-    if (!x || !kn_import_dims(call, 1, times, KN_MAX_RANK, &count)) return false;
+    kn_import_dims(call, 1, times, KN_MAX_RANK, &count);
     for (int i = 0; i < count && count == x->shape.rank; i++) {
         int64_t number;
         if (kn_dim_constant(call->graph, times[i], &number)) continue;
         x = tile_open(call, x, i, times[i]);
-        if (kn_value_failed(x)) return false;
         times[i] = 1;
     }
     return kn_import_put(call, 0, count ? kn_tile(x, kn_import_dims_text(call->import, times, count)) : x);
 }
 
 /* amounts: padding before each axis of x, then after each axis. */
-static bool pad_amounts(kn_import_call *call, const kn_value *x, int64_t *amounts) {
+static kn_status pad_amounts(kn_import_call *call, const kn_value *x, int64_t *amounts) {
     int64_t given[KN_IMPORT_LIST], axes[KN_MAX_RANK];
     int rank = x->shape.rank, count = -1, named = -1;
     if (call->opset < 11)
         count = kn_import_ints(call, call->opset < 2 ? "paddings" : "pads", given, KN_IMPORT_LIST);
-    else if (!kn_import_integers(call, 1, given, KN_IMPORT_LIST, &count) ||
-             (kn_import_has(call, 3) && !kn_import_integers(call, 3, axes, KN_MAX_RANK, &named)))
-        return false;
+    else
+        kn_import_integers(call, 1, given, KN_IMPORT_LIST, &count);
+    if (call->opset >= 11 && kn_import_has(call, 3)) kn_import_integers(call, 3, axes, KN_MAX_RANK, &named);
     if (named < 0) named = rank;
     if (count != 2 * named)
         return kn_import_fail(call, KN_ERROR_FORMAT, "has %d pads; expected %d", count, 2 * named);
     memset(amounts, 0, KN_IMPORT_LIST * sizeof *amounts);
     for (int i = 0; i < named; i++) {
-        int axis;
         bool all = call->opset < 11 || !kn_import_has(call, 3);
-        if (!kn_import_axis(call, all ? i : axes[i], rank, &axis)) return false;
+        const int axis = kn_import_axis(call, all ? i : axes[i], rank);
         amounts[axis] = given[i];
         amounts[rank + axis] = given[named + i];
     }
-    return true;
+    return kn_import_status(call);
 }
 
-static bool pad(kn_import_call *call) {
+static kn_status pad(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t amounts[KN_IMPORT_LIST];
     double value = call->opset < 11 ? kn_import_float(call, "value", 0) : 0;
     const char *mode = kn_import_string(call, "mode", "constant");
-    if (!x || !pad_amounts(call, x, amounts) ||
-        (call->opset >= 11 && kn_import_has(call, 2) && !kn_import_numbers(call, 2, &value, 1, NULL)))
-        return false;
+    if (pad_amounts(call, x, amounts) != KN_OK) return kn_import_status(call);
+    if (call->opset >= 11) value = kn_import_input_number(call, 2, value);
     int rank = x->shape.rank;
     bool any = false;
     for (int i = 0; i < rank; i++) {
@@ -318,18 +304,17 @@ static bool pad(kn_import_call *call) {
 }
 
 /* Crops x to its center along some axes, or pads it with zeros on both sides. */
-static bool center(kn_import_call *call) {
+static kn_status center(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t axes[KN_MAX_RANK], sizes[KN_MAX_RANK], amounts[KN_IMPORT_LIST] = {0};
-    int count = 0, named = x ? kn_import_ints(call, "axes", axes, KN_MAX_RANK) : -1;
+    int count = 0, named = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
     bool pads = false;
-    if (!x || !kn_import_integers(call, 1, sizes, KN_MAX_RANK, &count)) return false;
+    kn_import_integers(call, 1, sizes, KN_MAX_RANK, &count);
     if (count != (named < 0 ? x->shape.rank : named))
         return kn_import_fail(call, KN_ERROR_FORMAT, "has %d sizes; expected %d", count,
                               named < 0 ? x->shape.rank : named);
-    for (int i = 0; i < count && !kn_value_failed(x); i++) {
-        int axis;
-        if (!kn_import_axis(call, named < 0 ? i : axes[i], x->shape.rank, &axis)) return false;
+    for (int i = 0; i < count; i++) {
+        const int axis = kn_import_axis(call, named < 0 ? i : axes[i], x->shape.rank);
         int64_t size = x->shape.dims[axis], more = sizes[i] - size;
         if (!kn_dim_known(size) || sizes[i] < 0 || more > INT32_MAX)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -340,26 +325,22 @@ static bool center(kn_import_call *call) {
         amounts[x->shape.rank + axis] = more - more / 2;
         pads = true;
     }
-    if (pads && !kn_value_failed(x))
-        x = kn_pad(x, kn_import_list(call->import, amounts, 2 * x->shape.rank), 0);
+    if (pads) x = kn_pad(x, kn_import_list(call->import, amounts, 2 * x->shape.rank), 0);
     return kn_import_put(call, 0, x);
 }
 
-static bool depth_to_space(kn_import_call *call) {
+static kn_status move_blocks(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    bool channels = !strcmp(kn_import_string(call, "mode", "DCR"), "CRD");
-    return x && kn_import_put(call, 0, kn_depth_to_space(x, kn_import_int(call, "blocksize", 1), channels));
-}
-
-static bool space_to_depth(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    bool channels = !strcmp(kn_import_string(call, "mode", "DCR"), "CRD");
-    return x && kn_import_put(call, 0, kn_space_to_depth(x, kn_import_int(call, "blocksize", 1), channels));
+    const bool channels = !strcmp(kn_import_string(call, "mode", "DCR"), "CRD");
+    const int64_t block = kn_import_int(call, "blocksize", 1);
+    return kn_import_put(call, 0,
+                         !strcmp(call->node->type, "DepthToSpace") ? kn_depth_to_space(x, block, channels)
+                                                                   : kn_space_to_depth(x, block, channels));
 }
 
 /* ---- constants and generators -------------------------------------------------------------------------- */
 
-static bool constant(kn_import_call *call) {
+static kn_status constant(kn_import_call *call) {
     const kn_onnx_attribute *given = NULL;
     static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats"};
     for (size_t i = 0; i < KN_COUNT_OF(names) && !given; i++)
@@ -374,13 +355,16 @@ static bool constant(kn_import_call *call) {
         if (!kn_item_type(item->tensor->type, &item->dtype, &item->bits))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "type %s is not supported",
                                   kn_onnx_type_name(item->tensor->type));
-        return true;
+        return kn_import_status(call);
     case KN_ONNX_ATTRIBUTE_INT:
     case KN_ONNX_ATTRIBUTE_INTS: {
         kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, given->kind == KN_ONNX_ATTRIBUTE_INTS, &count);
         for (int64_t i = 0; sizes && i < count; i++)
             sizes[i] = kn_dim_of(call->graph, given->ints[i]);
-        return sizes != NULL;
+        return sizes ? KN_OK
+                     : kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                      "has %" PRId64 " integers; at most %d are supported", count,
+                                      KN_IMPORT_SIZES);
     }
     case KN_ONNX_ATTRIBUTE_FLOAT:
     case KN_ONNX_ATTRIBUTE_FLOATS:
@@ -393,13 +377,13 @@ static bool constant(kn_import_call *call) {
     }
 }
 
-static bool constant_of_shape(kn_import_call *call) {
+static kn_status constant_of_shape(kn_import_call *call) {
     const kn_onnx_attribute *value = kn_import_attribute(call, "value");
     kn_dim dims[KN_MAX_RANK];
     kn_dtype dtype = KN_FLOAT32;
     int count = 0;
     double number = 0;
-    if (!kn_import_dims(call, 0, dims, KN_MAX_RANK, &count)) return false;
+    kn_import_dims(call, 0, dims, KN_MAX_RANK, &count);
     if (value && value->kind == KN_ONNX_ATTRIBUTE_TENSOR) {
         if (!kn_onnx_type_to(value->tensors[0].type, &dtype) || value->tensors[0].count < 1)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "type %s is not supported",
@@ -411,14 +395,13 @@ static bool constant_of_shape(kn_import_call *call) {
                             dtype);
 }
 
-static bool range(kn_import_call *call) {
+static kn_status range(kn_import_call *call) {
     double numbers[3] = {0, 0, 1};
     kn_dtype dtype = kn_import_dtype(call, 0);
     kn_import *import = call->import;
     kn_item *whole[3] = {NULL};
     for (int i = 0; i < 3 && call->input_count == 3 && (i == 0 || whole[i - 1]); i++)
         whole[i] = kn_item_integers(import, call->inputs[i]);
-    if (kn_import_failed(import)) return false;
     if (whole[2] && whole[0]->count == 1 && whole[1]->count == 1 && whole[2]->count == 1) {
         /* With a dynamic end, the numbers are generated on the device. */
         kn_dim begin = whole[0]->sizes[0], end = whole[1]->sizes[0];
@@ -435,19 +418,17 @@ static bool range(kn_import_call *call) {
         }
     }
     for (int i = 0; i < 3; i++) /* ONNX Runtime's operator may lack the step */
-        if ((i < 2 || kn_import_has(call, i)) && !kn_import_numbers(call, i, &numbers[i], 1, NULL))
-            return false;
+        if (i < 2 || kn_import_has(call, i)) kn_import_numbers(call, i, &numbers[i], 1, NULL);
     kn_value *made =
         kn_range(call->graph, kn_is_half(dtype) ? KN_FLOAT32 : dtype, numbers[0], numbers[1], numbers[2]);
     return kn_import_put_as(call, 0, made, dtype);
 }
 
 /* 1 where column - row is k, 0 elsewhere. */
-static bool eye_like(kn_import_call *call) {
-    kn_shape shape;
+static kn_status eye_like(kn_import_call *call) {
+    const kn_shape shape = kn_import_input_shape(call, 0);
     kn_dtype dtype = kn_import_dtype(call, 0);
     kn_import *import = call->import;
-    if (!kn_import_has(call, 0) || !kn_item_shape(import, call->inputs[0], &shape)) return false;
     if (shape.rank != 2) return kn_import_fail(call, KN_ERROR_SHAPE, "expected a matrix");
     if (kn_import_attribute(call, "dtype") &&
         !kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "dtype", 1), &dtype))
@@ -459,21 +440,21 @@ static bool eye_like(kn_import_call *call) {
                             dtype);
 }
 
-static bool trilu(kn_import_call *call) {
+static kn_status trilu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t k = 0;
-    if (!x || (kn_import_has(call, 1) && !kn_import_integers(call, 1, &k, 1, NULL))) return false;
+    k = kn_import_input_integer(call, 1, k);
     return kn_import_put(call, 0, kn_import_int(call, "upper", 1) ? kn_triu(x, k) : kn_tril(x, k));
 }
 
 /* a - b cos(2 pi i / n) + c cos(4 pi i / n) for i below the size. */
-static bool cosine_window(kn_import_call *call) {
+static kn_status cosine_window(kn_import_call *call) {
     static const double factors[3][3] = {{0.5, 0.5, 0}, {25.0 / 46, 21.0 / 46, 0}, {0.42, 0.5, 0.08}};
     const char *type = call->node->type;
     const double *f = factors[!strcmp(type, "HannWindow") ? 0 : !strcmp(type, "HammingWindow") ? 1 : 2];
     int64_t size = 0;
     kn_dtype dtype = KN_FLOAT32;
-    if (!kn_import_integers(call, 0, &size, 1, NULL)) return false;
+    kn_import_integers(call, 0, &size, 1, NULL);
     if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "output_datatype", 1), &dtype) || size < 0 ||
         size > 1 << 24)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -504,10 +485,10 @@ const kn_import_row kn_import_shape[] = {
     {.type = "Tile", .build = tile},
     {.type = "Pad", .build = pad},
     {.type = "CenterCropPad", .build = center},
-    {.type = "DepthToSpace", .build = depth_to_space},
-    {.type = "SpaceToDepth", .build = space_to_depth},
-    SIZED("Shape", NULL, kn_sizes_shape),
-    SIZED("Size", NULL, kn_sizes_size),
+    {.type = "DepthToSpace", .build = move_blocks},
+    {.type = "SpaceToDepth", .build = move_blocks},
+    {.type = "Shape", .build = kn_sizes_shape},
+    {.type = "Size", .build = kn_sizes_size},
     {.type = "Constant", .build = constant},
     SIZED("ConstantOfShape", constant_of_shape, kn_sizes_fill),
     SIZED("Range", range, kn_sizes_range),

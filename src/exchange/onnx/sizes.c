@@ -8,64 +8,6 @@
 
 /* ---- reading and writing ------------------------------------------------------------------------------- */
 
-bool kn_item_sized(kn_import *import, kn_item *item) {
-    kn_tensor_info info;
-    const void *data;
-    uint64_t elements = 0;
-    if (!item) return false;
-    if (item->sizes) return true;
-    if (item->sequence || kn_dtype_is_float(item->dtype) || kn_is_small_float(item->dtype) ||
-        item->dtype == KN_UINT64)
-        return false;
-    if (item->tensor && item->tensor->count > KN_IMPORT_SIZES) return false;
-    if (!kn_item_known(import, item, &info, &data)) return false;
-    if (!kn_tensor_elements(&info, &elements) || elements > KN_IMPORT_SIZES) return false;
-    kn_dim *sizes = kn_arena_take(import->arena, (size_t)elements + 1, sizeof *sizes);
-    if (!sizes) return kn_import_no_memory(import);
-    for (int64_t i = 0; i < (int64_t)elements; i++) {
-        int64_t number = info.dtype == KN_INT64 ? ((const int64_t *)data)[i]
-                                                : (int64_t)kn_element_get(info.dtype, data, i);
-        sizes[i] = kn_dim_of(import->graph, number);
-    }
-    item->sizes = sizes;
-    item->count = (int)elements;
-    item->rank = info.rank;
-    memcpy(item->shape, info.shape, sizeof item->shape);
-    return true;
-}
-
-/* Reads the integer in a floating-point constant of one element that is not trained. */
-static bool whole_constant(kn_import *import, kn_item *item, int64_t *number) {
-    kn_tensor_info info;
-    const void *data;
-    uint64_t elements = 0;
-    const bool constant = item->tensor || (item->value && item->value->kind == KN_VALUE_CONSTANT);
-    const kn_trainability *told =
-        item->initializer ? kn_import_trainability(kn_imported_of(import->model), item->tensor) : NULL;
-    if (!kn_dtype_is_float(item->dtype) || !constant || (told && told->yes) ||
-        !kn_item_known(import, item, &info, &data) || !kn_tensor_elements(&info, &elements) || elements != 1)
-        return false;
-    double found = kn_element_get(info.dtype, data, 0);
-    *number = fabs(found) < (1 << 24) ? (int64_t)found : 0;
-    return found == (double)*number;
-}
-
-kn_item *kn_item_integers(kn_import *import, kn_item *item) {
-    int64_t number;
-    if (!item || kn_item_sized(import, item)) return item;
-    if (kn_import_failed(import) || item->sequence || !whole_constant(import, item, &number)) return NULL;
-    kn_item *copy = kn_arena_copy(import->arena, item, 1, sizeof *item);
-    kn_dim *sizes = kn_arena_take(import->arena, 1, sizeof *sizes);
-    kn_shape shape;
-    if (!copy || !sizes || !kn_item_shape(import, item, &shape)) return NULL;
-    *sizes = kn_dim_of(import->graph, number);
-    copy->sizes = sizes;
-    copy->count = 1;
-    copy->rank = shape.rank;
-    memcpy(copy->shape, shape.dims, sizeof copy->shape);
-    return copy;
-}
-
 bool kn_sizes_apply(kn_import_call *call) {
     kn_item **given = call->inputs;
     bool open = false, fine = kn_import_has(call, 0);
@@ -94,7 +36,7 @@ kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank
         info.shape[i] = item->shape[i] = shape[i];
     if (!kn_tensor_elements(&info, &elements) || elements > KN_IMPORT_SIZES) return NULL;
     kn_dim *sizes = kn_arena_take(call->import->arena, (size_t)elements + 1, sizeof *sizes);
-    if (!sizes) return NULL;
+    if (!sizes) kn_import_no_memory(call->import);
     item->sizes = sizes;
     item->count = (int)elements;
     item->rank = rank;
@@ -135,11 +77,8 @@ static bool broadcast_shapes(const kn_item *item, int *rank, int64_t *shape) {
 
 /* ---- sources ------------------------------------------------------------------------------------------- */
 
-bool kn_sizes_shape(kn_import_call *call) {
-    kn_shape shape;
-    if (!kn_import_has(call, 0) || call->inputs[0]->sequence ||
-        !kn_item_shape(call->import, call->inputs[0], &shape))
-        return false;
+kn_status kn_sizes_shape(kn_import_call *call) {
+    const kn_shape shape = kn_import_input_shape(call, 0);
     int64_t rank = shape.rank, start = kn_import_int(call, "start", 0),
             end = kn_import_int(call, "end", rank);
     if (start < 0) start = start + rank < 0 ? 0 : start + rank;
@@ -149,20 +88,16 @@ bool kn_sizes_shape(kn_import_call *call) {
     kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, 1, &count);
     for (int64_t i = 0; sizes && i < count; i++)
         sizes[i] = shape.dims[start + i];
-    return sizes != NULL;
+    return kn_import_status(call);
 }
 
-bool kn_sizes_size(kn_import_call *call) {
-    kn_shape shape;
-    if (!kn_import_has(call, 0) || call->inputs[0]->sequence ||
-        !kn_item_shape(call->import, call->inputs[0], &shape))
-        return false;
+kn_status kn_sizes_size(kn_import_call *call) {
+    const kn_shape shape = kn_import_input_shape(call, 0);
     kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, 0, NULL);
-    if (!sizes) return false;
-    sizes[0] = 1;
-    for (int i = 0; i < shape.rank; i++)
+    if (sizes) sizes[0] = 1;
+    for (int i = 0; sizes && i < shape.rank; i++)
         sizes[0] = kn_dim_multiply(call->graph, sizes[0], shape.dims[i]);
-    return true;
+    return kn_import_status(call);
 }
 
 /* ---- element by element -------------------------------------------------------------------------------- */
@@ -186,10 +121,6 @@ bool kn_sizes_cast(kn_import_call *call) {
     for (int i = 0; sizes && i < from->count; i++)
         sizes[i] = from->sizes[i];
     return sizes != NULL;
-}
-
-static int64_t floor_divided(int64_t x, int64_t y) {
-    return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
 /* Combines two numbers; false if the result is not known. */
@@ -218,7 +149,7 @@ static bool combine_numbers(const char *type, int64_t x, int64_t y, int64_t *res
     else if (!strcmp(type, "Div") && y != 0 && y != -1)
         *result = x / y;
     else if (!strcmp(type, "Mod") && y != 0 && y != -1)
-        *result = x - floor_divided(x, y) * y;
+        *result = x - (x / y - (x % y != 0 && (x < 0) != (y < 0))) * y;
     else
         comparable = false;
     return comparable;

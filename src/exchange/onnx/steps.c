@@ -14,16 +14,15 @@ static kn_value *shift_in_ones(kn_import_call *call, kn_value *x, int axis, int6
     int64_t amounts[KN_IMPORT_LIST] = {0};
     amounts[axis] = count;
     kn_value *first = kn_slice(x, axis, 0, x->shape.dims[axis] - count);
-    return kn_value_failed(first)
-               ? first
-               : kn_pad(first, kn_import_list(call->import, amounts, 2 * x->shape.rank), 1);
+    return kn_pad(first, kn_import_list(call->import, amounts, 2 * x->shape.rank), 1);
 }
 
 /* Cumulative product by doubling: round r multiplies each element by the element 2^r before it. */
-static bool cumulative_product(kn_import_call *call) {
+static kn_status cumulative_product(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int axis;
-    if (!x || !kn_import_axis_input(call, 1, x->shape.rank, &axis)) return false;
+    int64_t number = 0;
+    kn_import_integers(call, 1, &number, 1, NULL);
+    const int axis = kn_import_axis(call, number, x->shape.rank);
     int64_t size = x->shape.dims[axis];
     if (!kn_dim_known(size))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d is dynamic; expected a fixed size", axis);
@@ -31,7 +30,7 @@ static bool cumulative_product(kn_import_call *call) {
     bool reverse = kn_import_int(call, "reverse", 0) != 0;
     if (reverse) x = kn_flip(x, axes);
     if (kn_import_int(call, "exclusive", 0) && size > 0) x = shift_in_ones(call, x, axis, 1);
-    for (int64_t step = 1; step < size && !kn_value_failed(x); step *= 2)
+    for (int64_t step = 1; step < size; step *= 2)
         x = kn_mul(x, shift_in_ones(call, x, axis, step));
     return kn_import_put(call, 0, reverse ? kn_flip(x, axes) : x);
 }
@@ -39,10 +38,9 @@ static bool cumulative_product(kn_import_call *call) {
 /* ---- causal convolution with state --------------------------------------------------------------------- */
 
 /* x is (B,C,L), weight (C,1,k), and the past elements (B,C,k-1). */
-static bool causal_convolution(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL,
-             *past = NULL;
-    if (!weight || !kn_import_optional(call, 2, &bias) || !kn_import_optional(call, 3, &past)) return false;
+static kn_status causal_convolution(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2),
+             *past = kn_import_optional(call, 3);
     if (x->shape.rank != 3 || weight->shape.rank != 3 || !kn_dim_known(weight->shape.dims[2]))
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected x (B,C,L) and a weight (C,1,k)");
     int64_t before = weight->shape.dims[2] - 1;
@@ -53,10 +51,10 @@ static bool causal_convolution(kn_import_call *call) {
                  : kn_pad(x, kn_import_list(call->import, amounts, 6), 0);
     }
     kn_conv_params params = {.size = sizeof params, .groups = weight->shape.dims[0]};
-    kn_value *y = kn_value_failed(x) ? NULL : kn_conv1d(x, weight, bias, &params);
+    kn_value *y = kn_conv1d(x, weight, bias, &params);
     if (strcmp(activation, "none") != 0) y = kn_silu(y);
-    if (!kn_import_put(call, 0, y)) return false;
-    if (!kn_import_wants(call, 1)) return true;
+    kn_import_put(call, 0, y);
+    if (!kn_import_wants(call, 1)) return kn_import_status(call);
     return kn_import_put(call, 1,
                          before ? kn_import_slice(call->import, x, 2, -before, INT64_MAX, 1)
                                 : kn_import_slice(call->import, x, 2, 0, 0, 1));
@@ -83,10 +81,9 @@ static kn_value *step_of(const linear_attention *a, kn_value *x, int64_t t, int6
 static kn_value *attend(linear_attention *a, int64_t t) {
     kn_value *k = step_of(a, a->k, t, a->heads, 1), *v = step_of(a, a->v, t, a->heads, 1);
     kn_value *q = step_of(a, a->q, t, a->heads, a->q_heads / a->heads);
-    if (kn_value_failed(k) || kn_value_failed(v) || kn_value_failed(q)) return NULL;
     if (a->decay) {
         kn_value *decay = step_of(a, a->decay, t, a->heads, 1);
-        a->state = kn_mul(a->state, kn_exp(kn_value_failed(decay) ? NULL : kn_transpose(decay, "0,1,3,2")));
+        a->state = kn_mul(a->state, kn_exp(kn_transpose(decay, "0,1,3,2")));
     }
     if (a->beta) {
         int64_t betas = a->beta->shape.dims[2];
@@ -98,11 +95,11 @@ static kn_value *attend(linear_attention *a, int64_t t) {
     return kn_import_reshape(a->call->import, y, dims, 3);
 }
 
-static bool take_linear(linear_attention *a) {
+static kn_status take_linear(linear_attention *a) {
     kn_import_call *call = a->call;
     kn_value **inputs[6] = {&a->q, &a->k, &a->v, &a->state, &a->decay, &a->beta};
     for (int i = 0; i < 6; i++)
-        if (!kn_import_optional(call, i, inputs[i]) || (i < 3 && !*inputs[i])) return false;
+        *inputs[i] = i < 3 ? kn_import_in(call, i) : kn_import_optional(call, i);
     bool fits = a->heads > 0 && a->q_heads > 0 && a->q_heads % a->heads == 0;
     for (int i = 0; i < 6; i++) {
         const kn_value *x = *inputs[i];
@@ -125,23 +122,24 @@ static bool take_linear(linear_attention *a) {
         a->state = kn_import_broadcast(import, kn_import_scalar(import, a->q->shape.dtype, 0), dims, 4);
     a->scale = kn_import_float(call, "scale", 0);
     if (a->scale == 0) a->scale = 1 / sqrt((double)keys);
-    return true;
+    return kn_import_status(call);
 }
 
-static bool linear(kn_import_call *call) {
+static kn_status linear(kn_import_call *call) {
     linear_attention a = {.call = call,
                           .q_heads = kn_import_int(call, "q_num_heads", 0),
                           .heads = kn_import_int(call, "kv_num_heads", 0)};
     kn_value *parts[KN_MAX_INPUTS];
     int count = 0;
-    if (!take_linear(&a)) return false;
+    if (take_linear(&a) != KN_OK) return kn_import_status(call);
     for (int64_t t = 0; t < a.times; t++) {
-        if (!(parts[count++] = attend(&a, t))) return false;
+        parts[count++] = attend(&a, t);
         if (count < KN_MAX_INPUTS && t + 1 < a.times) continue;
         parts[0] = count == 1 ? parts[0] : kn_concat(parts, (size_t)count, 1);
         count = 1;
     }
-    return kn_import_put(call, 0, parts[0]) && kn_import_put(call, 1, a.state);
+    kn_import_put(call, 0, parts[0]);
+    return kn_import_put(call, 1, a.state);
 }
 
 /* ---- computed positions -------------------------------------------------------------------------------- */
@@ -159,12 +157,11 @@ static kn_value *int_scalar(kn_import *import, int64_t number) {
 }
 
 /* Reverses the first steps of each sample, as many as its length. */
-static bool reverse_sequence(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *lengths = x ? kn_import_in(call, 1) : NULL;
+static kn_status reverse_sequence(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *lengths = kn_import_in(call, 1);
     kn_import *import = call->import;
     bool times_first = kn_import_int(call, "time_axis", 0) == 0;
     int64_t order[KN_MAX_RANK];
-    if (!lengths) return false;
     int rank = x->shape.rank;
     if (rank < 2 || kn_import_int(call, "batch_axis", 1) != (times_first ? 1 : 0))
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected batch_axis and time_axis to be 0 and 1");
@@ -172,7 +169,6 @@ static bool reverse_sequence(kn_import_call *call) {
         order[i] = i < 2 ? 1 - i : i;
     const char *swap = kn_import_list(import, order, rank);
     if (times_first) x = kn_transpose(x, swap);
-    if (kn_value_failed(x)) return false;
     const kn_shape shape = x->shape;
     kn_dim rows = kn_dim_multiply(call->graph, shape.dims[0], shape.dims[1]), flat[KN_MAX_RANK], line[2];
     if (!kn_dim_known(shape.dims[1]))
@@ -189,17 +185,15 @@ static bool reverse_sequence(kn_import_call *call) {
     kn_value *numbers = kn_import_reshape(import, kn_add(first, place), &rows, 1);
     kn_value *y = kn_gather(kn_import_reshape(import, x, flat, rank - 1), numbers, 0);
     y = kn_import_reshape(import, y, shape.dims, rank);
-    return kn_import_put(call, 0, times_first && !kn_value_failed(y) ? kn_transpose(y, swap) : y);
+    return kn_import_put(call, 0, times_first ? kn_transpose(y, swap) : y);
 }
 
 /* past is (B,…,S,…), the update (B,…,T,…): writes steps starting at each sample's position. */
-static bool put_steps(kn_import_call *call) {
-    kn_value *past = kn_import_in(call, 0), *update = past ? kn_import_in(call, 1) : NULL, *begin = NULL;
+static kn_status put_steps(kn_import_call *call) {
+    kn_value *past = kn_import_in(call, 0), *update = kn_import_in(call, 1),
+             *begin = kn_import_optional(call, 2);
     kn_import *import = call->import;
-    int axis;
-    if (!update || !kn_import_optional(call, 2, &begin) ||
-        !kn_import_axis(call, kn_import_int(call, "axis", -2), past->shape.rank, &axis))
-        return false;
+    const int axis = kn_import_axis(call, kn_import_int(call, "axis", -2), past->shape.rank);
     int rank = past->shape.rank;
     const kn_shape shape = past->shape;
     if (axis == 0 || update->shape.rank != rank || !kn_dim_known(shape.dims[axis]))

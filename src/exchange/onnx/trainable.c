@@ -288,7 +288,7 @@ bool kn_import_decide_trainable(kn_import *import) {
     kn_map_finish(&find.origins);
     kn_release(host, find.uses);
     kn_imported_of(import->model)->trainable = trainable;
-    return fine || kn_import_no_memory(import);
+    return fine || kn_model_no_memory(import->model);
 }
 
 const kn_trainability *kn_import_trainability(const kn_imported *imported, const kn_onnx_tensor *tensor) {

@@ -24,12 +24,12 @@ static size_t find(const sharing *all, const char *name) {
 
 /* Adds a copy of initializer `from` with the given name, unless that name exists. */
 static bool add_copy(sharing *all, size_t from, const char *name) {
-    if (!name) return kn_import_no_memory(all->import);
+    if (!name) return kn_model_no_memory(all->import->model);
     if (find(all, name)) return true;
     if (all->count == all->capacity) {
         size_t more = 2 * all->capacity + 16;
         kn_onnx_tensor *list = kn_arena_take(all->import->arena, more, sizeof *list);
-        if (!list) return kn_import_no_memory(all->import);
+        if (!list) return kn_model_no_memory(all->import->model);
         if (all->count) memcpy(list, all->list, all->count * sizeof *list);
         all->list = list;
         all->capacity = more;
@@ -38,7 +38,7 @@ static bool add_copy(sharing *all, size_t from, const char *name) {
     all->list[all->count++].name = name;
     return (kn_map_put_text(&all->names, name, (void *)(uintptr_t)all->count) &&
             kn_map_put_text(&all->split, name, all)) ||
-           kn_import_no_memory(all->import);
+           kn_model_no_memory(all->import->model);
 }
 
 static const char *last_word(const char *name) {
@@ -162,7 +162,7 @@ static bool take_statistics(sharing *all) {
                 fine = kn_map_put_text(&others, from, all);
         }
     }
-    if (!fine) kn_import_no_memory(all->import);
+    if (!fine) kn_model_no_memory(all->import->model);
     for (size_t i = 0; fine && i < all->graph->node_count; i++) {
         const kn_onnx_node *node = &all->graph->nodes[i];
         for (size_t k = STATISTICS; fine && is_statistic(node, k) && k < node->input_count; k++) {
@@ -201,7 +201,7 @@ static bool read_names(sharing *all) {
             list += length + (list[length] == '\'');
         }
     }
-    return fine || kn_import_no_memory(all->import);
+    return fine || kn_model_no_memory(all->import->model);
 }
 
 bool kn_import_unshare(kn_import *import) {
@@ -218,7 +218,7 @@ bool kn_import_unshare(kn_import *import) {
     kn_map_init(&all.folded, host);
     kn_map_init(&all.results, host);
     all.reads = kn_allocate(host, all.count + 1, sizeof *all.reads);
-    bool fine = read_names(&all) && (all.reads || kn_import_no_memory(import));
+    bool fine = read_names(&all) && (all.reads || kn_model_no_memory(import->model));
     for (size_t i = 0; fine && i < graph->node_count; i++)
         for (size_t k = 0; k < graph->nodes[i].input_count; k++)
             if (find(&all, graph->nodes[i].inputs[k])) all.reads[find(&all, graph->nodes[i].inputs[k]) - 1]++;

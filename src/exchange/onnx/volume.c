@@ -1,9 +1,16 @@
-/* Windows over volumes, computed as windows over images; windows that no operator supports are sums over
- * their elements. */
+/* The results of windows: windows over volumes are computed as windows over images; windows that no operator
+ * supports are sums over their elements. */
 #include "exchange/onnx/window.h"
 
 #include <inttypes.h>
 #include <math.h>
+
+void kn_window_copy(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation) {
+    memcpy(stride, w->stride, 2 * sizeof *stride);
+    memcpy(dilation, w->dilation, 2 * sizeof *dilation);
+    /* For a length, the first two elements are the padding before and after. */
+    memcpy(padding, w->padding, 4 * sizeof *padding);
+}
 
 /* ---- folded axes --------------------------------------------------------------------------------------- */
 
@@ -31,24 +38,18 @@ static kn_window depth_of(const kn_window *w) {
     return depth;
 }
 
-static kn_value *transposed(kn_value *x, const char *order) {
-    return kn_value_failed(x) ? NULL : kn_transpose(x, order);
-}
-
-/* x (N,C,D,H,W): (N,C*D,H,W), then (N,C,D,H*W). */
-kn_value *kn_volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
+/* Pools height and width, then depth: x (N,C,D,H,W) as (N,C*D,H,W), then (N,C,D,H*W). */
+static kn_value *volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
     const kn_window plane = plane_of(w), depth = depth_of(w);
     const kn_shape shape = x->shape;
     kn_graph *graph = call->graph;
     kn_dim dims[4] = {shape.dims[0], kn_dim_multiply(graph, shape.dims[1], shape.dims[2]), shape.dims[3],
                       shape.dims[4]};
     x = kn_window_pool(call, kn_import_reshape(call->import, x, dims, 4), &plane, pooling);
-    if (kn_value_failed(x)) return NULL;
     const kn_dim height = x->shape.dims[2], width = x->shape.dims[3];
     memcpy(dims, shape.dims, 3 * sizeof *dims);
     dims[3] = kn_dim_multiply(graph, height, width);
     x = kn_window_pool(call, kn_import_reshape(call->import, x, dims, 4), &depth, pooling);
-    if (kn_value_failed(x)) return NULL;
     const kn_dim result[5] = {shape.dims[0], shape.dims[1], x->shape.dims[2], height, width};
     return kn_import_reshape(call->import, x, result, 5);
 }
@@ -89,7 +90,7 @@ static kn_value *tap(kn_import_call *call, kn_value *x, const kn_window *w, int 
 static kn_value *reciprocal_counts(kn_import_call *call, const kn_window *w, int i, int64_t size,
                                    int64_t places, kn_dtype dtype) {
     double *numbers = kn_arena_take(call->import->arena, (size_t)places, sizeof *numbers);
-    if (!numbers) return kn_import_no_memory(call->import), NULL;
+    if (!numbers) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     int64_t low = w->skip_padding ? 0 : -w->padding[i],
             high = size + (w->skip_padding ? 0 : w->padding[i + w->axes]);
     for (int64_t j = 0; j < places; j++) {
@@ -105,21 +106,18 @@ static kn_value *reciprocal_counts(kn_import_call *call, const kn_window *w, int
         kn_constant(call->graph, KN_FLOAT64, shape, numbers, (size_t)places * sizeof *numbers), dtype);
 }
 
-kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
+/* Sums over the elements of the window, axis by axis, for averages and powers with dilations. */
+static kn_value *pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
     kn_dtype dtype = x->shape.dtype;
     if (pooling == KN_POOL_POWER) x = kn_pow(kn_abs(x), kn_import_scalar(call->import, dtype, w->power));
-    for (int i = 0; i < w->axes && !kn_value_failed(x); i++) {
+    for (int i = 0; i < w->axes && kn_import_status(call) == KN_OK; i++) {
         int64_t size = x->shape.dims[2 + i];
-        if (!kn_dim_known(size) || w->size[i] > 4096) {
-            kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                           "expected an axis of fixed size and a window of at most 4096");
-            return NULL;
-        }
+        if (!kn_dim_known(size) || w->size[i] > 4096)
+            return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                                    "expected an axis of fixed size and a window of at most 4096");
         int64_t places = positions_of(w, i, size);
-        if (places < 1) {
-            kn_import_fail(call, KN_ERROR_SHAPE, "the window is larger than axis %d", 2 + i);
-            return NULL;
-        }
+        if (places < 1)
+            return kn_import_reject(call, KN_ERROR_SHAPE, "the window is larger than axis %d", 2 + i);
         kn_value *from = padded(call, x, w, i, places, 0), *sum = tap(call, from, w, i, 0, places);
         for (int64_t k = 1; k < w->size[i]; k++)
             sum = kn_add(sum, tap(call, from, w, i, k, places));
@@ -132,42 +130,30 @@ kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w,
 
 /* The index of each element of x (N,C,…), int64. */
 static kn_value *numbered(kn_import_call *call, const kn_value *x, bool columns) {
-    int rank = x->shape.rank;
+    const int rank = x->shape.rank;
+    const bool swaps = columns && rank >= 4;
     kn_dim dims[KN_MAX_RANK], elements = 1;
     for (int i = 0; i < rank; i++)
-        elements = kn_dim_multiply(call->graph, elements, x->shape.dims[i]);
-    memcpy(dims, x->shape.dims, sizeof dims);
-    char order[KN_MAX_RANK][4] = {"0", "1", "2", "3", "4"};
-    if (columns && rank >= 4) {
-        int64_t height = dims[rank - 2];
-        dims[rank - 2] = dims[rank - 1];
-        dims[rank - 1] = height;
-        strcpy(order[rank - 2], rank == 5 ? "4" : "3");
-        strcpy(order[rank - 1], rank == 5 ? "3" : "2");
-    }
+        elements = kn_dim_multiply(call->graph, elements, dims[i] = x->shape.dims[i]);
+    if (swaps) dims[rank - 2] = x->shape.dims[rank - 1], dims[rank - 1] = x->shape.dims[rank - 2];
     kn_value *numbers = kn_import_reshape(call->import, kn_import_range(call->import, elements), dims, rank);
-    if (!columns || rank < 4) return numbers;
-    const char *text = kn_arena_format(call->import->arena, rank == 5 ? "%s,%s,%s,%s,%s" : "%s,%s,%s,%s",
-                                       order[0], order[1], order[2], order[3], order[4]);
-    return text ? kn_transpose(numbers, text) : NULL;
+    return swaps ? kn_transpose(numbers, rank == 5 ? "0,1,2,4,3" : "0,1,3,2") : numbers;
 }
 
 /* All elements of the window along a new last axis: (N,C,…,elements). */
 static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window *w, double value) {
-    for (int i = 0; i < w->axes && !kn_value_failed(x); i++) {
+    for (int i = 0; i < w->axes && kn_import_status(call) == KN_OK; i++) {
         int64_t places = kn_dim_known(x->shape.dims[2 + i]) ? positions_of(w, i, x->shape.dims[2 + i]) : 0;
         kn_value *parts[KN_MAX_INPUTS], *from = places < 1 ? NULL : padded(call, x, w, i, places, value);
-        if (!from || w->size[i] > KN_MAX_INPUTS || x->shape.rank == KN_MAX_RANK) {
-            kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                           "indices of a window of %" PRId64 " along an axis of size %s are not supported",
-                           w->size[i], kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
-            return NULL;
-        }
+        if (!from || w->size[i] > KN_MAX_INPUTS || x->shape.rank == KN_MAX_RANK)
+            return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                                    "indices of a window of %" PRId64
+                                    " along an axis of size %s are not supported",
+                                    w->size[i], kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
         for (int64_t k = 0; k < w->size[i]; k++)
             parts[k] = tap(call, from, w, i, k, places);
         x = kn_stack(parts, (size_t)w->size[i], -1);
     }
-    if (kn_value_failed(x)) return NULL;
     kn_dim dims[KN_MAX_RANK] = {0};
     for (int i = 0; i < 2 + w->axes; i++)
         dims[i] = x->shape.dims[i];
@@ -177,11 +163,31 @@ static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window
 
 kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, bool columns) {
     kn_value *elements = side_by_side(call, x, w, -INFINITY);
-    kn_value *numbers = elements ? side_by_side(call, numbered(call, x, columns), w, 0) : NULL;
-    if (!numbers) return NULL;
+    kn_value *numbers = side_by_side(call, numbered(call, x, columns), w, 0);
     int last = elements->shape.rank - 1;
     kn_value *places = kn_gather_elements(numbers, kn_argmax(elements, last, true), last);
     return kn_cast(kn_squeeze(places, "-1"), KN_INT64);
+}
+
+kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
+    bool dilated = false;
+    for (int i = 0; i < w->axes; i++)
+        dilated = dilated || w->dilation[i] != 1;
+    if (dilated && pooling != KN_POOL_MAX) return pool_by_taps(call, x, w, pooling);
+    if (w->axes == 3) return volume_pool(call, x, w, pooling);
+    kn_pool_params params = {
+        .size = sizeof params, .all_padding = true, .ceil = w->ceil, .skip_padding = w->skip_padding};
+    memcpy(params.window, w->size, sizeof params.window);
+    kn_window_copy(w, params.stride, params.padding, params.dilation);
+    return pooling == KN_POOL_MAX       ? kn_max_pool(x, w->size[0], &params)
+           : pooling == KN_POOL_AVERAGE ? kn_average_pool(x, w->size[0], &params)
+                                        : kn_lp_pool(x, w->power, w->size[0], &params);
+}
+
+kn_value *kn_window_max_pool(kn_import_call *call, kn_value *x, const kn_window *w) {
+    kn_dtype dtype = x->shape.dtype;
+    if (!kn_dtype_is_float(dtype)) x = kn_cast(x, KN_FLOAT32);
+    return kn_import_cast(kn_window_pool(call, x, w, KN_POOL_MAX), dtype);
 }
 
 /* ---- convolutions -------------------------------------------------------------------------------------- */
@@ -193,8 +199,7 @@ static kn_value *plane_of_weight(kn_value *weight, int64_t k) {
 
 /* x (N,C,D,H,W) as images (N*D,C,H,W). */
 static kn_value *as_images(kn_import_call *call, kn_value *x) {
-    x = transposed(x, "0,2,1,3,4");
-    if (kn_value_failed(x)) return NULL;
+    x = kn_transpose(x, "0,2,1,3,4");
     const kn_dim *d = x->shape.dims;
     const kn_dim dims[4] = {kn_dim_multiply(call->graph, d[0], d[1]), d[2], d[3], d[4]};
     return kn_import_reshape(call->import, x, dims, 4);
@@ -202,9 +207,8 @@ static kn_value *as_images(kn_import_call *call, kn_value *x) {
 
 /* The inverse of as_images, for given N and D. */
 static kn_value *as_volumes(kn_import_call *call, kn_value *x, kn_dim batch, kn_dim depth) {
-    if (kn_value_failed(x)) return NULL;
     const kn_dim dims[5] = {batch, depth, x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]};
-    return transposed(kn_import_reshape(call->import, x, dims, 5), "0,2,1,3,4");
+    return kn_transpose(kn_import_reshape(call->import, x, dims, 5), "0,2,1,3,4");
 }
 
 static kn_conv_params plane_params(const kn_window *w, int64_t groups) {
@@ -216,7 +220,8 @@ static kn_conv_params plane_params(const kn_window *w, int64_t groups) {
     return params;
 }
 
-static bool is_volume(kn_import_call *call, const kn_value *x, const kn_value *weight, const kn_window *w) {
+static kn_status check_volume(kn_import_call *call, const kn_value *x, const kn_value *weight,
+                              const kn_window *w) {
     if (weight->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "expected a weight of rank 5");
     bool open = !kn_dim_known(x->shape.dims[2]);
     for (int i = 1; i < 3 && (w->same || w->same_lower); i++) /* the padding then depends on the sizes */
@@ -224,24 +229,22 @@ static bool is_volume(kn_import_call *call, const kn_value *x, const kn_value *w
     if (open || w->size[0] > 4096)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "expected a fixed depth and a window of at most 4096 planes");
-    return true;
+    return kn_import_status(call);
 }
 
 /* The sum of image convolutions over the planes of the weight. */
 kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                 const kn_window *w, int64_t groups) {
-    if (!is_volume(call, x, weight, w)) return NULL;
+    if (check_volume(call, x, weight, w) != KN_OK) return kn_import_failed(call);
     kn_conv_params params = plane_params(w, groups);
     kn_value *sum = NULL;
     int64_t depth = positions_of(w, 0, x->shape.dims[2]);
     kn_dim batch = x->shape.dims[0];
-    if (depth < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "the window is deeper than the volume"), NULL;
+    if (depth < 1) return kn_import_reject(call, KN_ERROR_SHAPE, "the window is deeper than the volume");
     x = padded(call, x, w, 0, depth, 0);
-    for (int64_t k = 0; k < w->size[0] && !kn_value_failed(x); k++) {
+    for (int64_t k = 0; k < w->size[0]; k++) {
         kn_value *images = as_images(call, tap(call, x, w, 0, k, depth));
-        kn_value *part =
-            images ? kn_conv2d(images, plane_of_weight(weight, k), k ? NULL : bias, &params) : NULL;
-        if (!part) return NULL;
+        kn_value *part = kn_conv2d(images, plane_of_weight(weight, k), k ? NULL : bias, &params);
         sum = sum ? kn_add(sum, part) : part;
     }
     return as_volumes(call, sum, batch, depth);
@@ -263,23 +266,21 @@ static kn_value *spread(kn_import_call *call, kn_value *x, int64_t stride) {
 /* Each plane of the weight yields a volume; the volumes are added at their offsets. */
 kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                      const kn_window *w, int64_t groups, const int64_t *more) {
-    if (!is_volume(call, x, weight, w)) return NULL;
+    if (check_volume(call, x, weight, w) != KN_OK) return kn_import_failed(call);
     kn_window whole = *w;
     memset(whole.padding, 0, sizeof whole.padding);
     kn_conv_params params = plane_params(&whole, groups);
     kn_dim batch = x->shape.dims[0], depth = x->shape.dims[2];
     int64_t spread_depth = (depth - 1) * w->stride[0] + 1, extent = w->dilation[0] * (w->size[0] - 1);
     kn_value *images = as_images(call, x), *sum = NULL;
-    for (int64_t k = 0; k < w->size[0] && images; k++) {
+    for (int64_t k = 0; k < w->size[0]; k++) {
         kn_value *part = kn_conv_transpose2d(images, plane_of_weight(weight, k), NULL, &params);
         part = as_volumes(call, part, batch, depth);
-        if (kn_value_failed(part)) return NULL;
         part = spread(call, part, w->stride[0]);
         int64_t amounts[10] = {[2] = k * w->dilation[0], [7] = extent - k * w->dilation[0]};
         if (extent) part = kn_pad(part, kn_import_list(call->import, amounts, 10), 0);
         sum = sum ? kn_add(sum, part) : part;
     }
-    if (kn_value_failed(sum)) return NULL;
     /* Crops the padding, and adds zeros for output beyond the windows. */
     int64_t amounts[10] = {0};
     bool pads = false;
@@ -287,10 +288,9 @@ kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value
         int64_t cut = w->padding[3 + i] - more[i];
         if (cut < 0) amounts[5 + 2 + i] = -cut, pads = true, cut = 0;
         int64_t size = i ? sum->shape.dims[2 + i] : spread_depth + extent;
-        if (!kn_dim_known(size) || size - cut <= w->padding[i]) {
-            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "padding crops a dynamic size, or leaves no elements");
-            return NULL;
-        }
+        if (!kn_dim_known(size) || size - cut <= w->padding[i])
+            return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
+                                    "padding crops a dynamic size, or leaves no elements");
         if (cut || w->padding[i])
             sum = kn_import_slice(call->import, sum, 2 + i, w->padding[i], size - cut, 1);
     }

@@ -15,7 +15,8 @@ static void pad_same(const kn_value *x, kn_window *w) {
     }
 }
 
-static bool take_list(kn_import_call *call, const char *name, int64_t usual, int axes, int64_t *numbers) {
+static kn_status take_list(kn_import_call *call, const char *name, int64_t usual, int axes,
+                           int64_t *numbers) {
     for (int i = 0; i < axes; i++)
         numbers[i] = usual;
     int count = kn_import_ints(call, name, numbers, axes);
@@ -26,20 +27,19 @@ static bool take_list(kn_import_call *call, const char *name, int64_t usual, int
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                                   "%s has the value %" PRId64 "; expected 0 to %d", name, numbers[i],
                                   INT32_MAX);
-    return true;
+    return kn_import_status(call);
 }
 
-bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w) {
+kn_status kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w) {
     *w = (kn_window){.axes = x->shape.rank - 2};
     if (w->axes < 1 || w->axes > KN_WINDOW_AXES)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d spatial axes; 1 to 3 are supported",
                               w->axes);
     const char *automatic = kn_import_string(call, "auto_pad", "NOTSET");
-    if (!take_list(call, "kernel_shape", 1, w->axes, w->size) ||
-        !take_list(call, "strides", 1, w->axes, w->stride) ||
-        !take_list(call, "dilations", 1, w->axes, w->dilation) ||
-        !take_list(call, "pads", 0, 2 * w->axes, w->padding))
-        return false;
+    take_list(call, "kernel_shape", 1, w->axes, w->size);
+    take_list(call, "strides", 1, w->axes, w->stride);
+    take_list(call, "dilations", 1, w->axes, w->dilation);
+    take_list(call, "pads", 0, 2 * w->axes, w->padding);
     const bool told = kn_import_attribute(call, "kernel_shape");
     for (int i = 0; weight && i < w->axes && weight->shape.rank == w->axes + 2; i++) {
         const int64_t size = weight->shape.dims[2 + i];
@@ -61,21 +61,13 @@ bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *wei
     w->same = !strcmp(automatic, "SAME_UPPER");
     w->same_lower = !strcmp(automatic, "SAME_LOWER");
     if (!strcmp(automatic, "VALID")) memset(w->padding, 0, sizeof w->padding);
-    return true;
+    return kn_import_status(call);
 }
 
 static bool known_image(const kn_value *x, const kn_window *w) {
     for (int i = 0; i < w->axes; i++)
         if (!kn_dim_known(x->shape.dims[2 + i])) return false;
     return true;
-}
-
-/* Copies the window of a length or image to the builders' parameters. */
-static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation) {
-    memcpy(stride, w->stride, 2 * sizeof *stride);
-    memcpy(dilation, w->dilation, 2 * sizeof *dilation);
-    /* For a length, the first two elements are the padding before and after. */
-    memcpy(padding, w->padding, 4 * sizeof *padding);
 }
 
 /* A group below 1 is a failure of the node. */
@@ -86,22 +78,22 @@ static int64_t groups_of(const kn_import_call *call) {
     return groups;
 }
 
-static bool take_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_window *w,
-                             kn_conv_params *params) {
-    if (!kn_window_take(call, x, weight, w)) return false;
+static kn_status take_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_window *w,
+                                  kn_conv_params *params) {
+    if (kn_window_take(call, x, weight, w) != KN_OK) return kn_import_status(call);
     *params = (kn_conv_params){.size = sizeof *params, .groups = groups_of(call), .all_padding = true};
     if ((w->same || w->same_lower) && known_image(x, w))
         pad_same(x, w);
     else
         params->same = w->same, params->same_lower = w->same_lower;
-    if (w->axes < 3) copy_window(w, params->stride, params->padding, params->dilation);
-    return true;
+    if (w->axes < 3) kn_window_copy(w, params->stride, params->padding, params->dilation);
+    return kn_import_status(call);
 }
 
 kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias) {
     kn_window w;
     kn_conv_params params;
-    if (!take_convolution(call, x, weight, &w, &params)) return NULL;
+    if (take_convolution(call, x, weight, &w, &params) != KN_OK) return kn_import_failed(call);
     if (w.axes == 3) return kn_volume_convolution(call, x, weight, bias, &w, params.groups);
     return w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params);
 }
@@ -110,24 +102,23 @@ kn_value *kn_import_integer_convolution(kn_import_call *call, kn_value *x, kn_va
                                         kn_value *weight_zero) {
     kn_window w;
     kn_conv_params params;
-    if (!take_convolution(call, x, weight, &w, &params)) return NULL;
+    if (take_convolution(call, x, weight, &w, &params) != KN_OK) return kn_import_failed(call);
     return w.axes == 1 ? kn_conv1d_integer(x, weight, x_zero, weight_zero, &params)
                        : kn_conv2d_integer(x, weight, x_zero, weight_zero, &params);
 }
 
-static bool conv(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
-    if (!weight || !kn_import_optional(call, 2, &bias)) return false;
+static kn_status conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2);
     return kn_import_put(call, 0, kn_import_convolution(call, x, weight, bias));
 }
 
-static bool conv_transpose(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+static kn_status conv_transpose(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2);
     int64_t more[KN_WINDOW_AXES] = {0}, shape[KN_WINDOW_AXES];
     kn_window w;
-    if (!weight || !kn_import_optional(call, 2, &bias) || !kn_window_take(call, x, weight, &w) ||
-        !take_list(call, "output_padding", 0, w.axes, more))
-        return false;
+    if (kn_window_take(call, x, weight, &w) != KN_OK ||
+        take_list(call, "output_padding", 0, w.axes, more) != KN_OK)
+        return kn_import_status(call);
     bool sized = kn_import_ints(call, "output_shape", shape, KN_WINDOW_AXES) == w.axes;
     for (int i = 0; i < w.axes && (sized || w.same || w.same_lower); i++) {
         int64_t size = x->shape.dims[2 + i], extent = w.dilation[i] * (w.size[i] - 1) + 1;
@@ -145,7 +136,7 @@ static bool conv_transpose(kn_import_call *call) {
         return kn_import_put(call, 0, kn_volume_convolution_back(call, x, weight, bias, &w, groups, more));
     }
     kn_conv_params params = {.size = sizeof params, .groups = groups_of(call), .all_padding = true};
-    copy_window(&w, params.stride, params.padding, params.dilation);
+    kn_window_copy(&w, params.stride, params.padding, params.dilation);
     /* Output padding beyond the stride is added as zeros, since no tap reaches it. */
     int64_t beyond[2] = {0, 0};
     for (int i = 0; i < w.axes; i++) {
@@ -171,8 +162,8 @@ static bool conv_transpose(kn_import_call *call) {
     return kn_import_put(call, 0, y);
 }
 
-bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w) {
-    if (kn_value_failed(x) || !kn_window_take(call, x, NULL, w)) return false;
+kn_status kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w) {
+    if (kn_window_take(call, x, NULL, w) != KN_OK) return kn_import_status(call);
     if (w->same || w->same_lower) {
         if (!known_image(x, w))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "auto_pad needs a fixed image size");
@@ -181,49 +172,29 @@ bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w) 
     w->ceil = kn_import_int(call, "ceil_mode", 0) != 0;
     w->skip_padding = !kn_import_int(call, "count_include_pad", 0);
     w->power = (double)kn_import_int(call, "p", 2);
-    return true;
+    return kn_import_status(call);
 }
 
-kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
-    bool dilated = false;
-    for (int i = 0; i < w->axes; i++)
-        dilated = dilated || w->dilation[i] != 1;
-    if (dilated && pooling != KN_POOL_MAX) return kn_pool_by_taps(call, x, w, pooling);
-    if (w->axes == 3) return kn_volume_pool(call, x, w, pooling);
-    kn_pool_params params = {
-        .size = sizeof params, .all_padding = true, .ceil = w->ceil, .skip_padding = w->skip_padding};
-    memcpy(params.window, w->size, sizeof params.window);
-    copy_window(w, params.stride, params.padding, params.dilation);
-    return pooling == KN_POOL_MAX       ? kn_max_pool(x, w->size[0], &params)
-           : pooling == KN_POOL_AVERAGE ? kn_average_pool(x, w->size[0], &params)
-                                        : kn_lp_pool(x, w->power, w->size[0], &params);
-}
-
-kn_value *kn_window_max_pool(kn_import_call *call, kn_value *x, const kn_window *w) {
-    kn_dtype dtype = x->shape.dtype;
-    if (!kn_dtype_is_float(dtype)) x = kn_cast(x, KN_FLOAT32);
-    return kn_import_cast(kn_window_pool(call, x, w, KN_POOL_MAX), dtype);
-}
-
-static bool max_pool(kn_import_call *call) {
+static kn_status max_pool(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_window w;
-    if (!kn_window_take_pool(call, x, &w)) return false;
+    if (kn_window_take_pool(call, x, &w) != KN_OK) return kn_import_status(call);
     if (kn_import_wants(call, 1)) {
         if (!known_image(x, &w))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "indices of maxima need a fixed image size");
         kn_value *numbers = kn_dtype_is_float(x->shape.dtype) ? x : kn_cast(x, KN_FLOAT32);
         kn_value *places = kn_pool_places(call, numbers, &w, kn_import_int(call, "storage_order", 0) != 0);
-        if (!kn_import_put_as(call, 1, places, KN_INT64)) return false;
+        kn_import_put_as(call, 1, places, KN_INT64);
     }
     return kn_import_put(call, 0, kn_window_max_pool(call, x, &w));
 }
 
-static bool other_pool(kn_import_call *call) {
+static kn_status other_pool(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_window w;
     kn_pooling pooling = !strcmp(call->node->type, "LpPool") ? KN_POOL_POWER : KN_POOL_AVERAGE;
-    return kn_window_take_pool(call, x, &w) && kn_import_put(call, 0, kn_window_pool(call, x, &w, pooling));
+    if (kn_window_take_pool(call, x, &w) != KN_OK) return kn_import_status(call);
+    return kn_import_put(call, 0, kn_window_pool(call, x, &w, pooling));
 }
 
 /* Reduces all axes after the channels to size 1. */
@@ -234,9 +205,9 @@ static const char *image_axes(kn_import *import, const kn_value *x) {
     return kn_import_list(import, axes, x->shape.rank - 2);
 }
 
-static bool global_pool(kn_import_call *call) {
+static kn_status global_pool(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    if (!x || x->shape.rank < 3) return x && kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
+    if (x->shape.rank < 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
     const char *axes = image_axes(call->import, x);
     if (call->row->reduce) return kn_import_put(call, 0, call->row->reduce(x, axes, true));
     double p = (double)kn_import_int(call, "p", 2);
@@ -256,7 +227,7 @@ typedef struct back {
     int64_t steps[BACK_AXES], elements, taps, places; /* of the image, of a block, number of blocks */
 } back;
 
-static bool measure_back(kn_import_call *call, back *b) {
+static kn_status measure_back(kn_import_call *call, back *b) {
     int64_t product = 1;
     b->elements = b->taps = b->places = 1;
     for (int i = 0; i < b->axes; i++) {
@@ -275,7 +246,7 @@ static bool measure_back(kn_import_call *call, back *b) {
         b->taps *= b->block[i];
         b->places *= b->steps[i];
     }
-    return true;
+    return kn_import_status(call);
 }
 
 /* The image index of tap `tap` of block `place`; taps in the padding get an index beyond the end. */
@@ -294,21 +265,20 @@ static int64_t image_index(const back *b, int64_t tap, int64_t place) {
 }
 
 /* x is (N,C*taps,blocks): adds each block at its position in the image (N,C,…). */
-static bool col2im(kn_import_call *call) {
+static kn_status col2im(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_import *import = call->import;
     back b;
     int blocks = 0;
-    if (!x || !kn_import_integers(call, 1, b.image, BACK_AXES, &b.axes) ||
-        !kn_import_integers(call, 2, b.block, BACK_AXES, &blocks))
-        return false;
+    kn_import_integers(call, 1, b.image, BACK_AXES, &b.axes);
+    kn_import_integers(call, 2, b.block, BACK_AXES, &blocks);
     if (blocks != b.axes || b.axes < 1 || x->shape.rank != 3)
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected x (N,C,blocks), and a block size for each image axis");
-    if (!take_list(call, "strides", 1, b.axes, b.stride) ||
-        !take_list(call, "dilations", 1, b.axes, b.dilation) ||
-        !take_list(call, "pads", 0, 2 * b.axes, b.padding) || !measure_back(call, &b))
-        return false;
+    take_list(call, "strides", 1, b.axes, b.stride);
+    take_list(call, "dilations", 1, b.axes, b.dilation);
+    take_list(call, "pads", 0, 2 * b.axes, b.padding);
+    if (measure_back(call, &b) != KN_OK) return kn_import_status(call);
     kn_dim batch = x->shape.dims[0], channels = x->shape.dims[1];
     if (!kn_dim_known(channels) || channels % b.taps != 0 || x->shape.dims[2] != b.places)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected %" PRId64 " blocks of %" PRId64 " elements",

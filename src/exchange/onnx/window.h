@@ -19,20 +19,18 @@ typedef struct kn_window {
 typedef enum kn_pooling { KN_POOL_MAX, KN_POOL_AVERAGE, KN_POOL_POWER } kn_pooling;
 
 /* Reads the window of a node over x, with the size of the weight or, if that is NULL, of an attribute. */
-bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w);
-/* Reads the window of a pooling node over x, which may have failed. False after a failure. */
-bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w);
+kn_status kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w);
+/* Reads the window of a pooling node over x. */
+kn_status kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w);
+
+/* ---- volume.c ------------------------------------------------------------------------------------------ */
+
 /* The maxima of a window over x, with the type of x. */
 kn_value *kn_window_max_pool(kn_import_call *call, kn_value *x, const kn_window *w);
 /* The result of a window over x, with any number of axes. */
 kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
-
-/* ---- volume.c ------------------------------------------------------------------------------------------ */
-
-/* Pools height and width, then depth: x is (N,C,D,H,W). */
-kn_value *kn_volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
-/* Sums over the elements of the window, axis by axis, for averages and powers with dilations. */
-kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
+/* Copies the window of a length or image to the builders' parameters. */
+void kn_window_copy(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation);
 /* The indices of the maxima in x, int64; sizes are known. columns: height and width are in column-major
  * order. */
 kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, bool columns);
