@@ -41,11 +41,6 @@ kn_dataset *kn_dataset_view(const kn_dataset *dataset, uint32_t *rows, uint64_t 
     return view;
 }
 
-/* A failed handle made from NULL or a failed handle; NULL stays NULL. */
-static kn_dataset *fail_from(const kn_dataset *dataset) {
-    return dataset ? kn_dataset_view(dataset, NULL, 0) : NULL;
-}
-
 void kn_dataset_destroy(kn_dataset **dataset) {
     if (!dataset || !*dataset) return;
     kn_dataset *made = *dataset;
@@ -202,7 +197,7 @@ bool kn_dataset_has_test(const kn_dataset *dataset) {
 }
 
 kn_dataset *kn_dataset_test(const kn_dataset *dataset) {
-    if (!usable(dataset)) return fail_from(dataset);
+    if (!usable(dataset)) return dataset ? kn_dataset_view(dataset, NULL, 0) : NULL;
     kn_dataset *test = kn_dataset_new(&dataset->host);
     if (!test) return NULL;
     if (!dataset->test) {

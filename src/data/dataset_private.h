@@ -90,12 +90,6 @@ kn_status kn_sample_store_check(const kn_sample_store *store, kn_error *error);
 const uint8_t *kn_sample_store_bytes(const kn_sample_store *store, const kn_sample_field *field, uint64_t row,
                                      uint8_t **room, kn_error *error);
 
-/* ---- samples that are decoded at each read (sample_later.c) ----------- */
-
-/* Decodes one row of the store, from `kept` on, into `out`. */
-kn_status kn_later_read(const kn_sample_store *store, uint64_t row, void *out, kn_error *error);
-void kn_later_close(const kn_host *host, struct kn_later *later);
-
 struct kn_dataset {
     kn_host host;
     kn_error error;

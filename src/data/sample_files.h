@@ -74,7 +74,7 @@ kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, 
 kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *from,
                                  const kn_sample_job *job, kn_error *error);
 /* Records how to decode the store's rows from `kept` on: from the files from `first` on that were not skipped
- * (sample_later.c). */
+ * (store.c). */
 kn_status kn_later_open(kn_sample_store *store, const kn_sample_files *from, uint64_t first,
                         const kn_sample_job *job, kn_error *error);
 /* Releases the files and their contents. */

@@ -72,10 +72,6 @@ static colour choose_colour(kn_choices *random, const colour *one, const colour 
     return made;
 }
 
-static uint8_t channel_of(int value) {
-    return (uint8_t)kn_made_clamp(value, 0, 255);
-}
-
 /* image is (3,32,32); figure, if not NULL, is (32,32): 1 where most of a pixel is inside the outline. */
 static void draw(kn_choices *random, int class, uint8_t *image, uint8_t *figure) {
     colour grey = {{128, 128, 128}};
@@ -114,7 +110,7 @@ static void draw(kn_choices *random, int class, uint8_t *image, uint8_t *figure)
         uint32_t bits = kn_choose_word(random);
         for (int c = 0; c < 3; c++, bits >>= 10) {
             int speck = ((int)(bits & 31) + (int)(bits >> 5 & 31) - 31) * grain / 31;
-            image[c * PIXELS + i] = channel_of(sums[c] / 4 + speck);
+            image[c * PIXELS + i] = (uint8_t)kn_made_clamp(sums[c] / 4 + speck, 0, 255);
         }
     }
 }

@@ -1,7 +1,22 @@
 /* The store of a dataset: the bytes of its samples, and how they are read. */
-#include "data/dataset_private.h"
+#include "data/sample_files.h"
 
 #include <string.h>
+
+/* Samples that are not kept in memory: decoded from their files at each read. */
+struct kn_later {
+    kn_sample_job job; /* with copies of what it points to */
+    kn_source_options options;
+    void *own;
+    char **names; /* of the files, by row from `kept` on */
+};
+
+static void close_later(const kn_host *host, struct kn_later *later) {
+    if (!later) return;
+    kn_release(host, later->own);
+    kn_release(host, later->names);
+    kn_release(host, later);
+}
 
 kn_sample_store *kn_sample_store_create(const kn_host *host, kn_error *error) {
     kn_sample_store *store = kn_allocate(host, 1, sizeof *store);
@@ -39,7 +54,7 @@ void kn_sample_store_leave(kn_sample_store *store) {
         kn_release(&host, store->blocks[i]);
         kn_array_file_close(&host, &store->files[i]);
     }
-    kn_later_close(&host, store->later);
+    close_later(&host, store->later);
     kn_release(&host, store->states);
     kn_release(&host, store->vocabulary);
     kn_release(&host, store->columns);
@@ -67,6 +82,35 @@ char **kn_copy_names(const kn_host *host, const char *const *names, size_t count
         text += strlen(text) + 1;
     }
     return copy;
+}
+
+kn_status kn_later_open(kn_sample_store *store, const kn_sample_files *from, uint64_t first,
+                        const kn_sample_job *job, kn_error *error) {
+    const kn_host *host = &store->host;
+    size_t count = 0;
+    struct kn_later *made = store->later = kn_allocate(host, 1, sizeof *made);
+    if (!made) return kn_fail_memory(error, sizeof *made);
+    made->own = job->own ? kn_allocate(host, 1, job->own_bytes) : NULL;
+    if (job->own && !made->own) return kn_fail_memory(error, job->own_bytes);
+    if (job->own) memcpy(made->own, job->own, job->own_bytes);
+    const char **names = kn_allocate(host, (size_t)(store->count - first) + 1, sizeof *names);
+    if (!names) return kn_fail_memory(error, (size_t)(store->count - first) * sizeof *names);
+    for (uint64_t i = first; i < store->count; i++)
+        if (!from->files[i].reason) names[count++] = from->files[i].name;
+    made->names = kn_copy_names(host, names, count, error);
+    kn_release(host, names);
+    if (!made->names) return KN_ERROR_MEMORY;
+    made->job = *job;
+    made->options = (kn_source_options){.images = job->options->images};
+    made->job.options = &made->options;
+    made->job.own = made->own;
+    return KN_OK;
+}
+
+static kn_status read_later(const kn_sample_store *store, uint64_t row, void *out, kn_error *error) {
+    const struct kn_later *later = store->later;
+    const kn_sample_file file = {.name = later->names[row - store->kept]};
+    return later->job.kind->read(&store->host, &later->job, &file, out, error);
 }
 
 kn_status kn_sample_store_name_classes(kn_sample_store *store, const char *const *names, size_t count,
@@ -119,16 +163,12 @@ kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn
     return KN_OK;
 }
 
-/* All elements of one field as an array. */
-static kn_array all_of(const kn_sample_store *store, const kn_sample_field *field) {
-    return (kn_array){.type = field->stored, .bytes = field->bytes, .count = store->count * field->elements};
-}
-
 kn_status kn_sample_store_check(const kn_sample_store *store, kn_error *error) {
     for (size_t f = 0; f < store->field_count; f++) {
         const kn_sample_field *field = &store->fields[f];
         if (field->read.dtype != KN_INT32 || (store->made && f == 0)) continue;
-        kn_array all = all_of(store, field);
+        kn_array all =
+            (kn_array){.type = field->stored, .bytes = field->bytes, .count = store->count * field->elements};
         double low = field->is_label ? 0 : INT32_MIN, high = field->is_label ? store->classes - 1 : INT32_MAX;
         for (uint64_t i = 0; i < all.count; i++) {
             double value = kn_array_number(&all, i);
@@ -148,7 +188,7 @@ const uint8_t *kn_sample_store_bytes(const kn_sample_store *store, const kn_samp
     if (store->later && field->bytes == store->fields[0].bytes && row >= store->kept) {
         if (!*room) *room = kn_allocate(&store->host, 1, field->stored_bytes + 1);
         if (!*room) kn_fail_memory(error, field->stored_bytes);
-        return *room && kn_later_read(store, row, *room, error) == KN_OK ? *room : NULL;
+        return *room && read_later(store, row, *room, error) == KN_OK ? *room : NULL;
     }
     if (!store->made || field->bytes != store->fields[0].bytes) return bytes;
     atomic_uchar *state = &store->states[row];

@@ -308,7 +308,7 @@ static bool add_platform(kn_device_list *list, int platform_index, cl_platform_i
     return complete;
 }
 
-static bool add_platforms(kn_device_list *list) {
+bool kn_platforms_add(kn_device_list *list) {
     cl_uint count = 0;
     cl_int code = clGetPlatformIDs(0, NULL, &count);
     if (code != CL_SUCCESS || count == 0) {
@@ -330,35 +330,4 @@ static bool add_platforms(kn_device_list *list) {
         complete = add_platform(list, (int)i, platforms[i], &index);
     kn_release(&list->host, platforms);
     return complete;
-}
-
-kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_logger *log) {
-    kn_host host = kn_host_with(allocator);
-    if (log) host.log = *log;
-    kn_device_list *list = kn_allocate(&host, 1, sizeof *list);
-    if (!list) return NULL;
-    list->host = host;
-    bool complete = add_platforms(list);
-#if defined(__linux__)
-    complete = complete && kn_hidden_gpus_add(list, "/sys");
-#endif
-    if (!complete) kn_device_list_destroy(&list);
-    return list;
-}
-
-void kn_device_list_destroy(kn_device_list **list) {
-    if (!list || !*list) return;
-    kn_host host = (*list)->host;
-    kn_release(&host, (*list)->entries);
-    kn_release(&host, *list);
-    *list = NULL;
-}
-
-size_t kn_device_list_count(const kn_device_list *list) {
-    return list ? (size_t)list->count : 0;
-}
-
-const kn_device_info *kn_device_list_at(const kn_device_list *list, size_t position) {
-    if (!list || position >= (size_t)list->count) return NULL;
-    return &list->entries[position].info;
 }

@@ -261,3 +261,44 @@ const kn_caffe_about kn_caffe_net_fields[] = {
     MESSAGE(100, "layer", layer),
     END,
 };
+
+kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const char *name, kn_caffe_kind kind,
+                            uint64_t place) {
+    if (++in->items > KN_CAFFE_ITEMS) {
+        kn_fail(in->error, KN_ERROR_FORMAT, "%s: has more than %d fields", in->name, KN_CAFFE_ITEMS);
+        return NULL;
+    }
+    kn_caffe_item *item = kn_arena_take(&in->net->arena, 1, sizeof *item);
+    if (!item) {
+        kn_fail_memory(in->error, sizeof *item);
+        return NULL;
+    }
+    item->name = name;
+    item->kind = kind;
+    item->place = place;
+    **last = item;
+    *last = &item->next;
+    return item;
+}
+
+const char *kn_caffe_keep_text(kn_caffe_reader *in, const void *bytes, size_t count) {
+    const uint8_t *from = bytes;
+    if (count > KN_CAFFE_NAME_BYTES) {
+        kn_fail(in->error, KN_ERROR_FORMAT, "%s: has a string of %zu bytes; expected at most %d", in->name,
+                count, KN_CAFFE_NAME_BYTES);
+        return NULL;
+    }
+    char *text = kn_arena_take(&in->net->arena, count + 1, 1);
+    if (!text) kn_fail_memory(in->error, count + 1);
+    for (size_t i = 0; text && i < count;) {
+        uint32_t code;
+        size_t length = kn_utf8_read(from + i, count - i, &code);
+        if (length == 0 || code < 32 || code == 127) {
+            text[i++] = '?';
+        } else {
+            memcpy(text + i, from + i, length);
+            i += length;
+        }
+    }
+    return text;
+}

@@ -142,8 +142,7 @@ static bool open_text(kn_model *model, const char *path) {
     return good;
 }
 
-const kn_model_origin kn_text_origin = {
-    .name = "text", .endings = ".koine", .open = open_text, .load = kn_model_load_file};
+const kn_model_origin kn_text_origin = {.name = "text", .endings = ".koine", .open = open_text};
 
 /* Whether a path ends in one of several extensions, separated by spaces. */
 static bool ends_in(const char *path, const char *endings) {
@@ -193,8 +192,7 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
 }
 
 /* A graph has no text and no file: its weights come from files written by kn_model_save. */
-static const kn_model_origin graph_origin = {
-    .name = KN_GRAPH_ORIGIN, .endings = "", .load = kn_model_load_file};
+static const kn_model_origin graph_origin = {.name = KN_GRAPH_ORIGIN, .endings = ""};
 
 bool kn_model_list_values(kn_model *model, const kn_graph *graph) {
     model->input_count = kn_graph_input_count(graph), model->output_count = kn_graph_output_count(graph);

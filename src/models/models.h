@@ -31,7 +31,8 @@ typedef struct kn_model_origin {
     /* Builds the graph of `model` for these inputs, from the file that model->root was opened from. NULL:
      * models of this origin are always bound. */
     bool (*bind)(kn_model *model, const kn_model_given *given, size_t given_count);
-    /* Sets states from a file with weights; path NULL: from the file that the model was opened from. */
+    /* Sets states from a file with weights; path NULL: from the file that the model was opened from. NULL:
+     * kn_model_load_file. */
     kn_status (*load)(kn_model *model, const char *path, kn_states *states,
                       const kn_model_load_params *params, int *loaded);
     /* Writes a model of any origin as a file of this kind. NULL: there is no writer. */

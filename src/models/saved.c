@@ -446,7 +446,8 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
     if (KN_PARAMS_TAKE(kn_model_load_params, &given, params, &model->error) != KN_OK)
         return model->error.status;
     if (kn_model_need_bound(model, "kn_model_load") != KN_OK) return model->error.status;
-    return model->origin->load(model, path, states, &given, loaded);
+    return (model->origin->load ? model->origin->load : kn_model_load_file)(model, path, states, &given,
+                                                                            loaded);
 }
 
 const kn_model_origin kn_saved_origin = {

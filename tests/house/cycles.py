@@ -31,12 +31,7 @@ KNOWN = {
     ("graph/dimension", "graph/dimension_text"): "expressions of sizes, and their text both ways",
     ("formats/onnx_attribute", "formats/onnx_model", "formats/onnx_parts", "formats/onnx_tensor", "formats/onnx_value",
      "formats/onnx_writer"): "messages of the format contain one another: a graph is an attribute of a node of a graph",
-    ("formats/caffe", "formats/caffe_binary", "formats/caffe_text"): "one message is read from two encodings",
-    ("images/jpeg", "images/png", "images/reader"): "the reader tries both decoders, which share its buffers",
-    ("device/discovery", "device/hidden_gpus"): "the list of devices names GPUs without a driver, which are found through it",
     ("run/precompile", "run/ready"): "kernels are made ready, or precompiled by the function that makes one",
-    ("models/model", "models/saved"): "a model's file is text or a saved model, which holds such a text",
-    ("data/sample_later", "data/store"): "a store decodes samples later, into itself",
 }
 
 FUNCTION = re.compile(r"^(?!static\b|typedef\b|extern\b|else\b|return\b)[A-Za-z_][\w\s*]*?\b(kn_\w+)\s*\([^;{}]*\)\s*\{", re.M)
