@@ -37,11 +37,6 @@ static const kn_embedded_file *embedded_find(const char *name) {
     return NULL;
 }
 
-/* Kernel names come from this library or from kernel files: relative paths that stay below the folder. */
-static bool plain_path(const char *name) {
-    return name[0] != '\0' && name[0] != '/' && !strstr(name, "..") && !strpbrk(name, "\\:\"\n");
-}
-
 static kn_status missing(const kn_context *context, const char *name, kn_error *error) {
     const char *names[512];
     size_t count = 0;
@@ -113,7 +108,8 @@ static kn_status add_lines(reader *state, const char *name, const char *bytes, s
 }
 
 static kn_status add_file(reader *state, const char *name, kn_error *error) {
-    if (!plain_path(name))
+    /* Names come from this library or from kernel files: relative paths that stay below the folder. */
+    if (!name[0] || name[0] == '/' || strstr(name, "..") || strpbrk(name, "\\:\"\n"))
         return kn_fail(error, KN_ERROR_ARGUMENT, "\"%s\" is not a path below the kernel folder", name);
     if (kn_map_has(&state->taken, name, strlen(name))) return KN_OK;
     if (!kn_map_put_text(&state->taken, name, state)) return kn_fail_memory(error, strlen(name));

@@ -129,10 +129,6 @@ static uint32_t bits_at(const kn_onnx_tensor *tensor, uint64_t index, int bits) 
     return two >> first % 8 & ((1u << bits) - 1);
 }
 
-static int64_t with_sign(uint32_t value, int bits) {
-    return value >> (bits - 1) ? (int64_t)value - ((int64_t)1 << bits) : (int64_t)value;
-}
-
 static double narrow_number(kn_onnx_type type, uint32_t bits) {
     kn_dtype dtype;
     kn_small_float format = {0};
@@ -173,19 +169,12 @@ bool kn_onnx_tensor_integer(const kn_onnx_tensor *tensor, uint64_t index, int64_
     case KN_ONNX_INT8:
     case KN_ONNX_INT4:
     case KN_ONNX_INT2:
-        *number = with_sign(bits_at(tensor, index, bits), bits);
+        *number = (int64_t)bits_at(tensor, index, bits);
+        if (*number >> (bits - 1)) *number -= (int64_t)1 << bits;
         return true;
     default:
         return false;
     }
-}
-
-static double float_at(const uint8_t *bytes) {
-    return kn_float_of_bits((uint32_t)kn_little_uint(bytes, 4));
-}
-
-static double double_at(const uint8_t *bytes) {
-    return kn_double_of_bits(kn_little_uint(bytes, 8));
 }
 
 double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
@@ -196,10 +185,10 @@ double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
     switch (tensor->type) {
     case KN_ONNX_FLOAT32:
     case KN_ONNX_COMPLEX64:
-        return float_at(tensor->bytes + index * (uint64_t)bits / 8);
+        return kn_float_of_bits((uint32_t)kn_little_uint(tensor->bytes + index * (uint64_t)bits / 8, 4));
     case KN_ONNX_FLOAT64:
     case KN_ONNX_COMPLEX128:
-        return double_at(tensor->bytes + index * (uint64_t)bits / 8);
+        return kn_double_of_bits(kn_little_uint(tensor->bytes + index * (uint64_t)bits / 8, 8));
     case KN_ONNX_FLOAT16:
         return kn_float_from_half((uint16_t)bits_at(tensor, index, bits));
     case KN_ONNX_BFLOAT16:

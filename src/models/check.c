@@ -399,8 +399,8 @@ static bool unknown_kind(checker *c, const kn_line *line) {
     size_t count = 0;
     if (!words) return kn_model_no_memory(model);
     const kn_layer_row *layer = kn_layer_meant(line->word.text);
-    for (int i = 0; i < kn_layer_table_count && count < MOST; i++)
-        words[count++] = kn_layer_table[i].name;
+    for (int i = 0; kn_layer_at(i) && count < MOST; i++)
+        words[count++] = kn_layer_at(i)->name;
     for (int i = 0; i < kn_operator_table_count && count < MOST; i++)
         if (kn_operator_is_kind(kn_operator_table[i])) words[count++] = kn_operator_table[i]->name;
     for (size_t i = 0; i < KN_COUNT_OF(keywords) && count < MOST; i++)

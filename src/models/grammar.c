@@ -149,8 +149,8 @@ static void add_argument(const kn_option *argument, kn_text *text) {
 static void add_layers(kn_text *text) {
     kn_kind plain = {.layer = kn_layer_find("conv")};
     kn_text_add(text, "## Layers\n\n| layer | argument | meaning | default |\n|---|---|---|---|\n");
-    for (int i = 0; i < kn_layer_table_count; i++) {
-        kn_kind kind = {.layer = &kn_layer_table[i]};
+    for (int i = 0; kn_layer_at(i); i++) {
+        kn_kind kind = {.layer = kn_layer_at(i)};
         kn_text_add(text, "| ");
         add_usage(&kind, text);
         kn_text_add(text, " | | ");

@@ -116,10 +116,6 @@ static void write_node(const kn_node *node, kn_text *text) {
     kn_text_add(text, "\n");
 }
 
-static bool has_text(const kn_node *node) {
-    return !node->derivative && kn_operator_find(node->op->name) == node->op && !node->op->backward;
-}
-
 static bool write_graph(const kn_graph *graph, kn_text *text) {
     const char *pin = NULL;
     kn_text_add(text, FIRST_LINE "\n");
@@ -128,7 +124,8 @@ static bool write_graph(const kn_graph *graph, kn_text *text) {
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
         const char *own = node->pin ? node->pin : "";
-        if (!has_text(node)) return false;
+        if (node->derivative || kn_operator_find(node->op->name) != node->op || node->op->backward)
+            return false;
         if (strcmp(own, pin ? pin : "")) kn_text_format(text, "pin %s\n", own);
         pin = own;
         write_node(node, text);

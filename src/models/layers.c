@@ -1,10 +1,8 @@
-/* The kinds of layers: their arguments, and the public functions that build them. All other kinds are rows of
- * the operator table. A new layer is a row here and the function it names. */
+/* The kinds of layers: small ones, and the list of families. All other kinds are rows of the operator table.
+ * A new layer is a row in the table of its family, and the function it names. */
 #include <string.h>
 
 #include "models/layers_private.h"
-#include "models/layers_recurrent.h"
-#include "models/layers_shape.h"
 
 static const kn_option parameter_arguments[] = {
     {.name = "shape", .kind = KN_OPTION_SHAPE, REQUIRED, .help = "shape, without the batch: 3x4, or scalar"},
@@ -106,151 +104,16 @@ static kn_value *build_reshape(kn_layer_call *call) {
     return value;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------- */
-
-enum { WITH_WEIGHTS = KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE };
-#define ARGUMENTS(list) .arguments = list, .argument_count = (int)KN_COUNT_OF(list)
-#define ONE_INPUT .least_inputs = 1, .most_inputs = 1
-
-const kn_layer_row kn_layer_table[] = {
-    {.name = "linear",
-     .help = "matrix product with a trainable weight",
-     .also = "dense fc fully_connected gemm",
-     ONE_INPUT,
-     ARGUMENTS(kn_linear_arguments),
-     .takes = WITH_WEIGHTS,
-     .build = kn_build_linear},
-    {.name = "conv",
-     .help = "convolution of images, or of sequences (N,channels,length)",
-     .also = "conv1d conv2d convolution convolution2d",
-     ONE_INPUT,
-     ARGUMENTS(kn_conv_arguments),
-     .takes = WITH_WEIGHTS,
-     .build = kn_build_conv},
-    {.name = "convtranspose",
-     .help = "transposed convolution, which enlarges images",
-     .also = "deconv deconvolution conv_transpose convtranspose2d transposed_convolution upconv",
-     ONE_INPUT,
-     ARGUMENTS(kn_transpose_arguments),
-     .takes = WITH_WEIGHTS,
-     .build = kn_build_conv_transpose},
-    {.name = "batchnorm",
-     .help = "batch normalization: normalizes each channel, with a trainable scale and shift",
-     .also = "batch_norm batchnorm2d bn",
-     ONE_INPUT,
-     ARGUMENTS(kn_norm_arguments),
-     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
-     .build = kn_build_batch_norm},
-    KN_RECURRENT_LAYERS,
-    {.name = "layernorm",
-     .help = "layer normalization: normalizes along the last dimension, with a trainable scale and shift",
-     .also = "layer_norm ln",
-     ONE_INPUT,
-     ARGUMENTS(kn_layer_norm_arguments),
-     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
-     .build = kn_build_layer_norm},
-    {.name = "rmsnorm",
-     .help = "divides along the last dimension by the root mean square, with a trainable scale",
-     .also = "rms_norm",
-     ONE_INPUT,
-     ARGUMENTS(kn_rms_norm_arguments),
-     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
-     .build = kn_build_rms_norm},
-    {.name = "groupnorm",
-     .help = "group normalization: normalizes groups of channels of each sample, with a trainable scale and "
-             "shift",
-     .also = "group_norm gn",
-     ONE_INPUT,
-     ARGUMENTS(kn_group_norm_arguments),
-     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
-     .build = kn_build_group_norm},
-    {.name = "instancenorm",
-     .help =
-         "instance normalization: normalizes each channel of each sample, with a trainable scale and shift",
-     .also = "instance_norm instancenorm2d",
-     ONE_INPUT,
-     ARGUMENTS(kn_instance_norm_arguments),
-     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
-     .build = kn_build_instance_norm},
-    {.name = "standardize",
-     .help = "standardizes an input's channels to mean 0 and deviation 1, as koine train measures them "
-             "before training "
-             "begins",
-     .also = "standardise normalize normalise",
-     ONE_INPUT,
-     .build = kn_build_standardize},
-    {.name = "localnorm",
-     .help = "local response normalization across neighbouring channels",
-     .also = "lrn local_response_norm localresponsenorm",
-     ONE_INPUT,
-     ARGUMENTS(kn_local_norm_arguments),
-     .build = kn_build_local_norm},
-    {.name = "embedding",
-     .help = "trainable vector for each token",
-     .also = "embed lookup token_embedding",
-     ONE_INPUT,
-     ARGUMENTS(kn_embedding_arguments),
-     .takes = KN_TAKES_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE,
-     .build = kn_build_embedding},
-    {.name = "dropout",
-     .help = "sets random elements to 0 in training",
-     .also = "drop",
-     ONE_INPUT,
-     ARGUMENTS(dropout_arguments),
-     .build = build_dropout},
+static const kn_layer_row rows[] = {
+    LAYER("dropout", "sets random elements to 0 in training", "drop", dropout_arguments, build_dropout),
     {.name = "attention_dropout",
      .help = "attention with dropout of its weights in training",
      .least_inputs = 1,
      .most_inputs = 5,
      ARGUMENTS(attention_arguments),
      .build = build_attention_dropout},
-    {.name = "maxpool",
-     .help = "maximum of each window",
-     .also = "max_pool maxpool2d max_pool2d",
-     ONE_INPUT,
-     ARGUMENTS(kn_max_pool_arguments),
-     .build = kn_build_max_pool},
-    {.name = "avgpool",
-     .help = "average of each window",
-     .also = "avg_pool avg_pool2d average_pool averagepool avgpool2d mean_pool",
-     ONE_INPUT,
-     ARGUMENTS(kn_average_pool_arguments),
-     .build = kn_build_average_pool},
-    {.name = "lppool",
-     .help = "p-norm of each window",
-     .also = "lp_pool lppool2d",
-     ONE_INPUT,
-     ARGUMENTS(kn_power_pool_arguments),
-     .build = kn_build_power_pool},
-    {.name = "adaptivemaxpool",
-     .help = "maximum of each window, for a given output size",
-     .also = "adaptive_max_pool adaptivemaxpool2d",
-     ONE_INPUT,
-     ARGUMENTS(kn_adaptive_arguments),
-     .build = kn_build_adaptive_max_pool},
-    {.name = "adaptiveavgpool",
-     .help = "average of each window, for a given output size",
-     .also = "adaptive_avg_pool adaptiveavgpool2d",
-     ONE_INPUT,
-     ARGUMENTS(kn_adaptive_arguments),
-     .build = kn_build_adaptive_average_pool},
-    {.name = "globalmaxpool",
-     .help = "maximum of each channel, as a 1x1 image",
-     .also = "global_max_pool gmp",
-     ONE_INPUT,
-     .build = kn_build_global_max_pool},
-    {.name = "globalavgpool",
-     .help = "average of each channel, as a 1x1 image",
-     .also = "global_average_pool gap globalaveragepool",
-     ONE_INPUT,
-     .build = kn_build_global_average_pool},
     {.name = "flatten", .help = "merges all dimensions except the first", ONE_INPUT, .build = build_flatten},
-    {.name = "reshape",
-     .help = "changes the shape",
-     .also = "view",
-     ONE_INPUT,
-     ARGUMENTS(reshape_arguments),
-     .build = build_reshape},
+    LAYER("reshape", "changes the shape", "view", reshape_arguments, build_reshape),
     {.name = "parameter",
      .help = "trainable value",
      .also = "weight variable",
@@ -262,22 +125,34 @@ const kn_layer_row kn_layer_table[] = {
      .also = "constant scalar",
      ARGUMENTS(number_arguments),
      .build = build_number},
-    KN_SHAPE_LAYERS,
 };
-const int kn_layer_table_count = (int)KN_COUNT_OF(kn_layer_table);
+static const kn_layer_family plain_layers = {rows, (int)KN_COUNT_OF(rows)};
 
-const kn_layer_row *kn_layer_find(const char *name) {
-    for (int i = 0; i < kn_layer_table_count; i++)
-        if (!strcmp(kn_layer_table[i].name, name)) return &kn_layer_table[i];
+/* ---- families ------------------------------------------------------------------------------------------ */
+
+const kn_layer_row *kn_layer_at(int position) {
+    static const kn_layer_family *const families[] = {
+        &kn_weights_layers, &kn_norm_layers,  &kn_recurrent_layers, &kn_pool_layers,
+        &plain_layers,      &kn_shape_layers, &kn_sound_layers};
+    for (size_t i = 0; i < KN_COUNT_OF(families); position -= families[i++]->count)
+        if (position < families[i]->count) return &families[i]->rows[position];
     return NULL;
 }
 
+const kn_layer_row *kn_layer_find(const char *name) {
+    const kn_layer_row *row;
+    for (int i = 0; (row = kn_layer_at(i)) != NULL && strcmp(row->name, name);)
+        i++;
+    return row;
+}
+
 const kn_layer_row *kn_layer_meant(const char *word) {
+    const kn_layer_row *row;
     size_t length = strlen(word);
-    for (int i = 0; i < kn_layer_table_count; i++)
-        for (const char *also = kn_layer_table[i].also; also && *also;) {
+    for (int i = 0; (row = kn_layer_at(i)) != NULL; i++)
+        for (const char *also = row->also; also && *also;) {
             size_t item = strcspn(also, " ");
-            if (item == length && !memcmp(also, word, length)) return &kn_layer_table[i];
+            if (item == length && !memcmp(also, word, length)) return row;
             also += item;
             also += strspn(also, " ");
         }

@@ -5,7 +5,7 @@
 #include "models/layers_private.h"
 
 enum { NORM_EPSILON, NORM_MOMENTUM, NORM_AFFINE };
-const kn_option kn_norm_arguments[3] = {
+static const kn_option norm_arguments[] = {
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
     NUMBER("momentum", "weight of the batch in the running statistics", .usual = "0.1"),
     FLAG("affine", "whether to apply a trainable scale and shift per channel", .usual = "yes"),
@@ -44,7 +44,7 @@ static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_para
 }
 
 /* x is (N,C,...). */
-kn_value *kn_build_batch_norm(kn_layer_call *call) {
+static kn_value *build_batch_norm(kn_layer_call *call) {
     kn_batch_norm_params params;
     kn_batch_norm_params_init(&params);
     params.name = call->name;
@@ -59,11 +59,11 @@ enum { GROUPS, GROUP_EPSILON, GROUP_AFFINE };
 #define GROUP_ARGUMENTS                                                                                      \
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),                                             \
         FLAG("affine", "whether to apply a trainable scale and shift per channel", .usual = "yes")
-const kn_option kn_group_norm_arguments[3] = {
+static const kn_option group_norm_arguments[] = {
     WHOLE("groups", "number of channel groups", REQUIRED),
     GROUP_ARGUMENTS,
 };
-const kn_option kn_instance_norm_arguments[2] = {GROUP_ARGUMENTS};
+static const kn_option instance_norm_arguments[] = {GROUP_ARGUMENTS};
 
 static kn_norm_params group_params(const kn_layer_call *call, const kn_option_value *epsilon,
                                    const kn_option_value *affine) {
@@ -107,7 +107,7 @@ static kn_value *build_shared_group_norm(kn_layer_call *call, kn_norm_params *pa
 }
 
 /* x is (N,C,...). */
-kn_value *kn_build_group_norm(kn_layer_call *call) {
+static kn_value *build_group_norm(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_norm_params params = group_params(call, &values[GROUP_EPSILON], &values[GROUP_AFFINE]);
     if (!call->share) return kn_group_norm(call->inputs[0], values[GROUPS].whole, &params);
@@ -117,14 +117,14 @@ kn_value *kn_build_group_norm(kn_layer_call *call) {
     return NULL;
 }
 
-kn_value *kn_build_instance_norm(kn_layer_call *call) {
+static kn_value *build_instance_norm(kn_layer_call *call) {
     kn_norm_params params = group_params(call, &call->values[0], &call->values[1]);
     return call->share ? build_shared_group_norm(call, &params, 0)
                        : kn_instance_norm(call->inputs[0], &params);
 }
 
 /* x is an input (N,C,...). Internal nodes get their own scope, so that the text's names stay free. */
-kn_value *kn_build_standardize(kn_layer_call *call) {
+static kn_value *build_standardize(kn_layer_call *call) {
     kn_scope_begin(call->graph, call->name);
     kn_value *y = kn_standardize(call->inputs[0]);
     kn_scope_end(call->graph);
@@ -132,7 +132,7 @@ kn_value *kn_build_standardize(kn_layer_call *call) {
 }
 
 enum { LOCAL_CHANNELS, LOCAL_ALPHA, LOCAL_BETA, LOCAL_K };
-const kn_option kn_local_norm_arguments[4] = {
+static const kn_option local_norm_arguments[] = {
     WHOLE("channels", "number of neighbouring channels", REQUIRED),
     NUMBER("alpha", "factor for the mean of their squares", .usual = "1e-4"),
     NUMBER("beta", "exponent of the divisor", .usual = "0.75"),
@@ -140,7 +140,7 @@ const kn_option kn_local_norm_arguments[4] = {
 };
 
 /* x is (N,C,...). Internal nodes get their own scope, so that the text's names stay free. */
-kn_value *kn_build_local_norm(kn_layer_call *call) {
+static kn_value *build_local_norm(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_local_norm_params params;
     kn_local_norm_params_init(&params);
@@ -154,11 +154,11 @@ kn_value *kn_build_local_norm(kn_layer_call *call) {
 }
 
 enum { ROW_NORM_EPSILON, ROW_NORM_BIAS };
-const kn_option kn_layer_norm_arguments[2] = {
+static const kn_option layer_norm_arguments[] = {
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
     FLAG("bias", "whether to add a trainable bias", .usual = "yes"),
 };
-const kn_option kn_rms_norm_arguments[1] = {
+static const kn_option rms_norm_arguments[] = {
     NUMBER("epsilon", "added to the mean square", .usual = "1e-5"),
 };
 
@@ -179,9 +179,59 @@ static kn_value *build_row_norm(kn_layer_call *call, bool rms) {
     return apply_epsilon(call, rms ? "rms_norm" : "layer_norm", inputs, inputs[2] ? 3 : 2, params.epsilon);
 }
 
-kn_value *kn_build_layer_norm(kn_layer_call *call) {
+static kn_value *build_layer_norm(kn_layer_call *call) {
     return build_row_norm(call, false);
 }
-kn_value *kn_build_rms_norm(kn_layer_call *call) {
+static kn_value *build_rms_norm(kn_layer_call *call) {
     return build_row_norm(call, true);
 }
+
+static const kn_layer_row rows[] = {
+    {.name = "batchnorm",
+     .help = "batch normalization: normalizes each channel, with a trainable scale and shift",
+     .also = "batch_norm batchnorm2d bn",
+     ONE_INPUT,
+     ARGUMENTS(norm_arguments),
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_batch_norm},
+    {.name = "layernorm",
+     .help = "layer normalization: normalizes along the last dimension, with a trainable scale and shift",
+     .also = "layer_norm ln",
+     ONE_INPUT,
+     ARGUMENTS(layer_norm_arguments),
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_layer_norm},
+    {.name = "rmsnorm",
+     .help = "divides along the last dimension by the root mean square, with a trainable scale",
+     .also = "rms_norm",
+     ONE_INPUT,
+     ARGUMENTS(rms_norm_arguments),
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_rms_norm},
+    {.name = "groupnorm",
+     .help = "group normalization: normalizes groups of channels of each sample, with a trainable scale and "
+             "shift",
+     .also = "group_norm gn",
+     ONE_INPUT,
+     ARGUMENTS(group_norm_arguments),
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_group_norm},
+    {.name = "instancenorm",
+     .help =
+         "instance normalization: normalizes each channel of each sample, with a trainable scale and shift",
+     .also = "instance_norm instancenorm2d",
+     ONE_INPUT,
+     ARGUMENTS(instance_norm_arguments),
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_instance_norm},
+    {.name = "standardize",
+     .help = "standardizes an input's channels to mean 0 and deviation 1, as koine train measures them "
+             "before training "
+             "begins",
+     .also = "standardise normalize normalise",
+     ONE_INPUT,
+     .build = build_standardize},
+    LAYER("localnorm", "local response normalization across neighbouring channels",
+          "lrn local_response_norm localresponsenorm", local_norm_arguments, build_local_norm),
+};
+const kn_layer_family kn_norm_layers = {rows, (int)KN_COUNT_OF(rows)};

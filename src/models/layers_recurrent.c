@@ -1,5 +1,5 @@
 /* Recurrent layers. */
-#include "models/layers_recurrent.h"
+#include "models/layers_private.h"
 
 #include <koine/operators.h>
 
@@ -8,9 +8,7 @@
 
 enum { UNITS, LAYERS, BIDIRECTIONAL, DROPOUT, LAST, STATEFUL, FUNCTION };
 
-#define FLAG(word, about)                                                                                    \
-    { .name = word, .kind = KN_OPTION_FLAG, .usual = "no", .help = about }
-#define ARGUMENTS                                                                                            \
+#define RECURRENT_ARGUMENTS                                                                                  \
     {.name = "units",                                                                                        \
      .kind = KN_OPTION_WHOLE,                                                                                \
      .least = 1,                                                                                             \
@@ -22,17 +20,18 @@ enum { UNITS, LAYERS, BIDIRECTIONAL, DROPOUT, LAST, STATEFUL, FUNCTION };
          .least = 1,                                                                                         \
          .usual = "1",                                                                                       \
          .help = "number of stacked layers"},                                                                \
-        FLAG("bidirectional", "whether a second recurrence runs backwards through the sequence"),            \
+        FLAG("bidirectional", "whether a second recurrence runs backwards through the sequence",             \
+             .usual = "no"),                                                                                 \
         {.name = "dropout",                                                                                  \
          .kind = KN_OPTION_NUMBER,                                                                           \
          .usual = "0",                                                                                       \
          .help = "dropout probability between stacked layers"},                                              \
-        FLAG("last", "whether to return only the last state (N,units) instead of all steps"),                \
-        FLAG("stateful", "whether training carries the state from batch to batch")
+        FLAG("last", "whether to return only the last state (N,units) instead of all steps", .usual = "no"), \
+        FLAG("stateful", "whether training carries the state from batch to batch", .usual = "no")
 
-const kn_option kn_recurrent_arguments[6] = {ARGUMENTS};
-const kn_option kn_rnn_arguments[7] = {
-    ARGUMENTS,
+static const kn_option recurrent_arguments[] = {RECURRENT_ARGUMENTS};
+static const kn_option rnn_arguments[] = {
+    RECURRENT_ARGUMENTS,
     {.name = "function", .kind = KN_OPTION_WORD, .words = "tanh relu", .usual = "tanh", .help = "activation"},
 };
 
@@ -81,13 +80,32 @@ static kn_value *build(kn_layer_call *call,
     return make(call->inputs[0], units, &params);
 }
 
-kn_value *kn_build_rnn(kn_layer_call *call) {
+static kn_value *build_rnn(kn_layer_call *call) {
     const kn_option_value *function = &call->values[FUNCTION];
     return build(call, kn_rnn, function->given && !strcmp(function->text, "relu"));
 }
-kn_value *kn_build_lstm(kn_layer_call *call) {
+static kn_value *build_lstm(kn_layer_call *call) {
     return build(call, kn_lstm, false);
 }
-kn_value *kn_build_gru(kn_layer_call *call) {
+static kn_value *build_gru(kn_layer_call *call) {
     return build(call, kn_gru, false);
 }
+
+#define RECURRENT(word, most, list, function)                                                                \
+    .name = word, .least_inputs = 1, .most_inputs = most, ARGUMENTS(list), .takes = WITH_WEIGHTS,            \
+    .build = function
+
+static const kn_layer_row rows[] = {
+    {RECURRENT("lstm", 4, recurrent_arguments, build_lstm),
+     .help = "LSTM layers over a sequence (N,length,inputs); optional inputs: lengths, int32 (N), and the "
+             "initial state and cells (layers,N,units)",
+     .also = "recurrent"},
+    {RECURRENT("gru", 3, recurrent_arguments, build_gru),
+     .help = "GRU layers over a sequence (N,length,inputs); optional inputs: lengths, int32 (N), and the "
+             "initial state (layers,N,units)"},
+    {RECURRENT("rnn", 3, rnn_arguments, build_rnn),
+     .help = "plain recurrent layers over a sequence (N,length,inputs); optional inputs: lengths, int32 (N), "
+             "and the initial state (layers,N,units)",
+     .also = "elman simple_rnn"},
+};
+const kn_layer_family kn_recurrent_layers = {rows, (int)KN_COUNT_OF(rows)};

@@ -1,8 +1,8 @@
 /* Layers for audio. */
-#include "models/layers_shape.h"
+#include "models/layers_private.h"
 
 enum { WINDOW, HOP, BANDS, RATE, LOW, HIGH, FLOOR, LOG };
-const kn_option kn_spectrogram_arguments[8] = {
+static const kn_option spectrogram_arguments[] = {
     {.name = "window",
      .kind = KN_OPTION_WHOLE,
      .by_position = true,
@@ -39,7 +39,7 @@ const kn_option kn_spectrogram_arguments[8] = {
 
 /* x is (N,...,samples), the result (N,...,windows,bands). Internal nodes get their own scope, so that the
  * text's names stay free. */
-kn_value *kn_build_spectrogram(kn_layer_call *call) {
+static kn_value *build_spectrogram(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_spectrogram_params params;
     kn_spectrogram_params_init(&params);
@@ -54,3 +54,9 @@ kn_value *kn_build_spectrogram(kn_layer_call *call) {
     kn_scope_end(call->graph);
     return y;
 }
+
+static const kn_layer_row rows[] = {
+    LAYER("spectrogram", "spectrogram of sounds: (N,1,samples) to (N,1,windows,bands)",
+          "mel melspectrogram mel_spectrogram stft fft logmel", spectrogram_arguments, build_spectrogram),
+};
+const kn_layer_family kn_sound_layers = {rows, (int)KN_COUNT_OF(rows)};

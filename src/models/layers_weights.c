@@ -41,13 +41,13 @@ void kn_copy_sides(const kn_option_value *value, int64_t sides[4]) {
 }
 
 enum { LINEAR_UNITS, LINEAR_BIAS };
-const kn_option kn_linear_arguments[2] = {
+static const kn_option linear_arguments[] = {
     WHOLE("units", "size of the last output dimension", REQUIRED),
     FLAG("bias", "whether to add a trainable bias per unit", .usual = "yes"),
 };
 
 /* x is (..., inputs), the result (..., units). */
-kn_value *kn_build_linear(kn_layer_call *call) {
+static kn_value *build_linear(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     bool no_bias = values[LINEAR_BIAS].given && !values[LINEAR_BIAS].flag;
     if (call->share) {
@@ -67,7 +67,7 @@ kn_value *kn_build_linear(kn_layer_call *call) {
 }
 
 enum { CONV_CHANNELS, CONV_SIZE, CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_BIAS };
-const kn_option kn_conv_arguments[7] = {
+static const kn_option conv_arguments[] = {
     WHOLE("channels", "output channels", REQUIRED),
     PAIR("size", "filter size: 3 or 3x5", REQUIRED),
     PAIR("stride", "stride, down and across", .usual = "1"),
@@ -86,7 +86,7 @@ static bool is_word(const kn_option_value *value, const char *word) {
 }
 
 /* x is (N,C,H,W), the result (N,channels,P,Q); or (N,C,L) and (N,channels,Q). */
-kn_value *kn_build_conv(kn_layer_call *call) {
+static kn_value *build_conv(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_conv_params params = {.size = sizeof params,
                              .name = call->name,
@@ -127,7 +127,7 @@ enum {
     TRANSPOSE_GROUPS,
     TRANSPOSE_BIAS
 };
-const kn_option kn_transpose_arguments[8] = {
+static const kn_option transpose_arguments[] = {
     WHOLE("channels", "output channels", REQUIRED),
     PAIR("size", "filter size: 3 or 3x5", REQUIRED),
     PAIR("stride", "stride in the result, down and across", .usual = "1"),
@@ -165,7 +165,7 @@ static kn_value *build_shared_transpose(kn_layer_call *call, const kn_conv_param
 }
 
 /* x is (N,C,P,Q), the result (N,channels,H,W); or (N,C,Q) and (N,channels,L). */
-kn_value *kn_build_conv_transpose(kn_layer_call *call) {
+static kn_value *build_conv_transpose(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_conv_params params = {.size = sizeof params,
                              .name = call->name,
@@ -187,13 +187,13 @@ kn_value *kn_build_conv_transpose(kn_layer_call *call) {
 }
 
 enum { EMBEDDING_ROWS, EMBEDDING_COLUMNS };
-const kn_option kn_embedding_arguments[2] = {
+static const kn_option embedding_arguments[] = {
     WHOLE("rows", "vocabulary size", REQUIRED),
     WHOLE("columns", "size of the last output dimension", REQUIRED),
 };
 
 /* Tokens are int32 (...), the result (..., columns). */
-kn_value *kn_build_embedding(kn_layer_call *call) {
+static kn_value *build_embedding(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     if (call->share) {
         kn_value *inputs[2] = {kn_shared_weight(call, 2, &values[EMBEDDING_ROWS]), call->inputs[0]};
@@ -203,3 +203,35 @@ kn_value *kn_build_embedding(kn_layer_call *call) {
     return kn_embedding(call->inputs[0], values[EMBEDDING_ROWS].whole, values[EMBEDDING_COLUMNS].whole,
                         &params);
 }
+
+static const kn_layer_row rows[] = {
+    {.name = "linear",
+     .help = "matrix product with a trainable weight",
+     .also = "dense fc fully_connected gemm",
+     ONE_INPUT,
+     ARGUMENTS(linear_arguments),
+     .takes = WITH_WEIGHTS,
+     .build = build_linear},
+    {.name = "conv",
+     .help = "convolution of images, or of sequences (N,channels,length)",
+     .also = "conv1d conv2d convolution convolution2d",
+     ONE_INPUT,
+     ARGUMENTS(conv_arguments),
+     .takes = WITH_WEIGHTS,
+     .build = build_conv},
+    {.name = "convtranspose",
+     .help = "transposed convolution, which enlarges images",
+     .also = "deconv deconvolution conv_transpose convtranspose2d transposed_convolution upconv",
+     ONE_INPUT,
+     ARGUMENTS(transpose_arguments),
+     .takes = WITH_WEIGHTS,
+     .build = build_conv_transpose},
+    {.name = "embedding",
+     .help = "trainable vector for each token",
+     .also = "embed lookup token_embedding",
+     ONE_INPUT,
+     ARGUMENTS(embedding_arguments),
+     .takes = KN_TAKES_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_embedding},
+};
+const kn_layer_family kn_weights_layers = {rows, (int)KN_COUNT_OF(rows)};

@@ -258,8 +258,8 @@ struct kn_layer_row {
     kn_value *(*build)(kn_layer_call *call);
 };
 
-extern const kn_layer_row kn_layer_table[];
-extern const int kn_layer_table_count;
+/* The row at a position among all families; NULL beyond the last. */
+const kn_layer_row *kn_layer_at(int position);
 const kn_layer_row *kn_layer_find(const char *name);
 /* The layer that has the word among its other names (`also`); NULL if there is none. */
 const kn_layer_row *kn_layer_meant(const char *word);
