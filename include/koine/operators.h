@@ -431,7 +431,7 @@ KN_API kn_value *kn_log_softmax(kn_value *x, int axis);
 KN_API kn_value *kn_reshape(kn_value *x, const char *shape);
 /* (N, product of the other dimensions). */
 KN_API kn_value *kn_flatten(kn_value *x);
-/* permutation: "0,2,1". */
+/* permutation: "0,2,1"; NULL or "": the axes reversed. */
 KN_API kn_value *kn_transpose(kn_value *x, const char *permutation);
 
 KN_API kn_value *kn_concat(kn_value *const *values, size_t count, int axis);
@@ -447,11 +447,11 @@ KN_API kn_value *kn_broadcast(kn_value *x, const char *shape);
 KN_API kn_value *kn_flip(kn_value *x, const char *axes);
 /* Removes axes of size 1: those listed, or all (NULL or ""). */
 KN_API kn_value *kn_squeeze(kn_value *x, const char *axes);
-/* Inserts axes of size 1, numbered as in the result. */
+/* Inserts axes of size 1, numbered as in the result; NULL or "": none. */
 KN_API kn_value *kn_unsqueeze(kn_value *x, const char *axes);
 /* Broadcasts x and the shape to each other; a -1 or 1 keeps a size. */
 KN_API kn_value *kn_expand(kn_value *x, const char *shape);
-/* Repeats x along its last axes: "2,3"; more numbers than axes add axes before the first. */
+/* Repeats x along its last axes: "2,3"; more numbers than axes add axes before the first. NULL or "": x. */
 KN_API kn_value *kn_tile(kn_value *x, const char *times);
 /* Repeats each element `times` times along an axis, adjacent to one another. */
 KN_API kn_value *kn_repeat(kn_value *x, int axis, int64_t times);

@@ -52,7 +52,7 @@ enum { KN_MAX_RANK = 8 };
 KN_API const char *kn_dtype_name(kn_dtype dtype);
 /* Bytes per element; 0 for other numbers. */
 KN_API size_t kn_dtype_bytes(kn_dtype dtype);
-/* Parses a name; returns false and leaves *dtype unchanged when there is no such type. */
+/* Parses a name; returns false and leaves *dtype unchanged when there is no such type. dtype may be NULL. */
 KN_API bool kn_dtype_parse(const char *name, kn_dtype *dtype);
 
 /* The type in which values are stored and multiplied while a graph is computed. KN_PRECISION_TF32 stores
@@ -79,7 +79,8 @@ typedef struct kn_tensor_info {
     int64_t shape[KN_MAX_RANK];
 } kn_tensor_info;
 
-/* The number of elements or bytes; false when the product overflows or a dimension is negative. */
+/* The number of elements or bytes; false when the product overflows or a dimension is negative. The second
+ * pointer may be NULL. */
 KN_API bool kn_tensor_elements(const kn_tensor_info *info, uint64_t *elements);
 KN_API bool kn_tensor_bytes(const kn_tensor_info *info, uint64_t *bytes);
 

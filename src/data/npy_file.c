@@ -41,7 +41,7 @@ const char *kn_npy_file_error(const kn_npy_file *file) {
 }
 
 bool kn_npy_file_info(const kn_npy_file *file, kn_tensor_info *info) {
-    if (kn_npy_file_status(file) != KN_OK) return false;
+    if (kn_npy_file_status(file) != KN_OK || !info) return false;
     const kn_array *array = &file->file.array;
     *info = (kn_tensor_info){.dtype = array->type, .rank = array->rank};
     memcpy(info->shape, array->shape, sizeof info->shape);

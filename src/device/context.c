@@ -7,7 +7,7 @@
 KN_DEFINE_INIT(kn_context_params, KN_CONTEXT_DEFAULTS)
 
 bool kn_default_cache_folder(const char *xdg_cache_home, const char *home, char *folder, size_t bytes) {
-    if (bytes == 0) return false;
+    if (!folder || bytes == 0) return false;
     folder[0] = '\0';
     /* The XDG convention ignores relative paths. */
     if (xdg_cache_home && xdg_cache_home[0] == '/')

@@ -355,13 +355,13 @@ size_t kn_value_shape_text(const kn_value *value, char *text, size_t bytes) {
             kn_dim_text(value->graph, value->shape.dims[i], &words);
         }
         length = words.length;
-        if (bytes > 0) {
+        if (text && bytes > 0) {
             size_t kept = length < bytes - 1 ? length : bytes - 1;
             memcpy(text, words.data, kept);
             text[kept] = '\0';
         }
         kn_text_finish(&words);
-    } else if (bytes > 0)
+    } else if (text && bytes > 0)
         text[0] = '\0';
     return length;
 }

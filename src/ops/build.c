@@ -65,6 +65,11 @@ kn_value *kn_build1(const kn_operator *row, kn_value *x) {
     return kn_build(row, &x, 1, NULL);
 }
 
+kn_value *kn_missing(kn_value *x, const kn_value *input, const char *what, const char *name) {
+    return input ? &x->graph->failed
+                 : kn_graph_fail(x->graph, KN_ERROR_ARGUMENT, "%s: %s is NULL", what, name);
+}
+
 kn_value *kn_build2(const kn_operator *row, kn_value *x, kn_value *y) {
     kn_value *inputs[2] = {x, y};
     return kn_build(row, inputs, 2, NULL);

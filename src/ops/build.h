@@ -22,6 +22,9 @@ void kn_settings_copy(kn_settings *settings, const kn_node *node);
 kn_value *kn_build(const kn_operator *row, kn_value *const *inputs, int count, const kn_settings *settings);
 kn_value *kn_build1(const kn_operator *row, kn_value *x);
 kn_value *kn_build2(const kn_operator *row, kn_value *x, kn_value *y);
+/* For an input that failed or is NULL: the failed value of the graph of x, whose error names a missing input.
+ */
+kn_value *kn_missing(kn_value *x, const kn_value *input, const char *what, const char *name);
 /* A node with one input and one numeric attribute. */
 kn_value *kn_build_number(const kn_operator *row, kn_value *x, const char *attribute, double number);
 /* A constant (count) filled with a number. */

@@ -8,8 +8,6 @@
 
 /* Each runs one group and returns the number of its tests that failed. */
 int test_null(void);
-int test_null_builders(void);
-int test_null_files(void);
 int test_wrong_graphs(void);
 int test_custom(bool device); /* groups that need a device, or that need none */
 int test_wrong_runs(void);

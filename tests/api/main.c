@@ -2,8 +2,7 @@
 #include "api_tests.h"
 
 int main(void) {
-    int failures =
-        test_null() + test_null_builders() + test_null_files() + test_wrong_graphs() + test_custom(false);
+    int failures = test_null() + test_wrong_graphs() + test_custom(false);
     if (device_is_there()) failures += test_custom(true) + test_wrong_runs() + test_steps();
     return failures != 0;
 }

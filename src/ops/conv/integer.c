@@ -164,7 +164,7 @@ static kn_value *convolve(kn_value *x, kn_value *weight, kn_value *x_zero, kn_va
 kn_value *kn_conv2d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
                             const kn_conv_params *params) {
     if (kn_value_failed(x)) return x;
-    if (kn_value_failed(weight)) return weight ? weight : &x->graph->failed;
+    if (kn_value_failed(weight)) return kn_missing(x, weight, "conv2d_integer", "the weight");
     kn_conv_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(x, kn_conv_params, &given, params);
     return convolve(x, weight, x_zero, weight_zero, &given);
@@ -174,7 +174,7 @@ kn_value *kn_conv2d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_
 kn_value *kn_conv1d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
                             const kn_conv_params *params) {
     if (kn_value_failed(x)) return x;
-    if (kn_value_failed(weight)) return weight ? weight : &x->graph->failed;
+    if (kn_value_failed(weight)) return kn_missing(x, weight, "conv1d_integer", "the weight");
     kn_conv_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(x, kn_conv_params, &given, params);
     kn_window_length(given.stride, 1);

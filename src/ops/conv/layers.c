@@ -123,7 +123,7 @@ static bool weight_fits(const conv_call *call, const kn_value *x, const kn_value
 static kn_value *convolve(conv_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                           const kn_conv_params *params) {
     if (kn_value_failed(x)) return x;
-    if (kn_value_failed(weight)) return weight ? weight : &x->graph->failed;
+    if (kn_value_failed(weight)) return kn_missing(x, weight, call->name, "the weight");
     call->graph = x->graph;
     call->given = (kn_conv_params){.size = sizeof call->given};
     KN_TAKE_PARAMS(x, kn_conv_params, &call->given, params);

@@ -153,7 +153,7 @@ static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
     double smoothing = given->label_smoothing;
     kn_value *weights = given->class_weights, *probabilities = target;
     if (kn_value_failed(x)) return x;
-    if (any_failed(target, given)) return &x->graph->failed;
+    if (any_failed(target, given)) return kn_missing(x, target, loss, "the target");
     if (!inputs_fit(loss, x, target, given, &labels)) return &x->graph->failed;
     if (labels)
         probabilities = mixed_target(target, &x->shape, smoothing, given);
@@ -183,8 +183,8 @@ kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_en
         return likelihood("cross_entropy", kn_log_softmax(logits, -1), target, &given);
     if (given.other || given.share) {
         bool labels;
-        if (any_failed(target, &given) || !inputs_fit("cross_entropy", logits, target, &given, &labels))
-            return &logits->graph->failed;
+        if (any_failed(target, &given)) return kn_missing(logits, target, "cross_entropy", "the target");
+        if (!inputs_fit("cross_entropy", logits, target, &given, &labels)) return &logits->graph->failed;
         inputs[1] = mixed_target(target, &logits->shape, 0, &given);
     }
     kn_settings settings;
@@ -206,8 +206,8 @@ kn_value *kn_accuracy_ignoring(kn_value *logits, kn_value *target, int64_t ignor
     bool labels;
     if (kn_value_failed(logits)) return logits;
     kn_graph *graph = logits->graph;
-    if (kn_value_failed(target) || !inputs_fit("accuracy", logits, target, &given, &labels))
-        return &graph->failed;
+    if (kn_value_failed(target)) return kn_missing(logits, target, "accuracy", "the target");
+    if (!inputs_fit("accuracy", logits, target, &given, &labels)) return &graph->failed;
     if (!labels)
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
                              "accuracy: the target %s is a distribution; expected class indices",

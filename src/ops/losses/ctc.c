@@ -310,7 +310,7 @@ kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_valu
     kn_graph *graph = logits->graph;
     kn_ctc_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(logits, kn_ctc_params, &given, params);
-    if (kn_value_failed(labels)) return labels ? labels : &graph->failed;
+    if (kn_value_failed(labels)) return kn_missing(logits, labels, "ctc", "labels");
     if (logits->shape.rank != 3 || labels->shape.rank != 2)
         return kn_graph_fail(
             graph, KN_ERROR_SHAPE,
