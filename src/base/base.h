@@ -54,6 +54,8 @@ void kn_error_clear(kn_error *error);
 /* Fills in `error` (may be NULL) and returns `status`, so that a failure is written `return kn_fail(error,
  * KN_ERROR_SHAPE, "...")`. Long messages are truncated; control characters become question marks. */
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
+/* Copies the status and message of `from` to `error` (may be NULL); returns the status. */
+kn_status kn_error_copy(kn_error *error, const kn_error *from);
 /* Prepends "where: " to the message of an existing error. */
 kn_status kn_fail_in(kn_error *error, const char *format, ...) KN_PRINTF(2, 3);
 /* Reports a failed allocation. bytes 0: the size is unknown; above PTRDIFF_MAX: the size overflows. */

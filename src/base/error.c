@@ -56,6 +56,11 @@ kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) {
     return status;
 }
 
+kn_status kn_error_copy(kn_error *error, const kn_error *from) {
+    if (error && error != from) *error = *from;
+    return from->status;
+}
+
 kn_status kn_fail_in(kn_error *error, const char *format, ...) {
     /* Without an error, the status is unknown. */
     if (!error) return KN_ERROR_INTERNAL;

@@ -82,7 +82,7 @@ static cl_mem block_new(const kn_context *context, uint64_t bytes, cl_int *code)
 
 kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buffer, kn_error *error) {
     *buffer = NULL;
-    if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
+    if (context->failure.status) return kn_error_copy(error, &context->failure);
     if (context->described) return kn_fail_described(context, error);
     const kn_capabilities *capabilities = &context->capabilities;
     uint64_t rounded = round_up(bytes, capabilities->alignment_bytes);

@@ -102,7 +102,7 @@ static kn_status decide(kn_context *context, const char *name, const char *file,
         verdict = try_it(context, problem) ? 1 : 0;
         if (verdict != 0 || !problem->status) kn_verdict_put(context, key, verdict);
         kn_attempt_end(context, &attempt);
-        if (problem->status == KN_ERROR_MEMORY) return kn_fail(error, problem->status, "%s", problem->text);
+        if (problem->status == KN_ERROR_MEMORY) return kn_error_copy(error, problem);
         if (verdict == 0 && !problem->status)
             kn_fail(problem, KN_ERROR_MISMATCH, "a probe kernel gave wrong results");
     }

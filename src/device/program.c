@@ -209,7 +209,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
     kn_program_request from = *request;
     if (!from.prelude) from.prelude = "";
     *program = NULL;
-    if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
+    if (context->failure.status) return kn_error_copy(error, &context->failure);
     if (context->described) return kn_fail_described(context, error);
     kn_mutex_lock(context->mutex);
     kn_program *place = entry_of(context, &from, error);
@@ -224,7 +224,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         while (place->state == KN_PROGRAM_BUILDING)
             kn_condition_wait(context->built, context->mutex);
         if (place->state == KN_PROGRAM_EMPTY)
-            status = place->failure ? kn_fail(error, place->failure->status, "%s", place->failure->text)
+            status = place->failure ? kn_error_copy(error, place->failure)
                                     : kn_fail_memory(error, sizeof(kn_error));
     } else if (place->state == KN_PROGRAM_EMPTY) {
         place->state = KN_PROGRAM_BUILDING;
@@ -237,7 +237,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         place->unsaved = made.unsaved;
         place->full_header = made.full_header;
         finish_attempt(context, place, status, &own);
-        if (status) kn_fail(error, own.status, "%s", own.text);
+        if (status) kn_error_copy(error, &own);
     }
     kn_mutex_unlock(context->mutex);
     if (!status) *program = place;
@@ -334,7 +334,7 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
     if (failed) *failed = count;
     for (size_t i = 0; i < count; i++)
         programs[i] = NULL;
-    if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
+    if (context->failure.status) return kn_error_copy(error, &context->failure);
     batch job = {.context = context,
                  .requests = requests,
                  .programs = programs,
