@@ -288,6 +288,8 @@ static void contradictions(void **state) {
         const char *type, *inputs, *attributes, *message;
     } cases[] = {
         {"MatMul", "x", "", "input 1 is missing"},
+        {"Add", ",x", "", "input 0 is missing"},
+        {"Shape", ",x", "", "input 0 is missing"},
         {"Softmax", "x", "axis='one'", "attribute 'axis' is a string; expected an integer"},
         {"Conv", "x,w", "group=0", "group is 0; expected 1 or more"},
         {"Conv", "x,w", "kernel_shape=3:5", "kernel_shape has 5, but the weight has 3"},

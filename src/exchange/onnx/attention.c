@@ -63,13 +63,13 @@ static void add_position_bias(attention *a) {
     if (!causal && left < 0 && right < 0) return;
     kn_value *i = kn_unsqueeze(kn_import_range(a->import, a->q->shape.dims[2]), "1");
     kn_value *j = kn_import_range(a->import, a->k->shape.dims[2]);
-    kn_value *place = kn_add(i, a->offset);
-    if (causal) add_bias(a, bias_of(a, kn_less_equal(j, place)));
+    kn_value *position = kn_add(i, a->offset);
+    if (causal) add_bias(a, bias_of(a, kn_less_equal(j, position)));
     if (left >= 0)
-        add_bias(a, bias_of(a, kn_less_equal(kn_sub(place, j),
+        add_bias(a, bias_of(a, kn_less_equal(kn_sub(position, j),
                                              kn_import_scalar(a->import, KN_INT32, (double)left))));
     if (right >= 0)
-        add_bias(a, bias_of(a, kn_less_equal(kn_sub(j, place),
+        add_bias(a, bias_of(a, kn_less_equal(kn_sub(j, position),
                                              kn_import_scalar(a->import, KN_INT32, (double)right))));
 }
 
@@ -190,24 +190,24 @@ static kn_status build_attention(kn_import_call *call) {
 kn_value *kn_import_rotate(kn_import *import, kn_value *x, kn_value *cosine, kn_value *sine, int64_t part,
                            bool interleaved) {
     int64_t half = part / 2;
-    kn_value *turned = kn_slice(x, 3, 0, part), *rest = NULL;
+    kn_value *rotated = kn_slice(x, 3, 0, part), *rest = NULL;
     if (x->shape.dims[3] != part) rest = kn_slice(x, 3, part, INT64_MAX);
     kn_value *first =
-        interleaved ? kn_import_slice(import, turned, 3, 0, INT64_MAX, 2) : kn_slice(turned, 3, 0, half);
+        interleaved ? kn_import_slice(import, rotated, 3, 0, INT64_MAX, 2) : kn_slice(rotated, 3, 0, half);
     kn_value *second =
-        interleaved ? kn_import_slice(import, turned, 3, 1, INT64_MAX, 2) : kn_slice(turned, 3, half, part);
+        interleaved ? kn_import_slice(import, rotated, 3, 1, INT64_MAX, 2) : kn_slice(rotated, 3, half, part);
     kn_value *real = kn_sub(kn_mul(cosine, first), kn_mul(sine, second));
     kn_value *imaginary = kn_add(kn_mul(sine, first), kn_mul(cosine, second));
     kn_value *parts[2] = {real, imaginary};
     if (interleaved) {
         kn_dim dims[4] = {x->shape.dims[0], x->shape.dims[1], x->shape.dims[2], part};
-        turned = kn_import_reshape(import, kn_stack(parts, 2, 4), dims, 4);
+        rotated = kn_import_reshape(import, kn_stack(parts, 2, 4), dims, 4);
     } else {
-        turned = kn_concat(parts, 2, 3);
+        rotated = kn_concat(parts, 2, 3);
     }
-    parts[0] = turned;
+    parts[0] = rotated;
     parts[1] = rest;
-    return rest ? kn_concat(parts, 2, 3) : turned;
+    return rest ? kn_concat(parts, 2, 3) : rotated;
 }
 
 /* The tables (positions,half), gathered by `position_ids`: (N,length), or for ONNX Runtime (1), the first
@@ -215,12 +215,13 @@ kn_value *kn_import_rotate(kn_import *import, kn_value *x, kn_value *cosine, kn_
 static kn_status rotary(kn_import_call *call) {
     const bool runtime = !strcmp(call->node->domain, KN_MICROSOFT);
     kn_value *x = kn_import_in(call, 0), *cosine = kn_import_in(call, runtime ? 2 : 1);
-    kn_value *sine = kn_import_in(call, runtime ? 3 : 2), *places = kn_import_optional(call, runtime ? 1 : 3);
+    kn_value *sine = kn_import_in(call, runtime ? 3 : 2),
+             *positions = kn_import_optional(call, runtime ? 1 : 3);
     kn_import *import = call->import;
     const kn_shape shape = x->shape;
     int64_t heads = kn_import_int(call, "num_heads", 0),
             part = kn_import_int(call, "rotary_embedding_dim", 0);
-    const bool one = places && runtime && places->shape.rank == 1;
+    const bool one = positions && runtime && positions->shape.rank == 1;
     if (kn_import_int(call, "is_packed_batching", 0) || kn_import_float(call, "scale", 1) != 1)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "scale and is_packed_batching are not supported");
     if (runtime && heads == 0 && shape.rank == 3 && cosine->shape.rank == 2 && kn_dim_known(shape.dims[2]) &&
@@ -230,12 +231,12 @@ static kn_status rotary(kn_import_call *call) {
     if (shape.rank != 3 && shape.rank != 4)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected x with 3 or 4 axes");
     if (one) /* the first of consecutive positions */
-        places = kn_unsqueeze(
-            kn_add(kn_import_range(import, shape.dims[shape.rank - 2]), kn_import_cast(places, KN_INT32)),
+        positions = kn_unsqueeze(
+            kn_add(kn_import_range(import, shape.dims[shape.rank - 2]), kn_import_cast(positions, KN_INT32)),
             "0");
-    if (places) {
-        cosine = kn_gather(cosine, places, 0);
-        sine = kn_gather(sine, places, 0);
+    if (positions) {
+        cosine = kn_gather(cosine, positions, 0);
+        sine = kn_gather(sine, positions, 0);
     }
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], heads, -1};
     x = shape.rank == 4 ? kn_transpose(x, "0,2,1,3") : kn_reshape(x, kn_import_dims_text(import, dims, 4));

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { MAX_ROUNDS = KN_MAX_INPUTS * KN_MAX_INPUTS };
+enum { MAX_ITERATIONS = KN_MAX_INPUTS * KN_MAX_INPUTS };
 
 static const kn_onnx_graph *body_of(kn_import_call *call, const char *name) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
@@ -52,8 +52,8 @@ static bool is_true(kn_import_call *call, kn_item *item) {
     return false;
 }
 
-/* Stacks up to MAX_ROUNDS values along a new axis: KN_MAX_INPUTS at a time, then the stacks. */
-static kn_value *stack_rounds(kn_value *const *values, size_t count, int axis) {
+/* Stacks up to MAX_ITERATIONS values along a new axis: KN_MAX_INPUTS at a time, then the stacks. */
+static kn_value *stack_iterations(kn_value *const *values, size_t count, int axis) {
     kn_value *parts[KN_MAX_INPUTS];
     size_t made = 0;
     for (size_t at = 0; at < count; at += KN_MAX_INPUTS)
@@ -65,18 +65,20 @@ static kn_value *stack_rounds(kn_value *const *values, size_t count, int axis) {
 static kn_status loop(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
     int carried = call->input_count > 2 ? call->input_count - 2 : 0, scans = call->output_count - carried;
-    int64_t rounds = INT64_MAX;
+    int64_t iterations = INT64_MAX;
     if (!body) return kn_import_status(call);
     if (scans < 0 || body->output_count != (size_t)call->output_count + 1 ||
         body->input_count != (size_t)carried + 2)
         return kn_import_fail(call, KN_ERROR_FORMAT,
                               "the body has %zu inputs and %zu outputs; expected %d and %d",
                               body->input_count, body->output_count, carried + 2, call->output_count + 1);
-    rounds = kn_import_input_integer(call, 0, rounds);
+    iterations = kn_import_input_integer(call, 0, iterations);
     bool running = !kn_import_has(call, 1) || is_true(call, call->inputs[1]);
-    size_t places = body->input_count + body->output_count;
-    kn_item *inputs = kn_arena_take(call->import->arena, 2 * places + 2, sizeof *inputs);
-    const size_t most = (size_t)(rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds > 0 ? rounds : 0);
+    size_t positions = body->input_count + body->output_count;
+    kn_item *inputs = kn_arena_take(call->import->arena, 2 * positions + 2, sizeof *inputs);
+    const size_t most = (size_t)(iterations > MAX_ITERATIONS ? MAX_ITERATIONS
+                                 : iterations > 0            ? iterations
+                                                             : 0);
     if (scans > KN_MAX_INPUTS)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d scan outputs; at most %d are supported",
                               scans, KN_MAX_INPUTS);
@@ -90,12 +92,12 @@ static kn_status loop(kn_import_call *call) {
                                   "the initial value of loop-carried variable %d is missing", i);
         inputs[2 + i] = *call->inputs[2 + i];
     }
-    int64_t round = 0;
-    for (; running && round < rounds; round++) {
-        if (round == MAX_ROUNDS)
+    int64_t iteration = 0;
+    for (; running && iteration < iterations; iteration++) {
+        if (iteration == MAX_ITERATIONS)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "more than %" PRId64 " iterations are not supported", round);
-        set_known(call, KN_INT64, round, &inputs[0]);
+                                  "more than %" PRId64 " iterations are not supported", iteration);
+        set_known(call, KN_INT64, iteration, &inputs[0]);
         set_known(call, KN_BOOL, 1, &inputs[1]);
         if (kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) != KN_OK)
             return kn_import_status(call);
@@ -104,16 +106,17 @@ static kn_status loop(kn_import_call *call) {
             inputs[2 + i] = made[1 + i];
         for (int i = 0; i < scans; i++) {
             types[i] = made[1 + carried + i].dtype;
-            stacked[(size_t)i * most + (size_t)round] = kn_item_value(call->import, &made[1 + carried + i]);
+            stacked[(size_t)i * most + (size_t)iteration] =
+                kn_item_value(call->import, &made[1 + carried + i]);
         }
     }
     if (kn_import_status(call) != KN_OK) return kn_import_status(call);
     take_outputs(call, inputs + 2, carried);
     for (int i = 0; i < scans; i++) {
-        if (!round)
+        if (!iteration)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has scan outputs but runs no iteration");
-        kn_import_put_as(call, carried + i, stack_rounds(&stacked[(size_t)i * most], (size_t)round, 0),
-                         types[i]);
+        kn_import_put_as(call, carried + i,
+                         stack_iterations(&stacked[(size_t)i * most], (size_t)iteration, 0), types[i]);
     }
     return kn_import_status(call);
 }
@@ -137,7 +140,7 @@ static kn_status scan(kn_import_call *call) {
     kn_value *sources[KN_MAX_INPUTS], **stacked;
     int axes[KN_MAX_INPUTS];
     bool backwards[KN_MAX_INPUTS];
-    int64_t rounds = -1;
+    int64_t iterations = -1;
     if (!body) return kn_import_status(call);
     if (call->opset < 9)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -158,17 +161,18 @@ static kn_status scan(kn_import_call *call) {
         sources[k] = kn_import_in(call, i);
         axes[k] = read_scan_axis(call, "input", k, sources[k]->shape.rank, &backwards[k]);
         kn_dim length = sources[k]->shape.dims[axes[k]];
-        if (!kn_dim_known(length) || length < 1 || length > MAX_ROUNDS || (rounds >= 0 && length != rounds))
+        if (!kn_dim_known(length) || length < 1 || length > MAX_ITERATIONS ||
+            (iterations >= 0 && length != iterations))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "expected scanned axes of the same fixed size, at most %d", MAX_ROUNDS);
-        rounds = length;
+                                  "expected scanned axes of the same fixed size, at most %d", MAX_ITERATIONS);
+        iterations = length;
     }
-    const size_t most = (size_t)rounds;
+    const size_t most = (size_t)iterations;
     stacked = kn_arena_take(call->import->arena, (size_t)stacks * most + 1, sizeof *stacked);
     if (!stacked) return kn_import_no_memory(call->import);
-    for (int64_t round = 0; round < rounds; round++) {
+    for (int64_t iteration = 0; iteration < iterations; iteration++) {
         for (int k = 0; k < walked; k++) {
-            int64_t at = backwards[k] ? rounds - 1 - round : round;
+            int64_t at = backwards[k] ? iterations - 1 - iteration : iteration;
             const char *axis = kn_import_list(call->import, (int64_t[]){axes[k]}, 1);
             inputs[states + k] = (kn_item){.dtype = kn_import_dtype(call, states + k)};
             inputs[states + k].value = kn_squeeze(kn_slice(sources[k], axes[k], at, at + 1), axis);
@@ -178,7 +182,7 @@ static kn_status scan(kn_import_call *call) {
         for (int i = 0; i < states; i++)
             inputs[i] = made[i];
         for (int i = 0; i < stacks; i++)
-            stacked[(size_t)i * most + (size_t)round] = kn_item_value(call->import, &made[states + i]);
+            stacked[(size_t)i * most + (size_t)iteration] = kn_item_value(call->import, &made[states + i]);
     }
     if (kn_import_status(call) != KN_OK) return kn_import_status(call);
     take_outputs(call, inputs, states);
@@ -186,7 +190,7 @@ static kn_status scan(kn_import_call *call) {
         kn_value **parts = &stacked[(size_t)i * most];
         bool reversed;
         const int axis = read_scan_axis(call, "output", i, parts[0]->shape.rank + 1, &reversed);
-        kn_value *y = stack_rounds(parts, most, axis);
+        kn_value *y = stack_iterations(parts, most, axis);
         if (reversed) y = kn_flip(y, kn_import_list(call->import, (int64_t[]){axis}, 1));
         kn_import_put_as(call, states + i, y, made[states + i].dtype);
     }
@@ -197,11 +201,11 @@ static kn_status scan(kn_import_call *call) {
 
 static kn_status make_sequence(kn_import_call *call, kn_item *const *parts, size_t count, kn_dtype dtype) {
     kn_item *item = &call->outputs[0];
-    item->parts = kn_arena_take(call->import->arena, count + 1, sizeof *item->parts);
-    if (!item->parts) return kn_import_no_memory(call->import);
+    item->elements = kn_arena_take(call->import->arena, count + 1, sizeof *item->elements);
+    if (!item->elements) return kn_import_no_memory(call->import);
     for (size_t i = 0; i < count; i++)
-        item->parts[i] = parts[i];
-    item->part_count = count;
+        item->elements[i] = parts[i];
+    item->element_count = count;
     item->sequence = true;
     item->dtype = dtype;
     return kn_import_status(call);
@@ -225,7 +229,7 @@ static kn_item *take_sequence(kn_import_call *call) {
 static kn_item *take_position(kn_import_call *call, int i, bool more, size_t *position) {
     kn_item *sequence = take_sequence(call);
     if (!sequence) return NULL;
-    const int64_t count = (int64_t)sequence->part_count;
+    const int64_t count = (int64_t)sequence->element_count;
     int64_t number = kn_import_input_integer(call, i, more ? count : count - 1);
     if (number < 0 && kn_import_has(call, i)) number += count;
     *position = (size_t)number;
@@ -239,7 +243,7 @@ static kn_item *take_position(kn_import_call *call, int i, bool more, size_t *po
 static kn_status sequence_at(kn_import_call *call) {
     size_t position;
     const kn_item *sequence = take_position(call, 1, false, &position);
-    if (sequence) take_outputs(call, sequence->parts[position], 1);
+    if (sequence) take_outputs(call, sequence->elements[position], 1);
     return kn_import_status(call);
 }
 
@@ -248,27 +252,27 @@ static kn_status sequence_insert(kn_import_call *call) {
     const kn_item *sequence = take_position(call, 2, true, &position);
     if (!sequence) return kn_import_status(call);
     if (!kn_import_has(call, 1)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 1 is missing");
-    kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
+    kn_item **parts = kn_arena_take(call->import->arena, sequence->element_count + 1, sizeof *parts);
     if (!parts) return kn_import_no_memory(call->import);
-    for (size_t i = 0; i <= sequence->part_count; i++)
-        parts[i] = i == position ? call->inputs[1] : sequence->parts[i < position ? i : i - 1];
-    return make_sequence(call, parts, sequence->part_count + 1, sequence->dtype);
+    for (size_t i = 0; i <= sequence->element_count; i++)
+        parts[i] = i == position ? call->inputs[1] : sequence->elements[i < position ? i : i - 1];
+    return make_sequence(call, parts, sequence->element_count + 1, sequence->dtype);
 }
 
 static kn_status sequence_erase(kn_import_call *call) {
     size_t position, count = 0;
     const kn_item *sequence = take_position(call, 1, false, &position);
     if (!sequence) return kn_import_status(call);
-    kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
+    kn_item **parts = kn_arena_take(call->import->arena, sequence->element_count + 1, sizeof *parts);
     if (!parts) return kn_import_no_memory(call->import);
-    for (size_t i = 0; i < sequence->part_count; i++)
-        if (i != position) parts[count++] = sequence->parts[i];
+    for (size_t i = 0; i < sequence->element_count; i++)
+        if (i != position) parts[count++] = sequence->elements[i];
     return make_sequence(call, parts, count, sequence->dtype);
 }
 
 static kn_status sequence_length(kn_import_call *call) {
     const kn_item *sequence = take_sequence(call);
-    if (sequence) set_known(call, KN_INT64, (int64_t)sequence->part_count, &call->outputs[0]);
+    if (sequence) set_known(call, KN_INT64, (int64_t)sequence->element_count, &call->outputs[0]);
     return kn_import_status(call);
 }
 
@@ -308,12 +312,12 @@ static kn_status concat_from_sequence(kn_import_call *call) {
     const kn_item *sequence = take_sequence(call);
     kn_value *values[KN_MAX_INPUTS];
     if (!sequence) return kn_import_status(call);
-    const size_t count = sequence->part_count;
+    const size_t count = sequence->element_count;
     if (!count || count > KN_MAX_INPUTS)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the sequence has %zu elements; expected 1 to %d",
                               count, KN_MAX_INPUTS);
     for (size_t i = 0; i < count; i++)
-        values[i] = kn_item_value(call->import, sequence->parts[i]);
+        values[i] = kn_item_value(call->import, sequence->elements[i]);
     const bool fresh = kn_import_int(call, "new_axis", 0) != 0;
     const int axis = kn_import_axis(call, kn_import_int(call, "axis", 0), values[0]->shape.rank + fresh);
     return kn_import_put_as(call, 0, fresh ? kn_stack(values, count, axis) : kn_concat(values, count, axis),
@@ -333,13 +337,13 @@ static kn_status optional(kn_import_call *call) {
 static kn_status optional_get(kn_import_call *call) {
     if (!kn_import_has(call, 0)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 0 is missing");
     const kn_item *item = call->inputs[0];
-    if (item->sequence && item->part_count == 1) item = item->parts[0];
+    if (item->sequence && item->element_count == 1) item = item->elements[0];
     take_outputs(call, item, 1);
     return kn_import_status(call);
 }
 
 static kn_status optional_has(kn_import_call *call) {
-    const bool has = kn_import_has(call, 0) && (!call->inputs[0]->sequence || call->inputs[0]->part_count);
+    const bool has = kn_import_has(call, 0) && (!call->inputs[0]->sequence || call->inputs[0]->element_count);
     set_known(call, KN_BOOL, has, &call->outputs[0]);
     return kn_import_status(call);
 }

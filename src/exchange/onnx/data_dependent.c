@@ -14,13 +14,6 @@ static kn_status take_known(kn_import_call *call, int i, kn_tensor_info *info, c
     return kn_import_numbers(call, i, &number, 1, NULL);
 }
 
-static kn_value *whole_constant(kn_import_call *call, const int64_t *numbers, int64_t rows, int64_t columns) {
-    const int64_t dims[2] = {rows, columns};
-    const char *shape = kn_import_list(call->import, dims, columns < 0 ? 1 : 2);
-    size_t count = (size_t)rows * (size_t)(columns < 0 ? 1 : columns);
-    return kn_constant(call->graph, KN_INT64, shape, numbers, count * sizeof *numbers);
-}
-
 static kn_status non_zero(kn_import_call *call) {
     kn_tensor_info info;
     const void *data;
@@ -35,28 +28,30 @@ static kn_status non_zero(kn_import_call *call) {
         strides[i] = stride;
         stride *= info.rank ? info.shape[i] : 1;
     }
-    int64_t *places = kn_arena_take(call->import->arena, (size_t)(count * rank) + 1, sizeof *places), at = 0;
-    if (!places) return kn_import_no_memory(call->import);
+    int64_t *positions = kn_arena_take(call->import->arena, (size_t)(count * rank) + 1, sizeof *positions),
+            at = 0;
+    if (!positions) return kn_import_no_memory(call->import);
     for (int64_t i = 0; i < (int64_t)elements; i++) {
         if (kn_element_get(info.dtype, data, i) == 0) continue;
         for (int k = 0; k < rank; k++)
-            places[k * count + at] = info.rank ? i / strides[k] % info.shape[k] : 0;
+            positions[k * count + at] = info.rank ? i / strides[k] % info.shape[k] : 0;
         at++;
     }
-    return kn_import_put(call, 0, whole_constant(call, places, rank, count));
+    return kn_import_put(call, 0,
+                         kn_import_constant(call->import, KN_INT64, positions, (int64_t[]){rank, count}, 2));
 }
 
 /* ---- unique slices ------------------------------------------------------------------------------------- */
 
 /* Slices of x along an axis: slice i is (outer,inner) elements of (outer,count,inner). */
-typedef struct parts {
+typedef struct slices {
     kn_dtype dtype;
     const void *data;
     int64_t outer, count, inner;
-} parts;
+} slices;
 
 /* Compares slices element by element; NaN comes after all numbers. */
-static int compare_parts(const parts *p, int64_t left, int64_t right) {
+static int compare_slices(const slices *p, int64_t left, int64_t right) {
     for (int64_t i = 0; i < p->outer * p->inner; i++) {
         int64_t row = i / p->inner * p->count, column = i % p->inner;
         double a = kn_element_get(p->dtype, p->data, (row + left) * p->inner + column);
@@ -68,7 +63,7 @@ static int compare_parts(const parts *p, int64_t left, int64_t right) {
 }
 
 /* Sorts the indices of slices, stably, using two lists of p->count as memory. */
-static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
+static int64_t *sorted_slices(const slices *p, int64_t *list, int64_t *other) {
     for (int64_t i = 0; i < p->count; i++)
         list[i] = i;
     for (int64_t width = 1; width < p->count; width *= 2) {
@@ -78,7 +73,7 @@ static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
             int64_t left = begin, right = middle;
             for (int64_t i = begin; i < end; i++) {
                 bool first =
-                    left < middle && (right == end || compare_parts(p, list[left], list[right]) <= 0);
+                    left < middle && (right == end || compare_slices(p, list[left], list[right]) <= 0);
                 other[i] = first ? list[left++] : list[right++];
             }
         }
@@ -94,7 +89,7 @@ static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
 static kn_status unique(kn_import_call *call) {
     kn_tensor_info info;
     int axis = 0;
-    parts p = {.outer = 1, .count = 1, .inner = 1};
+    slices p = {.outer = 1, .count = 1, .inner = 1};
     kn_value *x = kn_import_in(call, 0);
     if (take_known(call, 0, &info, &p.data) != KN_OK) return kn_import_status(call);
     bool flat = !kn_import_attribute(call, "axis");
@@ -105,9 +100,9 @@ static kn_status unique(kn_import_call *call) {
     int64_t *room = kn_arena_take(call->import->arena, 6 * (size_t)p.count + 6, sizeof *room);
     if (!room) return kn_import_no_memory(call->import);
     int64_t *first = room + 2 * p.count, *which = first + p.count, *often = which + p.count,
-            *renamed = often + p.count, count = 0, *order = sorted_parts(&p, room, room + p.count);
+            *renamed = often + p.count, count = 0, *order = sorted_slices(&p, room, room + p.count);
     for (int64_t i = 0; i < p.count; i++) {
-        if (i == 0 || compare_parts(&p, order[i - 1], order[i]) != 0) first[count++] = order[i];
+        if (i == 0 || compare_slices(&p, order[i - 1], order[i]) != 0) first[count++] = order[i];
         which[order[i]] = count - 1;
     }
     if (!kn_import_int(call, "sorted", 1)) { /* in order of occurrence */
@@ -120,11 +115,11 @@ static kn_status unique(kn_import_call *call) {
     }
     for (int64_t i = 0; i < p.count; i++)
         often[which[i]]++;
-    kn_value *places = whole_constant(call, first, count, -1);
-    kn_import_put(call, 0, kn_gather(flat ? kn_reshape(x, "-1") : x, places, axis));
-    kn_import_put_as(call, 1, places, KN_INT64);
-    kn_import_put_as(call, 2, whole_constant(call, which, p.count, -1), KN_INT64);
-    return kn_import_put_as(call, 3, whole_constant(call, often, count, -1), KN_INT64);
+    kn_value *positions = kn_import_constant(call->import, KN_INT64, first, &count, 1);
+    kn_import_put(call, 0, kn_gather(flat ? kn_reshape(x, "-1") : x, positions, axis));
+    kn_import_put_as(call, 1, positions, KN_INT64);
+    kn_import_put_as(call, 2, kn_import_constant(call->import, KN_INT64, which, &p.count, 1), KN_INT64);
+    return kn_import_put_as(call, 3, kn_import_constant(call->import, KN_INT64, often, &count, 1), KN_INT64);
 }
 
 /* ---- boxes --------------------------------------------------------------------------------------------- */
@@ -207,7 +202,8 @@ static kn_status non_max_suppression(kn_import_call *call) {
                 out[i] = out[i] || i == best || overlap(&b, batch * count + best, batch * count + i);
         }
     }
-    return kn_import_put_as(call, 0, whole_constant(call, result, chosen, 3), KN_INT64);
+    return kn_import_put_as(
+        call, 0, kn_import_constant(call->import, KN_INT64, result, (int64_t[]){chosen, 3}, 2), KN_INT64);
 }
 
 /* ---- mel filters --------------------------------------------------------------------------------------- */
@@ -244,9 +240,7 @@ static kn_status mel_weights(kn_import_call *call) {
                                          : (double)(at[i + 2] - j) / (double)(at[i + 2] - at[i + 1]);
             weights[j * columns + i] = part;
         }
-    const char *shape = kn_import_list(call->import, (int64_t[]){rows, columns}, 2);
-    kn_value *y =
-        kn_constant(call->graph, KN_FLOAT64, shape, weights, (size_t)(rows * columns) * sizeof *weights);
+    kn_value *y = kn_import_constant(call->import, KN_FLOAT64, weights, (int64_t[]){rows, columns}, 2);
     return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 

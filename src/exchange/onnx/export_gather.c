@@ -50,21 +50,21 @@ static bool scatter(kn_export_call *call) {
               count = node->inputs[1]->shape.rank;
     const char *x = call->inputs[0], *updates = call->inputs[2],
                *last = kn_export_list(call, (int64_t[]){-1}, 1);
-    const char *places = kn_export_two(call, "Unsqueeze", NULL, call->inputs[1], last);
+    const char *positions = kn_export_two(call, "Unsqueeze", NULL, call->inputs[1], last);
     if (axis) {
         x = to_front(call, x, rank, axis, 1, false, NULL);
         updates = to_front(call, updates, rank - 1 + count, axis, count, false, NULL);
     }
-    if (!x || !places || !updates) return false;
-    const char *result =
-        kn_export_node(call, "ScatterND", axis ? NULL : call->output, KN_EXPORT_INPUTS(x, places, updates));
+    if (!x || !positions || !updates) return false;
+    const char *result = kn_export_node(call, "ScatterND", axis ? NULL : call->output,
+                                        KN_EXPORT_INPUTS(x, positions, updates));
     return result && add_reduction(call) &&
            (!axis || to_front(call, result, rank, axis, 1, true, call->output));
 }
 
 /* ONNX returns the indices as int64. */
 static bool top_k(kn_export_call *call) {
-    const kn_value *places = call->node->outputs[1];
+    const kn_value *positions = call->node->outputs[1];
     const int64_t k = kn_attribute_of(call->node, "k")->integer;
     const char *count = kn_export_list(call, &k, 1), *names[2] = {call->output, kn_export_name(call)};
     if (!names[1] || !kn_export_two(call, "TopK", call->output, call->inputs[0], count) ||
@@ -72,9 +72,9 @@ static bool top_k(kn_export_call *call) {
         !kn_export_int(call, "largest", !kn_attribute_of(call->node, "smallest")->integer) ||
         !kn_export_results(call, names, 2))
         return false;
-    return !call->export->needed[places->id] ||
-           (kn_export_one(call, "Cast", places->name, names[1]) &&
-            kn_export_int(call, "to", kn_onnx_type_from(places->shape.dtype)));
+    return !call->export->needed[positions->id] ||
+           (kn_export_one(call, "Cast", positions->name, names[1]) &&
+            kn_export_int(call, "to", kn_onnx_type_from(positions->shape.dtype)));
 }
 
 const kn_export_row kn_export_gathers[] = {

@@ -136,8 +136,8 @@ static const char *transposed(kn_export_call *call, int input, const char *name)
 }
 
 static bool matmul(kn_export_call *call) {
-    bool turns[2] = {attribute(call, "transpose_a")->integer != 0,
-                     attribute(call, "transpose_b")->integer != 0};
+    bool transposes[2] = {attribute(call, "transpose_a")->integer != 0,
+                          attribute(call, "transpose_b")->integer != 0};
     const char *a = call->inputs[0], *b = call->inputs[1];
     kn_dtype type = call->node->inputs[0]->shape.dtype;
     if (call->node->inputs[1]->shape.dtype != type) { /* either side has 16 bits */
@@ -145,10 +145,10 @@ static bool matmul(kn_export_call *call) {
         if (!b || !kn_export_int(call, "to", kn_onnx_type_from(type))) return false;
     }
     if (call->node->inputs[0]->shape.rank == 2 && call->node->inputs[1]->shape.rank == 2)
-        return kn_export_two(call, "Gemm", call->output, a, b) && kn_export_int(call, "transA", turns[0]) &&
-               kn_export_int(call, "transB", turns[1]);
-    if (turns[0] && !(a = transposed(call, 0, a))) return false;
-    if (turns[1] && !(b = transposed(call, 1, b))) return false;
+        return kn_export_two(call, "Gemm", call->output, a, b) &&
+               kn_export_int(call, "transA", transposes[0]) && kn_export_int(call, "transB", transposes[1]);
+    if (transposes[0] && !(a = transposed(call, 0, a))) return false;
+    if (transposes[1] && !(b = transposed(call, 1, b))) return false;
     return kn_export_two(call, "MatMul", call->output, a, b);
 }
 
@@ -280,11 +280,11 @@ static bool reshape(kn_export_call *call) {
         open += numbers[i] < 0;
         empty = empty || to->dims[i] == 0; /* a 0 would mean the input's size */
     }
-    const bool told = empty || open > 1;
-    const char *shape =
-        told ? kn_export_sizes(call, to->dims, to->rank) : kn_export_list(call, numbers, (size_t)to->rank);
+    const bool computed = empty || open > 1;
+    const char *shape = computed ? kn_export_sizes(call, to->dims, to->rank)
+                                 : kn_export_list(call, numbers, (size_t)to->rank);
     return kn_export_two(call, "Reshape", call->output, call->inputs[0], shape) &&
-           (!told || kn_export_int(call, "allowzero", 1));
+           (!computed || kn_export_int(call, "allowzero", 1));
 }
 
 /* Sizes that the input already has are written as 1. */
@@ -292,8 +292,8 @@ static bool broadcast(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
     kn_dim sizes[KN_MAX_RANK];
     for (int i = 0; i < to->rank; i++) {
-        int place = i - (to->rank - from->rank);
-        sizes[i] = place >= 0 && from->dims[place] == to->dims[i] ? 1 : to->dims[i];
+        int position = i - (to->rank - from->rank);
+        sizes[i] = position >= 0 && from->dims[position] == to->dims[i] ? 1 : to->dims[i];
     }
     const char *shape = kn_export_sizes(call, sizes, to->rank);
     return kn_export_two(call, "Expand", call->output, call->inputs[0], shape);
@@ -357,7 +357,7 @@ static bool resize(kn_export_call *call) {
     const int64_t size = attribute(call, "size")->integer, axis = attribute(call, "axis")->integer;
     const double scale = attribute(call, "scale")->number;
     const int rank = call->node->inputs[0]->shape.rank;
-    const int64_t mode = attribute(call, "mode")->integer, place = axis < 0 ? axis + rank : axis;
+    const int64_t mode = attribute(call, "mode")->integer, position = axis < 0 ? axis + rank : axis;
     float *factor = kn_arena_take(&call->export->arena, 1, sizeof *factor);
     const int64_t one_long = 1;
     if (!factor) return false;
@@ -367,7 +367,7 @@ static bool resize(kn_export_call *call) {
     const char *const by_size[] = {call->inputs[0], "", "", sizes, NULL};
     const char *const by_scale[] = {call->inputs[0], "", sizes, NULL};
     return sizes && kn_export_node(call, "Resize", call->output, scale > 0 ? by_scale : by_size) &&
-           kn_export_ints(call, "axes", &place, 1) && kn_export_string(call, "mode", modes[mode]) &&
+           kn_export_ints(call, "axes", &position, 1) && kn_export_string(call, "mode", modes[mode]) &&
            kn_export_string(call, "coordinate_transformation_mode",
                             coordinates[attribute(call, "coordinates")->integer]) &&
            kn_export_string(call, "nearest_mode", roundings[attribute(call, "rounding")->integer]) &&

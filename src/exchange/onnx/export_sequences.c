@@ -43,8 +43,8 @@ static const cell_type *cell_of(const kn_operator *row) {
     return NULL;
 }
 
-static const kn_value *input_of(const kn_node *node, int place) {
-    return place > 0 && place < node->input_count ? node->inputs[place] : NULL;
+static const kn_value *input_of(const kn_node *node, int position) {
+    return position > 0 && position < node->input_count ? node->inputs[position] : NULL;
 }
 
 static const kn_node *made_by(const kn_value *value, const char *row) {
@@ -104,11 +104,11 @@ static bool describe(const kn_node *node, recurrence *r) {
 const kn_value *kn_export_read(const kn_value *value) {
     /* A norm's statistics outputs have the positions of the corresponding inputs. */
     while (value && value->producer && !strcmp(value->producer->op->name, "batch_norm")) {
-        int place = 0;
-        while (value->producer->outputs[place] != value)
-            place++;
-        if (!place) break;
-        value = value->producer->inputs[place];
+        int position = 0;
+        while (value->producer->outputs[position] != value)
+            position++;
+        if (!position) break;
+        value = value->producer->inputs[position];
     }
     return value;
 }
@@ -139,9 +139,9 @@ static const char *by_gates(kn_export_call *call, const recurrence *r, const cha
     for (int i = 0; i < r->cell->gates; i++)
         order[i] = r->cell->order[i];
     if (r->cell->gates > 1) {
-        const char *places = kn_export_list(call, order, (size_t)r->cell->gates);
+        const char *positions = kn_export_list(call, order, (size_t)r->cell->gates);
         x = reshaped(call, x, (int64_t[]){r->cell->gates, r->units, -1}, columns ? 3 : 2, NULL);
-        x = kn_export_two(call, "Gather", NULL, x, places);
+        x = kn_export_two(call, "Gather", NULL, x, positions);
     }
     if (first) *at++ = 1;
     *at++ = r->cell->gates * r->units;
@@ -370,15 +370,15 @@ static bool attend(kn_export_call *call) {
 static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved) {
     const kn_node *node = call->node;
     const double base = kn_attribute_of(node, "base")->number;
-    const char *places = unsqueezed(call, positions_of(call, node->inputs[0]), (int64_t[]){0}, 1);
+    const char *positions = unsqueezed(call, positions_of(call, node->inputs[0]), (int64_t[]){0}, 1);
     if (node->input_count > 1 && node->inputs[1])
-        places = kn_export_two(call, "Add", NULL, places,
-                               unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
+        positions = kn_export_two(call, "Add", NULL, positions,
+                                  unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
     float *rates = kn_arena_take(&call->export->arena, (size_t)pairs + 1, sizeof *rates);
     for (int64_t i = 0; rates && i < pairs; i++)
         rates[i] = (float)pow(base, -(double)i / (double)pairs);
     const char *rate = kn_export_tensor(call, KN_FLOAT32, 1, &pairs, rates);
-    const char *real = kn_export_one(call, "Cast", NULL, places);
+    const char *real = kn_export_one(call, "Cast", NULL, positions);
     if (!real || !kn_export_int(call, "to", kn_onnx_type_from(KN_FLOAT32))) return NULL;
     real = kn_export_two(call, "Mul", NULL, unsqueezed(call, real, (int64_t[]){2}, 1), rate);
     return unsqueezed(call, real, (int64_t[]){2, interleaved ? 4 : 3}, 2);

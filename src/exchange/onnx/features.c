@@ -13,10 +13,10 @@ static kn_status binarizer(kn_import_call *call) {
 
 /* Selects elements of the last axis: (…,picked), or (1,picked) for a single row. */
 static kn_status feature_extractor(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *places = kn_import_in(call, 1);
+    kn_value *x = kn_import_in(call, 0), *positions = kn_import_in(call, 1);
     if (x->shape.rank < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "expected x (…,features)");
     if (x->shape.rank == 1) x = kn_unsqueeze(x, "0");
-    return kn_import_put(call, 0, kn_gather(x, kn_reshape(places, "-1"), -1));
+    return kn_import_put(call, 0, kn_gather(x, kn_reshape(positions, "-1"), -1));
 }
 
 /* ---- n-grams ------------------------------------------------------------------------------------------- */
@@ -81,16 +81,15 @@ static kn_status take_terms(kn_import_call *call, terms *t) {
  * neighbors. */
 static kn_value *occurrences(kn_import_call *call, const terms *t, kn_value *x, int64_t length, int64_t begin,
                              int64_t count, int64_t gap) {
-    const int64_t places = x->shape.dims[1] - (length - 1) * gap;
+    const int64_t positions = x->shape.dims[1] - (length - 1) * gap;
     kn_value *all = NULL;
     int64_t *numbers = kn_arena_take(call->import->arena, (size_t)count, sizeof *numbers);
     if (!numbers) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t k = 0; k < length; k++) {
         for (int64_t i = 0; i < count; i++)
             numbers[i] = t->pool->ints[begin + i * length + k];
-        kn_value *wanted = kn_constant(call->graph, KN_INT64, kn_import_list(call->import, &count, 1),
-                                       numbers, (size_t)count * sizeof *numbers);
-        kn_value *part = kn_unsqueeze(kn_slice(x, 1, k * gap, k * gap + places), "2");
+        kn_value *wanted = kn_import_constant(call->import, KN_INT64, numbers, &count, 1);
+        kn_value *part = kn_unsqueeze(kn_slice(x, 1, k * gap, k * gap + positions), "2");
         kn_value *same = kn_equal(part, wanted);
         all = all ? kn_and(all, same) : same;
     }
@@ -121,9 +120,9 @@ static kn_status vectorizer(kn_import_call *call) {
         kn_value *sum = NULL;
         const bool used = length >= t.least && length <= t.most && count > 0;
         for (int64_t skip = 0; used && skip <= (length > 1 ? t.skips : 0); skip++) {
-            const int64_t places = x->shape.dims[1] - (length - 1) * (skip + 1);
-            if (places < 1) break;
-            if (count > TERM_NUMBERS / places)
+            const int64_t positions = x->shape.dims[1] - (length - 1) * (skip + 1);
+            if (positions < 1) break;
+            if (count > TERM_NUMBERS / positions)
                 return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has too many n-grams");
             kn_value *found = occurrences(call, &t, x, length, begin, count, skip + 1);
             sum = sum ? kn_add(sum, found) : found;
@@ -144,9 +143,7 @@ static kn_status vectorizer(kn_import_call *call) {
     if (!made) return kn_import_fail(call, KN_ERROR_ARGUMENT, "the pool is empty");
     kn_value *y = made == 1 ? parts[0] : kn_concat(parts, made, 1);
     if (!counted) y = kn_cast(kn_greater(y, kn_import_scalar(import, KN_FLOAT32, 0)), KN_FLOAT32);
-    const char *shape = kn_import_list(import, (int64_t[]){all, t.width}, 2);
-    kn_value *columns =
-        kn_constant(call->graph, KN_FLOAT32, shape, matrix, (size_t)(all * t.width) * sizeof *matrix);
+    kn_value *columns = kn_import_constant(import, KN_FLOAT32, matrix, (int64_t[]){all, t.width}, 2);
     y = kn_matmul(y, columns, false, false);
     return kn_import_put_as(call, 0, row ? kn_squeeze(y, "0") : y, KN_FLOAT32);
 }

@@ -7,9 +7,9 @@
 enum { FOURIER_NUMBERS = 1 << 24 }; /* maximum size of a transform's matrix */
 
 typedef struct transform {
-    int64_t rows, columns; /* numbers of input and output elements, with `parts` and `results` components
+    int64_t rows, columns; /* numbers of input and output elements, of `components` and `results` numbers
                             * each */
-    int64_t parts, results;
+    int64_t components, results;
     int64_t length;
     bool inverse, onesided;
 } transform;
@@ -24,11 +24,11 @@ static double factor(const transform *t, int64_t in, int64_t p, int64_t out, int
     return number * (twice ? 2 : 1) / (double)t->length;
 }
 
-/* x (…,rows,…,parts) becomes (…,columns,…,results) along an axis. */
+/* x (…,rows,…,components) becomes (…,columns,…,results) along an axis. */
 static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const transform *t) {
     kn_import *import = call->import;
     int rank = x->shape.rank;
-    int64_t in = t->rows * t->parts, out = t->columns * t->results, order[KN_MAX_RANK];
+    int64_t in = t->rows * t->components, out = t->columns * t->results, order[KN_MAX_RANK];
     kn_dtype dtype = x->shape.dtype;
     if (in < 1 || out < 1 || in > FOURIER_NUMBERS / out)
         return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
@@ -38,20 +38,19 @@ static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const 
     if (!numbers) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < in; i++)
         for (int64_t j = 0; j < out; j++)
-            numbers[i * out + j] = factor(t, i / t->parts, i % t->parts, j / t->results, j % t->results);
+            numbers[i * out + j] =
+                factor(t, i / t->components, i % t->components, j / t->results, j % t->results);
     for (int i = 0; i < rank; i++)
         order[i] = i;
     order[axis] = rank - 2;
     order[rank - 2] = axis;
     const char *swap = kn_import_list(import, order, rank);
-    const char *shape = kn_import_list(import, (int64_t[]){in, out}, 2);
-    kn_value *matrix = kn_import_cast(
-        kn_constant(call->graph, KN_FLOAT64, shape, numbers, (size_t)(in * out) * sizeof *numbers), dtype);
+    kn_value *matrix = kn_import_constant(import, KN_FLOAT64, numbers, (int64_t[]){in, out}, 2);
     if (axis != rank - 2) x = kn_transpose(x, swap);
     kn_dim dims[KN_MAX_RANK];
     memcpy(dims, x->shape.dims, sizeof dims);
     dims[rank - 2] = in;
-    x = kn_matmul(kn_import_reshape(import, x, dims, rank - 1), matrix, false, false);
+    x = kn_matmul(kn_import_reshape(import, x, dims, rank - 1), kn_import_cast(matrix, dtype), false, false);
     dims[rank - 2] = t->columns;
     dims[rank - 1] = t->results;
     x = kn_import_reshape(import, x, dims, rank);
@@ -67,10 +66,10 @@ static kn_status fourier(kn_import_call *call) {
     const int64_t length = kn_import_input_integer(call, 1, -1);
     const int last = x->shape.rank ? x->shape.rank - 1 : 0;
     transform t = {.rows = x->shape.dims[axis],
-                   .parts = x->shape.dims[last],
+                   .components = x->shape.dims[last],
                    .inverse = kn_import_int(call, "inverse", 0) != 0,
                    .onesided = kn_import_int(call, "onesided", 0) != 0};
-    if (axis == last || (t.parts != 1 && t.parts != 2))
+    if (axis == last || (t.components != 1 && t.components != 2))
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected a real (…,1) or complex (…,2) signal, and another axis");
     if (!kn_dim_known(t.rows))
@@ -91,14 +90,14 @@ static kn_status fourier(kn_import_call *call) {
     return kn_import_put(call, 0, transformed(call, x, axis, &t));
 }
 
-/* Frames (B,frames,length,parts) of a signal (B,L,parts), `step` apart. */
+/* Frames (B,frames,length,components) of a signal (B,L,components), `step` apart. */
 static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64_t length, int64_t step) {
-    int32_t *places = kn_arena_take(call->import->arena, (size_t)(frames * length) + 1, sizeof *places);
-    if (!places) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
+    int32_t *positions = kn_arena_take(call->import->arena, (size_t)(frames * length) + 1, sizeof *positions);
+    if (!positions) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < frames * length; i++)
-        places[i] = (int32_t)(i / length * step + i % length);
-    const char *shape = kn_import_list(call->import, (int64_t[]){frames, length}, 2);
-    return kn_gather(x, kn_constant(call->graph, KN_INT32, shape, places, (size_t)(frames * length) * 4), 1);
+        positions[i] = (int32_t)(i / length * step + i % length);
+    const int64_t dims[2] = {frames, length};
+    return kn_gather(x, kn_import_constant(call->import, KN_INT32, positions, dims, 2), 1);
 }
 
 /* Transforms of windowed frames: (B,frames,frequencies,2). */
@@ -114,7 +113,8 @@ static kn_status short_time_fourier(kn_import_call *call) {
                               "expected a signal (batch,length,1 or 2) of fixed length");
     int64_t size = x->shape.dims[1];
     if (!kn_import_has(call, 3)) length = window ? window->shape.dims[0] : size;
-    transform t = {.rows = window ? window->shape.dims[0] : length, .parts = x->shape.dims[2], .results = 2};
+    transform t = {
+        .rows = window ? window->shape.dims[0] : length, .components = x->shape.dims[2], .results = 2};
     t.length = length;
     t.onesided = kn_import_int(call, "onesided", 1) != 0;
     t.columns = t.onesided ? length / 2 + 1 : length;
@@ -145,7 +145,7 @@ static kn_status real_fourier(kn_import_call *call) {
         const int64_t back = inverse ? axes - 1 - i : i; /* from the last axis on; the inverse ends with
                                                           * the last axis */
         const int axis = x->shape.rank - 2 - (int)back;
-        transform t = {.rows = x->shape.dims[axis], .parts = back || inverse ? 2 : 1, .results = 2};
+        transform t = {.rows = x->shape.dims[axis], .components = back || inverse ? 2 : 1, .results = 2};
         if (!kn_dim_known(t.rows) || t.rows < 1)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d is dynamic; expected a fixed size",
                                   axis);

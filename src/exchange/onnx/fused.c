@@ -66,14 +66,14 @@ static kn_status matmul(kn_import_call *call) {
     kn_value *a = kn_import_in(call, 0), *b = kn_import_in(call, 1);
     const activation act = of_product(call);
     bool row = a->shape.rank == 1, column = b->shape.rank == 1;
-    bool turn_a = kn_import_int(call, "transA", 0) && !row,
-         turn_b = kn_import_int(call, "transB", 0) && !column;
+    bool transpose_a = kn_import_int(call, "transA", 0) && !row,
+         transpose_b = kn_import_int(call, "transB", 0) && !column;
     if (row) a = kn_unsqueeze(a, "0");
     if (column) b = kn_unsqueeze(b, "1");
     if (kn_import_int(call, "transBatchA", 0)) a = move_batch(call->import, a);
     if (kn_import_int(call, "transBatchB", 0)) b = move_batch(call->import, b);
     double alpha = kn_import_float(call, "alpha", 1);
-    kn_value *y = kn_matmul(a, b, turn_a, turn_b);
+    kn_value *y = kn_matmul(a, b, transpose_a, transpose_b);
     if (alpha != 1) y = kn_scale(y, alpha);
     if (row) y = kn_squeeze(y, column ? "-2,-1" : "-2");
     if (column && !row) y = kn_squeeze(y, "-1");
@@ -203,8 +203,8 @@ static kn_value *as_numbers(kn_import_call *call, kn_value *x, int table) {
 }
 
 /* Gathers rows of table `table`. */
-static kn_value *rows_of(kn_import_call *call, kn_value *places, int table) {
-    return as_numbers(call, kn_gather(kn_import_in(call, table), places, 0), table);
+static kn_value *rows_of(kn_import_call *call, kn_value *positions, int table) {
+    return as_numbers(call, kn_gather(kn_import_in(call, table), positions, 0), table);
 }
 
 /* The norm of the sum of word, position and segment embeddings, and the number of positions that the mask

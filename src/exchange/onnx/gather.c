@@ -39,13 +39,13 @@ static kn_status scatter(kn_import_call *call) {
 }
 
 static kn_status top_k(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *places = NULL;
+    kn_value *x = kn_import_in(call, 0), *positions = NULL;
     int64_t k = kn_import_int(call, "k", 1);
     const int axis = kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank);
     if (call->opset >= 10) kn_import_integers(call, 1, &k, 1, NULL);
-    kn_value *values = kn_top_k(x, k, axis, !kn_import_int(call, "largest", 1), &places);
+    kn_value *values = kn_top_k(x, k, axis, !kn_import_int(call, "largest", 1), &positions);
     kn_import_put(call, 0, values);
-    return kn_import_put(call, 1, kn_import_cast(places, KN_INT64));
+    return kn_import_put(call, 1, kn_import_cast(positions, KN_INT64));
 }
 
 /* The last of several equal elements is the first in the reversed array. */
@@ -61,10 +61,10 @@ static kn_status arg_extreme(kn_import_call *call) {
                                   "select_last_index needs an axis of fixed size");
         x = kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
     }
-    kn_value *place =
+    kn_value *position =
         !strcmp(call->node->type, "ArgMax") ? kn_argmax(x, axis, keep) : kn_argmin(x, axis, keep);
-    if (last) place = kn_shift(kn_neg(place), (double)(size - 1));
-    return kn_import_put_as(call, 0, kn_import_cast(place, KN_INT64), KN_INT64);
+    if (last) position = kn_shift(kn_neg(position), (double)(size - 1));
+    return kn_import_put_as(call, 0, kn_import_cast(position, KN_INT64), KN_INT64);
 }
 
 static kn_status cumulative_sum(kn_import_call *call) {
@@ -95,18 +95,18 @@ static kn_status one_hot(kn_import_call *call) {
 static kn_status compress(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double holds[KN_MAX_INPUTS * 16];
-    int64_t places[KN_MAX_INPUTS * 16];
-    int count = 0, kept = 0, axis = 0;
+    int64_t positions[KN_MAX_INPUTS * 16];
+    int64_t kept = 0;
+    int count = 0, axis = 0;
     kn_import_numbers(call, 1, holds, (int)KN_COUNT_OF(holds), &count);
     for (int i = 0; i < count; i++)
-        if (holds[i] != 0) places[kept++] = i;
+        if (holds[i] != 0) positions[kept++] = i;
     if (!kn_import_attribute(call, "axis"))
         x = kn_reshape(x, "-1");
     else
         axis = kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank);
-    const char *shape = kn_import_list(call->import, (int64_t[]){kept}, 1);
-    return kn_import_put(
-        call, 0, kn_gather(x, kn_constant(call->graph, KN_INT64, shape, places, (size_t)kept * 8), axis));
+    kn_value *list = kn_import_constant(call->import, KN_INT64, positions, &kept, 1);
+    return kn_import_put(call, 0, kn_gather(x, list, axis));
 }
 
 const kn_import_row kn_import_gather[] = {

@@ -307,13 +307,13 @@ static kn_status check_wanted(const kn_import *import) {
 }
 
 static void keep_open(kn_model *model, const char *symbol, bool first) {
-    int place = 0;
-    while (place < model->open_size_count && strcmp(model->open_sizes[place].name, symbol))
-        place++;
-    if (!strcmp(symbol, "batch") || place == (int)KN_COUNT_OF(model->open_sizes)) return;
-    if (place == model->open_size_count) model->open_sizes[model->open_size_count++].first = false;
-    model->open_sizes[place].name = symbol;
-    model->open_sizes[place].first = model->open_sizes[place].first || first;
+    int position = 0;
+    while (position < model->open_size_count && strcmp(model->open_sizes[position].name, symbol))
+        position++;
+    if (!strcmp(symbol, "batch") || position == (int)KN_COUNT_OF(model->open_sizes)) return;
+    if (position == model->open_size_count) model->open_sizes[model->open_size_count++].first = false;
+    model->open_sizes[position].name = symbol;
+    model->open_sizes[position].first = model->open_sizes[position].first || first;
 }
 
 /* Whether a dimension has a fixed size. Some exporters write -1 for a dynamic size. */

@@ -88,8 +88,8 @@ struct kn_item {
     int64_t shape[KN_MAX_RANK];
     const struct kn_model_given *given; /* of an input: the array that the caller gave */
     bool *wanted;                       /* of an input: set when its values must be known */
-    kn_item **parts;                    /* elements of a sequence or optional */
-    size_t part_count;
+    kn_item **elements;                 /* elements of a sequence or optional */
+    size_t element_count;
     bool sequence; /* a sequence or an optional */
 };
 
@@ -323,6 +323,9 @@ int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int
 /* An axis, counted from the end if it is negative; 0 if it is out of range. */
 int kn_import_axis(const kn_import_call *call, int64_t number, int rank);
 kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number);
+/* A constant with elements in row-major order. */
+kn_value *kn_import_constant(kn_import *import, kn_dtype dtype, const void *data, const int64_t *dims,
+                             int rank);
 /* x reshaped to `dims`. */
 kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, int rank);
 kn_value *kn_import_broadcast(kn_import *import, kn_value *x, const kn_dim *dims, int rank);

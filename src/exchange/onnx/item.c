@@ -29,9 +29,8 @@ static kn_value *sizes_value(kn_import *import, const kn_item *item) {
     int64_t *numbers = kn_arena_take(import->arena, (size_t)item->count + 1, sizeof *numbers);
     kn_value *parts[KN_MAX_INPUTS];
     if (!numbers) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
-    const char *shape = kn_import_list(import, item->shape, item->rank);
     if (all_numbers(import, item, numbers)) {
-        kn_value *whole = kn_constant(import->graph, KN_INT64, shape, numbers, (size_t)item->count * 8);
+        kn_value *whole = kn_import_constant(import, KN_INT64, numbers, item->shape, item->rank);
         return kn_import_cast(whole, item->dtype);
     }
     if (item->count > KN_MAX_INPUTS)
@@ -63,8 +62,8 @@ static bool is_state(const kn_import *import, const kn_item *item) {
 
 /* Whether an initializer is trainable; in a branch or body, whether it has an axis. */
 static bool is_trainable(const kn_import *import, const kn_item *item) {
-    const kn_trainability *told = kn_import_trainability(kn_imported_of(import->model), item->tensor);
-    return (told ? told->yes : item->tensor->rank > 0) && is_state(import, item);
+    const kn_trainability *decided = kn_import_trainability(kn_imported_of(import->model), item->tensor);
+    return (decided ? decided->yes : item->tensor->rank > 0) && is_state(import, item);
 }
 
 static kn_value *keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor *tensor) {
@@ -86,8 +85,7 @@ static kn_value *keep_state(kn_import *import, kn_value *value, const kn_onnx_te
 static kn_value *unpacked(kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     int64_t bytes = (int64_t)tensor->byte_count, each = 8 / item->bits;
-    kn_value *packed = kn_constant(import->graph, KN_UINT8, kn_import_list(import, &bytes, 1), tensor->bytes,
-                                   (size_t)tensor->byte_count);
+    kn_value *packed = kn_import_constant(import, KN_UINT8, tensor->bytes, &bytes, 1);
     kn_value *numbers = kn_unpack_bits(packed, item->bits);
     if (item->dtype == KN_INT8) { /* sign extension */
         kn_value *sign = kn_import_scalar(import, KN_INT8, 1 << (item->bits - 1));
@@ -390,9 +388,9 @@ static bool whole_constant(kn_import *import, kn_item *item, int64_t *number) {
     const void *data;
     uint64_t elements = 0;
     const bool constant = item->tensor || (item->value && item->value->kind == KN_VALUE_CONSTANT);
-    const kn_trainability *told =
+    const kn_trainability *decided =
         item->initializer ? kn_import_trainability(kn_imported_of(import->model), item->tensor) : NULL;
-    if (!kn_dtype_is_float(item->dtype) || !constant || (told && told->yes) ||
+    if (!kn_dtype_is_float(item->dtype) || !constant || (decided && decided->yes) ||
         !kn_item_known(import, item, &info, &data) || !kn_tensor_elements(&info, &elements) || elements != 1)
         return false;
     double found = kn_element_get(info.dtype, data, 0);
@@ -556,6 +554,14 @@ kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number) {
     const kn_shape scalar = {.dtype = dtype};
     kn_element_set(dtype, &element, 0, number);
     return kn_constant_add(import->graph, &scalar, &element, kn_dtype_bytes(dtype));
+}
+
+kn_value *kn_import_constant(kn_import *import, kn_dtype dtype, const void *data, const int64_t *dims,
+                             int rank) {
+    size_t bytes = kn_dtype_bytes(dtype);
+    for (int i = 0; i < rank; i++)
+        bytes *= (size_t)dims[i];
+    return kn_constant(import->graph, dtype, kn_import_list(import, dims, rank), data, bytes);
 }
 
 kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, int rank) {

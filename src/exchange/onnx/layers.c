@@ -32,10 +32,10 @@ kn_value *kn_import_gemm(kn_import_call *call) {
         b = kn_cast(b, KN_FLOAT64);
         if (c) c = kn_cast(c, KN_FLOAT64);
     }
-    const bool turns_a = kn_import_int(call, "transA", 0) != 0,
-               turns_b = kn_import_int(call, "transB", 0) != 0;
-    kn_value *y = turns_a ? NULL : kn_import_product_by_codes(call, a, 1, turns_b);
-    if (!y) y = kn_matmul(a, b, turns_a, turns_b);
+    const bool transposes_a = kn_import_int(call, "transA", 0) != 0,
+               transposes_b = kn_import_int(call, "transB", 0) != 0;
+    kn_value *y = transposes_a ? NULL : kn_import_product_by_codes(call, a, 1, transposes_b);
+    if (!y) y = kn_matmul(a, b, transposes_a, transposes_b);
     if (alpha != 1) y = kn_scale(y, alpha);
     if (c) y = kn_add(y, beta == 1 ? c : kn_scale(c, beta));
     return kn_import_cast(y, dtype);

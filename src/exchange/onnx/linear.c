@@ -65,8 +65,8 @@ static kn_status inverse(kn_import_call *call) {
     int64_t columns = 0;
     kn_value *a = matrices(call, x, &columns);
     const kn_shape shape = x->shape;
-    kn_value *places = kn_import_range(import, columns), *lines = kn_unsqueeze(places, "1");
-    kn_value *unit = kn_import_cast(kn_equal(lines, places), shape.dtype);
+    kn_value *positions = kn_import_range(import, columns), *lines = kn_unsqueeze(positions, "1");
+    kn_value *unit = kn_import_cast(kn_equal(lines, positions), shape.dtype);
     unit = kn_import_broadcast(import, unit, a->shape.dims, 3);
     a = kn_concat((kn_value *[]){a, unit}, 2, 2);
     for (int64_t k = 0; k < columns; k++) {

@@ -89,7 +89,7 @@ static kn_status matmul_codes(kn_import_call *call) {
 
 /* Gathers slices of codes, scales and zero points, then dequantizes them. */
 static kn_status gather(kn_import_call *call) {
-    kn_value *data = kn_import_in(call, 0), *places = kn_import_in(call, 1);
+    kn_value *data = kn_import_in(call, 0), *positions = kn_import_in(call, 1);
     kn_value *scale = kn_import_in(call, 2), *zero = kn_import_optional(call, 3);
     const bool whole = !kn_dtype_is_float(data->shape.dtype) && !kn_is_small_float(data->shape.dtype);
     const int bits = whole && data->shape.dtype == KN_UINT8 && !kn_import_bits(call, 0) ? bits_of(call) : 8;
@@ -102,12 +102,12 @@ static kn_status gather(kn_import_call *call) {
             call, KN_ERROR_UNSUPPORTED,
             "expected scales with the rank of the data, and different gather_axis and quantize_axis");
     const bool bytes = data->shape.dtype == KN_UINT8 && !kn_import_bits(call, 0);
-    data = kn_gather(data, places, along);
-    scale = kn_gather(scale, places, along);
-    if (zero) zero = kn_gather(zero, places, along);
+    data = kn_gather(data, positions, along);
+    scale = kn_gather(scale, positions, along);
+    if (zero) zero = kn_gather(zero, positions, along);
     if (bits < 8) data = kn_unpack_bits(data, bits);
     if (bits < 8 && zero) zero = kn_unpack_bits(zero, bits);
-    if (along < blocked) blocked += places->shape.rank - 1;
+    if (along < blocked) blocked += positions->shape.rank - 1;
     const kn_dim size = data->shape.dims[blocked], blocks = scale->shape.dims[blocked];
     if (!kn_dim_known(size) || !kn_dim_known(blocks) || (size + block - 1) / block != blocks)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected one scale per block");

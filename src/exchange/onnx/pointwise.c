@@ -103,11 +103,11 @@ static kn_status bit_shift(kn_import_call *call) {
     double most = 8.0 * (double)kn_dtype_bytes(dtype) - 1;
     kn_value *zero = kn_import_scalar(call->import, dtype, 0);
     kn_value *end = kn_import_scalar(call->import, dtype, most);
-    kn_value *places = kn_min(kn_max(y, zero), end);
-    kn_value *moved = right ? kn_bit_right(x, places) : kn_bit_left(x, places);
+    kn_value *positions = kn_min(kn_max(y, zero), end);
+    kn_value *moved = right ? kn_bit_right(x, positions) : kn_bit_left(x, positions);
     bool is_signed = dtype == KN_INT8 || dtype == KN_INT16 || dtype == KN_INT32 || dtype == KN_INT64;
     kn_value *left = right && is_signed ? kn_bit_right(x, end) : zero;
-    return kn_import_put(call, 0, kn_where(kn_equal(y, places), moved, left));
+    return kn_import_put(call, 0, kn_where(kn_equal(y, positions), moved, left));
 }
 
 static kn_status bit_not(kn_import_call *call) {

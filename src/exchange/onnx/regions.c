@@ -25,12 +25,11 @@ typedef struct regions {
 /* The sample positions along an axis, in cells: (1,cells * samples). */
 static kn_value *sample_positions(const regions *r, int64_t cells) {
     int64_t count = cells * r->samples;
-    float *places = kn_arena_take(r->import->arena, (size_t)count, sizeof *places);
-    if (!places) return kn_graph_fail(r->import->graph, KN_ERROR_MEMORY, "out of host memory");
+    float *positions = kn_arena_take(r->import->arena, (size_t)count, sizeof *positions);
+    if (!positions) return kn_graph_fail(r->import->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < count; i++)
-        places[i] = (float)(((double)i + 0.5) / (double)r->samples);
-    const char *shape = kn_import_list(r->import, (int64_t[]){1, count}, 2);
-    return kn_constant(r->import->graph, KN_FLOAT32, shape, places, (size_t)count * sizeof *places);
+        positions[i] = (float)(((double)i + 0.5) / (double)r->samples);
+    return kn_import_constant(r->import, KN_FLOAT32, positions, (int64_t[]){1, count}, 2);
 }
 
 /* axis is 0 for heights, 1 for widths. */
@@ -42,11 +41,11 @@ static void find_sides(const regions *r, int axis, sides *s) {
     kn_value *one = kn_import_scalar(r->import, KN_FLOAT32, 1), *last;
     if (!r->half_pixel) length = kn_max(length, one);
     kn_value *cell = kn_scale(length, 1 / (double)s->cells);
-    kn_value *place = kn_add(begin, kn_mul(cell, sample_positions(r, s->cells)));
+    kn_value *position = kn_add(begin, kn_mul(cell, sample_positions(r, s->cells)));
     last = kn_import_scalar(r->import, KN_FLOAT32, (double)s->size);
-    kn_value *inside = kn_and(kn_greater_equal(place, kn_neg(one)), kn_less_equal(place, last));
-    place = kn_clip(place, 0, (double)(s->size - 1));
-    kn_value *below = kn_floor(place), *part = kn_sub(place, below);
+    kn_value *inside = kn_and(kn_greater_equal(position, kn_neg(one)), kn_less_equal(position, last));
+    position = kn_clip(position, 0, (double)(s->size - 1));
+    kn_value *below = kn_floor(position), *part = kn_sub(position, below);
     s->weight[0] = kn_mul(kn_sub(one, part), kn_cast(inside, KN_FLOAT32));
     s->weight[1] = kn_mul(part, kn_cast(inside, KN_FLOAT32));
     s->at[0] = kn_cast(below, KN_INT32);
@@ -59,9 +58,10 @@ static kn_value *corner(const regions *r, kn_value *rows, kn_value *first, const
     kn_value *height = kn_import_scalar(r->import, KN_INT32, (double)s[0].size);
     kn_value *width = kn_import_scalar(r->import, KN_INT32, (double)s[1].size);
     kn_value *row = kn_add(kn_mul(first, height), kn_unsqueeze(s[0].at[y], "2"));
-    kn_value *place = kn_add(kn_mul(row, width), kn_unsqueeze(s[1].at[x], "1"));
+    kn_value *position = kn_add(kn_mul(row, width), kn_unsqueeze(s[1].at[x], "1"));
     kn_value *weight = kn_mul(kn_unsqueeze(s[0].weight[y], "2"), kn_unsqueeze(s[1].weight[x], "1"));
-    return kn_mul(kn_gather(rows, place, 0), kn_unsqueeze(kn_import_cast(weight, kn_value_dtype(rows)), "3"));
+    return kn_mul(kn_gather(rows, position, 0),
+                  kn_unsqueeze(kn_import_cast(weight, kn_value_dtype(rows)), "3"));
 }
 
 static kn_status take_regions(kn_import_call *call, const kn_value *x, kn_value *corners,

@@ -18,21 +18,22 @@ typedef struct resizing {
 
 /* Computes the source coordinate of element j of `size`; false if it is outside the source. */
 static bool source_coordinate(const resizing *how, int axis, int64_t j, int64_t source, int64_t size,
-                              double scale, double *place) {
+                              double scale, double *position) {
     const char *word = how->coordinates;
     double width = scale * (double)source, last = (double)(source - 1), at = (double)j;
     if (!strcmp(word, "align_corners")) {
-        *place = width == 1 ? 0 : at * last / (width - 1);
+        *position = width == 1 ? 0 : at * last / (width - 1);
     } else if (!strcmp(word, "asymmetric")) {
-        *place = at / scale;
+        *position = at / scale;
     } else if (!strcmp(word, "tf_crop_and_resize")) {
         double from = how->part[0][axis], extent = how->part[1][axis] - from;
-        *place = from * last + (width == 1 ? extent * last / 2 : at * extent * last / (width - 1));
-        return *place >= 0 && *place <= last;
+        *position = from * last + (width == 1 ? extent * last / 2 : at * extent * last / (width - 1));
+        return *position >= 0 && *position <= last;
     } else {
-        *place = (at + 0.5) / scale - 0.5;
-        if (!strcmp(word, "half_pixel_symmetric")) *place += (double)source / 2 * (1 - (double)size / width);
-        if (!strcmp(word, "pytorch_half_pixel") && width == 1) *place = -0.5;
+        *position = (at + 0.5) / scale - 0.5;
+        if (!strcmp(word, "half_pixel_symmetric"))
+            *position += (double)source / 2 * (1 - (double)size / width);
+        if (!strcmp(word, "pytorch_half_pixel") && width == 1) *position = -0.5;
     }
     return true;
 }
@@ -54,8 +55,8 @@ static int nearest_of(const resizing *how, double part) {
 }
 
 /* Writes the weights of the source elements for one result element into a zeroed row of `source` numbers. */
-static void fill_weights(const resizing *how, double place, int64_t source, double scale, double *row) {
-    double first = ceil(place) - 1, part = place - first, sum = 0;
+static void fill_weights(const resizing *how, double position, int64_t source, double scale, double *row) {
+    double first = ceil(position) - 1, part = position - first, sum = 0;
     bool nearest = !strcmp(how->mode, "nearest"), cubic = !strcmp(how->mode, "cubic");
     double shrink = how->antialias && scale < 1 ? scale : 1;
     int64_t start = nearest ? nearest_of(how, part) : (int64_t)floor((cubic ? -2 : -1) / shrink) + 1;
@@ -91,42 +92,38 @@ static kn_value *weigh_axis(kn_import_call *call, kn_value *x, int axis, int64_t
     if (!weights || !beyond) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
     memset(weights, 0, (size_t)(size * source) * sizeof *weights);
     for (int64_t j = 0; j < size; j++) {
-        double place;
-        bool inside = source_coordinate(how, axis, j, source, size, scale, &place);
+        double position;
+        bool inside = source_coordinate(how, axis, j, source, size, scale, &position);
         beyond[j] = inside ? 0 : how->beyond;
         any = any || beyond[j] != 0;
-        if (inside) fill_weights(how, place, source, scale, weights + j * source);
+        if (inside) fill_weights(how, position, source, scale, weights + j * source);
     }
     for (int i = 0; i < rank; i++) {
         dims[i] = i == axis ? size : x->shape.dims[i];
         if (i != axis)
             folded[i < axis ? 0 : 2] = kn_dim_multiply(call->graph, folded[i < axis ? 0 : 2], dims[i]);
     }
-    const char *shape = kn_import_list(import, (int64_t[]){size, source}, 2);
-    const char *column = kn_import_list(import, (int64_t[]){size, 1}, 2);
-    kn_value *matrix = kn_import_cast(
-        kn_constant(call->graph, KN_FLOAT64, shape, weights, (size_t)(size * source) * sizeof *weights),
-        computed);
-    kn_value *y =
-        kn_matmul(matrix, kn_import_reshape(import, kn_import_cast(x, computed), folded, 3), false, false);
-    if (any)
-        y = kn_add(y, kn_import_cast(
-                          kn_constant(call->graph, KN_FLOAT64, column, beyond, (size_t)size * sizeof *beyond),
-                          computed));
+    kn_value *matrix = kn_import_constant(import, KN_FLOAT64, weights, (int64_t[]){size, source}, 2);
+    x = kn_import_reshape(import, kn_import_cast(x, computed), folded, 3);
+    kn_value *y = kn_matmul(kn_import_cast(matrix, computed), x, false, false);
+    if (any) {
+        kn_value *column = kn_import_constant(import, KN_FLOAT64, beyond, (int64_t[]){size, 1}, 2);
+        y = kn_add(y, kn_import_cast(column, computed));
+    }
     return kn_import_cast(kn_import_reshape(import, y, dims, rank), dtype);
 }
 
 /* Whether the operator resize supports the mode and sizes. */
 static bool operator_supports(const resizing *how, const kn_value *x, int axis, int64_t size, double scale) {
     static const char *const known[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
-    bool place = false;
+    bool position = false;
     for (size_t i = 0; i < KN_COUNT_OF(known); i++)
-        place = place || !strcmp(known[i], how->coordinates);
+        position = position || !strcmp(known[i], how->coordinates);
     /* With align_corners, the scale is not the ratio of the sizes. */
     bool corners = !strcmp(how->coordinates, "align_corners") && scale > 0 &&
                    fabs((double)x->shape.dims[axis] * scale - (double)size) > 1e-5 * (double)size;
     bool shrinks = size < x->shape.dims[axis] && strcmp(how->mode, "nearest") != 0;
-    return place && !corners && !how->exclude && !(how->antialias && shrinks) &&
+    return position && !corners && !how->exclude && !(how->antialias && shrinks) &&
            kn_dtype_is_float(x->shape.dtype);
 }
 
@@ -161,9 +158,9 @@ static kn_value *resize_times(kn_import_call *call, kn_value *x, int axis, int64
                                 axis, kn_import_dims_text(call->import, &dims[axis], 1), how->mode,
                                 how->coordinates);
     for (int64_t i = 0; i < times; i++) {
-        double place; /* relative to the element, far from the ends */
-        source_coordinate(how, axis, i + 2 * times, 5, 5 * times, (double)times, &place);
-        double first = ceil(place - 2) - 1, part = place - 2 - first;
+        double position; /* relative to the element, far from the ends */
+        source_coordinate(how, axis, i + 2 * times, 5, 5 * times, (double)times, &position);
+        double first = ceil(position - 2) - 1, part = position - 2 - first;
         int side = (int)first + (nearest ? nearest_of(how, part) : 0);
         if (!nearest && part == 1) side++;
         parts[i] = neighbours(call->import, x, axis, side);
@@ -301,11 +298,11 @@ static kn_status resize(kn_import_call *call) {
         return kn_import_status(call);
     static const char *const known[] = {"half_pixel",         "align_corners",        "asymmetric",
                                         "pytorch_half_pixel", "half_pixel_symmetric", "tf_crop_and_resize"};
-    bool place = false;
+    bool position = false;
     if (!strcmp(how.mode, "bilinear")) how.mode = "linear";
     for (size_t i = 0; i < KN_COUNT_OF(known); i++)
-        place = place || !strcmp(known[i], how.coordinates);
-    if (!place)
+        position = position || !strcmp(known[i], how.coordinates);
+    if (!position)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "coordinate_transformation_mode '%.40s' is not supported", how.coordinates);
     for (int i = 0; strcmp(policy, "stretch") && i < x->shape.rank; i++)

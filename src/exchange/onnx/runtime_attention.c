@@ -60,15 +60,15 @@ static void take_mask(heads *a, int i) {
     kn_value *zero = kn_import_scalar(import, given->shape.dtype, 0);
     const int rank = given->shape.rank;
     if (rank == 1 && dims[0] == twice) {
-        kn_value *places = kn_import_cast(kn_import_range(import, keys), given->shape.dtype);
+        kn_value *positions = kn_import_cast(kn_import_range(import, keys), given->shape.dtype);
         const kn_dim pair[5] = {2, batch, 1, 1, 1};
         given = kn_import_reshape(import, given, pair, 5);
         kn_value *end = kn_import_reshape(import, kn_slice(given, 0, 0, 1), column, 4);
         kn_value *first = kn_import_reshape(import, kn_slice(given, 0, 1, 2), column, 4);
-        seen = kn_and(kn_less(places, end), kn_greater_equal(places, first));
+        seen = kn_and(kn_less(positions, end), kn_greater_equal(positions, first));
     } else if (rank == 1 && (dims[0] == batch || !kn_dim_known(dims[0]) || !kn_dim_known(batch))) {
-        kn_value *places = kn_import_cast(kn_import_range(import, keys), given->shape.dtype);
-        seen = kn_less(places, kn_import_reshape(import, given, column, 4));
+        kn_value *positions = kn_import_cast(kn_import_range(import, keys), given->shape.dtype);
+        seen = kn_less(positions, kn_import_reshape(import, given, column, 4));
     } else if (rank == 2 || rank == 3) {
         seen = kn_unsqueeze(kn_greater(given, zero), rank == 2 ? "1,2" : "1");
     } else {
@@ -91,14 +91,14 @@ static kn_value *mask_scores(const heads *a, kn_value *scores) {
     if (a->lengths) seen = kn_less(key, all);
     kn_value *before = kn_sub(all, kn_import_size(import, a->q->shape.dims[1]));
     before = kn_max(before, kn_import_scalar(import, KN_INT32, 0));
-    kn_value *place = kn_add(kn_unsqueeze(kn_import_range(import, a->q->shape.dims[1]), "1"), before);
+    kn_value *position = kn_add(kn_unsqueeze(kn_import_range(import, a->q->shape.dims[1]), "1"), before);
     if (a->causal) {
-        kn_value *earlier = kn_less_equal(key, place);
+        kn_value *earlier = kn_less_equal(key, position);
         seen = seen ? kn_and(seen, earlier) : earlier;
     }
     if (a->window >= 0) {
         kn_value *near =
-            kn_less_equal(kn_sub(place, key), kn_import_scalar(import, KN_INT32, (double)a->window));
+            kn_less_equal(kn_sub(position, key), kn_import_scalar(import, KN_INT32, (double)a->window));
         seen = seen ? kn_and(seen, near) : near;
     }
     return kn_where(seen, scores, number(a, lowest));
@@ -316,7 +316,7 @@ enum {
     GROUP_LENGTHS = 5,
     GROUP_TOTAL = 6,
     GROUP_COSINE = 7,
-    GROUP_PLACES = 9,
+    GROUP_POSITIONS = 9,
     GROUP_BIAS = 10,
     GROUP_SINK = 11,
     GROUP_SCALES = 12,
@@ -367,13 +367,13 @@ static void norm_heads(heads *a, kn_value **x, int64_t count, int i, const char 
 }
 
 /* Rotates x (B,T,count*D) by the node's cosine and sine tables at positions (B,T). */
-static kn_value *rotated(heads *a, kn_value *x, int64_t count, kn_value *places) {
+static kn_value *rotated(heads *a, kn_value *x, int64_t count, kn_value *positions) {
     kn_value *cosine = kn_import_in(a->call, GROUP_COSINE), *sine = kn_import_in(a->call, GROUP_COSINE + 1);
     const kn_shape shape = x->shape;
     const int64_t part = 2 * kn_value_dimension(cosine, 1);
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], count, -1};
-    cosine = kn_unsqueeze(kn_gather(cosine, places, 0), "2");
-    sine = kn_unsqueeze(kn_gather(sine, places, 0), "2");
+    cosine = kn_unsqueeze(kn_gather(cosine, positions, 0), "2");
+    sine = kn_unsqueeze(kn_gather(sine, positions, 0), "2");
     x = kn_reshape(x, kn_import_dims_text(a->import, dims, 4));
     if (part < 2 || part > x->shape.dims[3])
         return kn_import_reject(a->call, KN_ERROR_SHAPE,
@@ -410,7 +410,7 @@ static kn_status group_query(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_FORMAT, "input %d is missing", GROUP_TOTAL);
     a.bias = kn_import_optional(call, GROUP_BIAS);
     a.sink = kn_import_optional(call, GROUP_SINK);
-    kn_value *places = kn_import_optional(call, GROUP_PLACES);
+    kn_value *positions = kn_import_optional(call, GROUP_POSITIONS);
     require_absent(call, GROUP_SCALES, "kv_cache_bit_width", "a quantized cache");
     require_absent(call, GROUP_QUERIES, "sliding_window_cache",
                    "a query length input or sliding_window_cache 1");
@@ -424,9 +424,9 @@ static kn_status group_query(kn_import_call *call) {
     kn_value *first =
         kn_max(kn_sub(a.lengths, kn_import_size(a.import, length)), kn_import_scalar(a.import, KN_INT32, 0));
     if (kn_import_int(call, "do_rotary", 0)) {
-        if (!places) places = kn_add(kn_unsqueeze(first, "1"), kn_import_range(a.import, length));
-        a.q = rotated(&a, a.q, a.heads, places);
-        a.k = rotated(&a, a.k, a.kv_heads, places);
+        if (!positions) positions = kn_add(kn_unsqueeze(first, "1"), kn_import_range(a.import, length));
+        a.q = rotated(&a, a.q, a.heads, positions);
+        a.k = rotated(&a, a.k, a.kv_heads, positions);
     }
     for (int i = 0; i < 2; i++) {
         kn_value **all = i ? &a.v : &a.k;

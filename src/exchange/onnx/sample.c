@@ -14,7 +14,7 @@ typedef struct sampling {
     beyond beyond;
     bool corners; /* -1 and 1 are the centers of the outer elements, instead of their outer edges */
     int axes, taps;
-    kn_dim batch, places;
+    kn_dim batch, positions;
     int64_t size[SAMPLE_AXES];
     kn_value *at[SAMPLE_AXES];    /* (N,points), in elements */
     kn_value *first[SAMPLE_AXES]; /* rounded down */
@@ -87,8 +87,9 @@ static kn_value *combination(const sampling *s, kn_value *rows, int number_of_ta
         numbers = kn_add(kn_mul(numbers, stride), at);
         if (own) weight = weight ? kn_mul(weight, own) : own;
     }
-    const kn_dim line[1] = {kn_dim_multiply(s->graph, s->batch, s->places)};
-    const kn_dim dims[3] = {s->batch, s->places, rows->shape.dims[1]}, one[3] = {s->batch, s->places, 1};
+    const kn_dim line[1] = {kn_dim_multiply(s->graph, s->batch, s->positions)};
+    const kn_dim dims[3] = {s->batch, s->positions, rows->shape.dims[1]},
+                 one[3] = {s->batch, s->positions, 1};
     kn_value *picked = kn_gather(rows, kn_import_reshape(s->import, numbers, line, 1), 0);
     picked = kn_import_reshape(s->import, picked, dims, 3);
     if (!weight) return picked;
@@ -98,7 +99,7 @@ static kn_value *combination(const sampling *s, kn_value *rows, int number_of_ta
 static kn_status take_sampling(kn_import_call *call, const kn_value *x, kn_value *grid, sampling *s) {
     const char *mode = kn_import_string(call, "mode", "linear");
     const char *padding = kn_import_string(call, "padding_mode", "zeros");
-    *s = (sampling){.import = call->import, .graph = call->graph, .batch = x->shape.dims[0], .places = 1};
+    *s = (sampling){.import = call->import, .graph = call->graph, .batch = x->shape.dims[0], .positions = 1};
     s->beyond = !strcmp(padding, "border")       ? BEYOND_BORDER
                 : !strcmp(padding, "reflection") ? BEYOND_REFLECTION
                                                  : BEYOND_ZEROS;
@@ -111,14 +112,14 @@ static kn_status take_sampling(kn_import_call *call, const kn_value *x, kn_value
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected x (N,C,…) and a grid (N,…,axes) with one coordinate per axis");
     for (int i = 0; i < s->axes; i++) {
-        s->places = kn_dim_multiply(call->graph, s->places, grid->shape.dims[1 + i]);
+        s->positions = kn_dim_multiply(call->graph, s->positions, grid->shape.dims[1 + i]);
         s->size[i] = x->shape.dims[2 + i];
         if (!kn_dim_known(s->size[i]) || s->size[i] < 1)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                                   "the image size is dynamic; expected a fixed size");
     }
     for (int i = 0; i < s->axes; i++) { /* the last coordinate of a point is along the first axis */
-        const kn_dim dims[2] = {s->batch, s->places};
+        const kn_dim dims[2] = {s->batch, s->positions};
         kn_value *numbers = kn_slice(grid, s->axes + 1, s->axes - 1 - i, s->axes - i);
         s->at[i] = pixel_coordinate(s, kn_import_reshape(call->import, numbers, dims, 2), i, s->taps == 1);
         s->first[i] = s->taps == 1 ? s->at[i] : kn_floor(s->at[i]);
@@ -163,7 +164,7 @@ static kn_status grid_sample(kn_import_call *call) {
 
 typedef struct deform {
     kn_window window;
-    int64_t groups, offset_groups, channels, filters, taps, places, size[2]; /* of the result */
+    int64_t groups, offset_groups, channels, filters, taps, positions, size[2]; /* of the result */
 } deform;
 
 /* Fails unless the sizes match: x (N,C,H,W), weight (O,C/groups,height,width), offset (N,offset
@@ -185,31 +186,30 @@ static kn_status measure_deform(kn_import_call *call, const kn_value *x, const k
     d->taps = d->window.size[0] * d->window.size[1];
     d->size[0] = offset->shape.dims[2];
     d->size[1] = offset->shape.dims[3];
-    d->places = d->size[0] * d->size[1];
+    d->positions = d->size[0] * d->size[1];
     if (d->groups < 1 || d->offset_groups < 1 || d->channels % d->groups || d->filters % d->groups ||
         d->channels % d->offset_groups || weight->shape.dims[1] * d->groups != d->channels ||
-        offset->shape.dims[1] != 2 * d->taps * d->offset_groups || d->places < 1 ||
-        d->taps > GRID_NUMBERS / d->places)
+        offset->shape.dims[1] != 2 * d->taps * d->offset_groups || d->positions < 1 ||
+        d->taps > GRID_NUMBERS / d->positions)
         return kn_import_fail(call, KN_ERROR_SHAPE, "the channels, groups and offsets do not match");
     return kn_import_status(call);
 }
 
-/* The positions of all taps along an axis, (N*offset groups,taps*places), with the offsets added. */
+/* The positions of all taps along an axis, (N*offset groups,taps*positions), with the offsets added. */
 static kn_value *offset_taps(kn_import_call *call, const deform *d, kn_value *offset, kn_dim batch,
                              int axis) {
     const kn_window *w = &d->window;
-    const int64_t count = d->taps * d->places;
+    const int64_t count = d->taps * d->positions;
     float *numbers = kn_arena_take(call->import->arena, (size_t)count, sizeof *numbers);
     if (!numbers) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     for (int64_t i = 0; i < count; i++) {
-        int64_t tap = i / d->places, place = i % d->places;
-        int64_t step = axis ? place % d->size[1] : place / d->size[1];
+        int64_t tap = i / d->positions, position = i % d->positions;
+        int64_t step = axis ? position % d->size[1] : position / d->size[1];
         int64_t part = axis ? tap % w->size[1] : tap / w->size[1];
         numbers[i] = (float)(step * w->stride[axis] - w->padding[axis] + part * w->dilation[axis]);
     }
-    const kn_dim separate[4] = {batch, d->taps, 2, d->places}, flat[2] = {batch, count};
-    kn_value *base = kn_constant(call->graph, KN_FLOAT32, kn_import_list(call->import, &count, 1), numbers,
-                                 (size_t)count * sizeof *numbers);
+    const kn_dim separate[4] = {batch, d->taps, 2, d->positions}, flat[2] = {batch, count};
+    kn_value *base = kn_import_constant(call->import, KN_FLOAT32, numbers, &count, 1);
     kn_value *moves = kn_slice(kn_import_reshape(call->import, offset, separate, 4), 2, axis, axis + 1);
     return kn_add(kn_import_reshape(call->import, moves, flat, 2), kn_import_cast(base, offset->shape.dtype));
 }
@@ -228,7 +228,7 @@ static kn_status deform_conv(kn_import_call *call) {
                   .axes = 2,
                   .taps = 2,
                   .batch = all,
-                  .places = d.taps * d.places,
+                  .positions = d.taps * d.positions,
                   .dtype = offset->shape.dtype};
     for (int i = 0; i < 2; i++) {
         s.size[i] = x->shape.dims[2 + i];
@@ -237,8 +237,9 @@ static kn_status deform_conv(kn_import_call *call) {
     }
     const int64_t own = d.channels / d.offset_groups, rows = d.channels / d.groups * d.taps;
     kn_value *samples = sampled(&s, x, own);
-    if (mask) samples = kn_mul(samples, kn_import_reshape(import, mask, (kn_dim[]){all, s.places, 1}, 3));
-    const kn_dim separate[4] = {all, d.taps, d.places, own}, columns[4] = {batch, d.groups, rows, d.places};
+    if (mask) samples = kn_mul(samples, kn_import_reshape(import, mask, (kn_dim[]){all, s.positions, 1}, 3));
+    const kn_dim separate[4] = {all, d.taps, d.positions, own},
+                 columns[4] = {batch, d.groups, rows, d.positions};
     samples = kn_transpose(kn_import_reshape(import, samples, separate, 4), "0,3,1,2");
     samples = kn_import_reshape(import, samples, columns, 4);
     weight = kn_import_reshape(import, weight, (kn_dim[]){d.groups, d.filters / d.groups, rows}, 3);
@@ -253,7 +254,7 @@ static kn_status deform_conv(kn_import_call *call) {
 /* Applies theta (N,axes,axes+1) to the coordinates of all elements: (N,…,axes). */
 static kn_status affine_grid(kn_import_call *call) {
     kn_value *theta = kn_import_in(call, 0);
-    int64_t size[2 + SAMPLE_AXES], places = 1;
+    int64_t size[2 + SAMPLE_AXES], positions = 1;
     kn_dim dims[KN_MAX_RANK];
     int count = 0;
     bool corners = kn_import_int(call, "align_corners", 0) != 0;
@@ -266,25 +267,24 @@ static kn_status affine_grid(kn_import_call *call) {
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                                   "size %s of the grid is dynamic; expected a fixed size",
                                   kn_import_dims_text(call->import, &dims[2 + i], 1));
-        if (size[2 + i] < 1 || size[2 + i] > GRID_NUMBERS / places / (axes + 1))
+        if (size[2 + i] < 1 || size[2 + i] > GRID_NUMBERS / positions / (axes + 1))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the grid has too many points");
-        places *= size[2 + i];
+        positions *= size[2 + i];
     }
-    float *numbers = kn_arena_take(call->import->arena, (size_t)(places * (axes + 1)), sizeof *numbers);
+    float *numbers = kn_arena_take(call->import->arena, (size_t)(positions * (axes + 1)), sizeof *numbers);
     if (!numbers) return kn_import_no_memory(call->import);
-    for (int64_t p = 0; p < places; p++) {
+    for (int64_t p = 0; p < positions; p++) {
         int64_t rest = p;
         for (int i = axes - 1; i >= 0; i--) { /* the last axis has the first coordinate */
             double n = (double)size[2 + i], at = (double)(rest % size[2 + i]);
-            double place = !corners ? (2 * at + 1) / n - 1 : n > 1 ? 2 * at / (n - 1) - 1 : 0;
-            numbers[(int64_t)(axes - 1 - i) * places + p] = (float)place;
+            double position = !corners ? (2 * at + 1) / n - 1 : n > 1 ? 2 * at / (n - 1) - 1 : 0;
+            numbers[(int64_t)(axes - 1 - i) * positions + p] = (float)position;
             rest /= size[2 + i];
         }
-        numbers[(int64_t)axes * places + p] = 1;
+        numbers[(int64_t)axes * positions + p] = 1;
     }
-    const char *shape = kn_import_list(call->import, (int64_t[]){axes + 1, places}, 2);
-    kn_value *base =
-        kn_constant(call->graph, KN_FLOAT32, shape, numbers, (size_t)(places * (axes + 1)) * sizeof *numbers);
+    const int64_t shape[2] = {axes + 1, positions};
+    kn_value *base = kn_import_constant(call->import, KN_FLOAT32, numbers, shape, 2);
     kn_value *grid = kn_matmul(theta, kn_import_cast(base, theta->shape.dtype), false, false);
     dims[0] = theta->shape.dims[0];
     for (int i = 0; i < axes; i++)

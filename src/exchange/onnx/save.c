@@ -10,15 +10,15 @@
 static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name, const int64_t *number) {
     kn_onnx_attribute *list =
         kn_arena_take(kn_imported_arena(model), node->attribute_count + 1, sizeof *list);
-    size_t count = node->attribute_count, place = 0;
+    size_t count = node->attribute_count, position = 0;
     if (!list) return kn_model_no_memory(model);
     if (count) memcpy(list, node->attributes, count * sizeof *list);
-    while (place < count && strcmp(list[place].name, name))
-        place++;
-    list[place] = (kn_onnx_attribute){
+    while (position < count && strcmp(list[position].name, name))
+        position++;
+    list[position] = (kn_onnx_attribute){
         .name = name, .doc = "", .reference = "", .kind = KN_ONNX_ATTRIBUTE_INT, .count = 1, .ints = number};
     node->attributes = list;
-    node->attribute_count = place == count ? count + 1 : count;
+    node->attribute_count = position == count ? count + 1 : count;
     return true;
 }
 
@@ -117,13 +117,13 @@ kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
     if (!pairs) return kn_fail_memory(&model->error, (count + params->pair_count) * sizeof *pairs);
     if (count) memcpy(pairs, file.metadata, count * sizeof *pairs);
     for (size_t i = 0; i < params->pair_count; i++) {
-        size_t place = 0;
+        size_t position = 0;
         if (!params->pairs[i].key || !params->pairs[i].value)
             return kn_fail(&model->error, KN_ERROR_ARGUMENT, "metadata %zu: expected a key and a value", i);
-        while (place < count && strcmp(pairs[place].key, params->pairs[i].key))
-            place++;
-        pairs[place] = (kn_onnx_pair){params->pairs[i].key, params->pairs[i].value};
-        if (place == count) count++;
+        while (position < count && strcmp(pairs[position].key, params->pairs[i].key))
+            position++;
+        pairs[position] = (kn_onnx_pair){params->pairs[i].key, params->pairs[i].value};
+        if (position == count) count++;
     }
     file.metadata = pairs;
     file.metadata_count = count;

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 /* ---- other shapes -------------------------------------------------------------------------------------- */
 
@@ -155,11 +154,11 @@ static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim 
         return kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
     if (step == 1 && (!whole || first >= 0) && !(numbers && last < 0)) {
         bool to_end = numbers && last >= TO_END;
-        kn_value *places =
+        kn_value *positions =
             kn_import_range(call->import, kn_dim_subtract(call->graph, to_end ? size : end, begin));
         kn_item from = {.dtype = KN_INT32, .sizes = &begin, .count = 1};
-        if (!whole || first != 0) places = kn_add(places, kn_item_value(call->import, &from));
-        return kn_gather(x, places, axis);
+        if (!whole || first != 0) positions = kn_add(positions, kn_item_value(call->import, &from));
+        return kn_gather(x, positions, axis);
     }
     return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
                             "slicing a dynamic axis from its end, or with a step, is not supported");
@@ -348,7 +347,6 @@ static kn_status constant(kn_import_call *call) {
     if (!given) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has no numeric value");
     kn_item *item = &call->outputs[0];
     int64_t count = (int64_t)given->count;
-    char shape[32] = "";
     switch (given->kind) {
     case KN_ONNX_ATTRIBUTE_TENSOR:
         item->tensor = &given->tensors[0];
@@ -368,9 +366,9 @@ static kn_status constant(kn_import_call *call) {
     }
     case KN_ONNX_ATTRIBUTE_FLOAT:
     case KN_ONNX_ATTRIBUTE_FLOATS:
-        if (given->kind == KN_ONNX_ATTRIBUTE_FLOATS) snprintf(shape, sizeof shape, "%" PRId64, count);
         return kn_import_put(call, 0,
-                             kn_constant(call->graph, KN_FLOAT32, shape, given->floats, given->count * 4));
+                             kn_import_constant(call->import, KN_FLOAT32, given->floats, &count,
+                                                given->kind == KN_ONNX_ATTRIBUTE_FLOATS));
     default:
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "value is %s; expected numbers",
                               kn_onnx_attribute_kind_name(given->kind));
@@ -410,11 +408,11 @@ static kn_status range(kn_import_call *call) {
             kn_dim_constant(call->graph, whole[2]->sizes[0], &step) && step > 0) {
             kn_dim count = kn_dim_add(call->graph, kn_dim_subtract(call->graph, end, begin), step - 1);
             if (step > 1) count = kn_dim_divide(call->graph, count, step);
-            kn_value *places =
+            kn_value *positions =
                 kn_import_cast(kn_import_range(import, count), kn_is_half(dtype) ? KN_FLOAT32 : dtype);
-            if (step > 1) places = kn_scale(places, (double)step);
-            if (begin != 0) places = kn_add(places, kn_import_in(call, 0));
-            return kn_import_put_as(call, 0, places, dtype);
+            if (step > 1) positions = kn_scale(positions, (double)step);
+            if (begin != 0) positions = kn_add(positions, kn_import_in(call, 0));
+            return kn_import_put_as(call, 0, positions, dtype);
         }
     }
     for (int i = 0; i < 3; i++) /* ONNX Runtime's operator may lack the step */
@@ -465,8 +463,7 @@ static kn_status cosine_window(kn_import_call *call) {
     if (!numbers) return kn_import_no_memory(call->import);
     for (int64_t i = 0; i < size; i++)
         numbers[i] = (float)(f[0] - f[1] * cos(turn * (double)i) + f[2] * cos(2 * turn * (double)i));
-    const char *shape = kn_import_list(call->import, &size, 1);
-    kn_value *y = kn_constant(call->graph, KN_FLOAT32, shape, numbers, (size_t)size * sizeof *numbers);
+    kn_value *y = kn_import_constant(call->import, KN_FLOAT32, numbers, &size, 1);
     return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 

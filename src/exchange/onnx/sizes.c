@@ -49,16 +49,16 @@ static bool number_of(const kn_import_call *call, kn_dim dim, int64_t *number) {
 }
 
 /* The position in `item` that broadcasts to position `at` of the result. */
-static int broadcast_place(const kn_item *item, int rank, const int64_t *shape, int at) {
-    int place = 0, stride = 1;
+static int broadcast_position(const kn_item *item, int rank, const int64_t *shape, int at) {
+    int position = 0, stride = 1;
     for (int i = rank - 1, own = item->rank - 1; i >= 0; i--, own--) {
         int index = (int)(at % shape[i]);
         at /= (int)shape[i];
         if (own < 0) continue;
-        if (item->shape[own] != 1) place += index * stride;
+        if (item->shape[own] != 1) position += index * stride;
         stride *= (int)item->shape[own];
     }
-    return place;
+    return position;
 }
 
 static bool broadcast_shapes(const kn_item *item, int *rank, int64_t *shape) {
@@ -208,11 +208,11 @@ bool kn_sizes_binary(kn_import_call *call) {
     if (!sizes) return false;
     bool fine = true;
     for (int i = 0; i < call->outputs[0].count && fine; i++) {
-        sizes[i] = call->inputs[0]->sizes[broadcast_place(call->inputs[0], rank, shape, i)];
+        sizes[i] = call->inputs[0]->sizes[broadcast_position(call->inputs[0], rank, shape, i)];
         for (int k = 1; k < call->input_count && fine; k++)
-            fine =
-                combine(call, sizes[i],
-                        call->inputs[k]->sizes[broadcast_place(call->inputs[k], rank, shape, i)], &sizes[i]);
+            fine = combine(call, sizes[i],
+                           call->inputs[k]->sizes[broadcast_position(call->inputs[k], rank, shape, i)],
+                           &sizes[i]);
     }
     if (!fine) call->outputs[0].sizes = NULL;
     return fine;
@@ -253,12 +253,12 @@ bool kn_sizes_where(kn_import_call *call) {
     kn_dim *sizes = kn_sizes_take(call, 0, call->inputs[1]->dtype, rank, shape);
     for (int i = 0; sizes && i < call->outputs[0].count; i++) {
         const kn_item *test = call->inputs[0];
-        if (!number_of(call, test->sizes[broadcast_place(test, rank, shape, i)], &condition)) {
+        if (!number_of(call, test->sizes[broadcast_position(test, rank, shape, i)], &condition)) {
             call->outputs[0].sizes = NULL;
             return false;
         }
         const kn_item *taken = call->inputs[condition ? 1 : 2];
-        sizes[i] = taken->sizes[broadcast_place(taken, rank, shape, i)];
+        sizes[i] = taken->sizes[broadcast_position(taken, rank, shape, i)];
     }
     return sizes != NULL;
 }

@@ -180,9 +180,9 @@ static kn_status reverse_sequence(kn_import_call *call) {
     kn_value *length = kn_import_reshape(import, kn_import_cast(lengths, KN_INT32), line, 2);
     kn_value *step = counted_along(import, shape.dims[1], 1, 2);
     kn_value *mirrored = kn_sub(kn_sub(length, int_scalar(import, 1)), step);
-    kn_value *place = kn_where(kn_less(step, length), mirrored, step);
+    kn_value *position = kn_where(kn_less(step, length), mirrored, step);
     kn_value *first = kn_mul(counted_along(import, shape.dims[0], 0, 2), int_scalar(import, shape.dims[1]));
-    kn_value *numbers = kn_import_reshape(import, kn_add(first, place), &rows, 1);
+    kn_value *numbers = kn_import_reshape(import, kn_add(first, position), &rows, 1);
     kn_value *y = kn_gather(kn_import_reshape(import, x, flat, rank - 1), numbers, 0);
     y = kn_import_reshape(import, y, shape.dims, rank);
     return kn_import_put(call, 0, times_first ? kn_transpose(y, swap) : y);

@@ -294,6 +294,6 @@ bool kn_import_decide_trainable(kn_import *import) {
 const kn_trainability *kn_import_trainability(const kn_imported *imported, const kn_onnx_tensor *tensor) {
     const kn_onnx_graph *graph = &imported->file->graph;
     uintptr_t first = (uintptr_t)graph->initializers, at = (uintptr_t)tensor;
-    size_t place = at >= first ? (at - first) / sizeof *tensor : SIZE_MAX;
-    return imported->trainable && place < graph->initializer_count ? &imported->trainable[place] : NULL;
+    size_t position = at >= first ? (at - first) / sizeof *tensor : SIZE_MAX;
+    return imported->trainable && position < graph->initializer_count ? &imported->trainable[position] : NULL;
 }

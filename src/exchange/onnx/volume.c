@@ -61,16 +61,16 @@ static int64_t positions_of(const kn_window *w, int i, int64_t size) {
     int64_t before = w->padding[i], extent = w->dilation[i] * (w->size[i] - 1) + 1;
     int64_t free = size + before + w->padding[i + w->axes] - extent, stride = w->stride[i];
     if (free < 0) return 0;
-    int64_t places = (free + (w->ceil ? stride - 1 : 0)) / stride + 1;
-    if (w->ceil && (places - 1) * stride >= size + before) places--;
-    return places;
+    int64_t positions = (free + (w->ceil ? stride - 1 : 0)) / stride + 1;
+    if (w->ceil && (positions - 1) * stride >= size + before) positions--;
+    return positions;
 }
 
 /* Pads x along an axis, so that all window positions are inside. */
-static kn_value *padded(kn_import_call *call, kn_value *x, const kn_window *w, int i, int64_t places,
+static kn_value *padded(kn_import_call *call, kn_value *x, const kn_window *w, int i, int64_t positions,
                         double value) {
     int64_t amounts[KN_IMPORT_LIST] = {0}, size = x->shape.dims[2 + i];
-    int64_t needed = (places - 1) * w->stride[i] + w->dilation[i] * (w->size[i] - 1) + 1;
+    int64_t needed = (positions - 1) * w->stride[i] + w->dilation[i] * (w->size[i] - 1) + 1;
     int64_t after = needed - size - w->padding[i];
     if (!w->padding[i] && after <= 0) return x;
     amounts[2 + i] = w->padding[i];
@@ -79,21 +79,21 @@ static kn_value *padded(kn_import_call *call, kn_value *x, const kn_window *w, i
 }
 
 static kn_value *tap(kn_import_call *call, kn_value *x, const kn_window *w, int i, int64_t k,
-                     int64_t places) {
+                     int64_t positions) {
     int64_t begin = k * w->dilation[i];
-    return kn_import_slice(call->import, x, 2 + i, begin, begin + (places - 1) * w->stride[i] + 1,
+    return kn_import_slice(call->import, x, 2 + i, begin, begin + (positions - 1) * w->stride[i] + 1,
                            w->stride[i]);
 }
 
 /* 1 / number of valid elements at each window position of axis i, shaped to broadcast over the `after` axes
  * after it. */
 static kn_value *reciprocal_counts(kn_import_call *call, const kn_window *w, int i, int64_t size,
-                                   int64_t places, kn_dtype dtype) {
-    double *numbers = kn_arena_take(call->import->arena, (size_t)places, sizeof *numbers);
+                                   int64_t positions, kn_dtype dtype) {
+    double *numbers = kn_arena_take(call->import->arena, (size_t)positions, sizeof *numbers);
     if (!numbers) return kn_graph_fail(call->graph, KN_ERROR_MEMORY, "out of host memory");
     int64_t low = w->skip_padding ? 0 : -w->padding[i],
             high = size + (w->skip_padding ? 0 : w->padding[i + w->axes]);
-    for (int64_t j = 0; j < places; j++) {
+    for (int64_t j = 0; j < positions; j++) {
         int64_t count = 0;
         for (int64_t k = 0; k < w->size[i]; k++) {
             int64_t at = j * w->stride[i] + k * w->dilation[i] - w->padding[i];
@@ -101,9 +101,8 @@ static kn_value *reciprocal_counts(kn_import_call *call, const kn_window *w, int
         }
         numbers[j] = 1 / (double)count;
     }
-    const char *shape = kn_import_list(call->import, (int64_t[]){places, 1, 1}, w->axes - i);
-    return kn_import_cast(
-        kn_constant(call->graph, KN_FLOAT64, shape, numbers, (size_t)places * sizeof *numbers), dtype);
+    const int64_t dims[3] = {positions, 1, 1};
+    return kn_import_cast(kn_import_constant(call->import, KN_FLOAT64, numbers, dims, w->axes - i), dtype);
 }
 
 /* Sums over the elements of the window, axis by axis, for averages and powers with dilations. */
@@ -115,13 +114,13 @@ static kn_value *pool_by_taps(kn_import_call *call, kn_value *x, const kn_window
         if (!kn_dim_known(size) || w->size[i] > 4096)
             return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
                                     "expected an axis of fixed size and a window of at most 4096");
-        int64_t places = positions_of(w, i, size);
-        if (places < 1)
+        int64_t positions = positions_of(w, i, size);
+        if (positions < 1)
             return kn_import_reject(call, KN_ERROR_SHAPE, "the window is larger than axis %d", 2 + i);
-        kn_value *from = padded(call, x, w, i, places, 0), *sum = tap(call, from, w, i, 0, places);
+        kn_value *from = padded(call, x, w, i, positions, 0), *sum = tap(call, from, w, i, 0, positions);
         for (int64_t k = 1; k < w->size[i]; k++)
-            sum = kn_add(sum, tap(call, from, w, i, k, places));
-        x = pooling == KN_POOL_AVERAGE ? kn_mul(sum, reciprocal_counts(call, w, i, size, places, dtype))
+            sum = kn_add(sum, tap(call, from, w, i, k, positions));
+        x = pooling == KN_POOL_AVERAGE ? kn_mul(sum, reciprocal_counts(call, w, i, size, positions, dtype))
                                        : sum;
     }
     if (pooling == KN_POOL_POWER) x = kn_pow(x, kn_import_scalar(call->import, dtype, 1 / w->power));
@@ -143,15 +142,16 @@ static kn_value *numbered(kn_import_call *call, const kn_value *x, bool columns)
 /* All elements of the window along a new last axis: (N,C,…,elements). */
 static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window *w, double value) {
     for (int i = 0; i < w->axes && kn_import_status(call) == KN_OK; i++) {
-        int64_t places = kn_dim_known(x->shape.dims[2 + i]) ? positions_of(w, i, x->shape.dims[2 + i]) : 0;
-        kn_value *parts[KN_MAX_INPUTS], *from = places < 1 ? NULL : padded(call, x, w, i, places, value);
+        int64_t positions = kn_dim_known(x->shape.dims[2 + i]) ? positions_of(w, i, x->shape.dims[2 + i]) : 0;
+        kn_value *parts[KN_MAX_INPUTS],
+            *from = positions < 1 ? NULL : padded(call, x, w, i, positions, value);
         if (!from || w->size[i] > KN_MAX_INPUTS || x->shape.rank == KN_MAX_RANK)
             return kn_import_reject(call, KN_ERROR_UNSUPPORTED,
                                     "indices of a window of %" PRId64
                                     " along an axis of size %s are not supported",
                                     w->size[i], kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
         for (int64_t k = 0; k < w->size[i]; k++)
-            parts[k] = tap(call, from, w, i, k, places);
+            parts[k] = tap(call, from, w, i, k, positions);
         x = kn_stack(parts, (size_t)w->size[i], -1);
     }
     kn_dim dims[KN_MAX_RANK] = {0};
@@ -161,12 +161,12 @@ static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window
     return kn_reshape(x, kn_import_dims_text(call->import, dims, 3 + w->axes));
 }
 
-kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, bool columns) {
+kn_value *kn_pool_positions(kn_import_call *call, kn_value *x, const kn_window *w, bool columns) {
     kn_value *elements = side_by_side(call, x, w, -INFINITY);
     kn_value *numbers = side_by_side(call, numbered(call, x, columns), w, 0);
     int last = elements->shape.rank - 1;
-    kn_value *places = kn_gather_elements(numbers, kn_argmax(elements, last, true), last);
-    return kn_cast(kn_squeeze(places, "-1"), KN_INT64);
+    kn_value *positions = kn_gather_elements(numbers, kn_argmax(elements, last, true), last);
+    return kn_cast(kn_squeeze(positions, "-1"), KN_INT64);
 }
 
 kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {

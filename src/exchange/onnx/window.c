@@ -183,8 +183,9 @@ static kn_status max_pool(kn_import_call *call) {
         if (!known_image(x, &w))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "indices of maxima need a fixed image size");
         kn_value *numbers = kn_dtype_is_float(x->shape.dtype) ? x : kn_cast(x, KN_FLOAT32);
-        kn_value *places = kn_pool_places(call, numbers, &w, kn_import_int(call, "storage_order", 0) != 0);
-        kn_import_put_as(call, 1, places, KN_INT64);
+        kn_value *positions =
+            kn_pool_positions(call, numbers, &w, kn_import_int(call, "storage_order", 0) != 0);
+        kn_import_put_as(call, 1, positions, KN_INT64);
     }
     return kn_import_put(call, 0, kn_window_max_pool(call, x, &w));
 }
@@ -224,12 +225,12 @@ typedef struct back {
     int axes;
     int64_t image[BACK_AXES], block[BACK_AXES], stride[BACK_AXES], dilation[BACK_AXES],
         padding[2 * BACK_AXES];
-    int64_t steps[BACK_AXES], elements, taps, places; /* of the image, of a block, number of blocks */
+    int64_t steps[BACK_AXES], elements, taps, positions; /* of the image, of a block, number of blocks */
 } back;
 
 static kn_status measure_back(kn_import_call *call, back *b) {
     int64_t product = 1;
-    b->elements = b->taps = b->places = 1;
+    b->elements = b->taps = b->positions = 1;
     for (int i = 0; i < b->axes; i++) {
         bool fine = b->image[i] >= 1 && b->image[i] <= BACK_NUMBERS && b->block[i] >= 1 &&
                     b->block[i] <= BACK_NUMBERS && b->stride[i] >= 1 && b->dilation[i] >= 1;
@@ -244,21 +245,21 @@ static kn_status measure_back(kn_import_call *call, back *b) {
         product *= b->steps[i] * b->block[i];
         b->elements *= b->image[i];
         b->taps *= b->block[i];
-        b->places *= b->steps[i];
+        b->positions *= b->steps[i];
     }
     return kn_import_status(call);
 }
 
-/* The image index of tap `tap` of block `place`; taps in the padding get an index beyond the end. */
-static int64_t image_index(const back *b, int64_t tap, int64_t place) {
+/* The image index of tap `tap` of block `position`; taps in the padding get an index beyond the end. */
+static int64_t image_index(const back *b, int64_t tap, int64_t position) {
     int64_t at = 0, stride = 1;
     for (int i = b->axes; i-- > 0;) {
         int64_t along =
-            place % b->steps[i] * b->stride[i] + tap % b->block[i] * b->dilation[i] - b->padding[i];
+            position % b->steps[i] * b->stride[i] + tap % b->block[i] * b->dilation[i] - b->padding[i];
         if (along < 0 || along >= b->image[i]) return b->elements;
         at += along * stride;
         stride *= b->image[i];
-        place /= b->steps[i];
+        position /= b->steps[i];
         tap /= b->block[i];
     }
     return at;
@@ -280,18 +281,17 @@ static kn_status col2im(kn_import_call *call) {
     take_list(call, "pads", 0, 2 * b.axes, b.padding);
     if (measure_back(call, &b) != KN_OK) return kn_import_status(call);
     kn_dim batch = x->shape.dims[0], channels = x->shape.dims[1];
-    if (!kn_dim_known(channels) || channels % b.taps != 0 || x->shape.dims[2] != b.places)
+    if (!kn_dim_known(channels) || channels % b.taps != 0 || x->shape.dims[2] != b.positions)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected %" PRId64 " blocks of %" PRId64 " elements",
-                              b.places, b.taps);
+                              b.positions, b.taps);
     channels /= b.taps;
-    int64_t count = b.taps * b.places;
-    int32_t *places = kn_arena_take(import->arena, (size_t)count, sizeof *places);
-    if (!places) return kn_import_no_memory(import);
+    int64_t count = b.taps * b.positions;
+    int32_t *positions = kn_arena_take(import->arena, (size_t)count, sizeof *positions);
+    if (!positions) return kn_import_no_memory(import);
     for (int64_t i = 0; i < count; i++)
-        places[i] = (int32_t)image_index(&b, i / b.places, i % b.places);
+        positions[i] = (int32_t)image_index(&b, i / b.positions, i % b.positions);
     kn_dim dims[KN_MAX_RANK] = {batch, channels, count};
-    kn_value *numbers =
-        kn_constant(call->graph, KN_INT32, kn_import_list(import, &count, 1), places, (size_t)count * 4);
+    kn_value *numbers = kn_import_constant(import, KN_INT32, positions, &count, 1);
     numbers = kn_import_broadcast(import, numbers, dims, 3);
     x = kn_import_reshape(import, x, dims, 3);
     dims[2] = b.elements + 1;

@@ -33,7 +33,7 @@ kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, 
 void kn_window_copy(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation);
 /* The indices of the maxima in x, int64; sizes are known. columns: height and width are in column-major
  * order. */
-kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, bool columns);
+kn_value *kn_pool_positions(kn_import_call *call, kn_value *x, const kn_window *w, bool columns);
 /* weight is (O,C/groups,D,H,W), for the transposed convolution (C,O/groups,D,H,W); bias may be NULL. */
 kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                 const kn_window *w, int64_t groups);
