@@ -60,11 +60,10 @@ static kn_value *build_attention_dropout(kn_layer_call *call) {
     if (count + (params.lengths != NULL) + (params.mask != NULL) == call->input_count && count % 2)
         return count == 1 ? kn_attention_packed(data[0], &params)
                           : kn_attention(data[0], data[1], data[2], &params);
-    kn_mistake(call->model, call->line, call->line->word.column,
-               "expected the inputs of attention: (batch,length,columns) once or three times, "
-               "then optionally "
-               "lengths (batch) and a mask (batch,heads,length,length)");
-    return NULL;
+    return kn_layer_mistake(call,
+                            "expected the inputs of attention: (batch,length,columns) once or three times, "
+                            "then optionally "
+                            "lengths (batch) and a mask (batch,heads,length,length)");
 }
 
 static kn_value *build_flatten(kn_layer_call *call) {
@@ -82,12 +81,9 @@ static const kn_option reshape_arguments[] = {
 static kn_value *build_reshape(kn_layer_call *call) {
     char first[256];
     kn_text text;
-    if (kn_value_shape_text(call->inputs[0], first, sizeof first) >= sizeof first || first[0] == '\0') {
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "found a scalar, or a very long shape; expected a value whose first "
-                   "dimension stays");
-        return NULL;
-    }
+    if (kn_value_shape_text(call->inputs[0], first, sizeof first) >= sizeof first || first[0] == '\0')
+        return kn_layer_mistake(call, "found a scalar, or a very long shape; expected a value whose first "
+                                      "dimension stays");
     size_t length = 0;
     for (int depth = 0; first[length] && (depth > 0 || first[length] != ','); length++)
         depth += (first[length] == '(') - (first[length] == ')');

@@ -35,10 +35,8 @@ static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_para
     for (int i = 0; i < 4; i++) {
         inputs[1 + i] = kn_shared(call, parts[i]);
         if (inputs[1 + i]) continue;
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "'%s' has no %s; expected share= with another %s", call->share, parts[i],
-                   call->line->word.text);
-        return NULL;
+        return kn_layer_mistake(call, "'%s' has no %s; expected share= with another %s", call->share,
+                                parts[i], call->line->word.text);
     }
     return kn_batch_norm_with(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], params);
 }
@@ -89,13 +87,11 @@ static kn_value *build_shared_group_norm(kn_layer_call *call, kn_norm_params *pa
     const kn_option_value any = {.given = false};
     kn_value *x = call->inputs[0], *weight = kn_shared_weight(call, 1, &any), *bias = kn_shared(call, "bias");
     if (!weight) return NULL;
-    if (kn_value_rank(x) < 2 || kn_value_dimension(x, 1) != kn_value_dimension(weight, 0)) {
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "the weight of '%s' has %" PRId64
-                   " channels; expected a value (batch,channels,...) with the same number",
-                   call->share, kn_value_dimension(weight, 0));
-        return NULL;
-    }
+    if (kn_value_rank(x) < 2 || kn_value_dimension(x, 1) != kn_value_dimension(weight, 0))
+        return kn_layer_mistake(call,
+                                "the weight of '%s' has %" PRId64
+                                " channels; expected a value (batch,channels,...) with the same number",
+                                call->share, kn_value_dimension(weight, 0));
     params->no_affine = true;
     params->name = "normal";
     kn_scope_begin(call->graph, call->name);
@@ -112,9 +108,8 @@ static kn_value *build_group_norm(kn_layer_call *call) {
     kn_norm_params params = group_params(call, &values[GROUP_EPSILON], &values[GROUP_AFFINE]);
     if (!call->share) return kn_group_norm(call->inputs[0], values[GROUPS].whole, &params);
     if (values[GROUPS].given) return build_shared_group_norm(call, &params, values[GROUPS].whole);
-    kn_mistake(call->model, call->line, call->line->word.column,
-               "found a groupnorm without groups; expected groups=, which share= does not copy");
-    return NULL;
+    return kn_layer_mistake(call,
+                            "found a groupnorm without groups; expected groups=, which share= does not copy");
 }
 
 static kn_value *build_instance_norm(kn_layer_call *call) {

@@ -30,6 +30,8 @@
     { .name = word, .help = about, .also = others, ONE_INPUT, ARGUMENTS(list), .build = function }
 #define WITH_WEIGHTS KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE
 
+/* kn_mistake for the layer's word; returns NULL. */
+kn_value *kn_layer_mistake(const kn_layer_call *call, const char *format, ...) KN_PRINTF(2, 3);
 /* Parameter `part` of layer call->share; NULL if that layer has none. */
 kn_value *kn_shared(kn_layer_call *call, const char *part);
 /* The shared weight, which must have `rank` dimensions and, if given, `units` rows. NULL after a mistake. */

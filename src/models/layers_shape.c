@@ -179,11 +179,8 @@ static kn_value *build_mode_padding(kn_layer_call *call) {
     int rank = kn_value_rank(call->inputs[0]), count = 0;
     for (int i = 0; i < 4; i++)
         sides[i] = given->list[given->count == 1 ? 0 : given->count == 2 ? i % 2 : i < given->count ? i : 0];
-    if (rank < 2) {
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "found a value with fewer than two axes; expected (...,height,width)");
-        return NULL;
-    }
+    if (rank < 2)
+        return kn_layer_mistake(call, "found a value with fewer than two axes; expected (...,height,width)");
     for (int i = 0; i < 4; i++)
         amounts[(i < 2 ? 0 : rank) + rank - 2 + i % 2] = sides[i];
     char text[512] = "";

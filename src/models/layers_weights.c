@@ -14,19 +14,16 @@ kn_value *kn_shared(kn_layer_call *call, const char *part) {
 
 kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units) {
     kn_value *weight = kn_shared(call, "weight");
-    if (!weight || kn_value_rank(weight) != rank) {
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "the weight of '%s' %s; expected share= with another %s", call->share,
-                   weight ? "has a different number of dimensions" : "does not exist", call->line->word.text);
-        return NULL;
-    }
-    if (units->given && units->whole != kn_value_dimension(weight, 0)) {
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "found %" PRId64 " for a %s that shares the weight of '%s', which has %" PRId64
-                   "; expected the same number, or none",
-                   units->whole, call->line->word.text, call->share, kn_value_dimension(weight, 0));
-        return NULL;
-    }
+    if (!weight || kn_value_rank(weight) != rank)
+        return kn_layer_mistake(call, "the weight of '%s' %s; expected share= with another %s", call->share,
+                                weight ? "has a different number of dimensions" : "does not exist",
+                                call->line->word.text);
+    if (units->given && units->whole != kn_value_dimension(weight, 0))
+        return kn_layer_mistake(
+            call,
+            "found %" PRId64 " for a %s that shares the weight of '%s', which has %" PRId64
+            "; expected the same number, or none",
+            units->whole, call->line->word.text, call->share, kn_value_dimension(weight, 0));
     return weight;
 }
 
@@ -107,12 +104,10 @@ static kn_value *build_conv(kn_layer_call *call) {
     kn_value *weight = kn_shared_weight(call, along ? 3 : 4, &values[CONV_CHANNELS]);
     if (!weight) return NULL;
     int64_t height = kn_value_dimension(weight, 2), width = along ? height : kn_value_dimension(weight, 3);
-    if (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width)) {
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "the shared filter of '%s' is %" PRId64 "x%" PRId64 "; expected the same size, or none",
-                   call->share, height, width);
-        return NULL;
-    }
+    if (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width))
+        return kn_layer_mistake(
+            call, "the shared filter of '%s' is %" PRId64 "x%" PRId64 "; expected the same size, or none",
+            call->share, height, width);
     kn_value *bias = params.no_bias ? NULL : kn_shared(call, "bias");
     return (along ? kn_conv1d : kn_conv2d)(call->inputs[0], weight, bias, &params);
 }
@@ -153,13 +148,11 @@ static kn_value *build_shared_transpose(kn_layer_call *call, const kn_conv_param
     int64_t groups = params->groups ? params->groups : 1, made = kn_value_dimension(weight, 1) * groups;
     int64_t height = kn_value_dimension(weight, 2), width = along ? height : kn_value_dimension(weight, 3);
     if ((channels->given && channels->whole != made) ||
-        (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width))) {
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "the shared filter of '%s' is %" PRId64 "x%" PRId64 " with %" PRId64
-                   " output channels; expected the same, or none",
-                   call->share, height, width, made);
-        return NULL;
-    }
+        (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width)))
+        return kn_layer_mistake(call,
+                                "the shared filter of '%s' is %" PRId64 "x%" PRId64 " with %" PRId64
+                                " output channels; expected the same, or none",
+                                call->share, height, width, made);
     kn_value *bias = params->no_bias ? NULL : kn_shared(call, "bias");
     return (along ? kn_conv_transpose1d : kn_conv_transpose2d)(call->inputs[0], weight, bias, params);
 }

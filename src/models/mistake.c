@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/layers_private.h"
 #include "models/scope_private.h"
 
 /* Appends ", in block 'residual', used in line 30", from the innermost block outwards. */
@@ -32,6 +33,16 @@ bool kn_mistake(kn_model *model, const kn_line *line, int column, const char *fo
     add_uses(model, text, sizeof text);
     kn_fail(&model->error, KN_ERROR_FORMAT, "%s:%d:%d: %s", model->source, line->number, column, text);
     return false;
+}
+
+kn_value *kn_layer_mistake(const kn_layer_call *call, const char *format, ...) {
+    char text[sizeof call->model->error.text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    kn_mistake(call->model, call->line, call->line->word.column, "%s", text);
+    return NULL;
 }
 
 bool kn_mistake_here(kn_model *model, const kn_line *line, int column) {

@@ -45,10 +45,10 @@ static void add_mask(attention *a) {
     mask = kn_import_cast(mask, a->q->shape.dtype);
     kn_dim keys = a->k->shape.dims[2];
     int rank = mask->shape.rank;
-    kn_dim own = rank ? mask->shape.dims[rank - 1] : 1;
-    if (own != keys && kn_dim_known(own) && kn_dim_known(keys) && own < keys) {
+    const kn_dim size = rank ? mask->shape.dims[rank - 1] : keys;
+    if (kn_dim_known(size) && kn_dim_known(keys) && size < keys) {
         int64_t amounts[KN_IMPORT_LIST] = {0};
-        amounts[2 * rank - 1] = keys - own;
+        amounts[2 * rank - 1] = keys - size;
         mask = kn_pad(mask, kn_import_list(a->import, amounts, 2 * rank), -INFINITY);
     }
     add_bias(a, mask);

@@ -220,6 +220,7 @@ kn_value *kn_import_normalized_rows(kn_import_call *call, kn_value *x, const kn_
 
 kn_status kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm) {
     kn_value *scale = norm->scale, *bias = norm->bias;
+    if (kn_import_status(call) != KN_OK) return kn_import_status(call);
     int rank = x->shape.rank, axis = norm->axis;
     bool plain = axis == rank - 1 && scale->shape.rank == 1 && scale->shape.dims[0] == x->shape.dims[axis] &&
                  !kn_import_wants(call, norm->mean) && !kn_import_wants(call, norm->deviation) &&
