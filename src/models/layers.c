@@ -5,7 +5,7 @@
 #include "models/layers_private.h"
 
 static const kn_option parameter_arguments[] = {
-    {.name = "shape", .kind = KN_OPTION_SHAPE, REQUIRED, .help = "shape, without the batch: 3x4, or scalar"},
+    OPTION("shape", SHAPE, "shape, without the batch: 3x4, or scalar", REQUIRED),
 };
 
 static kn_value *build_parameter(kn_layer_call *call) {
@@ -71,10 +71,9 @@ static kn_value *build_flatten(kn_layer_call *call) {
 }
 
 static const kn_option reshape_arguments[] = {
-    {.name = "shape",
-     .kind = KN_OPTION_SHAPE,
-     REQUIRED,
-     .help = "sizes after the first dimension, which stays the same; one may be -1, which is inferred"},
+    OPTION("shape", SHAPE,
+           "sizes after the first dimension, which stays the same; one may be -1, which is inferred",
+           REQUIRED),
 };
 
 /* (N, ...) to (N, shape). */

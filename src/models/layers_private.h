@@ -5,6 +5,8 @@
 
 #include "models/models_private.h"
 
+#define OPTION(word, sort, about, ...)                                                                       \
+    { .name = word, .kind = KN_OPTION_##sort, .help = about, __VA_ARGS__ }
 #define WHOLE(word, about, ...)                                                                              \
     { .name = word, .kind = KN_OPTION_WHOLE, .least = 1, .help = about, __VA_ARGS__ }
 #define PAIR(word, about, ...)                                                                               \
@@ -28,6 +30,12 @@
 /* A layer with one input and without parameters. */
 #define LAYER(word, about, others, list, function)                                                           \
     { .name = word, .help = about, .also = others, ONE_INPUT, ARGUMENTS(list), .build = function }
+/* A layer with one input that accepts these common arguments of layers with parameters. */
+#define LAYER_WITH(word, about, others, list, common, function)                                              \
+    {                                                                                                        \
+        .name = word, .help = about, .also = others, ONE_INPUT, ARGUMENTS(list), .takes = common,            \
+        .build = function                                                                                    \
+    }
 #define WITH_WEIGHTS KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE
 
 /* kn_mistake for the layer's word; returns NULL. */

@@ -8,31 +8,15 @@
 
 enum { UNITS, LAYERS, BIDIRECTIONAL, DROPOUT, LAST, STATEFUL, FUNCTION };
 
-#define RECURRENT_ARGUMENTS                                                                                  \
-    {.name = "units",                                                                                        \
-     .kind = KN_OPTION_WHOLE,                                                                                \
-     .least = 1,                                                                                             \
-     .by_position = true,                                                                                    \
-     .required = true,                                                                                       \
-     .help = "size of the last output dimension, per direction"},                                            \
-        {.name = "layers",                                                                                   \
-         .kind = KN_OPTION_WHOLE,                                                                            \
-         .least = 1,                                                                                         \
-         .usual = "1",                                                                                       \
-         .help = "number of stacked layers"},                                                                \
-        FLAG("bidirectional", "whether a second recurrence runs backwards through the sequence",             \
-             .usual = "no"),                                                                                 \
-        {.name = "dropout",                                                                                  \
-         .kind = KN_OPTION_NUMBER,                                                                           \
-         .usual = "0",                                                                                       \
-         .help = "dropout probability between stacked layers"},                                              \
-        FLAG("last", "whether to return only the last state (N,units) instead of all steps", .usual = "no"), \
-        FLAG("stateful", "whether training carries the state from batch to batch", .usual = "no")
-
-static const kn_option recurrent_arguments[] = {RECURRENT_ARGUMENTS};
-static const kn_option rnn_arguments[] = {
-    RECURRENT_ARGUMENTS,
-    {.name = "function", .kind = KN_OPTION_WORD, .words = "tanh relu", .usual = "tanh", .help = "activation"},
+/* The last one is only for plain layers. */
+static const kn_option recurrent_arguments[] = {
+    WHOLE("units", "size of the last output dimension, per direction", REQUIRED),
+    WHOLE("layers", "number of stacked layers", .usual = "1"),
+    FLAG("bidirectional", "whether a second recurrence runs backwards through the sequence", .usual = "no"),
+    NUMBER("dropout", "dropout probability between stacked layers", .usual = "0"),
+    FLAG("last", "whether to return only the last state (N,units) instead of all steps", .usual = "no"),
+    FLAG("stateful", "whether training carries the state from batch to batch", .usual = "no"),
+    OPTION("function", WORD, "activation", .words = "tanh relu", .usual = "tanh"),
 };
 
 /* The number of units, from the line or the shared layer. 0 after a mistake. */
@@ -88,19 +72,19 @@ static kn_value *build_gru(kn_layer_call *call) {
     return build(call, kn_gru, false);
 }
 
-#define RECURRENT(word, most, list, function)                                                                \
-    .name = word, .least_inputs = 1, .most_inputs = most, ARGUMENTS(list), .takes = WITH_WEIGHTS,            \
-    .build = function
+#define RECURRENT(word, most, count, function)                                                               \
+    .name = word, .least_inputs = 1, .most_inputs = most, .arguments = recurrent_arguments,                  \
+    .argument_count = count, .takes = WITH_WEIGHTS, .build = function
 
 static const kn_layer_row rows[] = {
-    {RECURRENT("lstm", 4, recurrent_arguments, build_lstm),
+    {RECURRENT("lstm", 4, FUNCTION, build_lstm),
      .help = "LSTM layers over a sequence (N,length,inputs); optional inputs: lengths, int32 (N), and the "
              "initial state and cells (layers,N,units)",
      .also = "recurrent"},
-    {RECURRENT("gru", 3, recurrent_arguments, build_gru),
+    {RECURRENT("gru", 3, FUNCTION, build_gru),
      .help = "GRU layers over a sequence (N,length,inputs); optional inputs: lengths, int32 (N), and the "
              "initial state (layers,N,units)"},
-    {RECURRENT("rnn", 3, rnn_arguments, build_rnn),
+    {RECURRENT("rnn", 3, FUNCTION + 1, build_rnn),
      .help = "plain recurrent layers over a sequence (N,length,inputs); optional inputs: lengths, int32 (N), "
              "and the initial state (layers,N,units)",
      .also = "elman simple_rnn"},

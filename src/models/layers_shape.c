@@ -35,40 +35,20 @@ static const kn_option squeeze_arguments[] = {
     AXES("axes of size 1 to remove; the batch is axis 0", .usual = "all")};
 static const kn_option unsqueeze_arguments[] = {
     AXES("positions of the new axes in the result; the batch is axis 0", .required = true)};
-static const kn_option tile_arguments[] = {{.name = "times",
-                                            .kind = KN_OPTION_WHOLES,
-                                            .by_position = true,
-                                            .required = true,
-                                            .most_count = 8,
-                                            .help = "repeats along each of the last axes: 2x3"}};
+static const kn_option tile_arguments[] = {
+    OPTION("times", WHOLES, "repeats along each of the last axes: 2x3", REQUIRED, .most_count = 8)};
 static const kn_option repeat_arguments[] = {
-    {.name = "times",
-     .kind = KN_OPTION_WHOLE,
-     .by_position = true,
-     .required = true,
-     .help = "repeats of each element"},
-    {.name = "axis", .kind = KN_OPTION_WHOLE, .least = -8, .most = 7, .usual = "-1", .help = "axis"},
+    OPTION("times", WHOLE, "repeats of each element", REQUIRED),
+    OPTION("axis", WHOLE, "axis", .least = -8, .most = 7, .usual = "-1"),
 };
 static const kn_option block_arguments[] = {
-    {.name = "block",
-     .kind = KN_OPTION_WHOLE,
-     .by_position = true,
-     .required = true,
-     .least = 1,
-     .help = "height and width of a pixel block"},
-    {.name = "order",
-     .kind = KN_OPTION_WORD,
-     .words = "channels pixels",
-     .usual = "channels",
-     .help = "the outer axis among the deep channels: channels, as in pixel shuffle, or pixels"},
+    OPTION("block", WHOLE, "height and width of a pixel block", REQUIRED, .least = 1),
+    OPTION("order", WORD, "the outer axis among the deep channels: channels, as in pixel shuffle, or pixels",
+           .words = "channels pixels", .usual = "channels"),
 };
 static const kn_option triangle_arguments[] = {
-    {.name = "diagonal",
-     .kind = KN_OPTION_WHOLE,
-     .by_position = true,
-     .least = -INT32_MAX,
-     .usual = "0",
-     .help = "last diagonal that is kept; 1 is the diagonal above the main one"}};
+    OPTION("diagonal", WHOLE, "last diagonal that is kept; 1 is the diagonal above the main one", BY_POSITION,
+           .least = -INT32_MAX, .usual = "0")};
 
 static kn_value *build_squeeze(kn_layer_call *call) {
     char axes[128];
@@ -106,10 +86,7 @@ static kn_value *build_triu(kn_layer_call *call) {
 /* ---- sums of products ---------------------------------------------------------------------------------- */
 
 static const kn_option einsum_arguments[] = {
-    {.name = "equation",
-     .kind = KN_OPTION_TEXT,
-     .required = true,
-     .help = "one letter per axis of each value: equation=bij,bjk->bik"}};
+    OPTION("equation", TEXT, "one letter per axis of each value: equation=bij,bjk->bik", .required = true)};
 
 static kn_value *build_einsum(kn_layer_call *call) {
     return kn_einsum(call->values[0].text, call->inputs, (size_t)call->input_count);
@@ -118,43 +95,19 @@ static kn_value *build_einsum(kn_layer_call *call) {
 /* ---- images -------------------------------------------------------------------------------------------- */
 
 static const kn_option image_size_arguments[] = {
-    {.name = "size",
-     .kind = KN_OPTION_WHOLES,
-     .by_position = true,
-     .required = true,
-     .least_count = 1,
-     .most_count = 2,
-     .least = 1,
-     .help = "new height and width: 32 or 24x32"},
-    {.name = "mode",
-     .kind = KN_OPTION_WORD,
-     .words = "nearest linear cubic",
-     .usual = "nearest",
-     .help = "interpolation"},
-    {.name = "coordinates",
-     .kind = KN_OPTION_WORD,
-     .words = "half_pixel align_corners asymmetric",
-     .usual = "half_pixel",
-     .help = "coordinate mapping between the images"},
-    {.name = "rounding",
-     .kind = KN_OPTION_WORD,
-     .words = "round_prefer_floor round_prefer_ceil floor ceil",
-     .usual = "round_prefer_floor",
-     .help = "rounding to the nearest pixel"},
+    OPTION("size", WHOLES, "new height and width: 32 or 24x32", REQUIRED, .least_count = 1, .most_count = 2,
+           .least = 1),
+    OPTION("mode", WORD, "interpolation", .words = "nearest linear cubic", .usual = "nearest"),
+    OPTION("coordinates", WORD, "coordinate mapping between the images",
+           .words = "half_pixel align_corners asymmetric", .usual = "half_pixel"),
+    OPTION("rounding", WORD, "rounding to the nearest pixel",
+           .words = "round_prefer_floor round_prefer_ceil floor ceil", .usual = "round_prefer_floor"),
 };
 static const kn_option mode_padding_arguments[] = {
-    {.name = "padding",
-     .kind = KN_OPTION_WHOLES,
-     .by_position = true,
-     .required = true,
-     .least_count = 1,
-     .most_count = 4,
-     .help = "padding: all sides, or height,width, or top,left,bottom,right"},
-    {.name = "mode",
-     .kind = KN_OPTION_WORD,
-     .words = "reflect edge wrap",
-     .usual = "reflect",
-     .help = "mirror at the edges, repeat the edges, or wrap around"},
+    OPTION("padding", WHOLES, "padding: all sides, or height,width, or top,left,bottom,right", REQUIRED,
+           .least_count = 1, .most_count = 4),
+    OPTION("mode", WORD, "mirror at the edges, repeat the edges, or wrap around",
+           .words = "reflect edge wrap", .usual = "reflect"),
 };
 
 /* x is (...,H,W). */
@@ -193,37 +146,17 @@ static kn_value *build_mode_padding(kn_layer_call *call) {
 /* ---- indices ------------------------------------------------------------------------------------------- */
 
 static const kn_option place_arguments[] = {
-    {.name = "axis",
-     .kind = KN_OPTION_WHOLE,
-     .by_position = true,
-     .least = -8,
-     .most = 7,
-     .usual = "-1",
-     .help = "axis"},
-    {.name = "keep", .kind = KN_OPTION_FLAG, .usual = "no", .help = "keep the axis with size 1"},
+    OPTION("axis", WHOLE, "axis", BY_POSITION, .least = -8, .most = 7, .usual = "-1"),
+    OPTION("keep", FLAG, "keep the axis with size 1", .usual = "no"),
 };
 static const kn_option one_hot_arguments[] = {
-    {.name = "classes",
-     .kind = KN_OPTION_WHOLE,
-     .by_position = true,
-     .required = true,
-     .least = 1,
-     .help = "size of the new axis"},
-    {.name = "axis",
-     .kind = KN_OPTION_WHOLE,
-     .least = -8,
-     .most = 7,
-     .usual = "-1",
-     .help = "its position in the result"},
+    OPTION("classes", WHOLE, "size of the new axis", REQUIRED, .least = 1),
+    OPTION("axis", WHOLE, "its position in the result", .least = -8, .most = 7, .usual = "-1"),
 };
 
 static const kn_option gather_nd_arguments[] = {
-    {.name = "batch",
-     .kind = KN_OPTION_WHOLE,
-     .least = 0,
-     .most = 7,
-     .usual = "1",
-     .help = "number of leading axes that both inputs share, including the batch"},
+    OPTION("batch", WHOLE, "number of leading axes that both inputs share, including the batch", .least = 0,
+           .most = 7, .usual = "1"),
 };
 
 static int axis_or_last(const kn_option_value *value) {
@@ -247,22 +180,12 @@ static kn_value *build_gather_nd(kn_layer_call *call) {
 /* ---- reductions and distances ------------------------------------------------------------------------ */
 
 static const kn_option measure_arguments[] = {
-    {.name = "axes",
-     .kind = KN_OPTION_WHOLES,
-     .by_position = true,
-     .most_count = 8,
-     .least = -8,
-     .usual = "all",
-     .help = "axes to reduce; the batch is axis 0"},
-    {.name = "keep", .kind = KN_OPTION_FLAG, .usual = "no", .help = "keep reduced axes with size 1"},
+    OPTION("axes", WHOLES, "axes to reduce; the batch is axis 0", BY_POSITION, .most_count = 8, .least = -8,
+           .usual = "all"),
+    OPTION("keep", FLAG, "keep reduced axes with size 1", .usual = "no"),
 };
 static const kn_option stack_arguments[] = {
-    {.name = "axis",
-     .kind = KN_OPTION_WHOLE,
-     .least = -8,
-     .most = 7,
-     .usual = "1",
-     .help = "position of the new axis"},
+    OPTION("axis", WHOLE, "position of the new axis", .least = -8, .most = 7, .usual = "1"),
 };
 
 /* x has any shape; without axes, the result is a scalar. */
