@@ -22,13 +22,13 @@ typedef struct chunk {
 
 /* Indices are claimed in order, so all indices below a failed one have been claimed. */
 static void run_chunk(void *argument) {
-    chunk *own = argument;
-    parallel *all = own->all;
+    chunk *self = argument;
+    parallel *all = self->all;
     while (!atomic_load(&all->failed)) {
         const size_t index = atomic_fetch_add(&all->next, 1);
         if (index >= all->count) return;
-        if (all->work(all->user, index, &own->error) == KN_OK) continue;
-        own->failed = index;
+        if (all->work(all->user, index, &self->error) == KN_OK) continue;
+        self->failed = index;
         atomic_store(&all->failed, true);
     }
 }

@@ -234,10 +234,10 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
     size_t y;
     if (params->augmentation) {
         const kn_augmentation *given = params->augmentation;
-        kn_augmentation *own = &loader->augmentation;
-        if (KN_PARAMS_TAKE(kn_augmentation, own, given, error) != KN_OK) return error->status;
-        loader->augments = kn_augments(own);
-        loader->mixes = kn_mixes(own);
+        kn_augmentation *self = &loader->augmentation;
+        if (KN_PARAMS_TAKE(kn_augmentation, self, given, error) != KN_OK) return error->status;
+        loader->augments = kn_augments(self);
+        loader->mixes = kn_mixes(self);
     }
     loader->feed_count = store->field_count + (loader->mixes ? MIXED_FEEDS : 0);
     if (loader->augments || loader->mixes) {

@@ -132,99 +132,99 @@ typedef struct learning {
     bool *changed;   /* rows whose best is outdated */
 } learning;
 
-static bool add_token(learning *own, const char *bytes, size_t count) {
-    uint32_t *entry = &own->begins[own->count];
-    kn_text_format(&own->text, "\x1e");
-    *entry = (uint32_t)own->text.length;
-    own->lengths[own->count++] = (uint16_t)count;
-    kn_text_format(&own->text, "%.*s", (int)count, bytes);
-    return !kn_text_failed(&own->text) && kn_map_put(&own->known, bytes, count, entry);
+static bool add_token(learning *self, const char *bytes, size_t count) {
+    uint32_t *entry = &self->begins[self->count];
+    kn_text_format(&self->text, "\x1e");
+    *entry = (uint32_t)self->text.length;
+    self->lengths[self->count++] = (uint16_t)count;
+    kn_text_format(&self->text, "%.*s", (int)count, bytes);
+    return !kn_text_failed(&self->text) && kn_map_put(&self->known, bytes, count, entry);
 }
 
 /* Increases or decreases the counts of a piece's pairs. */
-static void count_pairs(learning *own, const piece *from, bool less) {
-    const uint32_t *numbers = own->numbers + from->begin;
+static void count_pairs(learning *self, const piece *from, bool less) {
+    const uint32_t *numbers = self->numbers + from->begin;
     for (uint32_t i = 0; i + 1 < from->count; i++) {
-        if (own->lengths[numbers[i]] + own->lengths[numbers[i + 1]] > MAX_BYTES) continue;
-        uint32_t *entry = &own->pairs[(size_t)numbers[i] * own->most + numbers[i + 1]];
+        if (self->lengths[numbers[i]] + self->lengths[numbers[i + 1]] > MAX_BYTES) continue;
+        uint32_t *entry = &self->pairs[(size_t)numbers[i] * self->most + numbers[i + 1]];
         *entry = less ? *entry - from->weight : *entry + from->weight;
-        own->changed[numbers[i]] = true;
+        self->changed[numbers[i]] = true;
     }
 }
 
 /* Replaces each adjacent pair of first and second by `joined`. */
-static void join(learning *own, uint32_t first, uint32_t second, uint32_t joined) {
-    for (size_t p = 0; p < own->piece_count; p++) {
-        piece *at = &own->pieces[p];
-        uint32_t *numbers = own->numbers + at->begin, kept = 0, i = 0;
+static void join(learning *self, uint32_t first, uint32_t second, uint32_t joined) {
+    for (size_t p = 0; p < self->piece_count; p++) {
+        piece *at = &self->pieces[p];
+        uint32_t *numbers = self->numbers + at->begin, kept = 0, i = 0;
         while (i + 1 < at->count && !(numbers[i] == first && numbers[i + 1] == second))
             i++;
         if (i + 1 >= at->count) continue;
-        count_pairs(own, at, true);
+        count_pairs(self, at, true);
         for (i = 0; i < at->count; i++) {
             bool both = i + 1 < at->count && numbers[i] == first && numbers[i + 1] == second;
             numbers[kept++] = both ? joined : numbers[i];
             i += both;
         }
         at->count = kept;
-        count_pairs(own, at, false);
+        count_pairs(self, at, false);
     }
 }
 
 /* The most frequent pair; among equals, the pair with the oldest tokens; false if no pair occurs twice. */
-static bool find_pair(learning *own, uint32_t *first, uint32_t *second) {
+static bool find_pair(learning *self, uint32_t *first, uint32_t *second) {
     uint32_t most = 1;
-    for (uint32_t row = 0; row < own->count; row++) {
-        const uint32_t *counts = own->pairs + (size_t)row * own->most;
-        if (own->changed[row]) {
-            own->best[row] = 0;
-            for (uint32_t i = 1; i < own->count; i++)
-                if (counts[i] > counts[own->best[row]]) own->best[row] = i;
-            own->changed[row] = false;
+    for (uint32_t row = 0; row < self->count; row++) {
+        const uint32_t *counts = self->pairs + (size_t)row * self->most;
+        if (self->changed[row]) {
+            self->best[row] = 0;
+            for (uint32_t i = 1; i < self->count; i++)
+                if (counts[i] > counts[self->best[row]]) self->best[row] = i;
+            self->changed[row] = false;
         }
-        if (counts[own->best[row]] <= most) continue;
-        most = counts[own->best[row]];
+        if (counts[self->best[row]] <= most) continue;
+        most = counts[self->best[row]];
         *first = row;
-        *second = own->best[row];
+        *second = self->best[row];
     }
     return most > 1;
 }
 
-static bool grow(learning *own) {
+static bool grow(learning *self) {
     uint32_t first = 0, second = 0;
-    while (own->count < own->most && find_pair(own, &first, &second)) {
+    while (self->count < self->most && find_pair(self, &first, &second)) {
         char both[MAX_BYTES];
-        size_t length = own->lengths[first], all = length + own->lengths[second];
-        memcpy(both, own->text.data + own->begins[first], length);
-        memcpy(both + length, own->text.data + own->begins[second], all - length);
-        const uint32_t *entry = kn_map_get(&own->known, both, all);
-        uint32_t joined = entry ? (uint32_t)(entry - own->begins) : own->count;
-        if (!entry && !add_token(own, both, all)) return false;
-        join(own, first, second, joined);
+        size_t length = self->lengths[first], all = length + self->lengths[second];
+        memcpy(both, self->text.data + self->begins[first], length);
+        memcpy(both + length, self->text.data + self->begins[second], all - length);
+        const uint32_t *entry = kn_map_get(&self->known, both, all);
+        uint32_t joined = entry ? (uint32_t)(entry - self->begins) : self->count;
+        if (!entry && !add_token(self, both, all)) return false;
+        join(self, first, second, joined);
     }
     return true;
 }
 
 /* Adds a piece, or counts another occurrence. Its characters must already be tokens. */
-static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begins, int characters) {
+static bool add_piece(learning *self, const uint8_t *bytes, const uint64_t *begins, int characters) {
     const size_t length = (size_t)begins[characters];
-    uintptr_t there = (uintptr_t)kn_map_get(&own->seen, bytes, length);
+    uintptr_t there = (uintptr_t)kn_map_get(&self->seen, bytes, length);
     if (there) {
-        own->pieces[there - 1].weight++;
+        self->pieces[there - 1].weight++;
         return true;
     }
-    if (!kn_reserve(own->host, (void **)&own->pieces, &own->piece_capacity, own->piece_count + 1,
-                    sizeof *own->pieces) ||
-        !kn_reserve(own->host, (void **)&own->numbers, &own->number_capacity,
-                    own->number_count + (size_t)characters, sizeof *own->numbers))
+    if (!kn_reserve(self->host, (void **)&self->pieces, &self->piece_capacity, self->piece_count + 1,
+                    sizeof *self->pieces) ||
+        !kn_reserve(self->host, (void **)&self->numbers, &self->number_capacity,
+                    self->number_count + (size_t)characters, sizeof *self->numbers))
         return false;
-    own->pieces[own->piece_count++] = (piece){(uint32_t)own->number_count, (uint32_t)characters, 1};
+    self->pieces[self->piece_count++] = (piece){(uint32_t)self->number_count, (uint32_t)characters, 1};
     for (int i = 0; i < characters; i++) {
         const uint32_t *entry =
-            kn_map_get(&own->known, bytes + begins[i], (size_t)(begins[i + 1] - begins[i]));
-        own->numbers[own->number_count++] = (uint32_t)(entry - own->begins);
+            kn_map_get(&self->known, bytes + begins[i], (size_t)(begins[i + 1] - begins[i]));
+        self->numbers[self->number_count++] = (uint32_t)(entry - self->begins);
     }
-    return kn_map_put(&own->seen, bytes, length, (void *)(uintptr_t)own->piece_count);
+    return kn_map_put(&self->seen, bytes, length, (void *)(uintptr_t)self->piece_count);
 }
 
 static kn_status fail_pieces(kn_error *error, const char *path, uint64_t at) {
@@ -234,30 +234,30 @@ static kn_status fail_pieces(kn_error *error, const char *path, uint64_t at) {
 }
 
 /* The characters of `alphabet` are the initial tokens. */
-static kn_status learn(learning *own, const char *path, const uint8_t *bytes, uint64_t count,
+static kn_status learn(learning *self, const char *path, const uint8_t *bytes, uint64_t count,
                        const char *alphabet, kn_error *error) {
     for (size_t at = 0, length; alphabet[at]; at += length) {
         uint32_t code;
         length = kn_utf8_read((const uint8_t *)alphabet + at, strlen(alphabet + at), &code);
         if (length == 0 || code == SEPARATOR) return fail_pieces(error, path, 0);
-        if (own->count == own->most)
+        if (self->count == self->most)
             return kn_fail(
                 error, KN_ERROR_ARGUMENT,
                 "%s: a vocabulary of %u tokens is too small: the text has more distinct characters", path,
-                own->most);
-        if (!add_token(own, alphabet + at, length)) return kn_fail_memory(error, own->text.length);
+                self->most);
+        if (!add_token(self, alphabet + at, length)) return kn_fail_memory(error, self->text.length);
     }
     uint64_t begins[KN_PIECE_MAX + 1];
     for (uint64_t at = 0; at < count; at += begins[0]) {
         int characters = cut_piece(bytes + at, count - at, begins);
         if (characters == 0) return fail_pieces(error, path, at);
-        if (!add_piece(own, bytes + at, begins, characters))
-            return kn_fail_memory(error, own->number_count * sizeof *own->numbers);
+        if (!add_piece(self, bytes + at, begins, characters))
+            return kn_fail_memory(error, self->number_count * sizeof *self->numbers);
         begins[0] = begins[characters];
     }
-    for (size_t p = 0; p < own->piece_count; p++)
-        count_pairs(own, &own->pieces[p], false);
-    return grow(own) ? KN_OK : kn_fail_memory(error, own->text.length);
+    for (size_t p = 0; p < self->piece_count; p++)
+        count_pairs(self, &self->pieces[p], false);
+    return grow(self) ? KN_OK : kn_fail_memory(error, self->text.length);
 }
 
 kn_status kn_pairs_learn(kn_pairs *pairs, const kn_host *host, const char *path, const uint8_t *bytes,

@@ -13,27 +13,27 @@ typedef struct axis {
     int32_t *weights; /* the sum is 2^14 for each result */
 } axis;
 
-static void axis_finish(const kn_host *host, axis *own) {
-    kn_release(host, own->first);
-    kn_release(host, own->weights);
+static void axis_finish(const kn_host *host, axis *self) {
+    kn_release(host, self->first);
+    kn_release(host, self->weights);
 }
 
 /* Maps the centre `seen` of `from` pixels to `to` pixels. */
-static bool axis_make(const kn_host *host, int64_t from, double seen, int64_t to, axis *own) {
+static bool axis_make(const kn_host *host, int64_t from, double seen, int64_t to, axis *self) {
     double step = seen / (double)to, reach = step > 1 ? step : 1, begin = ((double)from - seen) / 2;
-    own->from = from;
-    own->most = (int64_t)ceil(2 * reach) + 2;
-    own->first = kn_allocate(host, (size_t)to * 2, sizeof *own->first);
-    own->weights = kn_allocate(host, (size_t)to * (size_t)own->most, sizeof *own->weights);
-    if (!own->first || !own->weights) return false;
-    own->count = own->first + to;
+    self->from = from;
+    self->most = (int64_t)ceil(2 * reach) + 2;
+    self->first = kn_allocate(host, (size_t)to * 2, sizeof *self->first);
+    self->weights = kn_allocate(host, (size_t)to * (size_t)self->most, sizeof *self->weights);
+    if (!self->first || !self->weights) return false;
+    self->count = self->first + to;
     for (int64_t i = 0; i < to; i++) {
         double middle = begin + ((double)i + 0.5) * step, sum = 0;
         int64_t low = (int64_t)floor(middle - reach), high = (int64_t)ceil(middle + reach);
         if (low < 0) low = 0;
         if (high > from) high = from;
-        if (high > low + own->most) high = low + own->most;
-        int32_t *weights = own->weights + i * own->most, left = ONE;
+        if (high > low + self->most) high = low + self->most;
+        int32_t *weights = self->weights + i * self->most, left = ONE;
         for (int64_t j = low; j < high; j++)
             sum += fmax(0, 1 - fabs((double)j + 0.5 - middle) / reach);
         for (int64_t j = low; j < high; j++) {
@@ -41,17 +41,17 @@ static bool axis_make(const kn_host *host, int64_t from, double seen, int64_t to
             left -= weights[j - low];
         }
         weights[(high - low) / 2] += left; /* compensate for rounding */
-        own->first[i] = low;
-        own->count[i] = high - low;
+        self->first[i] = low;
+        self->count[i] = high - low;
     }
     return true;
 }
 
 /* Computes one result from pixels that are `stride` apart. */
-static uint8_t mix(const axis *own, int64_t i, const uint8_t *pixels, int64_t stride) {
+static uint8_t mix(const axis *self, int64_t i, const uint8_t *pixels, int64_t stride) {
     int32_t sum = ONE / 2;
-    for (int64_t j = 0; j < own->count[i]; j++)
-        sum += own->weights[i * own->most + j] * pixels[(own->first[i] + j) * stride];
+    for (int64_t j = 0; j < self->count[i]; j++)
+        sum += self->weights[i * self->most + j] * pixels[(self->first[i] + j) * stride];
     return (uint8_t)(sum < 0 ? 0 : sum >= 256 * ONE ? 255 : sum / ONE);
 }
 

@@ -124,15 +124,15 @@ static kn_status check_roots(const char *path, const listing *found, kn_error *e
                        found->inputs_only ? "" : " in a folder: expected one per class");
     const entry *first = &found->entries[0];
     for (size_t i = 1; i < found->count; i++) {
-        const entry *own = &found->entries[i];
-        if (own->root != first->root || memcmp(own->name, first->name, own->root) != 0 ||
-            (own->part == PARTS) != (first->part == PARTS))
+        const entry *self = &found->entries[i];
+        if (self->root != first->root || memcmp(self->name, first->name, self->root) != 0 ||
+            (self->part == PARTS) != (first->part == PARTS))
             return kn_fail(error, KN_ERROR_FORMAT,
                            "\"%s\" has %s at different depths: %s and %s; expected one folder per class, all "
                            "in the same folder or in train and test",
-                           path, found->kind->what, first->name, own->name);
-        if (compare(own, own - 1) == 0)
-            return kn_fail(error, KN_ERROR_FORMAT, "\"%s\" has %s twice", path, own->name);
+                           path, found->kind->what, first->name, self->name);
+        if (compare(self, self - 1) == 0)
+            return kn_fail(error, KN_ERROR_FORMAT, "\"%s\" has %s twice", path, self->name);
     }
     return KN_OK;
 }
@@ -155,18 +155,18 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
     made->files.files = kn_allocate(host, found->count, sizeof *made->files.files);
     if (!made->files.files) return kn_fail_memory(error, found->count * sizeof *made->files.files);
     for (size_t i = 0; i < found->count; i++) {
-        const entry *own = &found->entries[i];
-        if (own->part != part) continue;
-        while (class < count && strcmp(classes[class], own->class) != 0)
+        const entry *self = &found->entries[i];
+        if (self->part != part) continue;
+        while (class < count && strcmp(classes[class], self->class) != 0)
             class ++;
         if (class == count)
             return kn_fail(error, KN_ERROR_NOT_FOUND,
                            "\"%s\" has a folder \"%s\" in %s, which the training part lacks", path,
-                           own->class, part_names[part]);
+                           self->class, part_names[part]);
         kn_sample_file *file = &made->files.files[made->files.count];
-        *file = (kn_sample_file){.name = own->name, .class = (int)class};
-        if (made->files.count++ < most && !kn_map_put_text(&made->by_name, own->name, file))
-            return kn_fail_memory(error, strlen(own->name));
+        *file = (kn_sample_file){.name = self->name, .class = (int)class};
+        if (made->files.count++ < most && !kn_map_put_text(&made->by_name, self->name, file))
+            return kn_fail_memory(error, strlen(self->name));
     }
     return KN_OK;
 }

@@ -74,43 +74,43 @@ typedef struct chunk {
     kn_error error;
 } chunk;
 
-static kn_status decode(const chunk *own, uint64_t index, kn_error *error) {
-    const kn_host *host = &own->store->host;
-    kn_sample_file *file = &own->from->files[index];
-    uint8_t *rows = own->store->blocks[0];
-    void *out = index < own->store->kept ? rows + index * own->store->fields[0].stored_bytes : own->room;
-    kn_status status = own->job->kind->read(host, own->job, file, out, error);
+static kn_status decode(const chunk *self, uint64_t index, kn_error *error) {
+    const kn_host *host = &self->store->host;
+    kn_sample_file *file = &self->from->files[index];
+    uint8_t *rows = self->store->blocks[0];
+    void *out = index < self->store->kept ? rows + index * self->store->fields[0].stored_bytes : self->room;
+    kn_status status = self->job->kind->read(host, self->job, file, out, error);
     kn_release(host, file->bytes);
     file->bytes = NULL;
     return status;
 }
 
 static void decode_chunk(void *argument) {
-    chunk *own = argument;
-    const kn_sample_store *store = own->store;
+    chunk *self = argument;
+    const kn_sample_store *store = self->store;
     if (store->kept < store->count &&
-        !(own->room = kn_allocate(&store->host, 1, store->fields[0].stored_bytes + 1))) {
-        own->failed = own->first;
-        kn_fail_memory(&own->error, store->fields[0].stored_bytes);
+        !(self->room = kn_allocate(&store->host, 1, store->fields[0].stored_bytes + 1))) {
+        self->failed = self->first;
+        kn_fail_memory(&self->error, store->fields[0].stored_bytes);
         return;
     }
-    for (uint64_t i = own->first; i < own->count; i += own->step) {
-        uint64_t index = own->which ? own->which[i] : i;
-        kn_status status = decode(own, index, &own->error);
-        own->failed = i;
+    for (uint64_t i = self->first; i < self->count; i += self->step) {
+        uint64_t index = self->which ? self->which[i] : i;
+        kn_status status = decode(self, index, &self->error);
+        self->failed = i;
         /* the first chunk, and chunks without a thread */
-        if (status != KN_OK && (!own->job->options->skip_bad || status == KN_ERROR_MEMORY)) return;
+        if (status != KN_OK && (!self->job->options->skip_bad || status == KN_ERROR_MEMORY)) return;
         if (status != KN_OK) {
-            kn_sample_file *file = &own->from->files[index];
-            file->reason = kn_copy_text(&own->store->host, own->error.text);
-            kn_error_clear(&own->error);
+            kn_sample_file *file = &self->from->files[index];
+            file->reason = kn_copy_text(&self->store->host, self->error.text);
+            kn_error_clear(&self->error);
             if (!file->reason) {
-                kn_fail_memory(&own->error, sizeof own->error.text);
+                kn_fail_memory(&self->error, sizeof self->error.text);
                 return;
             }
         }
     }
-    own->failed = UINT64_MAX;
+    self->failed = UINT64_MAX;
 }
 
 kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, const uint64_t *which,

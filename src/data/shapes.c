@@ -39,13 +39,13 @@ static texture choose_texture(kn_choices *random, bool spotted) {
 }
 
 /* Whether the position (x, y), in 256ths of a pixel, has the texture's second colour. */
-static bool marked(const texture *own, int x, int y) {
+static bool marked(const texture *self, int x, int y) {
     /* Add 16 periods, so that nothing is negative. */
-    int along = (x * own->cosine + y * own->sine) / 16384 + own->phase + 16 * own->period;
-    along = along % own->period * UNIT / own->period;
-    if (!own->spotted) return along < UNIT / 2;
-    int across = (y * own->cosine - x * own->sine) / 16384 + own->phase + 16 * own->period;
-    across = across % own->period * UNIT / own->period;
+    int along = (x * self->cosine + y * self->sine) / 16384 + self->phase + 16 * self->period;
+    along = along % self->period * UNIT / self->period;
+    if (!self->spotted) return along < UNIT / 2;
+    int across = (y * self->cosine - x * self->sine) / 16384 + self->phase + 16 * self->period;
+    across = across % self->period * UNIT / self->period;
     int u = along - UNIT / 2, v = across - UNIT / 2;
     return u * u + v * v < 400 * 400;
 }

@@ -7,28 +7,28 @@
 enum { MAX_SIDE = 4096 };
 
 /* Whether byte images can be read at a requested larger size, with the same or different channels. */
-static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted) {
-    if (!wanted || own->dtype != KN_UINT8 || own->rank != 3 || wanted->rank != 3 ||
+static bool fits_larger(const kn_tensor_info *found, const kn_tensor_info *wanted) {
+    if (!wanted || found->dtype != KN_UINT8 || found->rank != 3 || wanted->rank != 3 ||
         wanted->dtype != KN_FLOAT32)
         return false;
     for (int i = 1; i < 3; i++)
-        if (wanted->shape[i] < own->shape[i] || wanted->shape[i] > MAX_SIDE) return false;
+        if (wanted->shape[i] < found->shape[i] || wanted->shape[i] > MAX_SIDE) return false;
     return (wanted->shape[0] == 1 || wanted->shape[0] == 3) &&
-           memcmp(own->shape, wanted->shape, 3 * sizeof own->shape[0]) != 0;
+           memcmp(found->shape, wanted->shape, 3 * sizeof found->shape[0]) != 0;
 }
 
 /* x is (c,h,w), y a label or (h,w): both are enlarged to the requested size, (C,H,W). */
 static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_sample_field *x,
                     kn_sample_field *y) {
-    const int64_t *own = kind->x.shape, *size = wanted->shape;
-    *x->picture = own[0];
+    const int64_t *from = kind->x.shape, *size = wanted->shape;
+    *x->picture = from[0];
     memcpy(x->read.shape, size, 3 * sizeof *size);
     if (kind->y.rank == 2) memcpy(y->read.shape, size + 1, 2 * sizeof *size);
     y->enlarged = kind->y.rank == 2;
     x->enlarged = true;
     y->picture[0] = 1;
     for (int i = 1; i < 3; i++)
-        x->picture[i] = y->picture[i] = own[i];
+        x->picture[i] = y->picture[i] = from[i];
     x->read_bytes = (size_t)(size[0] * size[1] * size[2]) * 4;
     if (y->enlarged) y->read_bytes = (size_t)(size[1] * size[2]) * 4;
 }

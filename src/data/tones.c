@@ -51,19 +51,19 @@ typedef struct resonator {
 } resonator;
 
 /* Sets a gain of 1 at 0 Hz. */
-static void tune(resonator *own, int frequency, int width) {
+static void tune(resonator *self, int frequency, int width) {
     /* exp(-pi * width / rate), approximately: 1 - x + x * x / 2 */
     int64_t x = (int64_t)width * 51472 / RATE, radius = ONE - x + x * x / (2 * ONE);
     frequency = kn_made_clamp(frequency, 100, RATE / 2 - 200);
-    own->near = 2 * radius * kn_made_sine(frequency * 1024 / RATE + 256) / ONE;
-    own->far = radius * radius / ONE;
-    own->gain = ONE - own->near + own->far;
+    self->near = 2 * radius * kn_made_sine(frequency * 1024 / RATE + 256) / ONE;
+    self->far = radius * radius / ONE;
+    self->gain = ONE - self->near + self->far;
 }
 
-static int64_t ring(resonator *own, int64_t in) {
-    int64_t out = (own->gain * in + own->near * own->before - own->far * own->earlier) / ONE;
-    own->earlier = own->before;
-    own->before = out;
+static int64_t ring(resonator *self, int64_t in) {
+    int64_t out = (self->gain * in + self->near * self->before - self->far * self->earlier) / ONE;
+    self->earlier = self->before;
+    self->before = out;
     return out;
 }
 

@@ -149,9 +149,9 @@ typedef struct reading {
 } reading;
 
 static void take_own(void *user, const kn_tuned *entry) {
-    reading *own = user;
-    own->damaged += !entry;
-    if (entry) keep(own->tunings, entry);
+    reading *self = user;
+    self->damaged += !entry;
+    if (entry) keep(self->tunings, entry);
 }
 
 /* The file replaces the entries in memory, since other programs may have written it. */

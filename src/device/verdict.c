@@ -147,11 +147,11 @@ static void read_marks(kn_verdicts *verdicts) {
     kn_arena_init(&arena, &verdicts->host);
     char *slash = strrchr(prefix, '/');
     *slash = '\0';
-    const char *own = slash + 1;
+    const char *name = slash + 1;
     if (kn_folder_list(&arena, prefix, &names, &count, NULL) != KN_OK) count = 0;
     for (size_t i = 0; i < count; i++) {
         const char *end = strstr(names[i], KN_MARK_END);
-        if (strncmp(names[i], own, strlen(own)) != 0 || !end || strcmp(end, KN_MARK_END) != 0) continue;
+        if (strncmp(names[i], name, strlen(name)) != 0 || !end || strcmp(end, KN_MARK_END) != 0) continue;
         const char *path = kn_path_join(&arena, prefix, names[i]);
         if (!path || !kn_mark_take(&verdicts->host, path, &key)) continue;
         if (key[0] && !strpbrk(key, "\r\n")) note_death(verdicts, key);

@@ -229,41 +229,42 @@ typedef struct pieces {
 } pieces;
 
 /* Reads the lines of a chunk; stores their cells in `places` unless that is NULL. */
-static void walk(const pieces *all, piece *own, uint64_t *places) {
+static void walk(const pieces *all, piece *self, uint64_t *places) {
     reader read = all->read;
-    read.at = own->begin;
-    read.doubled = places ? own->first_text : 0;
+    read.at = self->begin;
+    read.doubled = places ? self->first_text : 0;
     read.unquoted = places ? all->unquoted : NULL;
-    own->rows = 0;
-    own->fine = true;
-    while (own->fine && read.at < own->end) {
+    self->rows = 0;
+    self->fine = true;
+    while (self->fine && read.at < self->end) {
         size_t found;
         if (at_end_of_line(&read)) {
             skip_end(&read);
             continue;
         }
-        own->fine = read_line(&read, places, all->columns, &found, NULL) == KN_OK && found == all->columns;
-        own->rows++;
+        self->fine = read_line(&read, places, all->columns, &found, NULL) == KN_OK && found == all->columns;
+        self->rows++;
         if (places) places += all->columns;
     }
-    own->stop = read.at;
-    if (!places) own->doubled = read.doubled;
+    self->stop = read.at;
+    if (!places) self->doubled = read.doubled;
 }
 
 static kn_status count_piece(void *user, size_t index, kn_error *error) {
     const pieces *all = user;
-    piece *own = &all->list[index];
+    piece *self = &all->list[index];
     (void)error;
-    own->text = text_bytes(all->read.bytes + own->begin, own->end - own->begin) == own->end - own->begin;
-    walk(all, own, NULL);
+    self->text =
+        text_bytes(all->read.bytes + self->begin, self->end - self->begin) == self->end - self->begin;
+    walk(all, self, NULL);
     return KN_OK;
 }
 
 static kn_status fill_piece(void *user, size_t index, kn_error *error) {
     const pieces *all = user;
-    piece *own = &all->list[index];
+    piece *self = &all->list[index];
     (void)error;
-    walk(all, own, all->places + own->first_row * all->columns);
+    walk(all, self, all->places + self->first_row * all->columns);
     return KN_OK;
 }
 
@@ -291,12 +292,12 @@ static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
     all->list[all->count - 1].end = end;
     kn_in_parallel(arena->host, all->count, count_piece, all, NULL);
     for (size_t i = 0; i < all->count; i++) {
-        piece *own = &all->list[i];
-        if (i && own->begin != own[-1].stop) {
-            own->begin = own[-1].stop;
-            walk(all, own, NULL);
+        piece *self = &all->list[i];
+        if (i && self->begin != self[-1].stop) {
+            self->begin = self[-1].stop;
+            walk(all, self, NULL);
         }
-        if (!own->fine || !own->text) return false;
+        if (!self->fine || !self->text) return false;
     }
     return true;
 }
@@ -306,11 +307,11 @@ static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv 
     uint64_t rows = 0, texts = all->read.doubled;
     if (!count_pieces(arena, all, bytes_each)) return false;
     for (size_t i = 0; i < all->count; i++) {
-        piece *own = &all->list[i];
-        own->first_row = rows;
-        own->first_text = texts;
-        rows += own->rows;
-        texts += own->doubled;
+        piece *self = &all->list[i];
+        self->first_row = rows;
+        self->first_text = texts;
+        rows += self->rows;
+        texts += self->doubled;
     }
     table->rows = (size_t)rows;
     table->unquoted = all->unquoted = kn_arena_take(arena, (size_t)texts, 1);

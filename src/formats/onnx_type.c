@@ -239,8 +239,8 @@ kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor
     array->byte_count = tensor->byte_count;
     size_t size = kn_array_type_bytes(array->type);
     if (kn_little_endian() || size == 1) return KN_OK;
-    void *own = kn_array_take_copy(host, array, error);
-    if (!own) return KN_ERROR_MEMORY;
-    kn_swap_bytes(own, own, array->count, size);
+    void *copy = kn_array_take_copy(host, array, error);
+    if (!copy) return KN_ERROR_MEMORY;
+    kn_swap_bytes(copy, copy, array->count, size);
     return KN_OK;
 }

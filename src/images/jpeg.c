@@ -22,9 +22,9 @@ typedef struct work {
 } work;
 
 static void on_error(j_common_ptr decoder) {
-    work *own = (work *)(void *)decoder->err;
-    decoder->err->format_message(decoder, own->text);
-    longjmp(own->back, 1);
+    work *self = (work *)(void *)decoder->err;
+    decoder->err->format_message(decoder, self->text);
+    longjmp(self->back, 1);
 }
 
 static void on_message(j_common_ptr decoder, int level) {
@@ -37,23 +37,23 @@ static void on_output(j_common_ptr decoder) {
 }
 
 static void on_progress(j_common_ptr decoder) {
-    work *own = (work *)(void *)decoder->err;
-    if (own->decoder.input_scan_number <= MAX_SCANS) return;
-    snprintf(own->text, sizeof own->text, "has more than %d passes over its pixels", MAX_SCANS);
-    longjmp(own->back, 1);
+    work *self = (work *)(void *)decoder->err;
+    if (self->decoder.input_scan_number <= MAX_SCANS) return;
+    snprintf(self->text, sizeof self->text, "has more than %d passes over its pixels", MAX_SCANS);
+    longjmp(self->back, 1);
 }
 
-/* Contains everything that may return through setjmp; *own and *image belong to the caller, so that their
+/* Contains everything that may return through setjmp; *self and *image belong to the caller, so that their
  * values are defined afterwards. */
-static kn_status decode(work *own, const kn_allocator *allocator, const void *bytes, size_t count,
+static kn_status decode(work *self, const kn_allocator *allocator, const void *bytes, size_t count,
                         uint64_t max_pixels, kn_image *image, char *message, size_t size) {
-    struct jpeg_decompress_struct *decoder = &own->decoder;
-    if (setjmp(own->back)) {
-        snprintf(message, size, "not an intact JPEG: %s", own->text);
+    struct jpeg_decompress_struct *decoder = &self->decoder;
+    if (setjmp(self->back)) {
+        snprintf(message, size, "not an intact JPEG: %s", self->text);
         return KN_ERROR_FORMAT;
     }
     jpeg_create_decompress(decoder);
-    decoder->progress = &own->progress;
+    decoder->progress = &self->progress;
     jpeg_mem_src(decoder, bytes, (unsigned long)count);
     jpeg_read_header(decoder, TRUE);
     kn_image_stored(image, decoder->num_components == 1 ? 1 : 3);
@@ -73,15 +73,15 @@ static kn_status decode(work *own, const kn_allocator *allocator, const void *by
 
 kn_status kn_read_jpeg(const kn_allocator *allocator, const void *bytes, size_t count, uint64_t max_pixels,
                        kn_image *image, char *message, size_t size) {
-    work own;
-    memset(&own, 0, sizeof own);
-    own.decoder.err = jpeg_std_error(&own.errors);
-    own.errors.error_exit = on_error;
-    own.errors.emit_message = on_message;
-    own.errors.output_message = on_output;
-    own.progress.progress_monitor = on_progress;
-    kn_status status = decode(&own, allocator, bytes, count, max_pixels, image, message, size);
-    jpeg_destroy_decompress(&own.decoder);
+    work self;
+    memset(&self, 0, sizeof self);
+    self.decoder.err = jpeg_std_error(&self.errors);
+    self.errors.error_exit = on_error;
+    self.errors.emit_message = on_message;
+    self.errors.output_message = on_output;
+    self.progress.progress_monitor = on_progress;
+    kn_status status = decode(&self, allocator, bytes, count, max_pixels, image, message, size);
+    jpeg_destroy_decompress(&self.decoder);
     if (status != KN_OK && image->pixels) {
         allocator->resize(allocator->user, image->pixels, 0);
         image->pixels = NULL;

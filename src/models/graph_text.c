@@ -123,11 +123,11 @@ static bool write_graph(const kn_graph *graph, kn_text *text) {
         write_leaf(graph->values[i], text);
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
-        const char *own = node->pin ? node->pin : "";
+        const char *of_node = node->pin ? node->pin : "";
         if (node->derivative || kn_operator_find(node->op->name) != node->op || node->op->backward)
             return false;
-        if (strcmp(own, pin ? pin : "")) kn_text_format(text, "pin %s\n", own);
-        pin = own;
+        if (strcmp(of_node, pin ? pin : "")) kn_text_format(text, "pin %s\n", of_node);
+        pin = of_node;
         write_node(node, text);
     }
     for (size_t i = 0; i < graph->output_count; i++)

@@ -74,12 +74,12 @@ static kn_norm_params group_params(const kn_layer_call *call, const kn_option_va
 }
 
 /* Reshapes a parameter (C) to (C,1,...), which broadcasts to x (N,C,...). */
-static kn_value *per_channel(kn_value *own, int rank) {
+static kn_value *per_channel(kn_value *value, int rank) {
     char shape[64];
-    int length = snprintf(shape, sizeof shape, "%" PRId64, kn_value_dimension(own, 0));
+    int length = snprintf(shape, sizeof shape, "%" PRId64, kn_value_dimension(value, 0));
     for (int i = 2; i < rank && length + 2 < (int)sizeof shape; i++)
         length += snprintf(shape + length, sizeof shape - (size_t)length, ",1");
-    return kn_reshape(own, shape);
+    return kn_reshape(value, shape);
 }
 
 /* Scales and shifts each channel with the parameters of another layer; groups 0: one group per channel. */

@@ -81,12 +81,12 @@ static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs)
 
 /* Selects the rows of this run, (1,rows,C), from a table with one row per position, (window,C) or
  * (1,window,C). */
-static kn_value *rows_of_run(carrying *c, const kn_value *table, kn_value *own) {
+static kn_value *rows_of_run(carrying *c, const kn_value *table, kn_value *rows) {
     char shape[64];
     c->bounded = true;
     snprintf(shape, sizeof shape, "1,%lld,%lld", (long long)c->window,
              (long long)table->shape.dims[table->shape.rank - 1]);
-    return kn_take_rows(kn_reshape(own, shape), c->start, c->rows);
+    return kn_take_rows(kn_reshape(rows, shape), c->start, c->rows);
 }
 
 /* A pointwise node: inputs with the result's rank run along the window; others broadcast, or have one row per

@@ -25,7 +25,7 @@ typedef struct worker {
  * most `most`. */
 struct kn_mpi_workers {
     kn_mpi_world world;
-    worker *own;     /* (count) */
+    worker *list;    /* (count) */
     int *first;      /* (processes + 1) */
     MPI_Comm *ranks; /* (communicators): pairs of workers of two processes are distributed over them, */
     int pairs;       /* this many pairs per communicator, since MPI's tags are limited */
@@ -50,22 +50,22 @@ static int process_of(const kn_mpi_workers *all, int rank) {
     return low;
 }
 
-static kn_mpi_route route_of(const worker *own, const kn_mpi_message *m, int process) {
-    const kn_mpi_workers *all = own->all;
-    const int there = m->other - all->first[process], from = m->received ? there : own->number,
-              to = m->received ? own->number : there, pair = from * all->most + to;
+static kn_mpi_route route_of(const worker *self, const kn_mpi_message *m, int process) {
+    const kn_mpi_workers *all = self->all;
+    const int there = m->other - all->first[process], from = m->received ? there : self->number,
+              to = m->received ? self->number : there, pair = from * all->most + to;
     return (kn_mpi_route){.ranks = all->ranks[pair / all->pairs],
                           .process = process,
                           .tag = pair % all->pairs * KN_COMMUNICATOR_TAGS + m->tag};
 }
 
 /* Begins a message to or from a worker of the same process. */
-static kn_status begin_within(worker *own, const kn_mpi_message *wanted, char *data, void **request) {
-    const kn_communicator *within = &own->within;
-    const int other = wanted->other - own->all->first[own->all->process];
+static kn_status begin_within(worker *self, const kn_mpi_message *wanted, char *data, void **request) {
+    const kn_communicator *within = &self->within;
+    const int other = wanted->other - self->all->first[self->all->process];
     kn_mpi_message *made = malloc(sizeof *made);
     if (!made) {
-        snprintf(own->world.error, sizeof own->world.error, "out of memory");
+        snprintf(self->world.error, sizeof self->world.error, "out of memory");
         return KN_ERROR_MEMORY;
     }
     *made = *wanted;
@@ -81,26 +81,26 @@ static kn_status begin_within(worker *own, const kn_mpi_message *wanted, char *d
     return KN_OK;
 }
 
-static kn_status begin(worker *own, const kn_mpi_message *wanted, char *data, void **request) {
-    const kn_mpi_workers *all = own->all;
+static kn_status begin(worker *self, const kn_mpi_message *wanted, char *data, void **request) {
+    const kn_mpi_workers *all = self->all;
     if (!request) return KN_ERROR_ARGUMENT;
     *request = NULL;
-    if (own->world.error[0]) return KN_ERROR_CANCELLED;
+    if (self->world.error[0]) return KN_ERROR_CANCELLED;
     const int ranks = all->first[all->processes];
     if (wanted->other < 0 || wanted->other >= ranks || wanted->tag < 0 ||
         wanted->tag >= KN_COMMUNICATOR_TAGS) {
         snprintf(
-            own->world.error, sizeof own->world.error,
+            self->world.error, sizeof self->world.error,
             "a message of %zu bytes %s rank %d with the tag %d; expected ranks below %d and tags below %d",
             wanted->bytes, wanted->received ? "from" : "to", wanted->other, wanted->tag, ranks,
             KN_COMMUNICATOR_TAGS);
         return KN_ERROR_ARGUMENT;
     }
     const int process = process_of(all, wanted->other);
-    if (process == all->process) return begin_within(own, wanted, data, request);
-    const kn_mpi_route route = route_of(own, wanted, process);
+    if (process == all->process) return begin_within(self, wanted, data, request);
+    const kn_mpi_route route = route_of(self, wanted, process);
     kn_mpi_message *made;
-    kn_status status = kn_mpi_begin(&own->world, wanted, data, &route, &made);
+    kn_status status = kn_mpi_begin(&self->world, wanted, data, &route, &made);
     *request = made;
     return status;
 }
@@ -116,14 +116,14 @@ static kn_status workers_receive(void *user, int rank, int tag, void *data, size
 }
 
 static kn_status workers_wait(void *user, void **request) {
-    worker *own = user;
+    worker *self = user;
     kn_mpi_message *waited = request ? *request : NULL;
-    if (!waited) return own->world.error[0] ? KN_ERROR_CANCELLED : KN_OK;
+    if (!waited) return self->world.error[0] ? KN_ERROR_CANCELLED : KN_OK;
     *request = NULL;
-    if (waited->pieces) return kn_mpi_end(&own->world, waited);
-    kn_status status = own->within.wait(own->within.user, &waited->inner);
+    if (waited->pieces) return kn_mpi_end(&self->world, waited);
+    kn_status status = self->within.wait(self->within.user, &waited->inner);
     free(waited);
-    return status ? status : own->world.error[0] ? KN_ERROR_CANCELLED : KN_OK;
+    return status ? status : self->world.error[0] ? KN_ERROR_CANCELLED : KN_OK;
 }
 
 static void workers_abort(void *user, const char *reason) {
@@ -132,8 +132,8 @@ static void workers_abort(void *user, const char *reason) {
 }
 
 static const char *workers_error(void *user) {
-    const worker *own = user;
-    return own->world.error[0] ? own->world.error : own->within.error(own->within.user);
+    const worker *self = user;
+    return self->world.error[0] ? self->world.error : self->within.error(self->within.user);
 }
 
 /* ---- creation ------------------------------------------------------------------------------------------ */
@@ -202,25 +202,25 @@ static kn_status find_tags(kn_mpi_workers *all) {
 }
 
 static kn_status make_workers(kn_mpi_workers *all, const kn_communicator *const *within) {
-    all->own = calloc((size_t)all->count, sizeof *all->own);
-    if (!all->own) return KN_ERROR_MEMORY;
+    all->list = calloc((size_t)all->count, sizeof *all->list);
+    if (!all->list) return KN_ERROR_MEMORY;
     for (int i = 0; i < all->count; i++) {
-        worker *own = &all->own[i];
-        own->world = (kn_mpi_world){.ranks = all->world.ranks, .one_at_a_time = all->world.one_at_a_time};
-        own->all = all;
-        own->number = i;
-        const size_t size = within[i]->size < sizeof own->within ? within[i]->size : sizeof own->within;
-        memcpy(&own->within, within[i], size);
-        own->outer = (kn_communicator){.size = sizeof own->outer,
-                                       .rank = all->first[all->process] + i,
-                                       .ranks = all->first[all->processes],
-                                       .user = own,
-                                       .send = workers_send,
-                                       .receive = workers_receive,
-                                       .wait = workers_wait,
-                                       .abort = workers_abort,
-                                       .error = workers_error,
-                                       .allocator = own->within.allocator};
+        worker *self = &all->list[i];
+        self->world = (kn_mpi_world){.ranks = all->world.ranks, .one_at_a_time = all->world.one_at_a_time};
+        self->all = all;
+        self->number = i;
+        const size_t size = within[i]->size < sizeof self->within ? within[i]->size : sizeof self->within;
+        memcpy(&self->within, within[i], size);
+        self->outer = (kn_communicator){.size = sizeof self->outer,
+                                        .rank = all->first[all->process] + i,
+                                        .ranks = all->first[all->processes],
+                                        .user = self,
+                                        .send = workers_send,
+                                        .receive = workers_receive,
+                                        .wait = workers_wait,
+                                        .abort = workers_abort,
+                                        .error = workers_error,
+                                        .allocator = self->within.allocator};
     }
     return KN_OK;
 }
@@ -229,7 +229,7 @@ static void free_workers(kn_mpi_workers *all) {
     if (all->locks) pthread_mutex_destroy(&all->lock);
     free(all->ranks);
     free(all->first);
-    free(all->own);
+    free(all->list);
     free(all);
 }
 
@@ -272,7 +272,7 @@ kn_status kn_mpi_workers_create(const kn_communicator *const *within, int count,
 }
 
 const kn_communicator *kn_mpi_workers_communicator(kn_mpi_workers *workers, int number) {
-    return workers && number >= 0 && number < workers->count ? &workers->own[number].outer : NULL;
+    return workers && number >= 0 && number < workers->count ? &workers->list[number].outer : NULL;
 }
 
 void kn_mpi_workers_destroy(kn_mpi_workers **workers) {
@@ -280,7 +280,7 @@ void kn_mpi_workers_destroy(kn_mpi_workers **workers) {
     kn_mpi_workers *all = *workers;
     bool failed = false;
     for (int i = 0; i < all->count; i++)
-        failed = failed || all->own[i].world.error[0];
+        failed = failed || all->list[i].world.error[0];
     if (!failed) {
         for (int i = 0; i < all->communicators; i++)
             MPI_Comm_free(&all->ranks[i]);

@@ -24,58 +24,58 @@ static const char *text_of(int code, char text[MPI_MAX_ERROR_STRING]) {
     return text;
 }
 
-kn_status kn_mpi_failed(kn_mpi_world *own, const char *what, int code) {
+kn_status kn_mpi_failed(kn_mpi_world *self, const char *what, int code) {
     char text[MPI_MAX_ERROR_STRING];
-    snprintf(own->error, sizeof own->error, "%s: %s", what, text_of(code, text));
+    snprintf(self->error, sizeof self->error, "%s: %s", what, text_of(code, text));
     return KN_ERROR_COMMUNICATION;
 }
 
-static kn_status fail(kn_mpi_world *own, const kn_mpi_message *m, const char *why) {
-    if (!own->error[0])
-        snprintf(own->error, sizeof own->error, "a message of %zu bytes %s rank %d with the tag %d: %s",
+static kn_status fail(kn_mpi_world *self, const kn_mpi_message *m, const char *why) {
+    if (!self->error[0])
+        snprintf(self->error, sizeof self->error, "a message of %zu bytes %s rank %d with the tag %d: %s",
                  m->bytes, m->received ? "from" : "to", m->other, m->tag, why);
     return KN_ERROR_COMMUNICATION;
 }
 
-static kn_status fail_by_code(kn_mpi_world *own, const kn_mpi_message *m, int code) {
+static kn_status fail_by_code(kn_mpi_world *self, const kn_mpi_message *m, int code) {
     char text[MPI_MAX_ERROR_STRING];
-    return fail(own, m, text_of(code, text));
+    return fail(self, m, text_of(code, text));
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------- */
 
 /* Locks MPI if threads of this process may only call it one at a time. */
-static void enter(kn_mpi_world *own) {
-    if (own->one_at_a_time) pthread_mutex_lock(own->one_at_a_time);
+static void enter(kn_mpi_world *self) {
+    if (self->one_at_a_time) pthread_mutex_lock(self->one_at_a_time);
 }
 
-static void leave(kn_mpi_world *own) {
-    if (own->one_at_a_time) pthread_mutex_unlock(own->one_at_a_time);
+static void leave(kn_mpi_world *self) {
+    if (self->one_at_a_time) pthread_mutex_unlock(self->one_at_a_time);
 }
 
 /* Waits for a request; other threads may call MPI meanwhile. */
-static int wait_for(kn_mpi_world *own, MPI_Request *request, MPI_Status *state) {
-    if (!own->one_at_a_time) return MPI_Wait(request, state);
+static int wait_for(kn_mpi_world *self, MPI_Request *request, MPI_Status *state) {
+    if (!self->one_at_a_time) return MPI_Wait(request, state);
     for (;;) {
         int done = 0;
-        enter(own);
+        enter(self);
         const int code = MPI_Test(request, &done, state);
-        leave(own);
+        leave(self);
         if (code != MPI_SUCCESS || done) return code;
         sched_yield();
     }
 }
 
 /* Cleans up a message after a failure: receives end here, sends whenever MPI finishes them. */
-static void give_up(kn_mpi_world *own, kn_mpi_message *m) {
+static void give_up(kn_mpi_world *self, kn_mpi_message *m) {
     for (size_t i = 0; i < m->pieces; i++) {
         if (m->requests[i] == MPI_REQUEST_NULL) continue;
-        enter(own);
+        enter(self);
         const bool cancelled = m->received && MPI_Cancel(&m->requests[i]) == MPI_SUCCESS;
         if (!cancelled) MPI_Request_free(&m->requests[i]);
-        leave(own);
+        leave(self);
         MPI_Status state;
-        if (cancelled) wait_for(own, &m->requests[i], &state);
+        if (cancelled) wait_for(self, &m->requests[i], &state);
     }
 }
 
@@ -88,24 +88,24 @@ static int begin_piece(kn_mpi_message *m, size_t piece, char *data, const kn_mpi
                                    &m->requests[piece]);
 }
 
-kn_status kn_mpi_begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *data, const kn_mpi_route *route,
-                       kn_mpi_message **made) {
+kn_status kn_mpi_begin(kn_mpi_world *self, const kn_mpi_message *wanted, char *data,
+                       const kn_mpi_route *route, kn_mpi_message **made) {
     *made = NULL;
-    if (own->error[0]) return KN_ERROR_CANCELLED;
+    if (self->error[0]) return KN_ERROR_CANCELLED;
     const size_t pieces = wanted->bytes ? (wanted->bytes - 1) / KN_MPI_PIECE + 1 : 1;
     kn_mpi_message *begun = malloc(sizeof *begun + pieces * sizeof *begun->requests);
     if (!begun) {
-        fail(own, wanted, "out of memory");
+        fail(self, wanted, "out of memory");
         return KN_ERROR_MEMORY;
     }
     *begun = *wanted;
     for (begun->pieces = 0; begun->pieces < pieces; begun->pieces++) {
-        enter(own);
+        enter(self);
         const int code = begin_piece(begun, begun->pieces, data, route);
-        leave(own);
+        leave(self);
         if (code == MPI_SUCCESS) continue;
-        kn_status status = fail_by_code(own, begun, code);
-        give_up(own, begun);
+        kn_status status = fail_by_code(self, begun, code);
+        give_up(self, begun);
         free(begun);
         return status;
     }
@@ -113,30 +113,30 @@ kn_status kn_mpi_begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *da
     return KN_OK;
 }
 
-static kn_status wait_for_piece(kn_mpi_world *own, kn_mpi_message *m, size_t piece) {
+static kn_status wait_for_piece(kn_mpi_world *self, kn_mpi_message *m, size_t piece) {
     MPI_Status state;
-    int code = wait_for(own, &m->requests[piece], &state), bytes = 0;
+    int code = wait_for(self, &m->requests[piece], &state), bytes = 0;
     if (code == MPI_SUCCESS && m->received) code = MPI_Get_count(&state, MPI_BYTE, &bytes);
-    if (code != MPI_SUCCESS) return fail_by_code(own, m, code);
-    return m->received && (size_t)bytes != bytes_of(m, piece) ? fail(own, m, "fewer bytes arrived") : KN_OK;
+    if (code != MPI_SUCCESS) return fail_by_code(self, m, code);
+    return m->received && (size_t)bytes != bytes_of(m, piece) ? fail(self, m, "fewer bytes arrived") : KN_OK;
 }
 
-kn_status kn_mpi_end(kn_mpi_world *own, kn_mpi_message *waited) {
-    kn_status status = own->error[0] ? KN_ERROR_CANCELLED : KN_OK;
+kn_status kn_mpi_end(kn_mpi_world *self, kn_mpi_message *waited) {
+    kn_status status = self->error[0] ? KN_ERROR_CANCELLED : KN_OK;
     for (size_t i = 0; i < waited->pieces && !status; i++)
-        status = wait_for_piece(own, waited, i);
-    if (status) give_up(own, waited);
+        status = wait_for_piece(self, waited, i);
+    if (status) give_up(self, waited);
     free(waited);
     return status;
 }
 
 /* ---- one worker per process ---------------------------------------------------------------------------- */
 
-static kn_status begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *data, void **request) {
+static kn_status begin(kn_mpi_world *self, const kn_mpi_message *wanted, char *data, void **request) {
     if (!request) return KN_ERROR_ARGUMENT;
-    const kn_mpi_route route = {.ranks = own->ranks, .process = wanted->other, .tag = wanted->tag};
+    const kn_mpi_route route = {.ranks = self->ranks, .process = wanted->other, .tag = wanted->tag};
     kn_mpi_message *made;
-    kn_status status = kn_mpi_begin(own, wanted, data, &route, &made);
+    kn_status status = kn_mpi_begin(self, wanted, data, &route, &made);
     *request = made;
     return status;
 }
@@ -152,24 +152,24 @@ static kn_status mpi_receive(void *user, int rank, int tag, void *data, size_t b
 }
 
 static kn_status mpi_wait(void *user, void **request) {
-    kn_mpi_world *own = user;
+    kn_mpi_world *self = user;
     kn_mpi_message *waited = request ? *request : NULL;
-    if (!waited) return own->error[0] ? KN_ERROR_CANCELLED : KN_OK;
+    if (!waited) return self->error[0] ? KN_ERROR_CANCELLED : KN_OK;
     *request = NULL;
-    return kn_mpi_end(own, waited);
+    return kn_mpi_end(self, waited);
 }
 
 static kn_status mpi_sum(void *user, float *data, size_t count) {
-    kn_mpi_world *own = user;
-    if (own->error[0]) return KN_ERROR_CANCELLED;
+    kn_mpi_world *self = user;
+    if (self->error[0]) return KN_ERROR_CANCELLED;
     const size_t most = KN_MPI_PIECE / sizeof *data;
     for (size_t done = 0; done < count; done += most) {
         const size_t now = count - done < most ? count - done : most;
-        const int code = MPI_Allreduce(MPI_IN_PLACE, data + done, (int)now, MPI_FLOAT, MPI_SUM, own->ranks);
+        const int code = MPI_Allreduce(MPI_IN_PLACE, data + done, (int)now, MPI_FLOAT, MPI_SUM, self->ranks);
         if (code == MPI_SUCCESS) continue;
         char what[64];
         snprintf(what, sizeof what, "adding %zu numbers", count);
-        return kn_mpi_failed(own, what, code);
+        return kn_mpi_failed(self, what, code);
     }
     return KN_OK;
 }
@@ -185,23 +185,23 @@ static const char *mpi_error(void *user) {
 
 /* ---- starting and ending ------------------------------------------------------------------------------- */
 
-kn_status kn_mpi_start(kn_mpi_world *own) {
+kn_status kn_mpi_start(kn_mpi_world *self) {
     int is = 0, level = 0;
     if (MPI_Finalized(&is) != MPI_SUCCESS || is) {
-        snprintf(own->error, sizeof own->error,
+        snprintf(self->error, sizeof self->error,
                  "MPI has been finalized in this process and cannot be initialized again");
         return KN_ERROR_UNSUPPORTED;
     }
     if (MPI_Initialized(&is) == MPI_SUCCESS && is) return KN_OK;
     const int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
-    own->began = code == MPI_SUCCESS;
-    if (own->began) {
+    self->began = code == MPI_SUCCESS;
+    if (self->began) {
         /* Some MPIs raise failures of waits on MPI_COMM_WORLD. */
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         return KN_OK;
     }
-    snprintf(own->error, sizeof own->error, "MPI_Init_thread failed with code %d", code);
+    snprintf(self->error, sizeof self->error, "MPI_Init_thread failed with code %d", code);
     return KN_ERROR_COMMUNICATION;
 }
 
@@ -210,11 +210,11 @@ int kn_mpi_duplicate(MPI_Comm ranks, MPI_Comm *made) {
     return code == MPI_SUCCESS ? MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN) : code;
 }
 
-kn_status kn_mpi_find_ranks(kn_mpi_world *own, int *rank, int *ranks) {
-    int code = kn_mpi_duplicate(MPI_COMM_WORLD, &own->ranks);
-    if (code == MPI_SUCCESS) code = MPI_Comm_rank(own->ranks, rank);
-    if (code == MPI_SUCCESS) code = MPI_Comm_size(own->ranks, ranks);
-    return code == MPI_SUCCESS ? KN_OK : kn_mpi_failed(own, "MPI's ranks", code);
+kn_status kn_mpi_find_ranks(kn_mpi_world *self, int *rank, int *ranks) {
+    int code = kn_mpi_duplicate(MPI_COMM_WORLD, &self->ranks);
+    if (code == MPI_SUCCESS) code = MPI_Comm_rank(self->ranks, rank);
+    if (code == MPI_SUCCESS) code = MPI_Comm_size(self->ranks, ranks);
+    return code == MPI_SUCCESS ? KN_OK : kn_mpi_failed(self, "MPI's ranks", code);
 }
 
 /* Copies the fields that the caller's version of a communicator has, except the allocator. */
@@ -238,30 +238,30 @@ kn_status kn_mpi_create(kn_communicator *communicator, char *message, size_t siz
                             .error = mpi_error,
                             .sum = mpi_sum};
     give(communicator, &(kn_communicator){0});
-    kn_mpi_world *own = calloc(1, sizeof *own);
-    if (!own) {
+    kn_mpi_world *self = calloc(1, sizeof *self);
+    if (!self) {
         if (message) snprintf(message, size, "out of memory");
         return KN_ERROR_MEMORY;
     }
-    kn_status status = kn_mpi_start(own);
-    if (!status) status = kn_mpi_find_ranks(own, &made.rank, &made.ranks);
+    kn_status status = kn_mpi_start(self);
+    if (!status) status = kn_mpi_find_ranks(self, &made.rank, &made.ranks);
     if (status) {
-        if (message) snprintf(message, size, "%s", own->error);
-        free(own);
+        if (message) snprintf(message, size, "%s", self->error);
+        free(self);
         return status;
     }
-    made.user = own;
+    made.user = self;
     give(communicator, &made);
     return KN_OK;
 }
 
 void kn_mpi_destroy(kn_communicator *communicator) {
     if (!communicator || communicator->size < offsetof(kn_communicator, sum) || !communicator->user) return;
-    kn_mpi_world *own = communicator->user;
-    if (!own->error[0]) {
-        MPI_Comm_free(&own->ranks);
-        if (own->began) MPI_Finalize();
+    kn_mpi_world *self = communicator->user;
+    if (!self->error[0]) {
+        MPI_Comm_free(&self->ranks);
+        if (self->began) MPI_Finalize();
     }
-    free(own);
+    free(self);
     give(communicator, &(kn_communicator){0});
 }

@@ -31,19 +31,19 @@ typedef struct kn_mpi_route {
     int process, tag;
 } kn_mpi_route;
 
-/* Initializes MPI unless that was done. Writes the reason for a failure to own->error. */
-kn_status kn_mpi_start(kn_mpi_world *own);
-/* Begins a message. *made is NULL on failure, and the reason is in own->error. */
-kn_status kn_mpi_begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *data, const kn_mpi_route *route,
-                       kn_mpi_message **made);
+/* Initializes MPI unless that was done. Writes the reason for a failure to self->error. */
+kn_status kn_mpi_start(kn_mpi_world *self);
+/* Begins a message. *made is NULL on failure, and the reason is in self->error. */
+kn_status kn_mpi_begin(kn_mpi_world *self, const kn_mpi_message *wanted, char *data,
+                       const kn_mpi_route *route, kn_mpi_message **made);
 /* Waits for a message and frees it, also after a failure. */
-kn_status kn_mpi_end(kn_mpi_world *own, kn_mpi_message *waited);
-/* Writes what failed, and MPI's text for the code, to own->error. */
-kn_status kn_mpi_failed(kn_mpi_world *own, const char *what, int code);
+kn_status kn_mpi_end(kn_mpi_world *self, kn_mpi_message *waited);
+/* Writes what failed, and MPI's text for the code, to self->error. */
+kn_status kn_mpi_failed(kn_mpi_world *self, const char *what, int code);
 /* Duplicates a communicator, with separate messages; failures return codes instead of ending the process.
  * Returns MPI's code. */
 int kn_mpi_duplicate(MPI_Comm ranks, MPI_Comm *made);
-/* Sets own->ranks to all processes, and determines this process's rank and the number of ranks. */
-kn_status kn_mpi_find_ranks(kn_mpi_world *own, int *rank, int *ranks);
+/* Sets self->ranks to all processes, and determines this process's rank and the number of ranks. */
+kn_status kn_mpi_find_ranks(kn_mpi_world *self, int *rank, int *ranks);
 
 #endif

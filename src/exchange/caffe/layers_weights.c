@@ -57,8 +57,8 @@ static const char *shared_name(const kn_caffe_layer *layer, int blob) {
 /* A line of the text shares either all parameters of another line or none. */
 static bool share_weights(kn_caffe *net, const kn_caffe_layer *layer, const kn_caffe_layer *owner,
                           bool bias) {
-    const char *own = bias ? shared_name(layer, 1) : NULL, *its = bias ? shared_name(owner, 1) : NULL;
-    if (bias && (!own || !its || strcmp(own, its)))
+    const char *name = bias ? shared_name(layer, 1) : NULL, *its = bias ? shared_name(owner, 1) : NULL;
+    if (bias && (!name || !its || strcmp(name, its)))
         return kn_caffe_refuse(
             net, layer, "shares its weight but not its bias with layer '%.80s'; expected both or neither",
             owner->name);

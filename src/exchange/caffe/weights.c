@@ -43,10 +43,11 @@ static int first_axis(int rank, const int64_t *shape) {
     return first;
 }
 
-static bool same_shape(int rank, const int64_t *shape, int own_rank, const int64_t *own) {
-    int first = first_axis(rank, shape), own_first = first_axis(own_rank, own);
-    return rank - first == own_rank - own_first &&
-           (rank == first || !memcmp(shape + first, own + own_first, (size_t)(rank - first) * sizeof *shape));
+static bool same_shape(int rank, const int64_t *shape, int wanted_rank, const int64_t *wanted) {
+    int first = first_axis(rank, shape), wanted_first = first_axis(wanted_rank, wanted);
+    return rank - first == wanted_rank - wanted_first &&
+           (rank == first ||
+            !memcmp(shape + first, wanted + wanted_first, (size_t)(rank - first) * sizeof *shape));
 }
 
 static const kn_array *numbers_of(const kn_caffe_item *blob) {
@@ -71,15 +72,15 @@ static bool refuse(taking *t, const kn_caffe_weight *weight, const char *found, 
 /* Copies the elements to float32, with the change that the weight requires. */
 static bool change(taking *t, const kn_caffe_weight *weight, const kn_array *numbers, double factor,
                    kn_array *array) {
-    float *own = kn_arena_take(&t->file->arena, (size_t)numbers->count, sizeof *own);
-    if (!own) return kn_model_no_memory(t->model);
+    float *copy = kn_arena_take(&t->file->arena, (size_t)numbers->count, sizeof *copy);
+    if (!copy) return kn_model_no_memory(t->model);
     const uint64_t rows = weight->change == KN_CAFFE_TRANSPOSED ? (uint64_t)weight->shape[0] : 1;
     const uint64_t columns = rows ? numbers->count / rows : 0;
     for (uint64_t i = 0; i < numbers->count; i++)
-        own[weight->change == KN_CAFFE_TRANSPOSED ? i % columns * rows + i / columns : i] =
+        copy[weight->change == KN_CAFFE_TRANSPOSED ? i % columns * rows + i / columns : i] =
             (float)(kn_array_number(numbers, i) * factor);
     array->type = KN_FLOAT32;
-    array->bytes = own;
+    array->bytes = copy;
     if (weight->change == KN_CAFFE_TRANSPOSED) {
         array->shape[0] = weight->shape[1];
         array->shape[1] = weight->shape[0];

@@ -118,18 +118,19 @@ static kn_status composed_batch_norm(kn_import_call *call, kn_value *x, bool tra
         for (int i = 2; i < x->shape.rank; i++)
             axes[i - 1] = i;
         const char *list = kn_import_list(call->import, axes, x->shape.rank - 1);
-        kn_value *own = kn_mean(x, list, true), *centered = kn_sub(x, own);
+        kn_value *batch_mean = kn_mean(x, list, true), *centered = kn_sub(x, batch_mean);
         kn_value *spread = kn_mean(kn_mul(centered, centered), list, true);
         kn_dim dims[KN_MAX_RANK] = {scale->shape.dims[0]}, line[1] = {scale->shape.dims[0]};
         for (int i = 1; i < mean->shape.rank; i++)
             dims[i] = 1;
-        kn_value *flat[4] = {mean, variance, kn_import_reshape(call->import, own, dims, mean->shape.rank),
+        kn_value *flat[4] = {mean, variance,
+                             kn_import_reshape(call->import, batch_mean, dims, mean->shape.rank),
                              kn_import_reshape(call->import, spread, dims, mean->shape.rank)};
         for (int i = 0; i < 2; i++) {
             kn_value *next = kn_add(kn_scale(flat[i], momentum), kn_scale(flat[2 + i], 1 - momentum));
             kn_import_put(call, 1 + i, kn_import_reshape(call->import, next, line, 1));
         }
-        result_mean = own;
+        result_mean = batch_mean;
         result_variance = spread;
     }
     kn_value *factor = kn_mul(scale, kn_rsqrt(kn_shift(result_variance, epsilon)));

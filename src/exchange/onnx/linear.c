@@ -27,9 +27,9 @@ static kn_value *pivoted(kn_import *import, kn_value *a, int64_t first, kn_value
     kn_value *start = kn_import_scalar(import, KN_INT32, (double)first);
     kn_value *largest = kn_add(kn_squeeze(kn_argmax(column, 1, false), "1"), start); /* (B) */
     largest = kn_unsqueeze(largest, "1");
-    kn_value *own = kn_import_range(import, rows);
+    kn_value *row = kn_import_range(import, rows);
     kn_value *order =
-        kn_where(kn_equal(own, start), largest, kn_where(kn_equal(own, largest), start, own)); /* (B,rows) */
+        kn_where(kn_equal(row, start), largest, kn_where(kn_equal(row, largest), start, row)); /* (B,rows) */
     *moved = kn_not_equal(largest, start);
     return kn_gather_nd_batches(a, kn_unsqueeze(order, "2"), 1);
 }

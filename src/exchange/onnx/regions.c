@@ -110,8 +110,8 @@ static kn_status roi_align(kn_import_call *call) {
     x = kn_import_reshape(call->import, kn_transpose(x, "0,2,3,1"), (kn_dim[]){rows, channels}, 2);
     kn_value *first = kn_unsqueeze(kn_import_cast(images, KN_INT32), "1,2");
     for (int i = 0; i < 4; i++) {
-        kn_value *own = corner(&r, x, first, s, i / 2, i % 2);
-        sum = !sum ? own : largest ? kn_max(sum, own) : kn_add(sum, own);
+        kn_value *value = corner(&r, x, first, s, i / 2, i % 2);
+        sum = !sum ? value : largest ? kn_max(sum, value) : kn_add(sum, value);
     }
     const kn_dim dims[6] = {r.count, s[0].cells, r.samples, s[1].cells, r.samples, channels};
     sum = kn_import_reshape(call->import, sum, dims, 6);

@@ -247,11 +247,11 @@ static kn_value *flat(heads *a, int i) {
     return x->shape.rank == 4 ? kn_merge_heads(a->import, x) : x;
 }
 
-/* Reads q, k and v; *own: keys and values also get biases. */
-static kn_status take_three(heads *a, bool *own) {
+/* Reads q, k and v; *biased: keys and values also get biases. */
+static kn_status take_three(heads *a, bool *biased) {
     kn_import_call *call = a->call;
     a->q = kn_import_in(call, 0);
-    *own = true;
+    *biased = true;
     if (!kn_import_has(call, 1)) {
         kn_value *all = a->q;
         if (all->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "input 1 (key) is missing");
@@ -264,7 +264,7 @@ static kn_status take_three(heads *a, bool *own) {
         a->k = unpacked(a, both, 0, 2);
         a->v = unpacked(a, both, 1, 2);
     } else {
-        *own = kn_item_shape(a->import, call->inputs[1]).rank == 3;
+        *biased = kn_item_shape(a->import, call->inputs[1]).rank == 3;
         a->k = flat(a, 1);
         a->v = flat(a, 2);
     }
@@ -274,26 +274,26 @@ static kn_status take_three(heads *a, bool *own) {
 }
 
 /* Adds a bias (2*heads*D+heads*E) to q, k and v. */
-static void add_biases(heads *a, kn_value *bias, bool own) {
+static void add_biases(heads *a, kn_value *bias, bool biased) {
     const int64_t size = kn_value_dimension(a->q, 2);
     if (size < 1)
         kn_import_fail(a->call, KN_ERROR_UNSUPPORTED, "the head size is dynamic; expected a fixed size");
     a->q = kn_add(a->q, kn_slice(bias, 0, 0, size));
-    if (!own) return;
+    if (!biased) return;
     a->k = kn_add(a->k, kn_slice(bias, 0, size, 2 * size));
     a->v = kn_add(a->v, kn_slice(bias, 0, 2 * size, INT64_MAX));
 }
 
 static kn_status multi_head(kn_import_call *call) {
     heads a;
-    bool own;
-    if (start(&a, call) != KN_OK || take_three(&a, &own) != KN_OK) return kn_import_status(call);
+    bool biased;
+    if (start(&a, call) != KN_OK || take_three(&a, &biased) != KN_OK) return kn_import_status(call);
     kn_value *bias = kn_import_optional(call, 3);
     a.bias = kn_import_optional(call, 5);
     kn_value *past[2] = {kn_import_optional(call, 6), kn_import_optional(call, 7)};
     require_absent(call, 8, NULL, "input 8 (past_sequence_length)");
     require_absent(call, 9, NULL, "input 9 (cache_indirection)");
-    if (bias) add_biases(&a, bias, own);
+    if (bias) add_biases(&a, bias, biased);
     if (kn_import_wants(call, 3))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output 3 (the scores) is not supported");
     for (int i = 0; i < 2; i++) {

@@ -80,12 +80,12 @@ static kn_value *combination(const sampling *s, kn_value *rows, int number_of_ta
         kn_import_reshape(s->import, kn_import_range(s->import, s->batch), (kn_dim[]){s->batch, 1}, 2);
     kn_value *weight = NULL;
     for (int axis = 0; axis < s->axes; axis++) {
-        kn_value *own;
-        kn_value *at = tap_of(s, axis, number_of_taps % s->taps, &own);
+        kn_value *factor;
+        kn_value *at = tap_of(s, axis, number_of_taps % s->taps, &factor);
         number_of_taps /= s->taps;
         kn_value *stride = kn_import_scalar(s->import, KN_INT32, (double)s->size[axis]);
         numbers = kn_add(kn_mul(numbers, stride), at);
-        if (own) weight = weight ? kn_mul(weight, own) : own;
+        if (factor) weight = weight ? kn_mul(weight, factor) : factor;
     }
     const kn_dim line[1] = {kn_dim_multiply(s->graph, s->batch, s->positions)};
     const kn_dim dims[3] = {s->batch, s->positions, rows->shape.dims[1]},
