@@ -7,8 +7,9 @@
  * `one`, one case for each operator and kernel; with `chosen`, one case for each operator, with the kernels
  * that are chosen for it; with `each`, each SHARDS-th case. KERNELS is which set of them: `probed`, as suits
  * the device, `wide` or `threads`; VARIANTS are only those. TYPE: float16 or bfloat16, in which inputs and
- * results are stored. KOINE_TEST_SEED draws other inputs; a failure names the seed that it had. Where not all
- * cases run, those of an operator are one test.
+ * results are stored; `either`: every second case in bfloat16, the others in float16, and the other way round
+ * with KERNELS `threads`. KOINE_TEST_SEED draws other inputs; a failure names the seed that it had. Where not
+ * all cases run, those of an operator are one test.
  */
 #include "device_support.h"
 
@@ -22,6 +23,7 @@ enum { NAME_BYTES = 64 };
 
 typedef struct one_case {
     int position;
+    kn_precision precision; /* of kn_verify_params */
     char name[NAME_BYTES];
 } one_case;
 
@@ -30,7 +32,6 @@ static uint64_t seed = 1;
 static int kind;             /* of kn_context_params */
 static const char *variants; /* of kn_verify_params */
 static int thoroughness;     /* of kn_verify_params */
-static kn_precision precision;
 
 static void run_case(void **state) {
     let_crashes_end_the_program();
@@ -42,7 +43,7 @@ static void run_case(void **state) {
     params.user = &seen;
     params.report = take_verify_result;
     params.variants = variants;
-    params.precision = precision;
+    params.precision = wanted->precision;
     params.thoroughness = thoroughness;
     params.operators = wanted->name;
     kn_status status = thoroughness ? kn_verify(context, &params, NULL, NULL)
@@ -105,7 +106,9 @@ int main(int argc, char **argv) {
     if (one && thoroughness < 1) thoroughness = 1;
     if (chosen) thoroughness = 3;
     if (argc >= 5 && !each && !one && !chosen && strcmp(argv[4], "all") != 0) variants = argv[4];
-    if (argc >= 6 && !kn_precision_parse(argv[5], &precision)) return 1;
+    kn_precision precision = KN_PRECISION_FLOAT32;
+    const bool either = argc >= 6 && !strcmp(argv[5], "either");
+    if (argc >= 6 && !either && !kn_precision_parse(argv[5], &precision)) return 1;
     const char *given = getenv("KOINE_TEST_SEED");
     if (given && *given) seed = strtoull(given, NULL, 0);
     if (shards < 1 || shard < 0 || shard >= shards || !seed) {
@@ -124,6 +127,10 @@ int main(int argc, char **argv) {
         number += position && (each || next);
         if (number % shards != shard || (thoroughness && !next)) continue;
         name_case(&cases[count], position);
+        if (either)
+            precision =
+                (position + (kind == KN_KERNELS_GPU)) % 2 ? KN_PRECISION_FLOAT16 : KN_PRECISION_BFLOAT16;
+        cases[count].precision = precision;
         tests[count] = (struct CMUnitTest){
             .name = cases[count].name, .test_func = run_case, .initial_state = &cases[count]};
         count++;
