@@ -15,7 +15,7 @@ def need(launcher):
         raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
 
 
-def by_rank(first, second):
-    """The command of rank 0, and that of the others. (With `first : second` mpirun of Open MPI 5.0.7 ends by SIGSEGV.)"""
-    return ["sh", "-c", f"case ${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} in 0) exec {shlex.join(first)} ;;"
+def by_rank(first, second, rank=0):
+    """The command of a rank, and that of the others. (With `first : second` mpirun of Open MPI 5.0.7 ends by SIGSEGV.)"""
+    return ["sh", "-c", f"case ${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} in {rank}) exec {shlex.join(first)} ;;"
                         f" *) exec {shlex.join(second)} ;; esac"]

@@ -1,6 +1,6 @@
 /* Preloaded: goes wrong in the worker whose number FAULT_WORKER is, of those of `koine train --devices`.
- * FAULT is what happens: `launch-fails` or `launch-hangs` at its kernel launch number FAULT_AT,
- * `message-fails` or `message-hangs` at its message. */
+ * FAULT is what happens: `launch-fails`, `launch-hangs`, `launch-kills` or `launch-stops` (the
+ * process) at its kernel launch number FAULT_AT, `message-fails` or `message-hangs` at its message. */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -8,6 +8,7 @@
 #include "group_end.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ static bool strikes(const char *what, int worker, atomic_int *count) {
     const size_t length = strlen(what);
     if (!wanted || strncmp(wanted, what, length) != 0 || worker != number_of("FAULT_WORKER")) return false;
     if (atomic_fetch_add(count, 1) + 1 != number_of("FAULT_AT")) return false;
+    if (!strcmp(wanted + length, "-kills")) kill(getpid(), SIGKILL);
+    if (!strcmp(wanted + length, "-stops")) kill(getpid(), SIGSTOP);
     while (!strcmp(wanted + length, "-hangs"))
         pause();
     return true;
