@@ -30,8 +30,9 @@ typedef struct kn_session_request {
      * single worker. The communicator must outlive the session. */
     const kn_communicator *communicator;
     const kn_shards *shards;
-    bool any_order; /* use the communicator's function `sum` instead of the tree of shards */
-    uint64_t guard; /* for tests: bytes of a guard area after every value (guard.c); 0: none */
+    bool any_indices; /* fed indices may be out of range, for trials of what kernels return then */
+    bool any_order;   /* use the communicator's function `sum` instead of the tree of shards */
+    uint64_t guard;   /* for tests: bytes of a guard area after every value (guard.c); 0: none */
 } kn_session_request;
 kn_session *kn_session_open(const kn_session_request *request);
 /* Changes a state that the session's plans read in each run, such as the learning rate, in order with the

@@ -146,7 +146,7 @@ static kn_status prepare(kn_session *session, const kn_session_request *request)
     }
     if (status == KN_OK) status = list_inputs(session, original);
     if (status == KN_OK) status = list_symbols(session);
-    if (status == KN_OK) status = kn_session_list_indices(session);
+    if (status == KN_OK && !request->any_indices) status = kn_session_list_indices(session);
     session->device_count = kn_context_device_count(session->context);
     for (int i = 0; i < session->device_count && status == KN_OK; i++) {
         status = kn_memory_init(&session->memories[i], kn_context_device_at(session->context, i),

@@ -288,6 +288,7 @@ static kn_status run_trial(device_run *run) {
                                   .params = &params,
                                   .extend = gradients ? add_gradients : NULL,
                                   .user = trial,
+                                  .any_indices = true,
                                   .guard = 2048};
     kn_session *session = kn_session_open(&request);
     kn_status status = kn_session_status(session);
