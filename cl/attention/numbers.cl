@@ -38,7 +38,7 @@
 #endif
 #ifdef KN_DROPOUT
 #include "common/random.cl"
-#define KN_DROPOUT_PARAMETERS , global const uint *restrict step, const uint key_low, const uint key_high, const float rate
+#define KN_DROPOUT_PARAMETERS , global const uint *restrict step, const uint key_low, const uint key_high, const KN_A rate
 #define KN_KEPT(query, key)                                                                                  \
     (kn_uniform((ulong)key_high << 32 | key_low, *step,                                                      \
                 ((ulong)sums_at + (query)) * keys + (key)) >= rate ? (KN_A)1 / ((KN_A)1 - rate) : (KN_A)0)
@@ -50,7 +50,7 @@
     const int queries, const int keys, const KN_INDEX q_first, const KN_INDEX k_first,                       \
         const KN_INDEX v_first, const KN_INDEX q_row, const KN_INDEX k_row, const KN_INDEX y_row,            \
         const int causal, const int last, const int group, const int heads,                                  \
-        const float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS
+        const KN_A scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS
 /* The number of keys of a batch, and the position of its first query. */
 #define KN_LIMITS const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
 #define KN_QUERY_PLACES                                                                                      \

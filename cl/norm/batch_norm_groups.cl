@@ -283,7 +283,7 @@ kn_batch_norm_normalise(global const KN_STORED(KN_HALF_x) *restrict x, global co
                         global const KN_T *running_mean, global const KN_T *running_variance, global KN_STORED(KN_HALF_y) *restrict y,
                         global KN_T *restrict mean, global KN_T *restrict inverse, global KN_T *next_mean,
                         global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total,
-                        int slice, int parts, float epsilon, float momentum, KN_INDEX middle_size,
+                        int slice, int parts, KN_A epsilon, KN_A momentum, KN_INDEX middle_size,
                         KN_INDEX inner_size KN_EPILOGUE_PARAMETERS) {
     local KN_A sums[3 * KN_CHANNELS * KN_MAX_PARTS];
     local KN_A centers[KN_CHANNELS], scales[KN_CHANNELS], shifts[KN_CHANNELS];
@@ -326,8 +326,8 @@ kn_batch_norm_held(global const KN_STORED(KN_HALF_x) *restrict x, global const K
                    global const KN_T *restrict bias, global const KN_T *running_mean,
                    global const KN_T *running_variance, global KN_STORED(KN_HALF_y) *restrict y,
                    global KN_T *restrict mean, global KN_T *restrict inverse, global KN_T *next_mean,
-                   global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total, float epsilon,
-                   float momentum, KN_INDEX middle_size,
+                   global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total, KN_A epsilon,
+                   KN_A momentum, KN_INDEX middle_size,
                    KN_INDEX inner_size KN_X_PARTS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
     local KN_A counts[KN_ITEMS];
     local share means[KN_ITEMS], others[KN_ITEMS];

@@ -113,14 +113,14 @@ static inline void moments_of_parts(moments *all, KN_PARTIALS const KN_A *from, 
 }
 
 /* What a batch norm needs of the moments of a block. */
-static inline lanes inverse_of(moments all, float epsilon) {
+static inline lanes inverse_of(moments all, KN_A epsilon) {
     return 1 / sqrt(all.squares / max(all.count, (KN_A)1) + epsilon);
 }
 /* The next running statistics may alias the old ones. They do not change if there are no elements. */
 static inline void store_statistics(moments all, int block, global const KN_T *running_mean,
                                     global const KN_T *running_variance, global KN_T *mean,
                                     global KN_T *inverse, global KN_T *next_mean, global KN_T *next_variance,
-                                    float epsilon, float momentum) {
+                                    KN_A epsilon, KN_A momentum) {
     const KN_A weight = all.count > 0 ? momentum : 0;
     const lanes unbiased = all.squares / max(all.count - 1, (KN_A)1);
     const lanes old_mean = KN_READ(block, running_mean), old_variance = KN_READ(block, running_variance);

@@ -39,9 +39,9 @@ static const char *kind_name(char kind) {
 
 static char kind_of(const kn_argument *argument) {
     static const char kinds[] = {
-        [KN_ARGUMENT_VALUE] = 'p', [KN_ARGUMENT_SCRATCH] = 'p', [KN_ARGUMENT_INT] = 'i',
-        [KN_ARGUMENT_INDEX] = 'x', [KN_ARGUMENT_FLOAT] = 'f',   [KN_ARGUMENT_UINT] = 'u',
-        [KN_ARGUMENT_LOCAL] = 'l', [KN_ARGUMENT_PRESENT] = 'u'};
+        [KN_ARGUMENT_VALUE] = 'p',  [KN_ARGUMENT_SCRATCH] = 'p', [KN_ARGUMENT_INT] = 'i',
+        [KN_ARGUMENT_INDEX] = 'x',  [KN_ARGUMENT_FLOAT] = 'f',   [KN_ARGUMENT_UINT] = 'u',
+        [KN_ARGUMENT_NUMBER] = 'n', [KN_ARGUMENT_LOCAL] = 'l',   [KN_ARGUMENT_PRESENT] = 'u'};
     return kinds[argument->kind];
 }
 

@@ -251,6 +251,11 @@ void kn_step_float(kn_step *step, const char *name, double number) {
     add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_FLOAT, .number = number});
 }
 
+void kn_step_number(kn_step *step, const char *name, kn_dtype dtype, double number) {
+    const kn_argument_kind kind = dtype == KN_FLOAT32 ? KN_ARGUMENT_FLOAT : KN_ARGUMENT_NUMBER;
+    add_argument(step, (kn_argument){.name = name, .kind = kind, .number = number, .dtype = dtype});
+}
+
 void kn_step_uint(kn_step *step, const char *name, uint32_t number) {
     add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_UINT, .integer = number});
 }
@@ -459,6 +464,9 @@ size_t kn_step_argument_bytes(const kn_step *step) {
         case KN_ARGUMENT_FLOAT:
         case KN_ARGUMENT_PRESENT:
             bytes += 4;
+            break;
+        case KN_ARGUMENT_NUMBER:
+            bytes += kn_dtype_bytes(step->arguments[i].dtype);
             break;
         case KN_ARGUMENT_INDEX:
             bytes += step->wide_indices ? 8 : 4;

@@ -59,6 +59,7 @@ typedef enum kn_argument_kind {
     KN_ARGUMENT_INT,   /* a 32-bit int */
     KN_ARGUMENT_INDEX, /* KN_INDEX in the kernel: int, or long with wide indices */
     KN_ARGUMENT_FLOAT,
+    KN_ARGUMENT_NUMBER, /* `number` in the type `dtype` */
     KN_ARGUMENT_UINT,
     KN_ARGUMENT_LOCAL,   /* `integer` bytes of local memory */
     KN_ARGUMENT_PRESENT, /* uint: bit mask of the values and scratch memories before it that are present */
@@ -73,6 +74,7 @@ typedef struct kn_argument {
         *macro; /* KN_X: kn_step_generate defines its parameter in KN_X_PARAMETERS; NULL: declared in cl/ */
     int64_t integer;
     double number;
+    kn_dtype dtype; /* of KN_ARGUMENT_NUMBER */
 } kn_argument;
 
 typedef struct kn_step {
@@ -143,6 +145,8 @@ void kn_step_read_scratch(kn_step *step, const char *name, int scratch);
 void kn_step_int(kn_step *step, const char *name, int64_t number);
 void kn_step_index(kn_step *step, const char *name, int64_t number);
 void kn_step_float(kn_step *step, const char *name, double number);
+/* For a parameter of type KN_T or KN_A. */
+void kn_step_number(kn_step *step, const char *name, kn_dtype dtype, double number);
 void kn_step_uint(kn_step *step, const char *name, uint32_t number);
 void kn_step_local(kn_step *step, const char *name, size_t bytes);
 /* The argument `present` of a kernel that tests which memory arguments before it are present

@@ -148,6 +148,7 @@ kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel 
     int64_t index = argument->integer;
     int32_t small = (int32_t)index;
     float number = (float)argument->number;
+    uint64_t element = 0;
     switch (argument->kind) {
     case KN_ARGUMENT_VALUE:
     case KN_ARGUMENT_SCRATCH:
@@ -165,6 +166,9 @@ kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel 
         return kn_kernel_set_bytes(kernel, position, &small, sizeof small, error);
     case KN_ARGUMENT_FLOAT:
         return kn_kernel_set_bytes(kernel, position, &number, sizeof number, error);
+    case KN_ARGUMENT_NUMBER:
+        kn_element_set(argument->dtype, &element, 0, argument->number);
+        return kn_kernel_set_bytes(kernel, position, &element, kn_dtype_bytes(argument->dtype), error);
     case KN_ARGUMENT_LOCAL:
         return kn_kernel_set_local(kernel, position, (size_t)index, error);
     }

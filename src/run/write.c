@@ -75,6 +75,7 @@ static void add_argument(const kn_executable *part, const kn_argument *argument,
                        argument->writes ? "true" : "false");
         break;
     case KN_ARGUMENT_FLOAT:
+    case KN_ARGUMENT_NUMBER:
         kn_text_add(text, ", \"value\": ");
         kn_text_json_number(text, argument->number);
         break;

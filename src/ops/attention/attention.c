@@ -410,6 +410,7 @@ KN_OPERATOR(
              {.inputs = {"1,33,93"}}, {.inputs = {"2,31,96"}, .attributes = "heads=2 causal=1"},
              {.inputs = {"2,7,15", "2,31,15", "2,31,15"}, .attributes = "heads=3 scale=0.3"},
              {.inputs = {"1,93,31", "1,33,31", "1,33,31"}, .attributes = "causal=1"},
+             {.inputs = {"float64 1,7,30"}, .attributes = "heads=2 scale=0.3", .no_gradient = true},
              {.inputs = {"1,1,31", "1,1,31", "1,1,31"}}, {.inputs = {"1,93,192"}, .attributes = "causal=1"},
              {.inputs = {"1,7,384"}, .ranges = {"-0.5..0.5"}},
              {.inputs = {"1,140,48"}, .attributes = "causal=1"}, {.inputs = {"1,131,48"}},

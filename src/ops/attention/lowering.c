@@ -7,6 +7,7 @@ kn_value *kn_attention_part(kn_value *const *values, const kn_attention_form *fo
 }
 
 void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form) {
+    const kn_dtype type = kn_accumulator(node, node->outputs[0]->shape.dtype);
     kn_step_int(step, "queries", form->queries);
     kn_step_int(step, "keys", form->keys);
     kn_step_index(step, "q_first", form->q_first);
@@ -19,7 +20,7 @@ void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_atten
     kn_step_int(step, "last", form->last);
     kn_step_int(step, "group", form->group);
     kn_step_int(step, "heads", form->heads);
-    kn_step_float(step, "scale", form->scale);
+    kn_step_number(step, "scale", type, form->scale);
     if (form->lengths_at >= 0) {
         kn_step_read(step, "lengths", node->inputs[form->lengths_at]);
         kn_step_int(step, "lengths_row", form->lengths_row);
@@ -33,7 +34,7 @@ void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_atten
         kn_step_read(step, "step", node->inputs[form->step_at]);
         kn_step_uint(step, "key_low", (uint32_t)node->random_key);
         kn_step_uint(step, "key_high", (uint32_t)(node->random_key >> 32));
-        kn_step_float(step, "rate", form->rate);
+        kn_step_number(step, "rate", type, form->rate);
     }
 }
 

@@ -243,7 +243,8 @@ static kn_status lower_loss(kn_lowering *lowering, kn_method method) {
         kn_step_scratch(step, "loss", scratch);
         kn_step_index(step, "rows", row_count(logits));
         kn_step_index(step, "classes", class_count(logits));
-        kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
+        kn_step_number(step, "smoothing", kn_accumulator(node, logits->dtype),
+                       kn_attribute_of(node, "label_smoothing")->number);
         kn_step_index(step, "chunk", chunk);
         if (ignored_of(node)) kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
         kn_status status = kn_step_end(step, lowering);
@@ -265,7 +266,8 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     kn_step_write(step, "dx", lowering->result);
     kn_step_index(step, "rows", row_count(logits));
     kn_step_index(step, "classes", class_count(logits));
-    kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
+    kn_step_number(step, "smoothing", kn_accumulator(node, logits->dtype),
+                   kn_attribute_of(node, "label_smoothing")->number);
     kn_step_index(step, "chunk", chunk);
     if (ignored_of(node)) {
         kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
@@ -370,6 +372,10 @@ KN_OPERATOR(
              {.inputs = {"2,1033", "int32 2"}, .ranges = {NULL, LABELS(1032)}},
              {.inputs = {"7,5", "int32 7"}, .ranges = {NULL, "-1..5"}, .no_gradient = true},
              {.inputs = {"3,33", "int32 3"}, .ranges = {"special", LABELS(32)}, .no_gradient = true},
+             {.inputs = {"float64 7,33", "int32 7"},
+              .ranges = {NULL, LABELS(32)},
+              .attributes = "label_smoothing=0.1",
+              .no_gradient = true},
              {.inputs = {"0,5", "int32 0"}, .no_gradient = true}));
 KN_OPERATOR(
     cross_entropy_gradient, .help = "gradient of cross_entropy with respect to its logits", SMOOTHING,

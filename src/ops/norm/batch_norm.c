@@ -207,8 +207,7 @@ static kn_status lower_whole_norm(kn_lowering *lowering, const division *work) {
     kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
     kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
     size_by_block(step, lowering, work, given);
-    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
-    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
+    kn_batch_norm_numbers(step, node);
     kn_batch_norm_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
     kn_step_epilogue(step, lowering);
     return kn_step_end(step, lowering);
@@ -239,8 +238,7 @@ static kn_status lower_norm(kn_lowering *lowering) {
     kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
     kn_step_int(step, "blocks", work.blocks);
     kn_step_int(step, "parts", given ? given->parts : work.parts);
-    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
-    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
+    kn_batch_norm_numbers(step, node);
     kn_step_size_free(step, work.blocks, lowering->target);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || work.count == 0) return status;
@@ -417,6 +415,7 @@ KN_OPERATOR(batch_norm,
                      {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"},
                      {NORM_CASE("3,2,67,71", "2")}, {NORM_CASE("5,0,3", "0")}, {NORM_CASE("0,3,2", "3")},
                      {NORM_CASE("301,9", "9"), .no_gradient = true},
+                     {NORM_CASE("float64 7,5,31", "float64 5"), .no_gradient = true},
                      {.inputs = {"31,33", "33", "33", "33", "33"},
                       .ranges = {"99..101", NULL, NULL, NULL, "0.5..2"},
                       .training = true,

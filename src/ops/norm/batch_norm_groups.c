@@ -161,8 +161,7 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
     kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
     size_by_slice(step, &work);
-    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
-    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
+    kn_batch_norm_numbers(step, node);
     kn_step_epilogue_sizes(step, x);
     if (in_parts) read_parts(step, node->inputs[0], &sum);
     kn_batch_norm_cost(step, lowering, held ? 3 : 2, held ? 6 : 3);

@@ -203,7 +203,8 @@ static kn_status lower_norm(kn_lowering *lowering, kn_method method) {
     kn_step_write(step, "inverse", node->outputs[node->output_count - 1]);
     kn_step_index(step, "rows", work.rows);
     kn_step_index(step, "count", work.count);
-    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_number(step, "epsilon", kn_accumulator(node, node->inputs[0]->shape.dtype),
+                   kn_attribute_of(node, "epsilon")->number);
     kn_step_index(step, "chunk", chunk);
     if (method == KN_METHOD_WIDE)
         kn_step_size1(step, (size_t)kn_divide_up(work.rows, chunk), 1);
@@ -364,6 +365,9 @@ KN_OPERATOR(
              {.inputs = {"2,1033", "1033", "1033"}},
              {.inputs = {"3,93", "93", "93"}, .ranges = {"990..1010"}, .no_gradient = true},
              {.inputs = {"3,33", "33", "33"}, .ranges = {"special"}, .no_gradient = true},
+             {.inputs = {"float64 7,33", "float64 33", "float64 33"},
+              .attributes = "epsilon=0.1",
+              .no_gradient = true},
              {.inputs = {"0,5", "5", "5"}}, {.inputs = {"5,0", "0", "0"}, .no_gradient = true}));
 KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by their root mean square, times weight (D)",
             .min_inputs = 2, .max_inputs = 2, .hidden = 1, NORM,

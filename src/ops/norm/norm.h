@@ -25,6 +25,13 @@ static inline void kn_batch_norm_cost(kn_step *step, const kn_lowering *lowering
     kn_step_cost(step, flops * elements, images * elements * (double)kn_dtype_bytes(x->shape.dtype));
 }
 
+/* The arguments epsilon and momentum. */
+static inline void kn_batch_norm_numbers(kn_step *step, const kn_node *node) {
+    const kn_dtype type = kn_accumulator(node, node->inputs[0]->shape.dtype);
+    kn_step_number(step, "epsilon", type, kn_attribute_of(node, "epsilon")->number);
+    kn_step_number(step, "momentum", type, kn_attribute_of(node, "momentum")->number);
+}
+
 /* For the plain layout, by work-groups with local memory (batch_norm_groups.c). */
 kn_status kn_batch_norm_groups_lower(kn_lowering *lowering);
 kn_status kn_batch_norm_groups_gradient_lower(kn_lowering *lowering);

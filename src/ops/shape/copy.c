@@ -159,11 +159,11 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
     if (kn_elements_of(x) == elements) return kn_emit_copy(lowering, x, lowering->result);
     int count = merge_margins(&x->shape, &lowering->node->outputs[0]->shape, before, axes);
     kn_step *step = kn_step_begin(lowering, "shape/pad.cl", wide ? "kn_pad_rows" : "kn_pad");
-    kn_step_define_type(step, "KN_T", x->shape.dtype);
+    kn_step_define(step, "KN_T", "%s", kn_bits_type(x->shape.dtype));
     kn_step_define(step, "KN_AXES", "%d", count);
     kn_step_read(step, "in", x);
     kn_step_write(step, "out", lowering->result);
-    kn_step_float(step, "value", value);
+    kn_step_number(step, "value", x->shape.dtype, value);
     if (wide) {
         int64_t rows = elements / axes[0].size, chunk = WIDE_CHUNK / axes[0].size + 1;
         kn_step_index(step, "rows", rows);

@@ -526,7 +526,8 @@ KN_OPERATOR(
              {.inputs = {"2,1,2,1,2,1,2,3"}, .attributes = "amounts=1,0,1,0,1,0,1,0,0,1,0,1,0,1,0,1"},
              {.inputs = {"7,3"}, .attributes = "amounts=0,0,0,0"},
              {.inputs = {"0,3"}, .attributes = "amounts=1,1,1,0 value=2"},
-             {.inputs = {"int32 3,7"}, .attributes = "amounts=1,1,1,1 value=3", .no_gradient = true}));
+             {.inputs = {"int32 3,7"}, .attributes = "amounts=1,1,1,1 value=2147483647", .no_gradient = true},
+             {.inputs = {"float64 3,7"}, .attributes = "amounts=1,0,0,1 value=0.1", .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------- */
 
