@@ -220,11 +220,12 @@ build_koine() {
   rm -f "$before" "$after"
 }
 
-# test_names FOLDER [MESON TEST ARGUMENT…]   prints the names of the tests that these arguments select
+# test_names FOLDER [MESON TEST ARGUMENT…]   prints the names of the tests that these arguments select, which newer versions of
+# Meson list as "fast - koine:NAME" instead of "koine:fast / NAME"
 test_names() {
   local folder=$1
   shift
-  meson test -C "$folder" --no-rebuild --list "$@" 2>/dev/null | sed -n 's|.* / ||p'
+  meson test -C "$folder" --no-rebuild --list "$@" 2>/dev/null | sed -En 's#^(.* / |(.* - )?koine:)([^ ]+)$#\3#p'
 }
 
 # say_minutes FOLDER SECONDS [MESON TEST ARGUMENT…]   estimates how long building and these tests take here. SECONDS is the

@@ -19,7 +19,7 @@ import time
 SECONDS = 10
 REFERENCE_LOOP_SECONDS = 0.055
 SHOWN = re.compile(r" *\d+/\d+ |.*ERROR:")
-TEST = re.compile(r" *\d+/\d+ (?:.* / )?(\S+) +[A-Z]")
+TEST = re.compile(r" *\d+/\d+ (?:.* / |(?:.* - )?koine:)?(\S+) +[A-Z]")
 
 
 def read_durations(path):

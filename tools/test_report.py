@@ -164,7 +164,7 @@ def final_entries(paths):
 def main(arguments):
     suspect = times = None
     if arguments[:1] == ["--crashed"]:
-        print("\n".join(entry["name"].split(" / ")[-1] for entry in read_entries(arguments[1]) if has_crashed(entry)))
+        print("\n".join(re.split(" / |koine:", entry["name"])[-1] for entry in read_entries(arguments[1]) if has_crashed(entry)))
         return 0
     if arguments[:1] == ["--suspect"]:
         suspect, arguments = re.compile(arguments[1]), arguments[2:]

@@ -73,7 +73,7 @@ def times_are_shown():
 def crashes_run_again():
     """What crashed or hung is named; its second result counts; what is only wrong has no second run."""
     crash = {**entry("FAIL", case("a", GOOD) + case("b")), "returncode": -11, "name": "koine:quick / crash"}
-    hang = {**entry("FAIL", case("b") + "\nTIMEOUT: hang: 9 s of processor time\n"), "name": "hang"}
+    hang = {**entry("FAIL", case("b") + "\nTIMEOUT: hang: 9 s of processor time\n"), "name": "fast - koine:hang"}
     caught = {**entry("FAIL", case("c") + "Test failed with exception: Segmentation fault(11)"), "name": "caught"}
     wrong = {**entry("FAIL", case("a", GOOD) + case("b")), "name": "wrong"}
     fine = {**entry("OK", case("killed by signal", GOOD)), "name": "fine"}
@@ -104,21 +104,35 @@ module["main"](*sys.argv)
 
 
 def progress_is_shown():
-    """With the time that the tests took before."""
+    """With the time that the tests took before, and with names as older and newer versions of Meson show them."""
+    bad = []
+    for shown in ("1/3 koine:quick / a   OK   1.00s\n", " 1/3 fast - koine:a   OK   1.00s\n", "1/3 a   OK   1.00s\n"):
+        with tempfile.TemporaryDirectory() as folder:
+            write(f"{folder}/running/1", "b (3 cases)")
+            names, durations = write(f"{folder}/names", "a\nb\nc\n"), write(f"{folder}/durations", "a\t1\t1\nb\t60\t1\nc\t60\t1\n")
+            child = subprocess.Popen([sys.executable, "-c", SOON, f"{folder}/running", durations, names], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True, env={**os.environ, "MESON_TESTTHREADS": "2"})
+            child.stdin.write("noise\n" + shown)
+            child.stdin.flush()
+            lines = [child.stdout.readline(), child.stdout.readline()]
+            child.stdin.close()
+            child.wait()
+            child.stdout.close()
+        wanted = [shown, "      1 of 3 tests after 0 s, about 60 s to go: b (3 cases)\n"]
+        lines[1] = re.sub(r"after \d+ s", "after 0 s", lines[1])
+        bad += [] if lines == wanted else [f"shown {lines}"]
+    return bad
+
+
+def tests_are_listed():
+    """As older and newer versions of Meson list them."""
     with tempfile.TemporaryDirectory() as folder:
-        write(f"{folder}/running/1", "b (3 cases)")
-        names, durations = write(f"{folder}/names", "a\nb\nc\n"), write(f"{folder}/durations", "a\t1\t1\nb\t60\t1\nc\t60\t1\n")
-        child = subprocess.Popen([sys.executable, "-c", SOON, f"{folder}/running", durations, names], stdin=subprocess.PIPE,
-                                 stdout=subprocess.PIPE, text=True, env={**os.environ, "MESON_TESTTHREADS": "2"})
-        child.stdin.write("noise\n1/3 koine:quick / a   OK   1.00s\n")
-        child.stdin.flush()
-        lines = [child.stdout.readline(), child.stdout.readline()]
-        child.stdin.close()
-        child.wait()
-        child.stdout.close()
-    wanted = ["1/3 koine:quick / a   OK   1.00s\n", "      1 of 3 tests after 0 s, about 60 s to go: b (3 cases)\n"]
-    lines[1] = re.sub(r"after \d+ s", "after 0 s", lines[1])
-    return [] if lines == wanted else [f"shown {lines}"]
+        meson = write(f"{folder}/meson", "#!/bin/sh\nprintf 'koine:fast+house / a-b\\nfast - koine:c\\nkoine:d\\nnoise of Meson\\n'\n")
+        os.chmod(meson, 0o755)
+        common = os.path.join(os.path.dirname(REPORT), "common.sh")
+        result = subprocess.run(["bash", "-c", f". {common}; test_names {folder}"], capture_output=True, text=True,
+                                env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+    return [] if result.stdout.split() == ["a-b", "c", "d"] else [f"listed {result}"]
 
 
 CASES = [
@@ -140,7 +154,7 @@ SUSPECT = ("--suspect", "data race at")
 REASONS = [entry("OK", "[ RUN      ] a\n  no such device\n[  SKIPPED ] a\n[ RUN      ] b\n  no such device\n"
                        "[  SKIPPED ] b\n" + case("c", SKIPPED) + case("d", GOOD))]
 run([(name, functools.partial(counts, *rest)) for name, *rest in CASES] + [
-    ("times are shown", times_are_shown), ("progress is shown", progress_is_shown),
+    ("times are shown", times_are_shown), ("progress is shown", progress_is_shown), ("tests are listed", tests_are_listed),
     ("crashes run again", crashes_run_again),
     ("suspect output", functools.partial(counts, [entry("OK", case("a", GOOD), "Write-write data race at 0x1")],
                                          "1 passed, 1 failed", 1, SUSPECT)),
