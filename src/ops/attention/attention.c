@@ -447,6 +447,8 @@ KN_OPERATOR(attention_gradient, .help = "gradients of attention with respect to 
                      {APART_CASE("0,3,6", "0,5,6", "0,2,3"), .attributes = "heads=2"},
                      {LIMITED_CASE("2,3,20", "2,7,10", "2,4,3", "int32 2", "1,4,3,7", "0..7"),
                       .attributes = "heads=4 key_heads=2 causal=1 last=1", .smallest = true},
+                     {LIMITED_CASE("1,7,20", "1,93,10", "1,4,7", "int32 1", "1,4,7,93", "71..71"),
+                      .attributes = "heads=4 key_heads=2 causal=1 last=1", .smallest = true},
                      {LIMITED_CASE("2,93,20", "2,33,10", "2,4,93", "int32 1", "2,1,93,33", "31..31"),
                       .attributes = "heads=4 key_heads=2"}));
 KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention with respect to packed q, k and v",
