@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* With more than FEW_ROWS rows, text that never repeats is a key. A category has at most MAX_VALUES values, a
@@ -185,11 +186,12 @@ static kn_status find_target(const survey *look, size_t at, const kn_column_opti
     return KN_OK;
 }
 
-/* Whether a name is in a comma-separated list. */
-static bool is_listed(const char *list, const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
+/* Whether a name is in a comma-separated list; `room` has the size of the list. */
+static bool is_listed(const char *list, char *room, const char *name) {
+    for (const char *at = list; at; at = *at ? at + 1 : NULL) {
+        at += kn_spec_name(room, at);
+        if (strcmp(room, name) == 0) return true;
+    }
     return false;
 }
 
@@ -197,7 +199,9 @@ static kn_status find_input(const survey *look, size_t at, const kn_column_optio
                             counted **values, size_t *count) {
     const kn_column_kind kind = kind_of(look, at, column);
     column->missing = column->absent > 0;
-    if (is_listed(wanted->without, column->name)) {
+    char *room = wanted->without ? kn_arena_take(look->arena, strlen(wanted->without) + 1, 1) : NULL;
+    if (wanted->without && !room) return kn_fail_memory(look->error, strlen(wanted->without) + 1);
+    if (is_listed(wanted->without, room, column->name)) {
         column->time = false;
         return KN_OK;
     }
@@ -269,10 +273,9 @@ static kn_status fail_target(const char *table, const kn_columns *columns, const
     size_t count = 0;
     for (size_t i = 0; i < columns->count; i++) {
         size_t used = strlen(list);
-        if (used + strlen(columns->inputs[i].name) + 8 < sizeof list) {
-            strcat(list, i ? ", " : "");
-            strcat(list, columns->inputs[i].name);
-        }
+        const char *own = columns->inputs[i].name, *quote = strchr(own, ',') ? "\"" : "";
+        if (used + strlen(own) + 8 < sizeof list)
+            snprintf(list + used, sizeof list - used, "%s%s%s%s", i ? ", " : "", quote, own, quote);
         if (count < KN_COUNT_OF(names)) names[count++] = columns->inputs[i].name;
     }
     const char *near = wished ? kn_nearest_word(wished, names, count) : NULL;

@@ -190,8 +190,11 @@ typedef struct kn_spec_option {
      * caller even if reading fails */
     void *target;
 } kn_spec_option;
-/* Parses the text: *path is NULL if there is none, otherwise released by the caller. An existing path is
- * taken literally, even if it contains question marks. */
+/* Copies the first name of a comma-separated list to `name`, which has room for the whole list; a name with a
+ * comma is in quotes, as in CSV files. Returns the bytes of the name in the list. */
+size_t kn_spec_name(char *name, const char *list);
+/* Parses the text: *path is NULL if there is none, otherwise released by the caller. Of the paths that end at
+ * a comma, the longest existing one is taken. */
 kn_status kn_spec_read(const kn_host *host, const char *word, const char *rest, char **path,
                        const kn_spec_option *options, size_t count, kn_error *error);
 

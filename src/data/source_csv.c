@@ -128,6 +128,10 @@ static kn_status read_table(csv_run *run, const kn_column_options *wanted, kn_sa
     if (status == KN_OK && given) {
         status = kn_columns_read(&run->arena, given, &run->columns, error);
         if (status == KN_OK) status = kn_columns_match(run->path, &run->table, &run->columns, error);
+        if (status == KN_OK && wanted->target && strcmp(wanted->target, run->columns.target.name) != 0)
+            status = kn_fail(error, KN_ERROR_ARGUMENT,
+                             "%s: the target is \"%s\", but the model was trained on the target \"%s\"",
+                             run->path, wanted->target, run->columns.target.name);
     } else if (status == KN_OK) {
         status = kn_columns_find(&run->arena, run->path, &run->table, wanted, &run->columns, error);
     }

@@ -66,6 +66,7 @@ static kn_status read_option(const kn_host *host, const char *word, const char *
             *target = kn_allocate(host, length - key, 1);
             if (!*target) return kn_fail_memory(error, length - key);
             memcpy(*target, equals + 1, length - key - 1);
+            if (row->kind == KN_SPEC_TEXT) kn_spec_name(*target, *target);
             return KN_OK;
         }
         uint64_t *numbers = row->target;
@@ -94,17 +95,38 @@ static char *end_of_path(char *path) {
     return found;
 }
 
+/* Bytes of the name at the beginning of a text: up to the next comma, or all of a name in quotes, in which ""
+ * is a quote, as in CSV files. */
+static size_t name_length(const char *text) {
+    const char *end = text[0] == '"' ? strchr(text + 1, '"') : NULL;
+    while (end && end[1] == '"')
+        end = strchr(end + 2, '"');
+    return end && (end[1] == ',' || !end[1]) ? (size_t)(end + 1 - text) : strcspn(text, ",");
+}
+
+size_t kn_spec_name(char *name, const char *text) {
+    const size_t length = name_length(text);
+    const bool quoted = length > 1 && text[0] == '"' && text[length - 1] == '"';
+    size_t used = 0;
+    for (size_t i = quoted; i < length - quoted; i++) {
+        name[used++] = text[i];
+        i += quoted && text[i] == '"'; /* the second of "" */
+    }
+    name[used] = '\0';
+    return length;
+}
+
 /* Bytes of the option at the beginning of a text: up to the next comma or, for a list, to the next option. */
 static size_t option_length(const char *text, const kn_spec_option *options, size_t count) {
-    size_t length = strcspn(text, ","), key = strcspn(text, "=,");
+    size_t key = strcspn(text, "=,"), length = text[key] == '=' ? key + 1 + name_length(text + key + 1) : key;
     bool list = false;
     for (size_t i = 0; i < count; i++)
         list = list || (options[i].kind == KN_SPEC_LIST && strlen(options[i].key) == key &&
                         !memcmp(options[i].key, text, key));
     while (list && text[length]) {
         const char *next = text + length + 1;
-        const size_t bytes = strcspn(next, ",");
-        bool option = memchr(next, '=', bytes) != NULL;
+        const size_t bytes = name_length(next);
+        bool option = next[0] != '"' && memchr(next, '=', bytes) != NULL;
         for (size_t i = 0; i < count && !option; i++)
             option = options[i].kind == KN_SPEC_FLAG && strlen(options[i].key) == bytes &&
                      !memcmp(options[i].key, next, bytes);

@@ -104,6 +104,8 @@ static void columns_apply_to_other_tables(void **state) {
                   KN_ERROR_FORMAT, "row 1, column \"pressure\": found \"high\", expected a number");
     assert_failed(open_table(&params, *state, "pressure,day,station\n1,2024-13-01,north\n", ""),
                   KN_ERROR_FORMAT, "expected a date");
+    assert_failed(open_table(&params, *state, weather, ",target=pressure"), KN_ERROR_ARGUMENT,
+                  "the target is \"pressure\", but the model was trained on the target \"speed\"");
     params.inputs_only = true;
     again = open_table(&params, *state, weather, "");
     assert_usable(again);
@@ -166,6 +168,29 @@ static void keys_and_rare_values(void **state) {
     near(x[99][63], 1);  /* v99 is rare, and last of its kind */
     near(x[150][63], 0); /* v2 is not */
     kn_dataset_destroy(&table);
+}
+
+/* Names with a comma or a quote are quoted as in the file. */
+static void names_with_commas(void **state) {
+    const char text[] = "\"a, b\",\"5\"\" disk\",a,c\n1,2,3,4\n5,7,9,8\n";
+    static const struct {
+        const char *how, *inputs, *target;
+    } cases[] = {{",target=\"a, b\"", "3 columns become 3 inputs", "a, b"},
+                 {",target=c,without=\"a, b\",a", "3 columns become 1 inputs", "c"},
+                 {",target=\"5\"\" disk\",without=c,number", "3 columns become 2 inputs", "5\" disk"},
+                 {",target=5\" disk,without=a", "3 columns become 2 inputs", "5\" disk"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kn_dataset *table = open_table(NULL, *state, text, cases[i].how);
+        assert_usable(table);
+        if (!strstr(kn_dataset_about(table), cases[i].inputs))
+            fail_msg("%s: %s", cases[i].how, kn_dataset_about(table));
+        kn_table_target target = {.size = sizeof target};
+        assert_true(kn_dataset_target(table, &target));
+        assert_string_equal(target.name, cases[i].target);
+        kn_dataset_destroy(&table);
+    }
+    assert_failed(open_table(NULL, *state, text, ",target=b"), KN_ERROR_NOT_FOUND,
+                  "it has \"a, b\", 5\" disk, a, c");
 }
 
 static void faults_are_named(void **state) {
@@ -251,6 +276,7 @@ int test_tables(void) {
         cmocka_unit_test_setup_teardown(columns_apply_to_other_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(targets_are_classes_or_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_and_rare_values, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_with_commas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_rows_stay_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),

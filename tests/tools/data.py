@@ -33,7 +33,7 @@ def sources_are_listed(folder):
 @case
 def wind_tells_how_much_it_explains(folder):
     found = koine("train", "wind", "--data", "wind", "--steps", "150", "--lr", "0.02", folder=folder)
-    found.needs(0, out=("R2 ", "% of what can be explained", "saved in wind.safetensors"))
+    found.needs(0, out=("R2 ", "% of what can be explained", "saved to wind.safetensors"))
     found = koine("eval", "wind.safetensors", "--data", "wind", "--json", folder=folder).objects()[0]
     expect(0 < found["r2"] < 0.83 and found["accuracy"] is None and found["samples"] == 5000, f"found {found}")
 
@@ -54,7 +54,7 @@ def tables_are_learnt(folder):
     found = koine("train", "table", "--data", "csv:days.csv,target=speed", "--validation", "0.2", "--epochs", "40",
                   "--batch", "32", "--lr", "0.01", "--set", "width=16", folder=folder)
     found.needs(0, err=("3 columns become 7 inputs", "height: number, mean", "place: category of 2: a, b",
-                        "speed: number", "12 rows without a target are skipped"), out=("R2 0.9", "saved in table.safetensors"))
+                        "speed: number", "12 rows without a target are skipped"), out=("R2 0.9", "saved to table.safetensors"))
     write(folder, "new.csv", "day,place,height\n2024-05-15,a,0\n2024-05-15,b,100\n2024-05-15,a,\n")
     found = koine("infer", "table.safetensors", "--input", "new.csv", "--output", "-", folder=folder).needs(0)
     lines = found.out.split("\n")
@@ -264,7 +264,7 @@ def sounds_are_learnt(folder):
     for i in range(12):
         write_bytes(folder, f"tones/{'low' if i % 2 else 'high'}/{i}.wav", sound((300 if i % 2 else 2500) + 20 * i))
     found = koine("train", "pitch.koine", "--data", "wav:tones", "--epochs", "30", "--batch", "6", "--lr", "0.01", folder=folder)
-    found.needs(0, err="on 12 samples", out="saved in pitch.safetensors")
+    found.needs(0, err="on 12 samples", out="saved to pitch.safetensors")
     found = koine("eval", "pitch.safetensors", "--data", "wav:tones", "--json", folder=folder).objects()[0]
     expect(found["accuracy"] == 1 and found["classes"][0]["name"] == "high", f"found {found}")
     write_bytes(folder, "a.wav", sound(400, 16000, 4000))
@@ -447,7 +447,7 @@ def what_cannot_write(folder):
     koine("generate").needs(2, err="generate needs a saved model")
     koine("generate", "lstm", folder=folder).needs(1, err="has no weights")
     koine("generate", "lstm", "--length", "0", folder=folder).needs(2, err="--length is 0")
-    koine("generate", "lstm", "--temperature=-1", folder=folder).needs(2, err="from 0 on")
+    koine("generate", "lstm", "--temperature=-1", folder=folder).needs(2, err="at least 0")
     koine("train", "wind", "--data", "wind", "--steps", "1", folder=folder).needs(0)
     koine("generate", "wind.safetensors", folder=folder).needs(1, err="has no vocabulary")
 

@@ -93,7 +93,7 @@ def koine(*arguments, folder=None, environment=None, given=subprocess.DEVNULL, *
     done = subprocess.run([KOINE, *arguments], cwd=folder, env=variables,
                           stdin=given, capture_output=not more, text=True, **more)
     # Slow compilation is reported, which depends on the machine.
-    err = re.sub(r"^compiled kernels for .*\n", "", done.stderr or "", flags=re.M)
+    err = re.sub(r"^compiled kernels in .*\n", "", done.stderr or "", flags=re.M)
     return Result(arguments, done.returncode, done.stdout or "", err)
 
 

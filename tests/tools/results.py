@@ -349,7 +349,7 @@ def rows_and_streams(folder):
     expect(bytes_of(path("sent.npy")) == bytes_of(path("z.npy")), "an array that was sent is another")
     for rows, complaint in (("1,2,3,4,5\n", "line 1: expected 6 numbers, as the model reads them, found less"),
                             ("1,2,3,4,5,6,7\n", "line 1: expected 6 numbers, as the model reads them, found more"),
-                            ("a,b\n1,x,3,4,5,6\n", "line 2: expected a finite number as its number 2, found 'x'"),
+                            ("a,b\n1,x,3,4,5,6\n", "line 2: expected a finite number in column 2, found 'x'"),
                             ("1,nan,3,4,5,6\n", "found 'nan'"), ("a,b\n", "the input holds no samples")):
         write(folder, "bad.csv", rows)
         koine(*infer, "bad.csv", folder=folder).needs(1, out="", err=complaint)

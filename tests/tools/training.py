@@ -40,7 +40,7 @@ def has(folder, name):
 @case
 def success(folder):
     found = train(folder, "--epochs", "2", "--batch", "32", "--validation", "0.2", out=(
-        "done after 6 steps: loss ", "validation loss ", "accuracy ", "saved in tiny.safetensors\n"),
+        "done after 6 steps: loss ", "validation loss ", "accuracy ", "saved to tiny.safetensors\n"),
         err=("training tiny (163 parameters) on 80 samples of npy:x.npy,y.npy, on ", "epoch 1/2", "epoch 2/2"))
     expect(not re.search(r"[\r\x1b]", found.err + found.out), f"what only a terminal understands: {found}")
     expect(has(folder, "tiny.safetensors"), "no model was saved")
@@ -65,7 +65,7 @@ def tokens_in_and_out(folder):
         write_npy(os.path.join(folder, name + ".npy"), kind, (42, 6),
                   [(start + first + place) % 7 for start in starts for place in range(6)])
     koine("train", "walk.koine", "--data", "npy:x.npy,y.npy", "--epochs", "30", "--batch", "14", "--lr", "0.03",
-          folder=folder).needs(0, out="saved in walk.safetensors")
+          folder=folder).needs(0, out="saved to walk.safetensors")
     found = koine("eval", "walk.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
     expect(found["accuracy"] == 1, f"the accuracy is {found['accuracy']}")
 
@@ -449,7 +449,7 @@ def begun_with_the_weights_of_another(folder):
 @case
 def a_saved_model_is_trained_further(folder):
     train(folder, "--steps", "30", "--lr", "0.05", "--batch", "100", "--save", "one", "--log", "one.log")
-    train(folder, "--steps", "1", "--batch", "100", "--log", "two.log", model="one", out="saved in tiny.safetensors")
+    train(folder, "--steps", "1", "--batch", "100", "--log", "two.log", model="one", out="saved to tiny.safetensors")
     first, last = log_of(folder, "two.log")[0][0]["loss"], log_of(folder, "one.log")[0][-1]["loss"]
     expect(first <= last, f"the loss begins with {first}, and it was {last} one step before its weights were saved")
 
@@ -474,7 +474,7 @@ def interrupted(sign, folder):
     status, out, err = interrupt(folder, sign, "--steps", str(steps), "--validation", "0.1")
     done, end = log_of(folder)
     expect(status == 0, f"status {status}: {err}")
-    expect("finishing the step and saving; press again to stop at once" in err, f"found {err}")
+    expect("finishing the step and saving; press Ctrl-C again to stop at once" in err, f"found {err}")
     expect("to resume, repeat the command with --resume tiny.safetensors" in err, f"found {err}")
     expect(f"stopped after {end['step']} steps" in out and end["step"] < steps, f"found {out}")
     # The accuracy is measured after an epoch, of 90 steps.

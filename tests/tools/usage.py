@@ -119,7 +119,7 @@ def help_wins_over_mistakes(folder):
     koine("train", "--epocs", "--help").needs(0, out="usage: koine train", err="")
 
 
-# ---- command lines that make no sense: status 2, one line, nothing on the standard output
+# ---- command lines that make no sense: status 2, one line, nothing on standard output
 
 MISTAKES = [
     ("trian", "did you mean 'train'"),
@@ -144,15 +144,15 @@ MISTAKES = [
     ("train lenet --data digits --batch 4294967296", "--batch is 4294967296; expected 1 to"),
     ("train lenet --data digits --lr fast", "--lr is 'fast'; expected a number"),
     ("train lenet --data digits --lr nan", "--lr is 'nan'; expected a number"),
-    ("train lenet --data digits --lr -1", "--lr is -1; expected a number from 0 on"),
-    ("train lenet --data digits --optimizer sgd --momentum 1", "--momentum is 1; expected a number from 0 to below 1"),
+    ("train lenet --data digits --lr -1", "--lr is -1; expected a number of at least 0"),
+    ("train lenet --data digits --optimizer sgd --momentum 1", "--momentum is 1; expected a number of at least 0 and below 1"),
     # Lists of optimizers may grow at their ends.
     ("train lenet --data digits --momentum 0.5", "--momentum applies to --optimizer sgd"),
     ("train lenet --data digits --optimizer lion --epsilon 1", "--epsilon applies to --optimizer adam, adamw, "
      "rmsprop, adagrad, adadelta"),
     ("train lenet --data digits --optimizer lion --centered", "--centered applies to --optimizer rmsprop, but it is lion"),
-    ("train lenet --data digits --optimizer rmsprop --beta2 1", "--beta2 is 1; expected a number from 0 to below 1"),
-    ("train lenet --data digits --ema 1", "--ema is 1; expected a number from 0 to below 1"),
+    ("train lenet --data digits --optimizer rmsprop --beta2 1", "--beta2 is 1; expected a number of at least 0 and below 1"),
+    ("train lenet --data digits --ema 1", "--ema is 1; expected a number of at least 0 and below 1"),
     ("train lenet --data digits --accumulate 0", "--accumulate is 0; expected 1"),
     ("train lenet --data digits --schedule multi-step", "--schedule multi-step needs --milestones"),
     ("train lenet --data digits --schedule multi-step --milestones 3,2", "--milestones is '3,2'; expected"),
@@ -281,7 +281,7 @@ def failure(line, text, folder):
     write(folder, "junk.safetensors", "junk" * 100)
     before = sorted(os.listdir(folder))
     found = koine(*line.split(), folder=folder).needs(1, err=("koine: ", text))
-    expect(line.startswith("devices") or not found.out, f"expected nothing on the standard output: {found}")
+    expect(line.startswith("devices") or not found.out, f"expected nothing on standard output: {found}")
     expect(sorted(os.listdir(folder)) == before, f"files were left: {sorted(os.listdir(folder))}")
 
 
@@ -310,7 +310,7 @@ def what_needs_no_device(folder):
                  "convert tiny.koine again.onnx --weights back.safetensors", "convert t.onnx same.onnx"):
         koine(*line.split(), folder=folder, environment=empty).needs(0)
     weights, back = (read_safetensors(os.path.join(folder, name)) for name in ("t.safetensors", "back.safetensors"))
-    expect(back["logits.weight"] == weights["logits.weight"], "the weights are others")
+    expect(back["logits.weight"] == weights["logits.weight"], "the weights differ")
 
 
 @case
@@ -334,7 +334,7 @@ def kernels_from_a_folder(folder):
 def an_output_that_cannot_be_written(folder):
     with open(os.devnull, "rb") as closed:
         found = koine("models", "lenet", stdout=closed, stderr=-1)
-    found.needs(1, err="the standard output could not be written")
+    found.needs(1, err="standard output could not be written")
 
 
 def read(folder, name):
@@ -344,8 +344,8 @@ def read(folder, name):
 
 @case
 def short_options(folder):
-    found = train(folder, "--steps", "1", "-b", "50", "-o", "a.safetensors", "-q", out="saved in a.safetensors")
-    train(folder, "--steps", "1", "-b50", "-o=b.safetensors", "--learning-rate", "0.001", out="saved in b.safetensors")
+    found = train(folder, "--steps", "1", "-b", "50", "-o", "a.safetensors", "-q", out="saved to a.safetensors")
+    train(folder, "--steps", "1", "-b50", "-o=b.safetensors", "--learning-rate", "0.001", out="saved to b.safetensors")
     expect(bytes_of(os.path.join(folder, "a.safetensors")) == bytes_of(os.path.join(folder, "b.safetensors")), f"found {found}")
     koine("models", "-q").needs(0, out="lenet", err="")
 
@@ -371,7 +371,7 @@ def options_from_a_file(folder):
 
 @case
 def options_with_an_equals_sign(folder):
-    train(folder, "--steps=1", "--save=other.safetensors", out="saved in other.safetensors")
+    train(folder, "--steps=1", "--save=other.safetensors", out="saved to other.safetensors")
 
 
 @case

@@ -26,8 +26,8 @@ def one_file_however_many_devices(folder):
           err=("and on ", "each batch is split into 4 shards"))
     train(folder, *HOW, "--epochs", "2", "--devices", THREE, "--shard-counts", "2,1,1", "--save", "three", "--log", "log",
           err="each batch is split into 4 shards, counts 2,1,1")
-    expect(file_of(folder, "one") == file_of(folder, "two"), "two devices save other bits than one")
-    expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save other bits than one")
+    expect(file_of(folder, "one") == file_of(folder, "two"), "two devices save different bits than one")
+    expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save different bits than one")
 
 
 @case
@@ -41,7 +41,7 @@ def workers_of_one_cpu_take_parts_of_it(folder):
     expect(re.search(rf"this worker uses \d+ of the {units} compute units of ", found.err) or
            "Portable" not in one["platform"], f"expected {half} of {units} units: {found}")
     train(folder, *HOW, "--steps", "4", "--shards", "4", "--save", "whole")
-    expect(file_of(folder, "parts") == file_of(folder, "whole"), "parts of the device compute other bits than all of it")
+    expect(file_of(folder, "parts") == file_of(folder, "whole"), "parts of the device compute different bits than all of it")
 
 
 @case
@@ -50,7 +50,7 @@ def a_training_goes_on_with_another_number(folder):
     train(folder, *more, "--steps", "6", "--devices", TWO, "--shards", "4", "--save", "whole")
     train(folder, *more, "--steps", "3", "--devices", THREE, "--shards", "4", "--save", "part")
     train(folder, *more, "--steps", "6", "--resume", "part", "--save", "part", "--overwrite")
-    expect(file_of(folder, "whole") == file_of(folder, "part"), "what went on has other bits than what went through")
+    expect(file_of(folder, "whole") == file_of(folder, "part"), "the resumed run differs from the uninterrupted run")
     found = train(folder, *more, "--steps", "8", "--resume", "part", "--devices", ",".join([DEVICE] * 5), status=1,
                   out="")
     expect("was trained with 4 shards, fewer than 5 devices" in found.err, f"found {found}")
@@ -77,7 +77,7 @@ def gradients_may_travel_in_16_bits(folder):
     more = (*HOW, "--steps", "4", "--gradient-type", "bfloat16")
     train(folder, *more, "--shards", "4", "--save", "one")
     train(folder, *more, "--devices", THREE, "--shard-counts", "1,2,1", "--save", "three")
-    expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save other bits than one")
+    expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save different bits than one")
     train(folder, *more, status=2, out="", err="give --devices or --shards")
     train(folder, *more, "--devices", TWO, "--all-reduce", "mpi", status=2, out="", err="--all-reduce mpi needs several processes")
 
@@ -141,7 +141,7 @@ def workers_make_steps_alone(folder):
     expect(file_of(folder, "whole") == file_of(folder, "again"), "the same training has other bits")
     train(folder, *more, "--steps", "6", "--save", "part")
     train(folder, *more, "--steps", "12", "--resume", "part", "--save", "part")
-    expect(file_of(folder, "whole") == file_of(folder, "part"), "what went on has other bits than what went through")
+    expect(file_of(folder, "whole") == file_of(folder, "part"), "the resumed run differs from the uninterrupted run")
     names = read_safetensors(os.path.join(folder, "whole"))
     for wanted in ("koine.training.linear1.weight.outer", "koine.training.koine.worker.1.linear1.weight.moment1"):
         expect(wanted in names, f"no {wanted} in {sorted(names)}")
@@ -177,7 +177,7 @@ def what_each_step_exchanges_is_refused(folder):
             (("--sync-batch-norm",), 1, "sync_batch_norm concerns the exchange"), (("--gradient-type", "bfloat16"), 1, "gradient_dtype concerns the exchange"),
             (("--accumulate", "2"), 1, "expected a multiple of that, such as 4"),
             (("--outer-rate", "-1"), 2, "expected a number of at least 0"),
-            (("--outer-momentum", "1"), 2, "expected a number from 0 to below 1")):
+            (("--outer-momentum", "1"), 2, "expected a number of at least 0 and below 1")):
         train(folder, *HOW, "--devices", TWO, "--sync-every", "3", *more, status=status, out="", err=complaint)
     train(folder, *HOW, "--devices", TWO, "--outer-rate", "1", status=2, out="", err="--outer-rate needs --sync-every")
 

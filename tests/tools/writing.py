@@ -30,15 +30,15 @@ def models(folder):
 @case
 def a_trained_model_stays(folder):
     problem(folder)
-    train(folder, "--steps", "9", out="saved in tiny.safetensors\n")
+    train(folder, "--steps", "9", out="saved to tiny.safetensors\n")
     first = read(folder, "tiny.safetensors")
-    train(folder, "--steps", "1", out="saved in tiny-2.safetensors\n")
+    train(folder, "--steps", "1", out="saved to tiny-2.safetensors\n")
     found = train(folder, "--steps", "2", "--json", "--quiet").objects()[0]
     expect(found["saved"] == "tiny-3.safetensors", f"found {found}")
     koine("train", "tiny-2.safetensors", *DATA, "--init", "tiny.safetensors", "--steps", "1", folder=folder).needs(
-        0, out="saved in tiny-4.safetensors\n")
+        0, out="saved to tiny-4.safetensors\n")
     expect(read(folder, "tiny.safetensors") == first, "the first one was replaced")
-    train(folder, "--steps", "1", "--overwrite", out="saved in tiny.safetensors\n")
+    train(folder, "--steps", "1", "--overwrite", out="saved to tiny.safetensors\n")
     expect(read(folder, "tiny.safetensors") == read(folder, "tiny-2.safetensors") != first, "it was not replaced")
 
 
@@ -48,7 +48,7 @@ def a_link_to_nothing(folder):
     problem(folder)
     for name in ("tiny.safetensors", "log"):
         os.symlink("elsewhere", os.path.join(folder, name))
-    train(folder, "--steps", "1", out="saved in tiny-2.safetensors\n")
+    train(folder, "--steps", "1", out="saved to tiny-2.safetensors\n")
     train(folder, "--steps", "1", "--log", "log", status=1, out="", err=f"koine: 'log' {TAKEN}")
     expect(not os.path.exists(os.path.join(folder, "elsewhere")), f"found {os.listdir(folder)}")
 
@@ -117,8 +117,8 @@ def the_same_training_goes_on(folder):
     train(folder, "--steps", "2", *fixed, "--save", "other", "--seed", "2")
     other = read(folder, "other")
     # Into its own file, named or not, but not into that of another training.
-    train(folder, "--steps", "3", *fixed, "--resume", "part", "--log", "log", out="saved in part\n")
-    train(folder, "--steps", "4", *fixed, "--resume", "part", "--save", "part", "--log", "log", out="saved in part\n")
+    train(folder, "--steps", "3", *fixed, "--resume", "part", "--log", "log", out="saved to part\n")
+    train(folder, "--steps", "4", *fixed, "--resume", "part", "--save", "part", "--log", "log", out="saved to part\n")
     expect(read(folder, "part") == read(folder, "whole"), "other bits")
     expect(read(folder, "log").count(b"lr") == 2, "the log was not added to")
     train(folder, "--steps", "5", *fixed, "--resume", "part", "--save", "other", status=1, out="", err=f"'other' {TAKEN}")
@@ -172,19 +172,19 @@ def two_outputs_of_one_name(folder):
 def checkpoints_go_on(folder):
     problem(folder)
     fixed = ["--schedule", "constant", "--quiet", "--checkpoints"]
-    train(folder, "--steps", "2", *fixed, "other", "--seed", "2", out="saved in tiny.safetensors\n")
+    train(folder, "--steps", "2", *fixed, "other", "--seed", "2", out="saved to tiny.safetensors\n")
     train(folder, "--steps", "2", *fixed, "some", "--save", "named", "--log", "log")
     for steps in ("3", "4"):
         train(folder, "--steps", steps, *fixed, "some", "--save", "named", "--log", "log", "--resume", "auto",
-              out="saved in named\n")
+              out="saved to named\n")
     expect(read(folder, "log").count(b"lr") == 4, "the log was not added to")
     # Without a name: never where another one is, and always where this one was.
-    train(folder, "--steps", "5", *fixed, "some", "--resume", "auto", out="saved in tiny-2.safetensors\n")
-    train(folder, "--steps", "6", *fixed, "some", "--resume", "auto", out="saved in tiny-2.safetensors\n")
+    train(folder, "--steps", "5", *fixed, "some", "--resume", "auto", out="saved to tiny-2.safetensors\n")
+    train(folder, "--steps", "6", *fixed, "some", "--resume", "auto", out="saved to tiny-2.safetensors\n")
     train(folder, "--steps", "7", *fixed, "some", "--save", "tiny.safetensors", "--resume", "auto", status=1, err=TAKEN)
     last = os.path.join("some", "step-000000000006.safetensors")
     before = read(folder, last)
-    train(folder, "--steps", "7", "--schedule", "constant", "--resume", last, out="saved in tiny-2.safetensors\n")
+    train(folder, "--steps", "7", "--schedule", "constant", "--resume", last, out="saved to tiny-2.safetensors\n")
     expect(read(folder, last) == before, "a checkpoint was replaced")
     # A log that was begun before the first checkpoint is added to.
     write(folder, "begun", "mine\n")
@@ -198,7 +198,7 @@ def a_run_in_a_folder(folder):
     files = ["command.txt", "log.jsonl", "model.safetensors", "options.txt", "report.html"]
     run, there = ["--run", "runs/first", "--schedule", "constant"], os.path.join(folder, "runs", "first")
     train(folder, "--steps", "2", *run, "--freeze", "none of'them", status=1, err="matches none")
-    train(folder, "--steps", "2", *run, out="saved in runs/first/model.safetensors\n", err="report in runs/first/report.html")
+    train(folder, "--steps", "2", *run, out="saved to runs/first/model.safetensors\n", err="report in runs/first/report.html")
     expect(sorted(os.listdir(there)) == files and not models(folder), f"found {os.listdir(there)}")
     line = "koine train tiny.koine --data npy:x.npy,y.npy --batch 10 --steps 2 --run runs/first --schedule constant\n"
     expect(read(there, "command.txt") == line.encode(), f"found {read(there, 'command.txt')}")
@@ -230,11 +230,11 @@ def models_of_onnx(folder):
     train(folder, "--steps", "1")
     koine("convert", "tiny.safetensors", "net.onnx", folder=folder).needs(0)
     words = ["train", "net.onnx", *DATA, "--batch", "10", "--quiet"]
-    koine(*words, "--steps", "1", folder=folder).needs(0, out="saved in net-trained.onnx\n")
-    koine(*words, "--steps", "1", folder=folder).needs(0, out="saved in net-trained-2.onnx\n")
+    koine(*words, "--steps", "1", folder=folder).needs(0, out="saved to net-trained.onnx\n")
+    koine(*words, "--steps", "1", folder=folder).needs(0, out="saved to net-trained-2.onnx\n")
     for steps in ("1", "2", "3"):
         koine(*words, "--steps", steps, "--checkpoints", "some", "--resume", "auto", "--save", "named.onnx",
-              folder=folder).needs(0, out="saved in named.onnx\n")
+              folder=folder).needs(0, out="saved to named.onnx\n")
 
 
 @case
@@ -246,7 +246,7 @@ def a_name_that_is_taken_meanwhile(folder):
     write(folder, "tiny.safetensors", "mine")
     child.send_signal(signal.SIGINT)
     out, _ = child.communicate()
-    expect(re.search(r"^saved in tiny-2\.safetensors$", out, re.M), f"found {out[-300:]}")
+    expect(re.search(r"^saved to tiny-2\.safetensors$", out, re.M), f"found {out[-300:]}")
     expect(read(folder, "tiny.safetensors") == b"mine", "it was replaced")
 
 

@@ -242,7 +242,7 @@ void tell_compiling(kn_context *context) {
     kn_context_counts counts = {.size = sizeof counts};
     if (kn_context_get_counts(context, &counts) != KN_OK) return;
     if (counts.compile_seconds - told >= 1)
-        command_tell("compiled kernels for %.1f s", counts.compile_seconds - told);
+        command_tell("compiled kernels in %.1f s", counts.compile_seconds - told);
     told = counts.compile_seconds;
 }
 
@@ -251,7 +251,7 @@ void tell_compiling(kn_context *context) {
 static volatile sig_atomic_t stop_asked;
 
 static void on_interrupt(int signal_number) {
-    static const char text[] = "\nkoine: finishing the step and saving; press again to stop at once\n";
+    static const char text[] = "\nkoine: finishing the step and saving; press Ctrl-C again to stop at once\n";
     stop_asked = 1;
     signal(signal_number, SIG_DFL);
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) stop_asked = 1;

@@ -305,7 +305,7 @@ static int run(int count, char **arguments) {
     if (run.length < 1 || run.length > 100000000)
         return command_misuse("--length is %llu; expected 1 to 100000000", (unsigned long long)run.length);
     if (run.temperature < 0)
-        return command_misuse("--temperature is %g; expected a number from 0 on", run.temperature);
+        return command_misuse("--temperature is %g; expected a number of at least 0", run.temperature);
     if (!run.top_k) return command_misuse("--top-k is 0; expected at least 1");
     if (!(run.top_p > 0 && run.top_p <= 1))
         return command_misuse("--top-p is %g; expected a number above 0, up to 1", run.top_p);

@@ -50,9 +50,9 @@ static bool read_row(number_rows *read, const char *text, size_t line) {
         const char *end;
         double number = field_number(text, &end);
         if (isnan(number) || (read->whole && (number != floor(number) || fabs(number) > INT32_MAX)))
-            return command_fail("%s, line %zu: expected a %s number as its number %zu, found '%.*s'",
-                                read->shown, line, read->whole ? "whole" : "finite", i + 1,
-                                (int)strcspn(text, ","), text) == EXIT_DONE;
+            return command_fail("%s, line %zu: expected a %s number in column %zu, found '%.*s'", read->shown,
+                                line, read->whole ? "whole" : "finite", i + 1, (int)strcspn(text, ","),
+                                text) == EXIT_DONE;
         size_t place = read->rows * read->width + i;
         if (read->whole)
             ((int32_t *)(void *)read->data)[place] = (int32_t)number;

@@ -344,6 +344,18 @@ static void tell_about(const kn_dataset *dataset) {
     if (about[0]) command_tell("%s", about);
 }
 
+/* Suggests fewer outputs if the data has fewer classes than an untrained model. */
+static void tell_classes(const training_setup *setup) {
+    const kn_value *output = kn_model_output_at(setup->model, 0);
+    const int64_t outputs = kn_value_dimension(output, kn_value_rank(output) - 1);
+    const int classes = kn_dataset_classes(setup->all);
+    if (kn_value_dtype(setup->loss.target) == KN_INT32 && classes > 1 && classes < outputs &&
+        !kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "classes", NULL))
+        command_tell(
+            "the model has %lld outputs, but the data has only %d classes; --set classes=%d adapts the model",
+            (long long)outputs, classes, classes);
+}
+
 /* Suggests how to evaluate the model if there is no validation data. */
 static void tell_judging(const train_run *run) {
     const train_options *options = run->options;
@@ -400,6 +412,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
                  kn_context_device(run.context)->name);
     tell_vocabulary(run.setup.all);
     tell_about(run.setup.all);
+    tell_classes(&run.setup);
     tell_judging(&run);
     run.learner.context = run.context;
     const bool joined = workers_open(&run.learner, &run.watch, &run.world, &run.workers);

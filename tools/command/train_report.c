@@ -138,5 +138,5 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
     if (result->samples_per_s > 0)
         printf(", %.0f samples/s, %.0f%% of the time waiting for data", result->samples_per_s,
                result->training_seconds > 0 ? 100 * result->data_seconds / result->training_seconds : 0);
-    printf("\nsaved in %s\n", path);
+    printf("\nsaved to %s\n", path);
 }

@@ -266,9 +266,9 @@ static int check_numbers(const train_rule *rule) {
         if (isnan(rows[i].number) || (rows[i].number >= rows[i].least && rows[i].number < rows[i].below))
             continue;
         if (isinf(rows[i].below))
-            return command_misuse("--%s is %g; expected a number from %g on", rows[i].name, rows[i].number,
-                                  rows[i].least);
-        return command_misuse("--%s is %g; expected a number from %g to below %g", rows[i].name,
+            return command_misuse("--%s is %g; expected a number of at least %g", rows[i].name,
+                                  rows[i].number, rows[i].least);
+        return command_misuse("--%s is %g; expected a number of at least %g and below %g", rows[i].name,
                               rows[i].number, rows[i].least, rows[i].below);
     }
     if (!rule->accumulate || rule->accumulate > INT32_MAX)

@@ -119,7 +119,7 @@ static int check_rounds(train_options *own) {
     if (own->outer_rate < 0 || isinf(own->outer_rate))
         return command_misuse("--outer-rate is %g; expected a number of at least 0", own->outer_rate);
     if (own->outer_momentum < 0 || own->outer_momentum >= 1)
-        return command_misuse("--outer-momentum is %g; expected a number from 0 to below 1",
+        return command_misuse("--outer-momentum is %g; expected a number of at least 0 and below 1",
                               own->outer_momentum);
     return EXIT_DONE;
 }

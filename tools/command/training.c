@@ -379,9 +379,9 @@ static const char *target_hint(const training_setup *setup, const kn_dataset_fie
                "output: a line `flatten` before the last `linear` makes it one per sample";
     if (kn_dataset_columns(setup->all) && labels != (kn_value_dtype(setup->loss.target) == KN_INT32))
         return labels ? ". The column is read as classes, which the model table-classes is for; to read it "
-                        "as a number append &number to the target"
+                        "as a number, append ,number to the data"
                       : ". The column is read as a number, which the model table is for; to read it as "
-                        "classes append &classes to the target";
+                        "classes, append ,classes to the data";
     if (labels && kn_value_dtype(setup->loss.target) == KN_FLOAT32)
         return ". The data has labels of classes, which the loss cross-entropy is for; this one compares "
                "numbers";

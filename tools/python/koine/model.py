@@ -285,6 +285,9 @@ class Model:
             raise TypeError(f"fast_math is {fast_math!r}; expected True or False")
         if device is not None and context is not None:
             raise TypeError("device and context are both given: a context has its device")
+        if not isinstance(source, (Graph, str, bytes, os.PathLike)):
+            raise TypeError(f"the model is a {type(source).__name__}; expected a name, a text, a path or a koine.Graph. koine.torch.train_step trains "
+                            "PyTorch modules")
         self.source = source if isinstance(source, Graph) else os.fspath(source)
         self.context = context or context_on(device)
         self.seed, self.precision, self.fast_math = seed, precision, fast_math

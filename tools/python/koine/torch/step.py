@@ -200,6 +200,8 @@ class TrainStep:
                 raise TypeError(unknown("argument", name, TAKEN))
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"the model is a {type(model).__name__}; expected a torch.nn.Module")
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(f"the optimizer is a {type(optimizer).__name__}; expected a torch.optim.Optimizer: train_step(model, loss, optimizer)")
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.context, self._seed = context or default_context(), seed
         self._more = {"fast_math": True, **more, "seed": seed}
