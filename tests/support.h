@@ -1,5 +1,5 @@
-/* Helpers of the tests of all rooms: cmocka with its includes, the number of cases to run, temporary folders,
- * and allocators that fail. */
+/* Helpers of the tests of all modules: cmocka with its includes, the number of cases to run, temporary
+ * folders, and allocators that fail. */
 #ifndef KN_TESTS_SUPPORT_H
 #define KN_TESTS_SUPPORT_H
 

@@ -259,7 +259,7 @@ static int write_list(FILE *output, int file, const char *list, size_t length, i
         if (called && !write_macro(output, file, list + at + first, last - first, depth)) return 0;
         if (!called && before && !first)
             fprintf(output, "$%.*s{} ", (int)before,
-                    list + at); /* without a type: a macro of the host alone */
+                    list + at); /* without a type: a macro that only the host uses */
         else if (!called && before)
             write_parameter(output, list + at, before);
         at += size;

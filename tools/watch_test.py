@@ -7,7 +7,7 @@ A busy machine makes every test slow, so the limit that a test declares in its m
 processor time, of the test and of all that it starts. A test that uses almost none for STALL_SECONDS hangs, too. Either way
 its processes and what they wait for are shown, the test is ended, and its output ends with a line `TIMEOUT: …`, which tools/test_report.py counts.
 
-  KOINE_TEST_LIST      meson's list of tests (meson-info/intro-tests.json), which tells their limits
+  KOINE_TEST_LIST      meson's list of tests (meson-info/intro-tests.json), which has their time limits
   KOINE_TEST_PATIENCE  a factor on the limit, for slow devices and sanitizers
   KOINE_TEST_PROGRESS  a folder for a file that says how far the test is, and is removed at its end
   KOINE_TEST_TIMES     a file to which the test's name, seconds and seconds of processor time are added, with tabs
@@ -50,7 +50,7 @@ def ticks_below(root):
                 with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
                     fields = file.read().rpartition(")")[2].split()
             except OSError:
-                continue  # it ended meanwhile
+                continue  # it has ended
             parents[int(entry)] = int(fields[1])
             ticks[int(entry)] = sum(int(field) for field in fields[11:15])
     except OSError:
@@ -66,7 +66,7 @@ def ticks_below(root):
 
 
 def processor_seconds(root):
-    """Of the process and all below it, those that have ended included; None where the system does not tell."""
+    """For the process and all its descendants, including those that have ended; None if the system does not report it."""
     ticks = ticks_below(root)
     return sum(ticks.values()) / os.sysconf("SC_CLK_TCK") if root in ticks else None
 
@@ -203,7 +203,7 @@ def main(command):
         print(f"\nTIMEOUT: {name}: {why}; {output.done} cases were done" +
               (f", the next was {output.case}" if output.case else ""), flush=True)
         return TIMED_OUT
-    if child.returncode < 0:  # as a signal ended it, for meson to tell
+    if child.returncode < 0:  # end by the same signal, so that meson reports it
         signal.signal(-child.returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -child.returncode)
     return child.returncode

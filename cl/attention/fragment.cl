@@ -139,7 +139,7 @@ static inline fragment_left own_in_slices(local const KN_NUMBER *slices, const i
 
 /* ---- tiles of the other side -------------------------------------------------------------------------- */
 
-/* Being loaded for local memory, in pieces of two rows. */
+/* The next tile, being loaded into local memory in pieces of two rows. */
 #define KN_FETCHED ((KN_TILE_K / 2 * (KN_TILE_N / KN_VECTOR) + KN_ITEMS - 1) / KN_ITEMS)
 typedef struct fetched {
     piece at[KN_FETCHED];

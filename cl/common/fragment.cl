@@ -407,7 +407,7 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
         KN_SIGNED_A, (int2)(left.word[w], left.word[w + 1]), KN_SIGNED_B, (int2)(right.word[w], right.word[w + 1]),
         *sums, false);
 #elif KN_FRAGMENT == 4 && (!KN_SIGNED_A || !KN_SIGNED_B)
-#error "mfma multiplies signed bytes alone"
+#error "mfma multiplies only signed bytes"
 #elif KN_FRAGMENT == 4
 #ifdef __gfx90a__
     KN_UNROLL for (int w = 0; w < 2; w++) *sums =

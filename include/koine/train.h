@@ -270,9 +270,9 @@ KN_API kn_status kn_trainer_set_learning_rate(kn_trainer *trainer, int group, do
  * schedules ignore it. */
 KN_API kn_status kn_trainer_report_validation(kn_trainer *trainer, double loss);
 /* Exchanges the weights for their moving averages, or back, so that evaluation, inference and saving find the
- * averages under the names of the weights. Training steps are refused meanwhile. Saved and loaded states
- * record which set is in place; call it with false before training continues. Before the first update there
- * are no averages and nothing is exchanged. Waits for the device. */
+ * averages under the names of the weights. Until they are restored, training steps are refused. Saved and
+ * loaded states record which set is in place; call it with false before training continues. Before the first
+ * update there are no averages and nothing is exchanged. Waits for the device. */
 KN_API kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use);
 /* Changes kn_session_params.memory_bytes for what is compiled from now on, for example when an evaluation on
  * the same device needs a part of the memory. */

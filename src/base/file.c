@@ -477,7 +477,7 @@ kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error)
         /* Check first: an existing parent may be in a folder where none can be created. */
         if (!kn_path_is_folder(part) && mkdir(part, 0700) != 0) {
             int number = errno;
-            /* Another process may have created it meanwhile. */
+            /* Another process may have created it in the meantime. */
             if (number == EEXIST && !kn_path_is_folder(part)) {
                 status = kn_fail(error, KN_ERROR_FILE,
                                  "cannot create the folder \"%s\": \"%s\" is not a folder", path, part);

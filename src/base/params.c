@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 
-/* No struct is larger, in any version: more is memory that was never set. */
+/* No struct is larger, in any version: a larger size is uninitialized memory. */
 enum { MAX_SIZE = 1 << 16 };
 
 bool kn_has_size(const void *given) {

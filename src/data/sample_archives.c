@@ -272,11 +272,11 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     if (!classes || !work) return kn_fail_memory(error, found->count * sizeof *classes + sizeof *work);
     *work = (reading){.parts = parts, .job = job, .error = error};
     int test = TEST;
-    bool judged = false;
-    for (int part = TEST; part <= VAL && !judged && parted; part++)
-        for (size_t i = 0; i < found->count && !judged; i++)
+    bool has_test = false;
+    for (int part = TEST; part <= VAL && !has_test && parted; part++)
+        for (size_t i = 0; i < found->count && !has_test; i++)
             if (found->entries[i].part == part) {
-                judged = true;
+                has_test = true;
                 test = part;
             }
     size_t count = list_classes(found, parted ? TRAIN : PARTS, classes);
@@ -286,7 +286,7 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     uint64_t most = job->options->max_samples;
     kn_status status =
         fill_part(host, path, found, parted ? TRAIN : PARTS, classes, count, most, &parts[0], error);
-    if (status == KN_OK && judged)
+    if (status == KN_OK && has_test)
         status = fill_part(host, path, found, test, classes, count, most, &parts[1], error);
     if (status == KN_OK) status = choose_sample(host, path, work);
     for (int p = 0; p < 2 && status == KN_OK; p++)

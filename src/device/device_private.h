@@ -104,7 +104,7 @@ void kn_verdicts_end(kn_verdicts *verdicts, kn_attempt *attempt);
  */
 bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key);
 /* Logs each of these keys. `device` is the device's name. */
-void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device);
+void kn_verdicts_log(const kn_verdicts *verdicts, const char *device);
 
 /* ---- tuned choices (tuned.c), in a text file next to the verdicts ------------------------------ */
 

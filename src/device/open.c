@@ -133,7 +133,7 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
     if (!kn_tunings_open(&context->tunings, &context->verdicts))
         return kn_fail_memory(error, sizeof identity);
     context->verdicts.may_hang = found->info.type != KN_DEVICE_CPU;
-    if (!context->precompile) kn_verdicts_tell(&context->verdicts, found->info.name);
+    if (!context->precompile) kn_verdicts_log(&context->verdicts, found->info.name);
     kn_timeline_open(context);
     return KN_OK;
 }

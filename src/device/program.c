@@ -8,7 +8,7 @@
 
 enum { MAX_COMPILE_THREADS = 16, MEASURE_FROM = 4 };
 /* Parallel compilation pays if it keeps this many processors busy; some drivers serialise it with a lock. */
-static const double worth_threads = 1.2, least_telling = 0.9;
+static const double worth_threads = 1.2, least_meaningful = 0.9;
 
 /* Copies the log's first line that contains "rror" (or the first line) and the line after it. */
 static void first_error(const char *log, char *target, size_t bytes) {
@@ -361,8 +361,8 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
         run_threads(&job, count, threads);
         double seconds = kn_clock() - start + 1e-9, work = (double)(clock() - busy) / CLOCKS_PER_SEC;
         /* Below that, the machine was otherwise busy and the measurement is void. */
-        bool telling = work / seconds >= least_telling && built_so_far(context) - built >= MEASURE_FROM;
-        if (!job.status && telling) kn_verdict_put(context, key, work / seconds);
+        bool meaningful = work / seconds >= least_meaningful && built_so_far(context) - built >= MEASURE_FROM;
+        if (!job.status && meaningful) kn_verdict_put(context, key, work / seconds);
     }
     kn_mutex_destroy(&context->host, &job.mutex);
     if (failed) *failed = job.failed;

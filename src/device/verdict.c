@@ -108,7 +108,7 @@ static int name_length(const char *key) {
     return (int)(hash && strlen(hash) == 17 ? (size_t)(hash - key) : strlen(key));
 }
 
-void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device) {
+void kn_verdicts_log(const kn_verdicts *verdicts, const char *device) {
     size_t position = 0;
     for (const kn_map_entry *entry; (entry = kn_map_next(&verdicts->values, &position)) != NULL;) {
         const char *key = (const char *)entry->key + strlen(died);

@@ -68,20 +68,20 @@ static kn_status begin(kn_executable *executable, kn_memory *memory, kn_run *run
 }
 
 /* Before the host waits for the first time: starts what is enqueued so far, and calls the caller. */
-static kn_status before_wait(const kn_executable *executable, int step, kn_meanwhile *meanwhile,
+static kn_status before_wait(const kn_executable *executable, int step, kn_enqueued_callback *on_enqueued,
                              kn_error *error) {
     const kn_step_kind kind = executable->steps[step].step->kind;
     const bool waits = kind == KN_STEP_RECEIVE || (kind == KN_STEP_TOTAL && kn_total_waits(executable, step));
-    if (!waits || !meanwhile->call) return KN_OK;
+    if (!waits || !on_enqueued->call) return KN_OK;
     kn_status status = kn_queue_flush(executable->context, KN_QUEUE_COMPUTE, error);
-    return status == KN_OK ? kn_meanwhile_call(meanwhile, error) : status;
+    return status == KN_OK ? kn_call_enqueued(on_enqueued, error) : status;
 }
 
 static kn_status run_step(kn_executable *executable, const kn_memory *memory, const kn_run *run, int step,
-                          kn_meanwhile *meanwhile, kn_error *error) {
+                          kn_enqueued_callback *on_enqueued, kn_error *error) {
     const kn_ready_step *ready = &executable->steps[step];
     if (run->kept && ready->once) return KN_OK;
-    kn_status status = before_wait(executable, step, meanwhile, error);
+    kn_status status = before_wait(executable, step, on_enqueued, error);
     if (status != KN_OK) return status;
     status = launch(executable, memory, step, error);
     return status == KN_OK ? KN_OK : kn_fail_in(error, "step %d, %s", step, ready->step->label);
@@ -94,13 +94,13 @@ static void mark_kept(kn_executable *executable, const kn_run *run) {
 
 /* Flushes a device's queue before enqueuing on another device, which may wait for the first. */
 static kn_status run_parts(const kn_executable *executable, kn_memory *memories, const kn_run *runs,
-                           kn_meanwhile *meanwhile, kn_error *error) {
+                           kn_enqueued_callback *on_enqueued, kn_error *error) {
     for (int i = 0; i < executable->total.steps; i++) {
         const kn_part_step *at = &executable->order[i];
         kn_executable *part = executable->parts[at->device];
         bool turns = i + 1 == executable->total.steps || executable->order[i + 1].device != at->device;
         kn_status status =
-            run_step(part, &memories[at->device], &runs[at->device], at->step, meanwhile, error);
+            run_step(part, &memories[at->device], &runs[at->device], at->step, on_enqueued, error);
         if (status == KN_OK && turns) status = kn_queue_flush(part->context, KN_QUEUE_COMPUTE, error);
         if (status != KN_OK)
             return kn_fail_in(error, "on %s", kn_context_device_name_at(executable->context, at->device));
@@ -110,22 +110,22 @@ static kn_status run_parts(const kn_executable *executable, kn_memory *memories,
     return KN_OK;
 }
 
-kn_status kn_meanwhile_call(kn_meanwhile *meanwhile, kn_error *error) {
-    const kn_meanwhile own = *meanwhile;
-    meanwhile->call = NULL;
+kn_status kn_call_enqueued(kn_enqueued_callback *on_enqueued, kn_error *error) {
+    const kn_enqueued_callback own = *on_enqueued;
+    on_enqueued->call = NULL;
     return own.call ? own.call(own.user, error) : KN_OK;
 }
 
-kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_meanwhile *meanwhile,
+kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_enqueued_callback *on_enqueued,
                             kn_error *error) {
     kn_run runs[KN_CONTEXT_MAX_DEVICES];
     for (int i = 0; i < executable->part_count; i++) {
         kn_status status = begin(executable->parts[i], &memories[i], &runs[i], error);
         if (status != KN_OK) return status;
     }
-    if (executable->part_count > 1) return run_parts(executable, memories, runs, meanwhile, error);
+    if (executable->part_count > 1) return run_parts(executable, memories, runs, on_enqueued, error);
     for (int i = 0; i < executable->plan.step_count; i++) {
-        kn_status status = run_step(executable, memories, runs, i, meanwhile, error);
+        kn_status status = run_step(executable, memories, runs, i, on_enqueued, error);
         if (status != KN_OK) return status;
     }
     mark_kept(executable, runs);

@@ -41,15 +41,15 @@ kn_status kn_session_set_scalar(kn_session *session, const char *state, double v
 /* Called once per run, after enqueuing everything before the host's first wait (such as for sums to send to
  * other workers), or everything if there is no wait. The only session function that it may call is
  * kn_session_feed_ahead, for the following run. If it fails and sets *error, the run fails. */
-typedef struct kn_meanwhile {
+typedef struct kn_enqueued_callback {
     kn_status (*call)(void *user, kn_error *error); /* NULL: no call */
     void *user;
-} kn_meanwhile;
+} kn_enqueued_callback;
 /* kn_session_run without waiting: fetched data is complete after kn_session_wait, or when event *fetched is
  * (no event if the session has several devices; NULL: not needed). `ahead`: the feeds are those of the last
  * kn_session_feed_ahead; data that it wrote to the device is not written again. */
 kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
-                           const kn_fetch *fetches, size_t fetch_count, kn_meanwhile meanwhile,
+                           const kn_fetch *fetches, size_t fetch_count, kn_enqueued_callback on_enqueued,
                            kn_event *fetched);
 /* Writes feeds of the next run on the transfer queue, possibly while a run is in progress, as far as memory
  * allows. The data may change after the call. The run checks the sizes. */

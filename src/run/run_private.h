@@ -367,10 +367,10 @@ kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel 
 kn_status kn_executable_attach(kn_executable *executable, const kn_memory *memory, kn_error *error);
 void kn_executable_detach(kn_executable *executable);
 /* Enqueues the steps of all parts in order; `memories` has one entry per part. */
-kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_meanwhile *meanwhile,
+kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_enqueued_callback *on_enqueued,
                             kn_error *error);
 /* Makes the call unless it was already made. */
-kn_status kn_meanwhile_call(kn_meanwhile *meanwhile, kn_error *error);
+kn_status kn_call_enqueued(kn_enqueued_callback *on_enqueued, kn_error *error);
 /* The host memory through which a plan's inputs are uploaded, in both turns (memory.c). */
 uint64_t kn_executable_staging_bytes(const kn_executable *executable);
 /* kn_session_repeat for the head. */

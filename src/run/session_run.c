@@ -194,8 +194,8 @@ static kn_status upload(kn_session *session, bool within) {
 
 /* Whether inputs do not need the transfer queue: the host waits for the run, or the device is idle. A
  * callback during the run may release the inputs, so that excludes it. */
-static bool uploads_within(const kn_session *session, const kn_meanwhile *meanwhile, bool wait) {
-    if (meanwhile->call) return false;
+static bool uploads_within(const kn_session *session, const kn_enqueued_callback *on_enqueued, bool wait) {
+    if (on_enqueued->call) return false;
     for (int i = 0; i < session->current->part_count && !wait; i++)
         if (!kn_memory_is_idle(&session->memories[i])) return false;
     return true;
@@ -282,7 +282,7 @@ static void forget_ahead(kn_session *session) {
 }
 
 static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
-                     size_t fetch_count, bool wait, kn_meanwhile meanwhile, kn_event *fetched) {
+                     size_t fetch_count, bool wait, kn_enqueued_callback on_enqueued, kn_event *fetched) {
     kn_error *error = &session->error;
     kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
     if (status == KN_OK) status = kn_session_solve_symbols(session);
@@ -299,16 +299,16 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);
     if (status != KN_OK) return status;
-    status = upload(session, uploads_within(session, &meanwhile, wait && fetch_count));
+    status = upload(session, uploads_within(session, &on_enqueued, wait && fetch_count));
     for (int i = 0; i < session->current->part_count; i++)
         session->memories[i].running = 1;
     if (status == KN_OK) status = guard(session, kn_guard_fill);
-    if (status == KN_OK) status = kn_executable_run(session->current, session->memories, &meanwhile, error);
+    if (status == KN_OK) status = kn_executable_run(session->current, session->memories, &on_enqueued, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
     if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait, fetched);
     if (status == KN_OK) status = wait_for_upload(session);
     if (status == KN_OK) status = guard(session, kn_guard_check);
-    if (status == KN_OK) status = kn_meanwhile_call(&meanwhile, error);
+    if (status == KN_OK) status = kn_call_enqueued(&on_enqueued, error);
     if (status != KN_OK) {
         /* Transfers in progress use the caller's memory, which may be freed after the return. */
         kn_session_finish(session, NULL);
@@ -323,19 +323,19 @@ kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
     forget_ahead(session);
-    status = run(session, feeds, feed_count, fetches, fetch_count, true, (kn_meanwhile){NULL}, NULL);
+    status = run(session, feeds, feed_count, fetches, fetch_count, true, (kn_enqueued_callback){NULL}, NULL);
     forget_given(session);
     return status;
 }
 
 kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
-                           const kn_fetch *fetches, size_t fetch_count, kn_meanwhile meanwhile,
+                           const kn_fetch *fetches, size_t fetch_count, kn_enqueued_callback on_enqueued,
                            kn_event *fetched) {
     kn_status status = kn_session_begin(session);
     if (fetched) fetched->handle = NULL;
     if (status != KN_OK) return status;
     if (!ahead) forget_ahead(session);
-    status = run(session, feeds, feed_count, fetches, fetch_count, false, meanwhile, fetched);
+    status = run(session, feeds, feed_count, fetches, fetch_count, false, on_enqueued, fetched);
     if (status != KN_OK && fetched) kn_event_release(fetched);
     forget_given(session);
     return status;

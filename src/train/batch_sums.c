@@ -199,9 +199,9 @@ static kn_value *value_of(const kn_session *session, const char *name) {
     return NULL;
 }
 
-kn_status kn_counts_judge(kn_session *session, const char *judged, kn_session **counting, const char **name,
-                          const kn_graph **graph) {
-    kn_value *value = value_of(session, judged);
+kn_status kn_counts_evaluate(kn_session *session, const char *mean_name, kn_session **counting,
+                             const char **name, const kn_graph **graph) {
+    kn_value *value = value_of(session, mean_name);
     const kn_node *node = value ? value->producer : NULL;
     const kn_host *host = kn_session_host(session);
     *counting = NULL;
@@ -387,8 +387,8 @@ static kn_status count_run(kn_trainer *trainer, uint64_t count, const kn_train_r
     status = set_scalars(session, run);
     if (status == KN_OK) status = kn_shard_set(session, &trainer->shards, run, trainer->steps);
     if (status == KN_OK)
-        status =
-            kn_session_start(session, list.feeds, list.count, false, NULL, 0, (kn_meanwhile){NULL}, NULL);
+        status = kn_session_start(session, list.feeds, list.count, false, NULL, 0,
+                                  (kn_enqueued_callback){NULL}, NULL);
     return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
 }
 

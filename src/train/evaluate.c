@@ -17,20 +17,20 @@ typedef struct measure {
 } measure;
 
 /* The mean of a batch, and its number of elements. */
-typedef struct judged {
+typedef struct batch_mean {
     float mean, count;
-} judged;
+} batch_mean;
 
 /* An evaluation; with several workers, each computes some of the batches, and all get the results. */
-typedef struct judge_run {
+typedef struct evaluation_run {
     kn_session *session;
     const kn_communicator *communicator; /* NULL: there are no other workers */
     measure measures[MEASURES];
     int measure_count;
-    judged (*found)[MEASURES]; /* by batch */
+    batch_mean (*found)[MEASURES]; /* by batch */
     uint64_t batches, samples, all;
-    kn_judging_report report;
-} judge_run;
+    kn_evaluation_report report;
+} evaluation_run;
 
 static kn_status run_on(kn_session *session, const kn_batch *batch, const kn_fetch *fetches, size_t count) {
     kn_status status = kn_session_bind(session, "batch", (int64_t)batch->count);
@@ -40,9 +40,9 @@ static kn_status run_on(kn_session *session, const kn_batch *batch, const kn_fet
 }
 
 /* Runs the counting session, which only has inputs of the evaluated graph. */
-static kn_status count_batch(const judge_run *judging, const measure *own, const kn_batch *batch,
-                             judged *found) {
-    const kn_host *host = kn_session_host(judging->session);
+static kn_status count_batch(const evaluation_run *evaluating, const measure *own, const kn_batch *batch,
+                             batch_mean *found) {
+    const kn_host *host = kn_session_host(evaluating->session);
     const kn_fetch fetch = {own->count, &found->count, sizeof found->count};
     kn_feed *feeds = kn_allocate(host, batch->feed_count + 1, sizeof *feeds);
     kn_batch less = *batch;
@@ -56,54 +56,54 @@ static kn_status count_batch(const judge_run *judging, const measure *own, const
     return status;
 }
 
-static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
-    judged *found = judging->found[batch->index];
+static kn_status evaluate_batch(evaluation_run *evaluating, const kn_batch *batch) {
+    batch_mean *found = evaluating->found[batch->index];
     kn_fetch fetches[MEASURES];
-    const kn_communicator *all = judging->communicator;
+    const kn_communicator *all = evaluating->communicator;
     if (all && batch->index % (uint64_t)all->ranks != (uint64_t)all->rank) return KN_OK;
-    for (int m = 0; m < judging->measure_count; m++)
-        fetches[m] = (kn_fetch){judging->measures[m].name, &found[m].mean, sizeof found[m].mean};
-    kn_status status = run_on(judging->session, batch, fetches, (size_t)judging->measure_count);
-    for (int m = 0; m < judging->measure_count && status == KN_OK; m++) {
+    for (int m = 0; m < evaluating->measure_count; m++)
+        fetches[m] = (kn_fetch){evaluating->measures[m].name, &found[m].mean, sizeof found[m].mean};
+    kn_status status = run_on(evaluating->session, batch, fetches, (size_t)evaluating->measure_count);
+    for (int m = 0; m < evaluating->measure_count && status == KN_OK; m++) {
         found[m].count = (float)batch->count;
-        if (judging->measures[m].counting)
-            status = count_batch(judging, &judging->measures[m], batch, &found[m]);
+        if (evaluating->measures[m].counting)
+            status = count_batch(evaluating, &evaluating->measures[m], batch, &found[m]);
     }
     return status;
 }
 
-static kn_status judge_batches(judge_run *judging, kn_loader *loader) {
+static kn_status evaluate_batches(evaluation_run *evaluating, kn_loader *loader) {
     kn_batch piece = {.size = sizeof piece};
     kn_status status = kn_loader_status(loader);
     while (status == KN_OK) {
         status = kn_loader_next(loader, &piece);
         if (status != KN_OK || !piece.count) break;
-        judging->samples += piece.count;
-        status = judge_batch(judging, &piece);
-        if (status == KN_OK && judging->report.call)
-            judging->report.call(judging->report.user, judging->samples, judging->all);
+        evaluating->samples += piece.count;
+        status = evaluate_batch(evaluating, &piece);
+        if (status == KN_OK && evaluating->report.call)
+            evaluating->report.call(evaluating->report.user, evaluating->samples, evaluating->all);
     }
     /* Results of other workers are 0 here, so their sum is complete. */
-    if (status == KN_OK && judging->communicator)
-        status = kn_all_reduce(judging->communicator, &judging->found[0][0].mean,
-                               (size_t)judging->batches * sizeof *judging->found / sizeof(float));
-    for (uint64_t i = 0; i < judging->batches && status == KN_OK; i++)
-        for (int m = 0; m < judging->measure_count; m++) {
-            const judged *found = &judging->found[i][m];
-            judging->measures[m].sum += (double)found->mean * (double)found->count;
-            judging->measures[m].counted += (double)found->count;
+    if (status == KN_OK && evaluating->communicator)
+        status = kn_all_reduce(evaluating->communicator, &evaluating->found[0][0].mean,
+                               (size_t)evaluating->batches * sizeof *evaluating->found / sizeof(float));
+    for (uint64_t i = 0; i < evaluating->batches && status == KN_OK; i++)
+        for (int m = 0; m < evaluating->measure_count; m++) {
+            const batch_mean *found = &evaluating->found[i][m];
+            evaluating->measures[m].sum += (double)found->mean * (double)found->count;
+            evaluating->measures[m].counted += (double)found->count;
         }
     return status;
 }
 
-static double mean_of(const judge_run *judging, int place) {
-    const measure *own = &judging->measures[place];
-    return judging->samples && own->name ? own->sum / own->counted : NAN;
+static double mean_of(const evaluation_run *evaluating, int place) {
+    const measure *own = &evaluating->measures[place];
+    return evaluating->samples && own->name ? own->sum / own->counted : NAN;
 }
 
 kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *session,
                             const kn_dataset *dataset, uint64_t batch, const char *loss, const char *accuracy,
-                            kn_judging_report report, kn_score *score) {
+                            kn_evaluation_report report, kn_score *score) {
     if (!session) return KN_ERROR_MEMORY;
     if (!loss || !kn_has_size(score)) return KN_ERROR_ARGUMENT;
     kn_status status = kn_dataset_status(dataset);
@@ -112,34 +112,34 @@ kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *ses
     const kn_host *host = kn_session_host(session);
     kn_loader_params params = {.size = sizeof params, .batch = batch, .no_shuffle = true, .bytes = true};
     kn_loader *loader = kn_loader_create(dataset, &params);
-    judge_run judging = {.session = session,
-                         .communicator = communicator,
-                         .measures = {{.name = loss}, {.name = accuracy}},
-                         .measure_count = accuracy ? MEASURES : ACCURACY,
-                         .batches = kn_loader_batches(loader),
-                         .all = kn_dataset_count(dataset),
-                         .report = report};
-    judging.found = kn_allocate(host, (size_t)judging.batches + 1, sizeof *judging.found);
-    if (!judging.found) status = KN_ERROR_MEMORY;
-    for (int m = 0; m < judging.measure_count && status == KN_OK; m++) {
-        measure *own = &judging.measures[m];
-        status = kn_counts_judge(session, own->name, &own->counting, &own->count, &own->graph);
+    evaluation_run evaluating = {.session = session,
+                                 .communicator = communicator,
+                                 .measures = {{.name = loss}, {.name = accuracy}},
+                                 .measure_count = accuracy ? MEASURES : ACCURACY,
+                                 .batches = kn_loader_batches(loader),
+                                 .all = kn_dataset_count(dataset),
+                                 .report = report};
+    evaluating.found = kn_allocate(host, (size_t)evaluating.batches + 1, sizeof *evaluating.found);
+    if (!evaluating.found) status = KN_ERROR_MEMORY;
+    for (int m = 0; m < evaluating.measure_count && status == KN_OK; m++) {
+        measure *own = &evaluating.measures[m];
+        status = kn_counts_evaluate(session, own->name, &own->counting, &own->count, &own->graph);
     }
-    if (status == KN_OK) status = judge_batches(&judging, loader);
-    for (int m = 0; m < judging.measure_count; m++)
-        kn_session_destroy(&judging.measures[m].counting);
-    kn_release(host, judging.found);
+    if (status == KN_OK) status = evaluate_batches(&evaluating, loader);
+    for (int m = 0; m < evaluating.measure_count; m++)
+        kn_session_destroy(&evaluating.measures[m].counting);
+    kn_release(host, evaluating.found);
     kn_loader_destroy(&loader);
     if (status != KN_OK) return status;
     const kn_score found = {.size = sizeof found,
-                            .loss = mean_of(&judging, LOSS),
-                            .accuracy = mean_of(&judging, ACCURACY),
-                            .samples = judging.samples,
+                            .loss = mean_of(&evaluating, LOSS),
+                            .accuracy = mean_of(&evaluating, ACCURACY),
+                            .samples = evaluating.samples,
                             .seconds = kn_clock() - start};
     return KN_RESULT_GIVE(kn_score, score, &found);
 }
 
 kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,
                       const char *accuracy, kn_score *score) {
-    return kn_evaluate_among(NULL, session, dataset, batch, loss, accuracy, (kn_judging_report){0}, score);
+    return kn_evaluate_among(NULL, session, dataset, batch, loss, accuracy, (kn_evaluation_report){0}, score);
 }

@@ -171,7 +171,7 @@ static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *s
     if (by_sums) kn_session_vote(trainer->session, votes);
     kn_status status =
         kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count, ahead,
-                              params->train_accuracy, (kn_meanwhile){take_next, fitting});
+                              params->train_accuracy, (kn_enqueued_callback){take_next, fitting});
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     if (by_sums) {
         kn_session_voted(trainer->session, votes);
@@ -265,14 +265,14 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
 }
 
 /* Restores the weights, even after a failure. */
-static kn_status judge_weights(fit_run *fitting) {
+static kn_status evaluate_weights(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     kn_trainer *trainer = fitting->trainer;
     kn_status status = params->use_averages ? kn_trainer_use_averages(trainer, true) : KN_OK;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     const kn_communicator *all = others(fitting);
     status = kn_evaluate_among(all, params->eval_session, params->validation, fitting->batch, params->loss,
-                               params->accuracy, (kn_judging_report){params->on_validation, params->user},
+                               params->accuracy, (kn_evaluation_report){params->on_validation, params->user},
                                &fitting->result->validation);
     if (status != KN_OK) {
         const char *text = kn_session_error(params->eval_session);
@@ -284,12 +284,12 @@ static kn_status judge_weights(fit_run *fitting) {
 }
 
 /* Only evaluations at the end of an epoch count for the schedule, because a resumed run sees only these. */
-static kn_status judge(fit_run *fitting) {
+static kn_status evaluate(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     kn_trainer *trainer = fitting->trainer;
     if (!params->validation || !params->eval_session) return KN_OK;
     double before = kn_clock();
-    kn_status status = judge_weights(fitting);
+    kn_status status = evaluate_weights(fitting);
     fitting->excluded += kn_clock() - before;
     if (status != KN_OK || kn_trainer_steps(trainer) % fitting->batches) return status;
     status = kn_trainer_report_validation(trainer, fitting->result->validation.loss);
@@ -337,7 +337,7 @@ static bool epoch_is_whole(const fit_run *fitting) {
 }
 
 /* Updates the best epoch with a score. Only ends of epochs are recorded, as for the schedule. */
-static kn_status judged(fit_run *fitting, bool *best) {
+static kn_status after_evaluation(fit_run *fitting, bool *best) {
     const kn_fit_params *params = fitting->params;
     const kn_score *score = &fitting->result->validation;
     kn_fit_memory memory = fitting->memory;
@@ -348,7 +348,7 @@ static kn_status judged(fit_run *fitting, bool *best) {
         memory.best_step = step;
     }
     memory.since_best = *best ? 0 : memory.since_best + 1;
-    memory.judged = step;
+    memory.evaluated = step;
     memory.loss = memory.samples = memory.right = memory.counted = 0;
     fitting->memory = memory;
     kn_status status = epoch_is_whole(fitting) ? remember(fitting) : KN_OK;
@@ -369,8 +369,8 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     result->epoch_loss = report.loss;
     result->epoch_accuracy = report.accuracy;
     kn_status status = end_round(fitting);
-    if (status == KN_OK) status = judge(fitting);
-    if (status == KN_OK) status = judged(fitting, &report.best);
+    if (status == KN_OK) status = evaluate(fitting);
+    if (status == KN_OK) status = after_evaluation(fitting, &report.best);
     if (status != KN_OK) return status;
     if (report.best) {
         fitting->best_loss = report.loss;
@@ -394,14 +394,14 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
 
 /* A run that was stopped at the end of an epoch, before its evaluation, resumes as if it had been evaluated.
  */
-static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
+static kn_status evaluate_before(fit_run *fitting, uint64_t epoch, bool *stop) {
     uint64_t steps = kn_trainer_steps(fitting->trainer);
     bool whole = steps && epoch_is_whole(fitting);
     kn_status status = KN_OK;
-    if (whole && fitting->recalled && fitting->memory.judged != (double)steps) {
+    if (whole && fitting->recalled && fitting->memory.evaluated != (double)steps) {
         status = end_epoch(fitting, epoch - 1, stop);
-    } else if (whole && !kn_plateau_is_judged(fitting->trainer)) {
-        status = judge(fitting);
+    } else if (whole && !kn_plateau_is_current(fitting->trainer)) {
+        status = evaluate(fitting);
     } else if (fitting->recalled && out_of_patience(fitting)) {
         fitting->result->stop_reason = KN_STOP_PATIENCE;
         *stop = true;
@@ -412,10 +412,10 @@ static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
 
 static kn_status run(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
-    bool stop = false, judged = true;
+    bool stop = false, evaluated = true;
     kn_batch batch;
     uint64_t epoch = kn_trainer_steps(fitting->trainer) / fitting->batches;
-    kn_status status = judge_before(fitting, epoch, &stop);
+    kn_status status = evaluate_before(fitting, epoch, &stop);
     const bool alone = !others(fitting);
     while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) &&
            !steps_are_done(fitting) && !(alone && time_is_up(fitting))) {
@@ -423,22 +423,22 @@ static kn_status run(fit_run *fitting) {
         if (status != KN_OK) return status;
         if (batch.count) {
             status = train_batch(fitting, &batch, &stop);
-            judged = false;
+            evaluated = false;
             continue;
         }
         status = end_epoch(fitting, epoch, &stop);
-        judged = true;
+        evaluated = true;
         epoch++;
     }
     if (status == KN_OK) status = end_steps(fitting, 0, &stop);
-    if (!judged) {
+    if (!evaluated) {
         fitting->result->epoch_loss = epoch_loss(fitting);
         fitting->result->epoch_accuracy = epoch_accuracy(fitting);
     }
     /* A run that ends within an epoch is evaluated there, unless a callback stopped it. */
-    if (status != KN_OK || (fitting->result->stop_reason == KN_STOP_CALLBACK && !judged)) {
+    if (status != KN_OK || (fitting->result->stop_reason == KN_STOP_CALLBACK && !evaluated)) {
         fitting->result->validation = (kn_score)KN_SCORE_DEFAULTS;
-    } else if (!judged) {
+    } else if (!evaluated) {
         bool ignored = false;
         kn_stop_reason reason = fitting->result->stop_reason;
         status = end_epoch(fitting, epoch, &ignored);
@@ -449,7 +449,7 @@ static kn_status run(fit_run *fitting) {
 }
 
 /* The samples per evaluation batch: no more than training computes at once. */
-static uint64_t judged_at_once(const kn_trainer *trainer, uint64_t batch) {
+static uint64_t evaluation_batch(const kn_trainer *trainer, uint64_t batch) {
     const uint64_t most = trainer ? trainer->params.micro_batch : 0;
     return most && most < batch ? most : batch;
 }
@@ -505,7 +505,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     fit_run fitting = {.trainer = trainer,
                        .params = &own,
                        .result = result,
-                       .batch = judged_at_once(trainer, batches.batch),
+                       .batch = evaluation_batch(trainer, batches.batch),
                        .next = {.size = sizeof(kn_batch)},
                        .start = kn_clock(),
                        .best_loss = NAN,

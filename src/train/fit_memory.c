@@ -26,7 +26,7 @@ static bool is_count(double number) {
 
 kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory) {
     const double numbers[NUMBERS] = {
-        memory->judged,    memory->best.loss,  memory->best.accuracy, (double)memory->best.samples,
+        memory->evaluated, memory->best.loss,  memory->best.accuracy, (double)memory->best.samples,
         memory->best_step, memory->since_best, memory->loss,          memory->samples};
     /* A separate state, so that files without it can also be read. */
     const double accuracy[2] = {memory->right, memory->counted};
@@ -43,7 +43,7 @@ bool kn_fit_recall(const kn_trainer *trainer, kn_fit_memory *memory) {
         if (i != 1 && i != 2 && i != 6 && !is_count(numbers[i])) return false;
     const bool counted =
         get_numbers(trainer, KN_FIT_ACCURACY, accuracy, 2) && is_count(accuracy[0]) && is_count(accuracy[1]);
-    *memory = (kn_fit_memory){.judged = numbers[0],
+    *memory = (kn_fit_memory){.evaluated = numbers[0],
                               .best = {.size = sizeof memory->best,
                                        .loss = numbers[1],
                                        .accuracy = numbers[2],

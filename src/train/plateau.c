@@ -19,7 +19,7 @@ void kn_plateau_recall(kn_trainer *trainer) {
         *plateau = (kn_plateau){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
-bool kn_plateau_is_judged(const kn_trainer *trainer) {
+bool kn_plateau_is_current(const kn_trainer *trainer) {
     return !remembers(trainer) || trainer->plateau.step == (double)trainer->steps;
 }
 

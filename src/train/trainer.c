@@ -205,7 +205,7 @@ static kn_status prepare_runs(kn_trainer *trainer, int64_t count, kn_feed_list *
     while (status == KN_OK && run.more) {
         status = fail_from(trainer, trainer->session,
                            kn_session_start(trainer->session, list->feeds, list->count, false, NULL, 0,
-                                            (kn_meanwhile){NULL}, NULL));
+                                            (kn_enqueued_callback){NULL}, NULL));
         *list = whole;
         run = kn_run_next(trainer, (uint64_t)count, &run);
         if (status == KN_OK) status = prepare_shard(trainer, (uint64_t)count, &run, list);
@@ -294,7 +294,7 @@ static bool feeds_ahead(const kn_trainer *trainer) {
 }
 
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                bool ahead, const char *extra, kn_meanwhile meanwhile) {
+                                bool ahead, const char *extra, kn_enqueued_callback on_enqueued) {
     kn_status status = begin(trainer);
     if (status != KN_OK) return status;
     if (trainer->begun_count == KN_STEPS_BEGUN)
@@ -309,8 +309,8 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
     if (status == KN_OK)
         status = fail_from(trainer, trainer->session,
                            kn_session_start(trainer->session, list.feeds, list.count,
-                                            ahead && feeds_ahead(trainer), fetches, extra ? 2 : 1, meanwhile,
-                                            &begun->read));
+                                            ahead && feeds_ahead(trainer), fetches, extra ? 2 : 1,
+                                            on_enqueued, &begun->read));
     if (status != KN_OK) return end_group(trainer, status);
     trainer->begun_count++;
     return count_step(trainer, count);

@@ -128,8 +128,8 @@ void kn_counts_close(kn_trainer *trainer);
 /* Creates a session that computes *name, a float32 value that divides a value of a session, such as its loss:
  * a sum over the batch that depends only on inputs. *counting is NULL if there is no such quotient. *graph:
  * the inputs that it may be fed. */
-kn_status kn_counts_judge(kn_session *session, const char *judged, kn_session **counting, const char **name,
-                          const kn_graph **graph);
+kn_status kn_counts_evaluate(kn_session *session, const char *mean_name, kn_session **counting,
+                             const char **name, const kn_graph **graph);
 /* Replaces totals and sums in a bound graph: `values` are copies of the list. */
 kn_status kn_counts_use(const kn_trainer *trainer, kn_graph *bound, kn_value **values, size_t given,
                         kn_error *error);
@@ -143,10 +143,10 @@ kn_status kn_counts_run(kn_trainer *trainer, uint64_t count, const kn_feed_list 
 /* Enqueues a step and returns; it counts as done. At most KN_STEPS_BEGUN steps may be running; while one is,
  * only functions of this section may be called. `ahead`: the feeds are those of the last
  * kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read with the loss; NULL: none.
- * meanwhile: called once, when all work before a wait for other workers, if any, is enqueued; it may call
+ * on_enqueued: called once, when all work before a wait for other workers, if any, is enqueued; it may call
  * kn_trainer_feed_ahead, and `feeds` may change from then on. A failure of it is a failure of the step. */
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                bool ahead, const char *extra, kn_meanwhile meanwhile);
+                                bool ahead, const char *extra, kn_enqueued_callback on_enqueued);
 /* Uploads the feeds of the next step while the current one runs; the data may be modified afterwards. */
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count);
 /* Waits for the oldest running step. *extra is NaN if none was requested. */
@@ -191,12 +191,12 @@ uint32_t kn_average_updates(const kn_trainer *trainer);
 /* Fails while the parameters hold the averages; `what` must wait until they do not. */
 kn_status kn_average_check(kn_trainer *trainer, const char *what);
 /* Whether the current step has been evaluated, or the schedule needs no evaluation. */
-bool kn_plateau_is_judged(const kn_trainer *trainer);
+bool kn_plateau_is_current(const kn_trainer *trainer);
 
 /* ---- fit_memory.c: progress of the training loop ------------------------------------------------------- */
 
 typedef struct kn_fit_memory {
-    double judged;         /* step of the last evaluation at the end of an epoch; 0: none */
+    double evaluated;      /* step of the last evaluation at the end of an epoch; 0: none */
     kn_score best;         /* the score with the lowest validation loss; samples 0: none yet */
     double best_step;      /* step of the best score */
     double since_best;     /* number of epochs */
@@ -213,14 +213,14 @@ bool kn_fit_recall(const kn_trainer *trainer, kn_fit_memory *memory);
 /* ---- evaluate.c ------------------------------------------------------------------------------------- */
 
 /* Reports the progress of an evaluation: kn_fit_params.on_validation. */
-typedef struct kn_judging_report {
+typedef struct kn_evaluation_report {
     void (*call)(void *user, uint64_t samples, uint64_t all); /* NULL: none */
     void *user;
-} kn_judging_report;
+} kn_evaluation_report;
 /* kn_evaluate, called by all workers with the same dataset; communicator NULL: by this worker only. */
 kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *session,
                             const kn_dataset *dataset, uint64_t batch, const char *loss, const char *accuracy,
-                            kn_judging_report report, kn_score *score);
+                            kn_evaluation_report report, kn_score *score);
 
 /* ---- snapshot.c: a copy of all states of a trainer on the host --------------------------------------- */
 

@@ -73,8 +73,8 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
     name_refusal(node->op, variant, what, sizeof what);
     size_t used = kn_verdict_name(context, what, key, sizeof key);
     if (used < sizeof key) snprintf(key + used, sizeof key - used, "/%016llx", (unsigned long long)programs);
-    /* 1: right, 0: wrong, or a process ended meanwhile; other failures are valid only in the context that had
-     * them. */
+    /* 1: right, 0: wrong, or the process ended during the trial; other failures are valid only in the context
+     * that had them. */
     double failed = 2 + kn_context_made(context);
     if (kn_verdict_expect(context, key, 1, &verdict) &&
         (verdict <= 1 || verdict == failed || kn_context_precompiles(context))) {

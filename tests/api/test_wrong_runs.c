@@ -398,19 +398,19 @@ static void wrong_evaluations(void **state) {
         {"t", {KN_FLOAT32, 1, {2}}, made->targets, sizeof made->targets, KN_FLOAT32, 0},
     };
     kn_dataset *data = kn_dataset_create_from_arrays(BATCH, arrays, 2, 0, NULL);
-    kn_session *judge = kn_session_create(made->context, &made->loss, 1, NULL);
-    assert_true(kn_evaluate(judge, NULL, BATCH, "loss", NULL, &score) != KN_OK);
-    assert_true(kn_evaluate(judge, data, 0, "loss", NULL, &score) != KN_OK);
-    assert_true(kn_evaluate(judge, data, BATCH, NULL, NULL, &score) != KN_OK);
-    assert_true(kn_evaluate(judge, data, BATCH, "loss", NULL, NULL) != KN_OK);
-    say(kn_evaluate(judge, data, BATCH, "lost", NULL, &score), KN_ERROR_NOT_FOUND, kn_session_error(judge),
-        "'lost'");
-    say(kn_evaluate(judge, data, BATCH, "loss", "accurate", &score), KN_ERROR_NOT_FOUND,
-        kn_session_error(judge), "'accurate'");
-    assert_int_equal(kn_evaluate(judge, data, BATCH, "loss", NULL, &score), KN_OK);
+    kn_session *evaluator = kn_session_create(made->context, &made->loss, 1, NULL);
+    assert_true(kn_evaluate(evaluator, NULL, BATCH, "loss", NULL, &score) != KN_OK);
+    assert_true(kn_evaluate(evaluator, data, 0, "loss", NULL, &score) != KN_OK);
+    assert_true(kn_evaluate(evaluator, data, BATCH, NULL, NULL, &score) != KN_OK);
+    assert_true(kn_evaluate(evaluator, data, BATCH, "loss", NULL, NULL) != KN_OK);
+    say(kn_evaluate(evaluator, data, BATCH, "lost", NULL, &score), KN_ERROR_NOT_FOUND,
+        kn_session_error(evaluator), "'lost'");
+    say(kn_evaluate(evaluator, data, BATCH, "loss", "accurate", &score), KN_ERROR_NOT_FOUND,
+        kn_session_error(evaluator), "'accurate'");
+    assert_int_equal(kn_evaluate(evaluator, data, BATCH, "loss", NULL, &score), KN_OK);
     assert_int_equal(score.samples, BATCH);
     assert_true(isnan(score.accuracy) && score.loss >= 0);
-    kn_session_destroy(&judge);
+    kn_session_destroy(&evaluator);
     kn_dataset_destroy(&data);
 }
 

@@ -24,7 +24,7 @@ static void fingerprints_see_every_change(void **state) {
         for (size_t i = 0; i < count; i++) {
             bytes[i] = 0x80;
             assert_true(plain != kn_fingerprint(bytes, count));
-            for (size_t j = i + 4; j < count; j += 4) { /* as if the signs of two floats change */
+            for (size_t j = i + 4; j < count; j += 4) { /* like changing the signs of two floats */
                 bytes[j] = 0x80;
                 assert_true(plain != kn_fingerprint(bytes, count));
                 bytes[j] = 0;

@@ -183,9 +183,9 @@ static kn_dataset *look_at_all(const kn_dataset *sounds, void **memory) {
 }
 
 static void tones_stay_under_80(void **state) {
-    kn_dataset *sounds = kn_dataset_open("tones", NULL), *judged = kn_dataset_test(sounds);
+    kn_dataset *sounds = kn_dataset_open("tones", NULL), *held_out = kn_dataset_test(sounds);
     void *memory[4];
-    kn_dataset *train = look_at_all(sounds, memory), *test = look_at_all(judged, memory + 2);
+    kn_dataset *train = look_at_all(sounds, memory), *test = look_at_all(held_out, memory + 2);
     double best = best_accuracy(train, test, 40, 0.003f);
     print_message("softmax regression on spectrograms of tones: %.4f at best\n", best);
     assert_true(best < 0.80);
@@ -193,7 +193,7 @@ static void tones_stay_under_80(void **state) {
     kn_dataset_destroy(&train);
     kn_dataset_destroy(&test);
     kn_dataset_destroy(&sounds);
-    kn_dataset_destroy(&judged);
+    kn_dataset_destroy(&held_out);
     for (int i = 0; i < 4; i++)
         free(memory[i]);
 }

@@ -203,7 +203,7 @@ static void attention_of_groups(void **state) {
     add_group(&graph, "q", "pk,pv,n,total");
     kn_model *model = onnx_right(&graph, NULL);
     onnx_gives(model, 0, "2,1,2", "2 2 3 3");
-    onnx_gives(model, 1, "2,1,3,1", "2 3 1 4 2 0"); /* the second sample's new value is its second */
+    onnx_gives(model, 1, "2,1,3,1", "2 3 1 4 2 0"); /* the second sample's new value is at position 1 */
     kn_model_destroy(&model);
 
     graph = (onnx_graph){.bytes.count = 0};

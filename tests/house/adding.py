@@ -1,4 +1,4 @@
-"""The patches of docs/adding, each applied to a copy of the tree alone, built and tested.
+"""The patches of docs/adding, each applied to its own copy of the tree, built and tested.
 
 usage: adding.py SOURCE_ROOT MESON [NAME...]
        adding.py SOURCE_ROOT

@@ -26,7 +26,7 @@ ALLOWED = {
     "graph": {"base"},
     "device": {"base"},
     "base": set(),
-    # Separate libraries, built with the public headers alone.
+    # Separate libraries, built with only the public headers.
     "images": set(),
     "mpi": set(),
 }
@@ -36,7 +36,7 @@ CL_PUBLIC = "koine/opencl.h"
 # The headers of the separate libraries.
 APART = {"koine/images.h", "koine/mpi.h"}
 
-# The library exits, aborts, prints, forks and reads the environment nowhere, and follows no locale.
+# The library never exits, aborts, prints, forks or reads the environment, and does not depend on the locale.
 FORBIDDEN = re.compile(
     r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|atexit|printf|vprintf|puts|putchar|perror|"
     r"getenv|secure_getenv|setenv|putenv|setlocale|uselocale|fork|vfork|system|popen|signal|sigaction|"
@@ -93,7 +93,7 @@ def doors():
     return bad
 
 
-# Doors of other names than their room's.
+# Headers whose names differ from their module's.
 DOORS = {"mpi": "world.h"}  # mpi.h is MPI's
 
 

@@ -1,4 +1,4 @@
-"""Every public header compiles alone, as C and as C++, without a warning, and so do its KN_..._DEFAULTS,
+"""Every public header compiles by itself, as C and as C++, without a warning, and so do its KN_..._DEFAULTS,
 which are what the library's kn_..._init sets, and the example in its first comment.
 
 usage: headers.py INCLUDE_FOLDER LIBRARY LANGUAGE COMPILER...

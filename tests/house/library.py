@@ -2,7 +2,7 @@
 
 usage: library.py LIBRARY INCLUDE_FOLDER OPTIONAL COMPILER...
 
-OPTIONAL: what it may need besides because it was asked for, as a regular expression; "" for nothing.
+OPTIONAL: what it may need in addition, because of build options, as a regular expression; "" for nothing.
 """
 import pathlib
 import re

@@ -164,7 +164,7 @@ def make(path, days, size=10):
 
 
 def build_folders_share_a_cache():
-    """Only what is kept by content, and an older folder stays as it is."""
+    """Removes only files that are stored by content; an older folder stays unchanged."""
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(TOOLS, f"{folder}/tools")
         kept = make(f"{folder}/old/tests/cache/pocl/kcache/x", 0)

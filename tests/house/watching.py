@@ -1,4 +1,4 @@
-"""tools/watch_test.py ends what hangs, tells how far a test is, and passes all else on.
+"""tools/watch_test.py ends tests that hang, reports the progress of a test, and forwards all other output.
 
 usage: watching.py WATCH_TEST
 """

@@ -36,7 +36,7 @@ def counted(ranks):
 
 
 def said(ranks, what):
-    """The processes end without an end of MPI, which mpirun may call a failure."""
+    """The processes end without finalizing MPI, which mpirun may report as a failure."""
     done = start(ranks, PROGRAM, what)
     return [] if "it said so" in done.stdout and ", line" not in done.stdout else done.stdout.splitlines()[:20]
 
@@ -82,7 +82,7 @@ CASES += [("opened and closed", functools.partial(good, 2, "life")),
           ("a message to a rank that is not there", functools.partial(said, 2, "missing")),
           ("one rank ends all", functools.partial(all_end, PROGRAM)),
           ("one worker ends all", functools.partial(all_end, WORKERS)),
-          ("first threads alone are refused", workers_refused),
+          ("a group of only first threads is refused", workers_refused),
           ("a message to a worker that is not there", functools.partial(workers_counted, 1, "missing"))]
 CASES += [(f"several workers a process, {ranks} processes, {level}", functools.partial(workers_counted, ranks, level))
           for ranks in (1, 2, 3) for level in ("multiple", "serialized")]

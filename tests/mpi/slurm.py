@@ -1,4 +1,4 @@
-"""srun koine train, by a Slurm of this machine alone: made below a temporary folder and ended by the test.
+"""srun koine train, by a Slurm that runs only on this machine: created in a temporary folder and stopped by the test.
 
 usage: slurm.py HOUSE_TESTS TOOLS_TESTS KOINE LIBRARY_FOLDER
 
@@ -128,7 +128,7 @@ def tasks_of_srun_are_the_ranks(folder):
     done = slurm.call("srun", "-n", "2", KOINE, "train", *problem(folder), *HOW, "--epochs", "2", "--save", "two", folder=folder)
     expect(done.returncode == 0 and done.stdout.count("done after") == 1, f"{done}")
     expect("on 2 processes, each batch cut into 4 shards" in done.stderr, f"{done}")
-    expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, "two")), "two tasks save other bits than one")
+    expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, "two")), "two tasks save different bits than one")
 
 
 @case

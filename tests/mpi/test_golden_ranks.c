@@ -10,7 +10,7 @@
 
 enum { SHARDS = 4 };
 
-/* What each rank has found; rank 0 tells which differ from what it found alone. */
+/* What each rank has found; rank 0 reports which differ from its own result without other ranks. */
 static int compare(const kn_communicator *all, const golden_work *alone, const golden_work *own) {
     struct {
         double losses[GOLDEN_MOST_STEPS];
@@ -23,7 +23,7 @@ static int compare(const kn_communicator *all, const golden_work *alone, const g
     for (int r = 0; r < all->ranks && all->rank == 0; r++) {
         const bool same =
             found[r].bits == alone->bits && !memcmp(found[r].losses, alone->losses, sizeof alone->losses);
-        if (!same) printf("rank %d of %d finds other bits than one process\n", r, all->ranks);
+        if (!same) printf("rank %d of %d finds different bits than one process\n", r, all->ranks);
         different += !same;
     }
     return different != 0;

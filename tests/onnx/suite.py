@@ -65,7 +65,7 @@ def main():
     program = arguments.pop(0)
     folder = arguments.pop(0) if arguments and not arguments[0].startswith("-") else os.environ.get("KOINE_ONNX_TESTS")
     if not folder:
-        print("KOINE_ONNX_TESTS is not set: tools/onnx/README.md tells how the tests are made")
+        print("KOINE_ONNX_TESTS is not set: tools/onnx/README.md explains how to make the tests")
         sys.exit(SKIP)
     wanted = [name for _, name, _ in rows(MANIFEST)][::every]
     expected = {name: (verdict, reason) for name, verdict, reason in rows(STATUS)}

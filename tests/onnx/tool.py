@@ -68,7 +68,7 @@ def case(operator="Neg", expected=None, given=None, **others):
     return {name: data for name, data in files.items() if data is not None}
 
 
-def judged(cases, *options):
+def evaluated(cases, *options):
     """({name: (verdict, reason)}, last line, exit status, {path: bytes} of what it wrote) of a run over cases."""
     with tempfile.TemporaryDirectory() as folder:
         for name, files in cases.items():
@@ -92,7 +92,7 @@ def differing(found, expected):
 
 
 def verdict(files, word, reason=""):
-    found, last, status, _ = judged({"test_it": files})
+    found, last, status, _ = evaluated({"test_it": files})
     right = found.get("test_it", ("", ""))[0] == word and reason in found["test_it"][1]
     return ([] if right else [f"found {found}, expected {word} for '{reason}'"]) + \
         differing(status, 1 if word in ("FAIL", "ERROR") else 0)
@@ -104,28 +104,28 @@ def with_value(index, number_there):
 
 def counted():
     cases = {"test_a": case(), "test_b": case("Neg", tensor([0.0] * 4)), "deep/test_c": case("NoSuchOperator")}
-    found, last, status, _ = judged(cases)
+    found, last, status, _ = evaluated(cases)
     return differing({name: verdict for name, (verdict, _) in found.items()},
                      {"test_a": "PASS", "test_b": "FAIL", "test_c": "UNSUPPORTED"}) + \
         differing(last, "3 tests: 1 passed, 1 failed, 0 errors, 1 unsupported, 0 skipped") + differing(status, 1)
 
 
 def filtered():
-    found, last, status, _ = judged({"test_a": case(), "test_b": case()}, "--filter", "_b$")
+    found, last, status, _ = evaluated({"test_a": case(), "test_b": case()}, "--filter", "_b$")
     return differing(list(found), ["test_b"]) + differing(status, 0)
 
 
 def outputs_are_written():
     """Also where the expected file is no tensor: it is opened afterwards."""
     wrong = case(expected=b"\xff")
-    found, _, _, written = judged({"test_a": case(), "test_b": wrong})
+    found, _, _, written = evaluated({"test_a": case(), "test_b": wrong})
     values = [struct.unpack("<4f", data[-16:])[:3] for _, data in sorted(written.items())]
     return differing(sorted(written), ["test_a/test_data_set_0/output_0.pb", "test_b/test_data_set_0/output_0.pb"]) + \
         differing(values, [tuple(EXPECTED[:3])] * 2) + differing(found["test_b"][0], "ERROR")
 
 
 def nothing_found():
-    _, last, status, _ = judged({"empty": {"readme": b""}})
+    _, last, status, _ = evaluated({"empty": {"readme": b""}})
     return differing((last, status), ("0 tests: 0 passed, 0 failed, 0 errors, 0 unsupported, 0 skipped", 1))
 
 
@@ -146,7 +146,7 @@ run([
     ("no expectation", lambda: verdict(case(files={"test_data_set_0/output_0.pb": None}), "ERROR", "output_0.pb")),
     ("no data", lambda: verdict({"model.onnx": model("Neg")}, "SKIP", "test_data_set_0")),
     ("one name twice", lambda: differing(
-        judged({"a/test_a": case(), "b/test_a": case()})[1],
+        evaluated({"a/test_a": case(), "b/test_a": case()})[1],
         "2 tests: 1 passed, 0 failed, 1 errors, 0 unsupported, 0 skipped")),
     ("counted", counted), ("filtered", filtered), ("outputs are written", outputs_are_written),
     ("nothing found", nothing_found)])

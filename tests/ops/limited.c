@@ -15,7 +15,7 @@ static bool follows(void) {
     return getenv("OCLGRIND_UNINITIALIZED") != NULL;
 }
 
-/* ---- what is asked ------------------------------------------------------------------------------- */
+/* ---- replaced calls ------------------------------------------------------------------------------ */
 
 cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
                               size_t *needed);

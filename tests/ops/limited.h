@@ -1,5 +1,6 @@
-/* The device at hand as a small one, for programs whose OpenCL calls the linker leads through limited.c: it
- * has work-groups of 64, 32 KiB of local memory and 128 MiB for one allocation, and refuses more.
+/* Makes the device look like a small one, for programs whose OpenCL calls the linker routes through
+ * limited.c: it has work-groups of 64, 32 KiB of local memory and 128 MiB for one allocation, and refuses
+ * more.
  *
  * Before each launch all local memory is filled with NaN, so that a kernel that reads what it has not written
  * gives wrong results. In Oclgrind, whose check of uninitialized values finds such reads itself, nothing is

@@ -1,5 +1,5 @@
 """The operator cases on the kernels of many threads, in a simulator of a small device: work-groups of 64, 32 KiB of
-local memory. It tells of unwritten values, data races and accesses out of bounds; then the case fails.
+local memory. It reports unwritten values, data races and accesses out of bounds; then the case fails.
 
 usage: limited.py CASES_PROGRAM UNWRITTEN_PROGRAM OCLGRIND PART PARTS
 
@@ -37,7 +37,7 @@ def lines_of(command):
 
 
 def reports(lines):
-    """Joins each line with those after it that begin with a tab: what the simulator tells of one access."""
+    """Joins each line with those after it that begin with a tab: what the simulator reports about one access."""
     report = ""
     for line in lines:
         if WARNING.match(line) or line == "\n":

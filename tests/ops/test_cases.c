@@ -1,5 +1,5 @@
-/* The operator cases: every row of the operator table, on the device at hand, against its reference in double
- * precision, results and gradients, with a pattern around every value in the device's memory.
+/* The operator cases: every row of the operator table, on the selected device, against its reference in
+ * double precision, results and gradients, with a pattern around every value in the device's memory.
  *
  *     test-operator-cases [SHARD SHARDS [KERNELS [one | each | all | chosen | VARIANTS [TYPE]]]]
  *

@@ -290,7 +290,7 @@ static void training_survives_wrong_kernels(void **state) {
 static void trials_compile_nothing_more(void **state) {
     (void)state;
     uint64_t built[2] = {0, 0};
-    for (int judged = 0; judged < 2; judged++) {
+    for (int checked = 0; checked < 2; checked++) {
         char *cache = test_folder_make();
         kn_context_params params = device_params();
         kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
@@ -310,11 +310,11 @@ static void trials_compile_nothing_more(void **state) {
                                 kn_name(kn_softmax(a, -1), "s")};
         kn_session_params session_params;
         kn_session_params_init(&session_params);
-        session_params.switches = judged ? NULL : "matmul=tiled,conv2d=implicit,softmax=tree";
+        session_params.switches = checked ? NULL : "matmul=tiled,conv2d=implicit,softmax=tree";
         kn_session *session = kn_session_create(context, results, 3, &session_params);
         kn_graph_destroy(&graph);
         if (kn_session_compile(session, NULL, 0) != KN_OK) fail_msg("%s", kn_session_error(session));
-        built[judged] = device_counts(context).programs_built - before;
+        built[checked] = device_counts(context).programs_built - before;
         kn_session_destroy(&session);
         device_close(&context);
         test_folder_remove(cache);

@@ -1,5 +1,5 @@
-/* Each pass before and after, from the one that orders groups on: what it must change, and that no other pass
- * changes it. */
+/* The graph before and after each pass, starting with the one that orders groups: what the pass must
+ * change and no other pass may change. */
 #include "support.h"
 
 #include <stdio.h>

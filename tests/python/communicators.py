@@ -100,7 +100,7 @@ def workers_keep_parts_of_the_moments():
     (first, told), _ = of_all(2, work)
     expect("kn_trainer_collect" in told, told)
     expect_equal(list(first), list(alone))
-    expect(all((first[name] == alone[name]).all() for name in alone), "two workers have other moments than one")
+    expect(all((first[name] == alone[name]).all() for name in alone), "two workers have different moments than one")
 
 
 @case

@@ -1,4 +1,4 @@
-"""koine.sklearn: the estimators alone, and with scikit-learn where that is installed.
+"""koine.sklearn: the estimators by themselves, and with scikit-learn if it is installed.
 
 usage: estimators.py HOUSE_FOLDER
 """

@@ -67,7 +67,7 @@ def each_field_of_a_struct_is_a_keyword():
         expect(not any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values()), f"{function.__qualname__} has hidden keywords")
         missing = [name for name in _library.fields_of(struct) if name not in parameters and name != "size" and
                    not name.endswith("_count") and name not in NOT_KEYWORDS[struct]]
-        if function is koine.Model.fit:  # a model has its workers, and no values to compute besides
+        if function is koine.Model.fit:  # a model has its own workers and no extra values
             missing = [name for name in missing if name not in ("extra", "communicator", "shard_counts")]
         if function is koine.Model.plan:
             missing = [name for name in missing if name not in ("extra", "communicator", "shard_counts", "groups", "milestones", "schedule", "learning_rate")]

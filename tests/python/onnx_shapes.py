@@ -204,7 +204,7 @@ def trained():
                      tensor("head.weight", np.float32([[1, -1]])), node("MatMul", "flat head.weight", "logits"), output("logits"))
     model = koine.Model(path)
     x = random(40, 1, 8, 8)
-    model.predict(x[:, :, :4])  # its graph is there when the weights change
+    model.predict(x[:, :, :4])  # its graph exists when the weights change
     y = (x.mean((1, 2, 3)) > 0.5).astype(np.int32)
     history = model.fit(x, y, epochs=3, batch_size=16, progress=False)
     expect(len(history.losses) == 9, "three batches of each epoch, the last of which is smaller")

@@ -352,7 +352,7 @@ def the_model_sees_what_the_device_has():
 
 @case
 def dropout_is_koines():
-    """Other numbers than PyTorch's, the same for the same seed, and of the same kind."""
+    """Different numbers than PyTorch's, but from the same distribution, and the same for the same seed."""
     def losses(seed):
         model = net(nn.Dropout(.5))
         step = koine.torch.train_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), 0.), seed=seed)

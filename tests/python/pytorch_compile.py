@@ -167,7 +167,7 @@ def follow(name):
 
 
 def messages_of(function):
-    """What is logged meanwhile, as warnings."""
+    """The warnings logged in the block."""
     found, handler = [], logging.Handler(logging.WARNING)
     handler.emit = lambda record: found.append(record.getMessage())
     logging.getLogger("koine").addHandler(handler)
@@ -361,7 +361,7 @@ def each_size_has_its_graph():
 
 
 class Written:
-    """Which states are written meanwhile."""
+    """The states that are written in the block."""
 
     def __enter__(self):
         self.names, self._refresh = [], koine.States.refresh
@@ -497,7 +497,7 @@ def calls_take_no_more_memory():
 
 
 class Copies:
-    """Which states are read and written meanwhile."""
+    """The states that are read and written in the block."""
 
     def __enter__(self):
         self.read, self.sent = [], []

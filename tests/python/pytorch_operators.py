@@ -416,7 +416,7 @@ def random_numbers_are_drawn_by_the_seed():
                 step.sync()
                 found.append({name: -parameter.detach().numpy().copy() for (name, parameter) in model.given.items()})
     first = found[0]
-    second = {name: array - first[name] for name, array in found[1].items()}  # of the second step alone
+    second = {name: array - first[name] for name, array in found[1].items()}  # of only the second step
     for name, array in first.items():
         expect(np.array_equal(array, found[2][name]), f"{name}: the same seed has other numbers")
         expect(not np.array_equal(array, found[4][name]) and not np.allclose(array, second[name]), f"{name}: another seed and another step have the same numbers")

@@ -23,7 +23,7 @@ import networks  # noqa: E402
 import torch_worker  # noqa: E402
 from cases import CASES  # noqa: E402
 
-# What a step has more than Koine's own: the launch that keeps losses until they are asked for, and what a network is written with.
+# What a step has in addition to Koine's own: the launch that keeps losses until they are read, and extra work from how a network is written.
 MORE = {"mobilenetv2": 2}
 context = koine.Context(target=os.path.join(ROOT, "tools", "gpu-lab", "targets", "gfx1100.target"))
 

@@ -551,7 +551,7 @@ class Results:
         return self.finish(function, given, [values[name] for name in function.outputs])
 
     def eager(self, function):
-        """By PyTorch as it is, and the types of all values."""
+        """The results of plain PyTorch, and the types of all values."""
         given, space = self.arguments(function, False), self.space(False)
         self.train(function, given)
         values = dict(given)

@@ -83,7 +83,7 @@ def traced(call, tensors):
     def trace(function):
         return make_fx(torch.func.functionalize(function, remove="mutations"), decompositions(), tracing_mode="fake")(*tensors)
     module = trace(call)
-    for node in list(module.graph.nodes):  # what an argument becomes is no result
+    for node in list(module.graph.nodes):  # the converted arguments are not results
         if node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
             node.replace_all_uses_with(node.args[1])
             module.graph.erase_node(node)

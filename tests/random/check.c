@@ -385,7 +385,8 @@ graph_outcome graph_check(const random_graph *graph, const graph_mode *mode, uin
     return outcome;
 }
 
-graph_outcome graph_judge(const random_graph *graph, const graph_mode *mode, uint64_t data, kn_error *error) {
+graph_outcome graph_outcome_of(const random_graph *graph, const graph_mode *mode, uint64_t data,
+                               kn_error *error) {
     graph_outcome outcome = graph_check(graph, mode, data, error);
     for (uint64_t other = 1; other < 3 && outcome == GRAPH_WRONG; other++) {
         kn_error second = {0};

@@ -19,7 +19,7 @@ bool random_chance(random_stream *stream, int percent) {
 typedef struct drawing {
     random_graph *graph;
     random_stream stream;
-    int operators; /* that there may be */
+    int operators; /* the most allowed */
     int largest;   /* elements of a value */
 } drawing;
 

@@ -94,7 +94,7 @@ static void random_graphs(void **state) {
             print_message("# graph %llu\n%s", (unsigned long long)number, text);
             continue;
         }
-        const graph_outcome outcome = graph_judge(&graph, mode, number, &error);
+        const graph_outcome outcome = graph_outcome_of(&graph, mode, number, &error);
         outcomes[outcome]++;
         if (outcome == GRAPH_WRONG) print_wrong(&graph, mode, number, &error);
         fflush(stdout);

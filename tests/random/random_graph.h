@@ -69,7 +69,8 @@ typedef enum graph_outcome {
 graph_outcome graph_check(const random_graph *graph, const graph_mode *mode, uint64_t data, kn_error *error);
 /* The same with three sets of inputs: wrong only if all of them are, since one may hit a jump of a function.
  */
-graph_outcome graph_judge(const random_graph *graph, const graph_mode *mode, uint64_t data, kn_error *error);
+graph_outcome graph_outcome_of(const random_graph *graph, const graph_mode *mode, uint64_t data,
+                               kn_error *error);
 /* Reduces a wrong graph while it stays wrong; *error is the error of the result. */
 void graph_shrink(random_graph *graph, const graph_mode *mode, uint64_t data, kn_error *error);
 

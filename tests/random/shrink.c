@@ -35,7 +35,7 @@ static void find_outputs(const random_graph *graph, bool outputs[GRAPH_LINES]) {
 
 static bool is_still_wrong(random_graph *trial, const graph_mode *mode, uint64_t data, kn_error *error) {
     kn_error found = {0};
-    if (!trial->count || !graph_infer(trial) || graph_judge(trial, mode, data, &found) != GRAPH_WRONG)
+    if (!trial->count || !graph_infer(trial) || graph_outcome_of(trial, mode, data, &found) != GRAPH_WRONG)
         return false;
     *error = found;
     return true;

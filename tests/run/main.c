@@ -1,4 +1,4 @@
-/* The tests of placing memory, states, sessions and runs, on the device at hand. */
+/* Tests of memory placement, states, sessions and runs, on the selected device. */
 #include "run_tests.h"
 
 /* With arguments PART PARTS, runs one of PARTS slices of the long tests. */

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* What a rank gives, and `count` of them with one more, 77, which nothing may touch. */
+/* The values of a rank, and an array of `count` values followed by a guard, 77, which must not change. */
 float sum_number(int rank, size_t index);
 float *sum_numbers(int rank, size_t count);
 /* The sum over all ranks, as a binary tree. */

@@ -108,8 +108,8 @@ static void bytes_are_fed_ahead(void **state) {
         const kn_feed *feed = i % 3 ? &narrow : &wide, *next = (i + 1) % 3 ? &narrow : &wide;
         const kn_fetch fetches[] = {{"x", results[i].x, sizeof results[i].x},
                                     {"y", results[i].y, sizeof results[i].y}};
-        session_good(session,
-                     kn_session_start(session, feed, 1, i > 0, fetches, 2, (kn_meanwhile){NULL}, NULL));
+        session_good(session, kn_session_start(session, feed, 1, i > 0, fetches, 2,
+                                               (kn_enqueued_callback){NULL}, NULL));
         session_good(session, kn_session_feed_ahead(session, next, 1));
         session_good(session, kn_session_wait(session));
         assert_memory_equal(results[i].x, made.numbers, sizeof made.numbers);

@@ -1,5 +1,6 @@
 /* Drivers of other devices: small work-groups, and programs that do not compile, end the process or
- * compute wrongly. wrapped.c plays them on the device at hand. Each is started twice with the same cache. */
+ * compute wrongly. wrapped.c simulates them on the selected device. Each is started twice with the same
+ * cache. */
 #include "run_tests.h"
 
 #include <stdio.h>

@@ -70,7 +70,7 @@ static void random_lifetimes_never_overlap(void **state) {
 
 static void chains_reach_the_bound(void **state) {
     (void)state;
-    /* Each lives until the next is computed; for these sizes largest-first order alone is not optimal. */
+    /* Each lives until the next is computed; for these sizes largest-first order is not optimal by itself. */
     static const uint64_t sizes[][6] = {
         {4, 3, 2, 5, 0, 0}, {5, 4, 5, 4, 5, 4}, {1, 2, 3, 4, 5, 6}, {9, 1, 8, 2, 7, 3}};
     for (size_t k = 0; k < KN_COUNT_OF(sizes); k++) {

@@ -1,4 +1,4 @@
-/* What kernels of many threads do besides, which would otherwise be separate launches: products add the
+/* Work that GPU kernels do in addition, which would otherwise need separate launches: products add the
  * rows of an operand, and store what their epilogue passes through; norms add the parts of a product that
  * they read. */
 #include "run_tests.h"

@@ -42,7 +42,7 @@ static char *verdicts_text(const char *cache) {
     return (char *)bytes;
 }
 
-/* Measures the variant next to itself; then there is a verdict on `sizes`, as its key ends, or none. */
+/* Measures the variant against itself; afterwards there is a verdict whose key ends in `sizes`, or none. */
 static void check_verdict(const kn_trial_case *measured_at, const char *sizes, bool measured) {
     kn_host host = kn_host_defaults();
     char *cache = test_folder_make(), key[320], stale[320];

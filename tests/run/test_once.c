@@ -7,7 +7,7 @@
 enum { WIDE = 600, MAX_ROWS = 8 };
 
 /* y = (x exp(u)) exp(v) * s: x is (batch,3), u (3,600), v (600,2), s a number. The exponentials and their
- * products depend on states alone. */
+ * products depend only on states. */
 typedef struct deep_net {
     kn_graph *graph;
     kn_value *u, *y, *grown; /* grown = exp(u) */
@@ -175,7 +175,7 @@ static kn_status grow_u(void *user, kn_graph *bound, kn_value **values, size_t c
 static void another_session_that_writes_states_counts(void **state) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 5);
-    kn_session *judge = deep_session(context, states, 0);
+    kn_session *evaluator = deep_session(context, states, 0);
     deep_net net = deep_net_make();
     kn_session_request request = {.context = context, .values = &net.y, .count = 1, .extend = grow_u};
     kn_session_params params;
@@ -185,7 +185,7 @@ static void another_session_that_writes_states_counts(void **state) {
     kn_session *trainer = kn_session_open(&request);
     kn_graph_destroy(&net.graph);
     session_good(trainer, kn_session_status(trainer));
-    int first = run_rows(judge, 4), less = run_rows(judge, 4);
+    int first = run_rows(evaluator, 4), less = run_rows(evaluator, 4);
     assert_true(less < first);
     float x[12], y[8];
     fill_numbers(x, 12, 3);
@@ -197,14 +197,14 @@ static void another_session_that_writes_states_counts(void **state) {
         session_good(trainer, kn_session_run(trainer, &feed, 1, &fetch, 1));
         training[i] = wrapped_calls.launches - before;
         if (i == 1) continue; /* two updates between two evaluations */
-        assert_int_equal(run_rows(judge, 4), first);
-        assert_int_equal(run_rows(judge, 4), less);
+        assert_int_equal(run_rows(evaluator, 4), first);
+        assert_int_equal(run_rows(evaluator, 4), less);
     }
     /* Results that depend on states written in the same run are computed in each run; all other results are
      * cached. */
     assert_true(training[1] == training[2] && training[1] < training[0]);
     kn_session_destroy(&trainer);
-    kn_session_destroy(&judge);
+    kn_session_destroy(&evaluator);
     kn_states_destroy(&states);
 }
 

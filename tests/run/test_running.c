@@ -50,8 +50,8 @@ static void data_may_change_when_a_run_returns(void **state) {
     kn_session_destroy(&session);
 }
 
-/* The input is read at the end of a long run: an upload meanwhile must use another buffer, and the upload
- * after that must wait. */
+/* The input is read at the end of a long run: an upload during the run must use a different buffer, and the
+ * upload after that must wait. */
 static void uploads_do_not_disturb_runs_under_way(void **state) {
     enum { COUNT = 256, RUNS = 12 };
     adder made = slow_adder_make(test_cases_wanted() == TEST_SMALLEST);

@@ -1,5 +1,6 @@
 /* Uploads to a device with separate memory: from mapped memory of the host, without a wait, after the run
- * that read the buffer before and before the run that reads it next. The device at hand plays it (wrapped.c).
+ * that read the buffer before and before the run that reads it next. wrapped.c simulates this on the selected
+ * device.
  */
 #include "run_tests.h"
 
@@ -21,7 +22,8 @@ static kn_status call_nothing(void *user, kn_error *error) {
 }
 
 static kn_status start(kn_session *session, const kn_feed *feed, bool ahead) {
-    return kn_session_start(session, feed, 1, ahead, NULL, 0, (kn_meanwhile){call_nothing, NULL}, NULL);
+    return kn_session_start(session, feed, 1, ahead, NULL, 0, (kn_enqueued_callback){call_nothing, NULL},
+                            NULL);
 }
 
 /* Fills different numbers for each run. */
@@ -168,7 +170,7 @@ static void the_memory_grows(void **state) {
         kn_fetch fetch = {"y", y, rows * 2 * sizeof *y};
         fill_numbers(x, rows * 3, i);
         session_good(session, kn_session_start(session, &feed, 1, false, &fetch, 1,
-                                               (kn_meanwhile){call_nothing, NULL}, NULL));
+                                               (kn_enqueued_callback){call_nothing, NULL}, NULL));
         session_good(session, kn_session_wait(session));
         small_net_check(kn_session_states(session), x, rows, y);
     }

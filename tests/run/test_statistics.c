@@ -152,15 +152,15 @@ static void shared_statistics_follow_both(void **state) {
     session_good(training, kn_session_status(training));
     session_params.training = false;
     session_params.states = kn_session_states(training);
-    kn_session *judging = kn_session_create(*state, values, 2, &session_params);
+    kn_session *evaluation = kn_session_create(*state, values, 2, &session_params);
     kn_graph_destroy(&graph);
-    session_good(judging, kn_session_status(judging));
+    session_good(evaluation, kn_session_status(evaluation));
     kn_feed feed = {"x", x, sizeof x};
     kn_fetch fetches[2] = {{"y", y, sizeof y}, {"twice", twice, sizeof twice}};
     fill_numbers(x, COUNT, 7);
     for (int i = 0; i < 2; i++)
         session_good(training, kn_session_run(training, &feed, 1, fetches, 2));
-    session_good(judging, kn_session_run(judging, &feed, 1, fetches, 2));
+    session_good(evaluation, kn_session_run(evaluation, &feed, 1, fetches, 2));
     float means[16], variances[16];
     kn_states *states = kn_session_states(training);
     states_good(states, kn_states_get(states, "norm.running_mean", means, sizeof means));
@@ -184,7 +184,7 @@ static void shared_statistics_follow_both(void **state) {
         assert_true(fabs((double)y[c * PIXELS] - (at - mean) * inverse) <= 1e-5);
         assert_true(fabs((double)twice[c * PIXELS] - (2 * at - mean) * inverse) <= 1e-5);
     }
-    kn_session_destroy(&judging);
+    kn_session_destroy(&evaluation);
     kn_session_destroy(&training);
 }
 

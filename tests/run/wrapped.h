@@ -17,7 +17,7 @@ typedef struct wrapped {
     size_t uploaded;    /* bytes that were written to buffers */
     int waited_uploads; /* writes to buffers that the caller waits for */
     int staged_uploads; /* those from memory that is mapped */
-    int staged_after;   /* and of those, that wait for work of the other queue */
+    int staged_after;   /* how many of them wait for work of the other queue */
     int overwritten;    /* from memory from which an upload was not complete */
     int unordered;      /* kernels that were launched before their queue waits for such an upload */
     int calls;          /* of all functions that can fail */
@@ -26,11 +26,11 @@ typedef struct wrapped {
     int null_arguments, too_many_groups, too_large_groups;
     /* A driver with faults; it is to be set after wrapped_reset. */
     size_t most_items;  /* limits the work-group size; 0: as the device */
-    const char *kernel; /* … of this kernel only, which the device's limit does not tell; NULL: of all */
+    const char *kernel; /* … of this kernel only, which the device's limit does not include; NULL: of all */
     const char *text;   /* programs whose source contains this, such as the name of a file of cl/, … */
     enum wrapped_fault {
         WRAPPED_NONE,
-        WRAPPED_FAILS, /* … do not compile */
+        WRAPPED_FAILS, /* programs that do not compile */
         WRAPPED_DIES,  /* … end the process when they are compiled */
         WRAPPED_LIES,  /* … compute nothing */
     } fault;

@@ -99,7 +99,7 @@ def which_are_kept(folder):
     train(folder, "--epochs", "2", *few, "--checkpoints", "epochs")
     expect(steps_in(os.path.join(folder, "epochs")) == [3, 6], "one for each epoch")
     train(folder, "--steps", "3", *few, "--checkpoints", "time", "--checkpoint-every", "2h")
-    expect(steps_in(os.path.join(folder, "time")) == [3], "the last alone")
+    expect(steps_in(os.path.join(folder, "time")) == [3], "only the last")
     same(folder, "all/step-000000000006.safetensors", "two/step-000000000006.safetensors")
     koine("eval", "all/best.safetensors", "--data", "npy:x.npy,y.npy", folder=folder).needs(0, out="loss")
     train(folder, "--steps", "9", *few, "--checkpoints", "two", status=1, out="", err="already has 2 checkpoints: ")

@@ -193,10 +193,10 @@ def faults_of_the_standard_input_are_its_own(folder):
     """No word of the file that it is kept in."""
     write(folder, "t.csv", "a,b,y\n" + "".join(f"{i},{i % 7},{3 * i}\n" for i in range(40)))
     koine("train", "table", "--data", "csv:t.csv,target=y", "--steps", "1", folder=folder).needs(0)
-    for data, fault in ((b"a,b\nx,2\n", 'the standard input: row 1, column "a": found "x"'),
-                        (b"a\n2\n", 'the standard input lacks the column "b"'), (b"a,b\n1\n", "the standard input: line 2: found 1 values"),
-                        (b"", "the standard input: the file is empty"), (b"\x93NUMPY", "the standard input: byte 0: not an npy file"),
-                        (b"RIFF\0\0\0\0WAVE", "the standard input"), (b"\x89PNG", "the standard input")):
+    for data, fault in ((b"a,b\nx,2\n", 'standard input: row 1, column "a": found "x"'),
+                        (b"a\n2\n", 'standard input lacks the column "b"'), (b"a,b\n1\n", "standard input: line 2: found 1 values"),
+                        (b"", "standard input: the file is empty"), (b"\x93NUMPY", "standard input: byte 0: not an npy file"),
+                        (b"RIFF\0\0\0\0WAVE", "standard input"), (b"\x89PNG", "standard input")):
         write_bytes(folder, "given", data)
         with open(os.path.join(folder, "given"), "rb") as given:
             found = koine("infer", "table.safetensors", "-", folder=folder, given=given).needs(1, out="", err=fault)
@@ -204,7 +204,7 @@ def faults_of_the_standard_input_are_its_own(folder):
 
 
 @case
-def classes_of_folders_are_judged_by_name(folder):
+def classes_of_folders_are_matched_by_name(folder):
     """Data with fewer classes than the model knows, and with one that it does not know."""
     write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
     for i in range(8):

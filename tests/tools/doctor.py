@@ -224,7 +224,7 @@ def a_sick_driver(folder):
 def a_driver_that_ends_its_program(folder):
     path = write(folder, "stub.icd", STUB + "\n")
     for variable, how in (("STUB_ABORT", "by signal 6 ("), ("STUB_EXIT", "with status 3")):
-        # As soon as it is asked: then OpenCL is of no use at all.
+        # At the first call: then OpenCL cannot be used at all.
         for call in ("platforms", "devices"):
             found = with_vendors(folder, (variable, call), status=1)
             needs(found, "problem", "icd", path, STUB, f"asked for its devices: it ended the program {how}", mend="sudo mv " + path)

@@ -1,6 +1,6 @@
 """What koine eval reports besides loss and accuracy, recomputed from the results of koine infer.
 
-usage: judging.py KOINE HOUSE_TESTS
+usage: evaluation.py KOINE HOUSE_TESTS
 """
 import math
 import os
@@ -9,7 +9,7 @@ import random
 from koine import CLASSES, SAMPLES, TINY, WIDTH, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write
 from koine import write_npy
 
-CLASS_KEYS = ["class", "name", "samples", "said", "precision", "recall", "f1"]
+CLASS_KEYS = ["class", "name", "samples", "predicted", "precision", "recall", "f1"]
 
 
 def near(found, wanted, what):
@@ -33,15 +33,15 @@ def classes_are_counted(folder):
     found = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--batch", "7", "--json",
                   folder=folder).objects()[0]
     truth = read_npy(os.path.join(folder, "y.npy"))[1]
-    said = [row.index(max(row)) for row in answers(folder, "tiny.safetensors")]
-    matrix = [[sum(t == i and s == j for t, s in zip(truth, said)) for j in range(CLASSES)] for i in range(CLASSES)]
+    predicted = [row.index(max(row)) for row in answers(folder, "tiny.safetensors")]
+    matrix = [[sum(t == i and s == j for t, s in zip(truth, predicted)) for j in range(CLASSES)] for i in range(CLASSES)]
     expect(found["confusion"] == matrix, f"found {found['confusion']}, expected {matrix}")
     expect(found["top5"] is None and found["perplexity"] is None, f"found {found}")
     near(found["accuracy"], sum(matrix[c][c] for c in range(CLASSES)) / SAMPLES, "accuracy")
     for c, one in enumerate(found["classes"]):
         expect(list(one) == CLASS_KEYS and (one["class"], one["name"]) == (c, str(c)), f"found {one}")
         shown, told = sum(matrix[c]), sum(row[c] for row in matrix)
-        expect((one["samples"], one["said"]) == (shown, told), f"found {one} of {matrix}")
+        expect((one["samples"], one["predicted"]) == (shown, told), f"found {one} of {matrix}")
         near(one["precision"], share(matrix[c][c], told), "precision")
         near(one["recall"], share(matrix[c][c], shown), "recall")
         near(one["f1"], share(2 * matrix[c][c], told + shown), "f1")
@@ -112,8 +112,8 @@ def ten_classes_fit_on_a_line(folder):
     text = koine("eval", "ten.safetensors", "--data", "npy:x.npy,y.npy", folder=folder).needs(0).out
     lines = text.splitlines()[-11:]
     expect(lines[0].split() == ["true"] + [str(c) for c in range(10)] and max(map(len, lines)) <= 80, f"found {text}")
-    said = [row.index(max(row)) for row in answers(folder, "ten.safetensors")]
-    matrix = [[sum(t == i and s == j for t, s in zip(labels, said)) for j in range(10)] for i in range(10)]
+    predicted = [row.index(max(row)) for row in answers(folder, "ten.safetensors")]
+    matrix = [[sum(t == i and s == j for t, s in zip(labels, predicted)) for j in range(10)] for i in range(10)]
     expect([list(map(int, line.split()[1:])) for line in lines[1:]] == matrix, f"found {text}")
 
 
@@ -128,9 +128,9 @@ def many_classes_are_shown_by_the_worst(folder):
     expect(len(text.split("\n\n")[1].splitlines()) == 2 + 24, f"found {text}")
     pairs = text.split("\n\n")[2].splitlines()
     expect(pairs[:2] == ["most frequent confusions", "true              predicted          samples    share"], f"found {text}")
-    said = [row.index(max(row)) for row in answers(folder, "fifty.safetensors")]
+    predicted = [row.index(max(row)) for row in answers(folder, "fifty.safetensors")]
     counts = {}
-    for i, one in enumerate(said):
+    for i, one in enumerate(predicted):
         if one != i % 50:
             counts[i % 50, one] = counts.get((i % 50, one), 0) + 1
     rows = [line.split() for line in pairs[2:]]
@@ -159,7 +159,7 @@ def numbers_beside_the_truth(folder):
 
 
 @case
-def a_table_is_judged_in_its_own_unit(folder):
+def a_table_is_evaluated_in_its_own_unit(folder):
     draw = random.Random(3)
     rows = [(draw.uniform(-1, 1), draw.uniform(-1, 1)) for _ in range(60)]
     write(folder, "t.csv", "a,b,height\n" + "".join(f"{a:.4f},{b:.4f},{1000 + 100 * a:.3f}\n" for a, b in rows))

@@ -221,7 +221,7 @@ def launch(groups, items=128, tiles=None, **more):
 
 
 def products_are_timed():
-    """A kernel of multiply-adds alone reaches nearly the peak where it fills the device."""
+    """A kernel with only multiply-adds nearly reaches the peak if it fills the device."""
     bad, target = [], target_of("sm_90")
     kernel = kernel_of(made("barrier", *["fma"] * 512, "other", jumps=((513, 0),)), registers=32)
     piece = code.slice_of(kernel, 512, 0)

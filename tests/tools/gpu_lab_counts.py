@@ -174,7 +174,7 @@ def conflicts_are_counted():
     line = PROGRAM[:PROGRAM.index("tile[i * row + j]")].count("\n") + 1
     if not bad and not plain["local_place"].endswith(f":{line}"):
         bad.append(f"conflicts are at {plain['local_place']}, expected line {line}")
-    # Fours are served eight work-items at a time: 4 passes for a request; each second four in turn needs twice as many.
+    # Groups of four numbers are served for eight work-items at a time: 4 passes per request. Skipping every second group needs twice as many.
     for row, passes in ((1, 4), (2, 8), (3, 4), (8, 32)):
         found, = counted(launch("fours_of_rows", [32, 1, 1], [32, 1, 1], buffer(128), value(row), {"local": 512 * row}))
         check(bad, f"rows of {row} fours", found, local_requests=row + 1, local_transfers=4 * row + passes,

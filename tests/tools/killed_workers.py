@@ -68,7 +68,7 @@ def goes_on(folder, words, environment, wanted, what):
     done = subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=120)
     expect(done.returncode == 0, f"{what}: going on: status {done.returncode}: {done.stderr}")
-    expect(bytes_of(os.path.join(folder, "end")) == wanted, f"{what}: what went on has other bits than what went through")
+    expect(bytes_of(os.path.join(folder, "end")) == wanted, f"{what}: the resumed run differs from the uninterrupted run")
 
 
 def say(text):

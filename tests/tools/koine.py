@@ -79,7 +79,7 @@ class Result:
         return self
 
     def objects(self, *keys):
-        """The standard output as one JSON object a line, each with just these keys in this order."""
+        """standard output as one JSON object a line, each with just these keys in this order."""
         objects = [strict(line) for line in self.out.splitlines()]
         expect(objects, f"expected JSON: {self}")
         for found in objects:
@@ -88,7 +88,7 @@ class Result:
 
 
 def koine(*arguments, folder=None, environment=None, given=subprocess.DEVNULL, **more):
-    """`given`: an open file, for the standard input. None in the environment takes a name out of it. What hangs is ended by tools/watch_test.py with the whole test."""
+    """`given`: an open file, for standard input. None in the environment takes a name out of it. What hangs is ended by tools/watch_test.py with the whole test."""
     variables = {name: value for name, value in {**ENVIRONMENT, **(environment or {})}.items() if value is not None}
     done = subprocess.run([KOINE, *arguments], cwd=folder, env=variables,
                           stdin=given, capture_output=not more, text=True, **more)

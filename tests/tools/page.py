@@ -127,7 +127,7 @@ def numbers_and_inputs(folder):
     page, text = report(folder, "line.koine", "npy:x.npy,y.npy", "--epochs", "20", "--lr", "0.1", "--batch", "20",
                         "--validation", "0.2")
     expect("Predicted and true values" in page.text and "Root mean squared error" in page.text, page.text)
-    expect(text.count("<circle class=\"fill0\" opacity") == 20, "a dot for each sample that is judged")
+    expect(text.count("<circle class=\"fill0\" opacity") == 20, "a dot for each sample that is evaluated")
     ranks = re.findall(r"input (\d)", page.text[page.text.index("Importance of inputs"):])
     expect(ranks[:2] == ["2", "4"] and sorted(ranks) == list("012345"), f"found {ranks}")
 
@@ -200,7 +200,7 @@ def where_the_disk_is_full(folder):
 
 @case
 def where_memory_runs_out(folder):
-    """The last buffer that the device is asked for is one that the report needs."""
+    """The last allocated buffer is one that the report needs."""
     if not COUNT_BUFFERS:
         raise Skipped("buffers are not counted in this build")
     problem(folder)

@@ -132,7 +132,7 @@ def a_counter_that_root_alone_may_read(folder):
     zone(folder, "intel-rapl:0", "package-0", 7)
     path = os.path.join(folder, "class/powercap/intel-rapl:0/energy_uj")
     os.chmod(path, 0)
-    if os.access(path, os.R_OK):  # root is asked nothing
+    if os.access(path, os.R_OK):  # root can always read it
         bench(folder, "--power", "--power-root", folder)
         return
     found = bench(folder, "--power", "--power-root", folder, err="may not be read")

@@ -21,7 +21,7 @@ HOW = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam", "--shards"
 
 def start(folder, ranks, words):
     need(LAUNCHER)
-    # MPI keeps sockets in TMPDIR, whose paths must be short; the folder of a case is, and goes with the case.
+    # MPI keeps sockets in TMPDIR, whose paths must be short. The folder of a case is short and removed with the case.
     return subprocess.Popen([LAUNCHER, "-n", str(ranks), *words], cwd=folder, env=dict(MPI, TMPDIR=folder),
                             stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
 
@@ -41,7 +41,7 @@ def one_file_however_many_processes(folder):
         expect(status == 0 and out.count("done after") == 1, f"status {status}: {out}{err}")
         expect(f"on {ranks} processes, each batch split into 4 shards" in err, f"found {err}")
         expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, f"{ranks}")),
-               f"{ranks} processes save other bits than one")
+               f"{ranks} processes save different bits than one")
 
 
 @case
@@ -56,7 +56,7 @@ def several_devices_in_each_process(folder):
                                        ",".join([DEVICE] * devices), *more, "--overwrite")
         expect(status == 0 and out.count("done after") == 1 and told in err, f"status {status}: {out}{err}")
         expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, "some")),
-               f"{ranks} processes on {devices} devices save other bits than one")
+               f"{ranks} processes on {devices} devices save different bits than one")
     for more, told in ((("--shard-counts", "2,2"), "--shard-counts has 2 numbers for 4 devices of 2 processes"),
                        (("--shards", "2"), "2 shards, fewer than 4 workers")):
         status, out, err = ranks_train(folder, 2, *HOW, *more, "--devices", ",".join([DEVICE] * 4))
@@ -80,12 +80,12 @@ def processes_make_steps_alone(folder):
     status, out, err = ranks_train(folder, 2, *more, "--steps", "8", "--save", "processes")
     expect(status == 0 and out.count("done after 8") == 1, f"status {status}: {out}{err}")
     expect(bytes_of(os.path.join(folder, "threads")) == bytes_of(os.path.join(folder, "processes")),
-           "two processes save other bits than two threads")
+           "two processes save different bits than two threads")
     for steps, before in (("3", ()), ("8", ("--resume", "part"))):
         status, out, err = ranks_train(folder, 2, *more, "--steps", steps, "--save", "part", *before)
         expect(status == 0, f"status {status}: {out}{err}")
     expect(bytes_of(os.path.join(folder, "part")) == bytes_of(os.path.join(folder, "processes")),
-           "what went on has other bits than what went through")
+           "the resumed run differs from the uninterrupted run")
 
 
 @case
@@ -110,12 +110,12 @@ def checkpoints_are_those_of_one(folder):
     train(folder, *more, "--steps", "6", "--resume", "auto", "--save", "part", "--overwrite", err="resuming after step 4")
     train(folder, *HOW, "--schedule", "constant", "--checkpoints", "alone", "--steps", "6", "--save", "whole")
     expect(bytes_of(os.path.join(folder, "part")) == bytes_of(os.path.join(folder, "whole")),
-           "one process goes on with other bits than two")
+           "one process resumes with different bits than two")
 
 
 @case
 def batch_norms_of_all_processes(folder):
-    """The bits of two threads, with results in 32 and in 16 bits; the norms of each process alone are others."""
+    """The bits of two threads, with results in 32 and in 16 bits; the norms of a single process differ."""
     words = problem(folder)
     with open(os.path.join(folder, "tiny.koine"), encoding="utf-8") as file:
         text = file.read()
@@ -129,7 +129,7 @@ def batch_norms_of_all_processes(folder):
             out, err = child.communicate(timeout=300)
             expect(child.returncode == 0 and "done after 5 steps" in out, f"{precision}, {name}: {out}{err}")
         expect(bytes_of(os.path.join(folder, "processes")) == bytes_of(os.path.join(folder, "threads")),
-               f"{precision}: two processes save other bits than two threads")
+               f"{precision}: two processes save different bits than two threads")
         synced, separate = (read_safetensors(os.path.join(folder, name)) for name in ("processes", "separate"))
         expect(any(name.endswith(".weight") and synced[name] != separate[name] for name in synced),
                f"{precision}: the norms are those of each process")

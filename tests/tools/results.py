@@ -184,7 +184,7 @@ def plan_beyond_the_indices_of_kernels(folder):
 
 if COUNT_BUFFERS:
     def counted(folder, *arguments):
-        """How many buffers the device is asked for, and the most bytes that they have at a time."""
+        """The number of allocated buffers, and the largest number of bytes allocated at a time."""
         path = os.path.join(folder, "count")
         koine(*arguments, folder=folder, environment={"LD_PRELOAD": COUNT_BUFFERS, "COUNT_BUFFERS": path}).needs(0)
         return [int(word) for word in bytes_of(path).split()]
@@ -244,7 +244,7 @@ def plan_as_a_drawing(folder):
 
 
 @case
-def judged(folder):
+def evaluated(folder):
     end = train(folder, "--epochs", "3", "--batch", "32", "--validation", "0.2", "--json").objects()[0]
     keys = ("model", "data", "samples", "loss", "accuracy", "samples_per_s", "top5", "perplexity", "classes", "confusion")
     data = ["--data", "npy:x.npy,y.npy"]
@@ -291,8 +291,8 @@ def computed(folder):
     expect(found == [{"samples": SAMPLES, "output": "logits", "file": "w.npy"}], f"found {found}")
     _, targets = read_npy(os.path.join(folder, "y.npy"))
     right = sum(max(range(CLASSES), key=lambda c: numbers[i * CLASSES + c]) == targets[i] for i in range(SAMPLES))
-    judged_as = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
-    expect(math.isclose(right / SAMPLES, judged_as["accuracy"]), f"{right} are right, and eval says {judged_as}")
+    evaluated = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(math.isclose(right / SAMPLES, evaluated["accuracy"]), f"{right} are right, and eval says {evaluated}")
     koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", "--overwrite", "--quiet", folder=folder).needs(
         0, out="", err="")
     expect(os.path.exists(name), "the input is gone")
@@ -300,7 +300,7 @@ def computed(folder):
 
 @case
 def bytes_mean_in_infer_what_they_mean_in_training(folder):
-    """To the bit, alone and after numbers."""
+    """To the bit, with and without preceding numbers."""
     train(folder, "--epochs", "5")
     levels = [int(abs(number) * 255) for number in numbers_of(4 * WIDTH)]
     write_npy(os.path.join(folder, "bytes.npy"), "|u1", (4, WIDTH), levels)
@@ -315,7 +315,7 @@ def bytes_mean_in_infer_what_they_mean_in_training(folder):
 
 @case
 def rows_and_streams(folder):
-    """The same numbers as an array and as rows, from files and from the standard input, in all forms that results have."""
+    """The same numbers as an array and as rows, from files and from standard input, in all forms that results have."""
     train(folder, "--epochs", "20", "--batch", "10", "--lr", "0.01")
     infer = ("infer", "tiny.safetensors", "--input")
 
@@ -505,7 +505,7 @@ def plan_that_is_measured(folder):
 
 
 def on_terminal(columns, arguments, folder, **environment):
-    """The standard error of koine on a terminal with so many columns, and its exit status."""
+    """standard error of koine on a terminal with so many columns, and its exit status."""
     try:
         ours, theirs = pty.openpty()
     except OSError as error:  # a bare root has no /dev/pts

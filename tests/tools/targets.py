@@ -72,7 +72,7 @@ def check_programs(folder, found):
     """What is written: steps in order, with programs that are there, and costs that add up to the plan's."""
     steps = lines_of(os.path.join(folder, "launches.jsonl"))
     names = {os.path.basename(path)[:-3] for path in glob.glob(os.path.join(folder, "*.cl"))}
-    expect([step["step"] for step in steps] == list(range(found["steps"])), f"other steps than the plan's: {len(steps)}")
+    expect([step["step"] for step in steps] == list(range(found["steps"])), f"different steps than the plan's: {len(steps)}")
     expect(len(names) == found["kernels"], f"{len(names)} programs, the plan has {found['kernels']}")
     expect(names == {step["program"] for step in steps if "program" in step}, "programs without launches, or the reverse")
     expect(abs(sum(step["flops"] for step in steps) * 1e-9 - found["gflop"]) < 1e-3 * found["gflop"], "other work")

@@ -10,7 +10,7 @@ HOST, COMPUTE, TRANSFER = "host", "compute queue", "transfer queue"
 
 
 def spans(folder, name="trace.json"):
-    """{thread: its spans in order}, each with microseconds; what holds of every trace is checked."""
+    """{thread: its spans in order}, with times in microseconds; checks what every trace must satisfy."""
     with open(os.path.join(folder, name), encoding="utf-8") as file:
         events = strict(file.read())["traceEvents"]
     names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
@@ -40,7 +40,7 @@ def of_a_training(folder):
     found = spans(folder)
     names = [event["name"] for event in found[HOST]]
     expect([name for name in names if name.startswith("step")] == [f"step {i}" for i in range(1, 7)], f"found {names}")
-    expect(names[0] == "opening and compiling" and names.count("judging") == 2 and "saving" in names, f"found {names}")
+    expect(names[0] == "opening and compiling" and names.count("evaluating") == 2 and "saving" in names, f"found {names}")
     starts = [event["ts"] for event in found[HOST]]
     expect(starts == sorted(starts), "the host's stretches are not in order")
     kernels = [event for event in found[COMPUTE] if event["args"]["kernel"]]

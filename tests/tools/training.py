@@ -81,7 +81,7 @@ def a_length_that_only_the_data_tells(folder):
         koine("train", name + ".koine", *data, "--steps", "3", "--batch", "10", "--validation", "0.25", "--save",
               name + ".safetensors", folder=folder).needs(0)
         found[name] = read_safetensors(os.path.join(folder, name + ".safetensors"))
-    expect(found["open"] == found["closed"], "weights are others where the length is open")
+    expect(found["open"] == found["closed"], "weights differ if the length is open")
     koine("convert", "open.safetensors", "open.onnx", folder=folder).needs(0)
     koine("train", "open.onnx", *data, "--steps", "2", "--batch", "10", "--save", "more.onnx", folder=folder).needs(0)
     for model in ("open.safetensors", "more.onnx"):
@@ -111,8 +111,8 @@ def weights_of_16_bits(folder):
                    f"{name} was not rounded to the nearest")
         for model in ("whole", "small"):
             plan = koine("plan", model + ".safetensors", "--mode", "infer", "--json", folder=folder).objects()[0]
-            judged = koine("eval", model + ".safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder)
-            found[model] = plan["state_bytes"], judged.objects()[0]["accuracy"]
+            evaluated = koine("eval", model + ".safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder)
+            found[model] = plan["state_bytes"], evaluated.objects()[0]["accuracy"]
         expect(found["small"][0] <= 0.75 * found["whole"][0], f"bytes of states and accuracy: {found}")
         expect(abs(found["small"][1] - found["whole"][1]) <= 0.02, f"bytes of states and accuracy: {found}")
     koine("train", "small.safetensors", "--data", "npy:x.npy,y.npy", "--steps", "2", "--save", "more.safetensors",
@@ -251,7 +251,7 @@ def patience_saves_the_best_epoch(folder):
     koine("train", "--resume", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--epochs", "1", "--batch", "8",
           "--validation", "0.4", "--quiet", folder=folder).needs(0, out="nothing to do")
     again = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
-    expect(again["loss"] == data["loss"], "what was saved is not what was judged")
+    expect(again["loss"] == data["loss"], "what was saved is not what was evaluated")
 
 
 @case
@@ -346,7 +346,7 @@ def resumed_with_averages_and_a_plateau(folder):
 
 
 @case
-def a_plateau_needs_data_to_judge_by(folder):
+def a_plateau_needs_validation_data(folder):
     train(folder, "--schedule", "plateau", status=1, out="", err="--schedule plateau needs validation data")
 
 
@@ -485,7 +485,7 @@ def interrupted(sign, folder):
     train(folder, *more, "--resume", "tiny.safetensors", "--save", "part")
     train(folder, *more, "--save", "whole")
     expect(bytes_of(os.path.join(folder, "whole")) == bytes_of(os.path.join(folder, "part")),
-           "what was interrupted and went on has other bits than what went through")
+           "the resumed run differs from the uninterrupted run")
 
 
 add("interrupted by Ctrl-C and resumed", functools.partial(interrupted, signal.SIGINT))
@@ -528,7 +528,7 @@ PARTS = r"the gradients of parts are added, of (\d+), the largest equal ones tha
 
 
 def too_little(folder, samples):
-    """--memory with room for so many samples at once, as koine plan says; the accuracy takes a little besides."""
+    """--memory that suffices for this number of samples at once, by koine plan; the accuracy needs a little more."""
     plan = koine("plan", *problem(folder)[:1], "--batch", str(samples), "--json", folder=folder).objects()[0]
     return ["--memory", str(plan["peak_bytes"])]
 
@@ -569,7 +569,7 @@ def epochs_of_parts_that_fit(folder):
 
 @case
 def moments_that_do_not_fit(folder):
-    """They wait in host memory, where not even one sample at a time fits otherwise; the bits are the same."""
+    """They stay in host memory if not even one sample at a time fits otherwise; the bits are the same."""
     data = problem(folder)[1:]
     layers = "".join("linear 24\ntanh\n" for _ in range(80))
     write(folder, "deep.koine", f"koine 1\ninput x {WIDTH}\n{layers}logits = linear {CLASSES}\n")
@@ -584,7 +584,7 @@ def moments_that_do_not_fit(folder):
     how = ("train", "deep.koine", *data, "--batch", "8", "--steps", "5", "--overwrite")
     for name, more in (("plain", ()), ("asked", ("--offload-optimizer",)), ("budget", ("--memory", budget))):
         found = koine(*how, "--save", name, *more, folder=folder).needs(0)
-        expect(("wait in host memory between updates" in found.err) == (name != "plain"), f"{name}: {found}")
+        expect(("stay in host memory between updates" in found.err) == (name != "plain"), f"{name}: {found}")
         expect(bytes_of(os.path.join(folder, name)) == bytes_of(os.path.join(folder, "plain")), f"{name} has other bits")
 
 

@@ -166,7 +166,7 @@ MISTAKES = [
     ("train lenet --data digits --optimizer sgd --momentum 0 --nesterov", "--momentum is 0"),
     ("train lenet --data digits --weight-decay -1", "--weight-decay is -1"),
     ("train lenet --data digits --clip -1", "--clip is -1"),
-    ("train lenet --data digits --validation 1", "--validation is 1; expected a share"),
+    ("train lenet --data digits --validation 1", "--validation is 1; expected a fraction"),
     ("train lenet --data digits --optimizer sdg", "--optimizer is 'sdg'; expected sgd, adam, adamw"),
     ("train lenet --data digits --schedule linear", "--schedule is 'linear'; expected constant, step, cosine"),
     ("train lenet --data digits --schedule step", "--schedule step and --step-every N need each other"),

@@ -38,7 +38,7 @@ void golden_draw(const golden *file, golden_feeds *fed, int64_t step);
 void golden_part(const golden *file, const golden_feeds *fed, uint64_t first, uint64_t count,
                  kn_feed list[2]);
 
-/* How to train what a file describes; zeros: alone, in float32, as the file says. */
+/* How to train what a file describes; zeros: a single worker, in float32, as the file says. */
 typedef struct golden_setup {
     kn_context *context;
     bool fast;

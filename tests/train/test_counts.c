@@ -306,7 +306,7 @@ static void fixed_sizes_count_over_the_batch(void **state) {
 }
 
 /* The loss and the accuracy of all samples, as an evaluation in batches of `batch` finds them. */
-static kn_score judged(kn_context *context, const test_net *made, uint64_t batch) {
+static kn_score evaluated(kn_context *context, const test_net *made, uint64_t batch) {
     static int32_t y[SAMPLES];
     static float m[SAMPLES];
     for (int i = 0; i < SAMPLES; i++)
@@ -333,7 +333,7 @@ static void an_evaluation_weights_batches_by_what_counts(void **state) {
     kn_context *context = device_open(&params);
     test_net made = weighted_net();
     (void)state;
-    const kn_score whole = judged(context, &made, SAMPLES);
+    const kn_score whole = evaluated(context, &made, SAMPLES);
     int counted = 0, right = 0;
     for (int i = 12; i < SAMPLES; i++) { /* the weights are all alike, so class 0 is the largest of equals */
         counted += i % 4 != 0;
@@ -342,7 +342,7 @@ static void an_evaluation_weights_batches_by_what_counts(void **state) {
     assert_true(isfinite(whole.loss) && right > 0);
     near("accuracy in batches of", SAMPLES, whole.accuracy, (double)right / counted);
     for (uint64_t batch = 4; batch <= 7; batch += 3) {
-        const kn_score cut = judged(context, &made, batch);
+        const kn_score cut = evaluated(context, &made, batch);
         near("loss in batches of", (int)batch, cut.loss, whole.loss);
         near("accuracy in batches of", (int)batch, cut.accuracy, whole.accuracy);
     }

@@ -10,7 +10,7 @@ enum { BATCH = 12, BATCHES = 4, LAST = 4 }; /* 40 samples: 12, 12, 12 and 4 */
 typedef struct fitting {
     small_net net;
     kn_trainer *trainer;
-    kn_session *judge;
+    kn_session *evaluator;
     kn_dataset *data;
     kn_fit_params params;
     kn_loader_params loader;
@@ -22,8 +22,8 @@ typedef struct fitting {
     uint64_t samples, last_count;
     double loss_sum, right_sum, rates[64], losses[16], accuracies[16];
     bool best[16];
-    uint64_t judged; /* samples in this evaluation */
-    int judgements;
+    uint64_t evaluated; /* samples in this evaluation */
+    int evaluations;
 } fitting;
 
 static bool on_step(void *user, const kn_fit_step *step) {
@@ -60,10 +60,10 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
 
 static void on_validation(void *user, uint64_t samples, uint64_t all) {
     fitting *seen = user;
-    assert_true(samples == seen->judged + BATCH || samples == all);
+    assert_true(samples == seen->evaluated + BATCH || samples == all);
     assert_int_equal(all, SAMPLES);
-    seen->judged = samples == all ? 0 : samples;
-    seen->judgements++;
+    seen->evaluated = samples == all ? 0 : samples;
+    seen->evaluations++;
 }
 
 static kn_dataset *dataset_of(const float *x, const int32_t *y, uint64_t count) {
@@ -84,15 +84,15 @@ static void begin(fitting *fit, kn_context *context, const kn_trainer_params *pa
     kn_session_params session;
     kn_session_params_init(&session);
     session.states = kn_trainer_states(fit->trainer);
-    fit->judge = kn_session_create(context, values, 2, &session);
-    if (kn_session_status(fit->judge)) fail_msg("%s", kn_session_error(fit->judge));
+    fit->evaluator = kn_session_create(context, values, 2, &session);
+    if (kn_session_status(fit->evaluator)) fail_msg("%s", kn_session_error(fit->evaluator));
     kn_fit_params_init(&fit->params);
     kn_loader_params_init(&fit->loader);
     fit->params.loader = &fit->loader;
     fit->loader.batch = BATCH;
     fit->loader.seed = 3;
     fit->params.validation = fit->data;
-    fit->params.eval_session = fit->judge;
+    fit->params.eval_session = fit->evaluator;
     fit->params.loss = kn_value_name(values[0]);
     fit->params.accuracy = kn_value_name(values[1]);
     fit->params.user = fit;
@@ -102,7 +102,7 @@ static void begin(fitting *fit, kn_context *context, const kn_trainer_params *pa
 }
 
 static void end(fitting *fit) {
-    kn_session_destroy(&fit->judge);
+    kn_session_destroy(&fit->evaluator);
     kn_trainer_destroy(&fit->trainer);
     kn_dataset_destroy(&fit->data);
     net_destroy(&fit->net);
@@ -144,8 +144,8 @@ static void validation_is_followed(void **state) {
     fit.params.epochs = 2;
     fit.params.on_validation = on_validation;
     run(&fit, KN_OK);
-    assert_int_equal(fit.judgements, 2 * BATCHES);
-    assert_int_equal(fit.judged, 0);
+    assert_int_equal(fit.evaluations, 2 * BATCHES);
+    assert_int_equal(fit.evaluated, 0);
     end(&fit);
 }
 
@@ -259,7 +259,7 @@ static void patience_ends_it(void **state) {
     kn_trainer_params params = adam();
     begin(&fit, *state, &params);
     kn_trainer_destroy(&fit.trainer);
-    kn_session_destroy(&fit.judge);
+    kn_session_destroy(&fit.evaluator);
     net_destroy(&fit.net);
     fit.net.model = kn_model_parse("koine 1\ninput x 6\nlogits = linear 3\n", NULL);
     fit.net.loss = (kn_model_loss)KN_MODEL_LOSS_DEFAULTS;
@@ -269,8 +269,8 @@ static void patience_ends_it(void **state) {
     kn_session_params session;
     kn_session_params_init(&session);
     session.states = kn_trainer_states(fit.trainer);
-    fit.judge = kn_session_create(*state, &fit.net.loss.value, 1, &session);
-    fit.params.eval_session = fit.judge;
+    fit.evaluator = kn_session_create(*state, &fit.net.loss.value, 1, &session);
+    fit.params.eval_session = fit.evaluator;
     fit.params.loss = kn_value_name(fit.net.loss.value);
     fit.params.accuracy = NULL;
     fit.params.patience = 2;
@@ -287,7 +287,7 @@ static void patience_ends_it(void **state) {
 static void begin_with_accuracy(fitting *fit, kn_context *context) {
     kn_trainer_params params = adam();
     begin(fit, context, &params);
-    kn_session_destroy(&fit->judge);
+    kn_session_destroy(&fit->evaluator);
     kn_trainer_destroy(&fit->trainer);
     params.extra = &fit->net.loss.accuracy;
     params.extra_count = 1;
@@ -357,11 +357,11 @@ static void patience_keeps_the_best(void **state) {
     uint64_t first = 0;
     for (int i = 0; i < SAMPLES; i++)
         wrong[i] = (sample_y[i] + 1) % CLASSES;
-    kn_dataset *judged_by = dataset_of(&sample_x[0][0], wrong, SAMPLES);
+    kn_dataset *validation = dataset_of(&sample_x[0][0], wrong, SAMPLES);
     for (int epochs = 1; epochs <= 4; epochs += 3) {
         for (int patience = 0; patience <= 9; patience += 3) {
             begin(&fit, *state, NULL);
-            fit.params.validation = judged_by;
+            fit.params.validation = validation;
             fit.params.epochs = (uint64_t)epochs;
             fit.params.patience = (uint64_t)patience;
             fit.stop_at_epoch = patience == 9 ? epochs : 0;
@@ -377,14 +377,14 @@ static void patience_keeps_the_best(void **state) {
             if (epochs > 1) assert_int_equal(fit.result.stop_reason == KN_STOP_PATIENCE, patience == 3);
             /* The reported score belongs to the final weights. */
             kn_score score = KN_SCORE_DEFAULTS;
-            assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score),
+            assert_int_equal(kn_evaluate(fit.evaluator, validation, SAMPLES, fit.params.loss, NULL, &score),
                              KN_OK);
             assert_true(fabs(score.loss - fit.result.validation.loss) <= 1e-6);
             assert_true(fit.result.epoch_loss == fit.losses[back ? 0 : epochs - 1]);
             end(&fit);
         }
     }
-    kn_dataset_destroy(&judged_by);
+    kn_dataset_destroy(&validation);
 }
 
 /* A program built when the result ended after `loss`. */
@@ -503,7 +503,7 @@ static void bytes_train_like_numbers(void **state) {
         kn_plan_step step = KN_PLAN_STEP_DEFAULTS;
         trainer_good(fit.trainer, kn_trainer_plan_step_at(fit.trainer, 0, &step));
         assert_true((strcmp(step.label, "widen x") == 0) == as_bytes);
-        assert_int_equal(kn_session_plan_step_at(fit.judge, 0, &step), KN_OK);
+        assert_int_equal(kn_session_plan_step_at(fit.evaluator, 0, &step), KN_OK);
         assert_true((strcmp(step.label, "widen x") == 0) == as_bytes);
         hashes[as_bytes] = states_hash(kn_trainer_states(fit.trainer));
         end(&fit);
@@ -541,9 +541,9 @@ static void evaluation_uses_every_sample(void **state) {
     const uint64_t batches[] = {SAMPLES, BATCH, 1};
     for (int i = 0; i < 3; i++) {
         scores[i] = (kn_score)KN_SCORE_DEFAULTS;
-        assert_int_equal(
-            kn_evaluate(fit.judge, fit.data, batches[i], fit.params.loss, fit.params.accuracy, &scores[i]),
-            KN_OK);
+        assert_int_equal(kn_evaluate(fit.evaluator, fit.data, batches[i], fit.params.loss,
+                                     fit.params.accuracy, &scores[i]),
+                         KN_OK);
         assert_int_equal(scores[i].samples, SAMPLES);
         assert_true(fabs(scores[i].loss - scores[0].loss) <= 1e-6);
         assert_true(fabs(scores[i].accuracy - scores[0].accuracy) <= 1e-6);

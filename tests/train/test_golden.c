@@ -76,7 +76,7 @@ static const char *first_moment(const golden *file, double *part) {
     return beta ? "moment1" : "momentum";
 }
 
-/* How far the gradient of a parameter is at the samples of the file, by its RMS. */
+/* The error of a parameter's gradient at the samples of the file, relative to its RMS. */
 static double gradient_distance(const golden *file, kn_trainer *trainer, const kn_json *gradient) {
     char state[200];
     double part, sum = 0;

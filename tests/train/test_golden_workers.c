@@ -32,7 +32,7 @@ static void train_by(const golden_work *alone, int count, const int *deal) {
         if (workers[r].status != KN_OK)
             fail_msg("%s, worker %d of %d: %s", alone->file->name, r, count, workers[r].error);
         if (!golden_work_equal(&workers[r], alone))
-            fail_msg("%s: worker %d of %d finds other bits than one worker with the same shards",
+            fail_msg("%s: worker %d of %d finds different bits than one worker with the same shards",
                      alone->file->name, r, count);
     }
 }

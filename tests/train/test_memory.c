@@ -115,7 +115,7 @@ static void check(kn_model *(*make)(void), kn_precision precision) {
     if (!strstr(small.error, "even with recomputation")) fail_msg("%s", small.error);
 }
 
-/* What is checked, all or a part: deep_model on wide vectors in float32 alone, since it is long. Without a
+/* What is checked, all or a part: deep_model on CPU kernels only in float32, since it takes long. Without a
  * part the first three, which together have each model, kind and precision. */
 static const struct {
     kn_model *(*make)(void);

@@ -74,15 +74,15 @@ kn_status __wrap_kn_kernel_launch(kn_context *context, kn_kernel *kernel, const 
 
 kn_status __real_kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                        size_t feed_count, bool ahead, const char *extra,
-                                       kn_meanwhile meanwhile);
+                                       kn_enqueued_callback on_enqueued);
 kn_status __wrap_kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                        size_t feed_count, bool ahead, const char *extra,
-                                       kn_meanwhile meanwhile);
+                                       kn_enqueued_callback on_enqueued);
 kn_status __wrap_kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                        size_t feed_count, bool ahead, const char *extra,
-                                       kn_meanwhile meanwhile) {
+                                       kn_enqueued_callback on_enqueued) {
     note(STEP);
-    return __real_kn_trainer_begin_step(trainer, count, feeds, feed_count, ahead, extra, meanwhile);
+    return __real_kn_trainer_begin_step(trainer, count, feeds, feed_count, ahead, extra, on_enqueued);
 }
 
 /* ---- the training ---------------------------------------------------------------------------------------
@@ -206,5 +206,5 @@ int main(void) {
         for (int k = 0; k < INPUTS; k++)
             sample_x[i][k] = (float)((i * 31 + k * 17) % 13) / 13 + (k % CLASSES == sample_y[i] ? 1 : 0);
     }
-    return cmocka_run_group_tests_name("meanwhile", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("overlap", tests, NULL, NULL);
 }

@@ -393,7 +393,7 @@ static void a_training_goes_on_with_the_same_bits(void **state) {
     const float *own = numbers_of(&whole[0].last, "linear1.weight.moment1", 96);
     assert_memory_not_equal(own, numbers_of(&whole[0].last, "koine.worker.1.linear1.weight.moment1", 96),
                             96 * sizeof(float));
-    /* What is read and written again, by trainers that have made steps before, stays as it is. */
+    /* Reading and writing the states does not change them, even by trainers that have made steps. */
     const rounds_task again_written = {
         .params = first.params, .steps = 4, .from = path, .to = unused, .steps_before = true};
     train_by(&first, 2, again);

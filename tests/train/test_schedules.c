@@ -250,7 +250,7 @@ static void polynomial(void **state) {
     check_asked(*state, &params, later, 9);
 }
 
-/* The memory of the schedule is among the states, so that another trainer continues with it. */
+/* The progress of the schedule is saved in the states, so that another trainer resumes it. */
 static void plateau(void **state) {
     const double losses[] = {1, 0.9, 0.895, 0.9, 0.89, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
     const double rates[] = {0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.06, 0.06};
@@ -275,7 +275,7 @@ static void plateau(void **state) {
         trainer_good(trainer, kn_trainer_report_validation(trainer, losses[i]));
         double rate = kn_trainer_learning_rate(trainer);
         if (!(fabs(rate - rates[i]) <= 1e-12))
-            fail_msg("judgement %d: %.17g, expected %.17g", i, rate, rates[i]);
+            fail_msg("evaluation %d: %.17g, expected %.17g", i, rate, rates[i]);
     }
     kn_trainer_destroy(&trainer);
     params.session = NULL;

@@ -169,13 +169,13 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
     params.shards = 4;
     kn_trainer *trainer = kn_trainer_create(context, net->loss.value, &params);
     session.states = kn_trainer_states(trainer);
-    kn_session *judge = kn_session_create(context, values, 2, &session);
+    kn_session *evaluator = kn_session_create(context, values, 2, &session);
     kn_fit_params how = {.size = sizeof how,
                          .epochs = 3,
                          .steps = own->most,
                          .loader = &loader,
                          .validation = own->fails ? NULL : data,
-                         .eval_session = judge,
+                         .eval_session = evaluator,
                          .loss = kn_value_name(values[0]),
                          .accuracy = kn_value_name(values[1]),
                          .user = own,
@@ -183,7 +183,7 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
     own->result = (kn_fit_result)KN_FIT_RESULT_DEFAULTS;
     own->status = kn_fit(trainer, data, &how, &own->result);
     own->bits = own->status == KN_OK ? states_hash(kn_trainer_states(trainer)) : 0;
-    kn_session_destroy(&judge);
+    kn_session_destroy(&evaluator);
     kn_trainer_destroy(&trainer);
     kn_dataset_destroy(&data);
 }

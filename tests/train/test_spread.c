@@ -157,7 +157,7 @@ static void check(const char *what, const spread_task *task, const int *counts) 
         train_by(task, *counts, true, others);
         if (memcmp(others[0].losses, alone[0].losses, sizeof alone[0].losses) != 0 ||
             others[0].hash != alone[0].hash || !alone[0].hash)
-            fail_msg("%s: %d workers have other bits than one", what, *counts);
+            fail_msg("%s: %d workers have different bits than one", what, *counts);
     }
 }
 

@@ -1,9 +1,9 @@
-"""Networks of Caffe's kinds, computed by Koine and by OpenCV's reader of such files, which knows nothing of it.
+"""Networks of Caffe's kinds, computed by Koine and by OpenCV's independent reader of such files.
 
 usage: compare.py KOINE FOLDER [NETWORK...]
 
 Each network (networks.py) is written to FOLDER with made-up weights and computed from the net as text with the weights
-in a second file, and from the file with weights alone. A line tells how far Koine's numbers are from OpenCV's, over the largest;
+in a second file, and from only the file with weights. A line prints the largest difference between Koine's numbers and OpenCV's, relative to the largest number;
 beyond 1e-4 the comparison fails.
 """
 import pathlib

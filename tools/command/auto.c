@@ -78,7 +78,7 @@ static void tell(const choice *made, const auto_trial *trial) {
     char why[60] = "the only one that could run it";
     if (isfinite(made->next))
         snprintf(why, sizeof why, "%.3g times as fast as the next", made->next / made->seconds);
-    command_tell("auto: %s takes %s; using device %d, %s", trial->what, made->times, made->best->index, why);
+    command_info("auto: %s takes %s; using device %d, %s", trial->what, made->times, made->best->index, why);
 }
 
 /* With at most one usable device, skip timing: opening the device reports errors. */
@@ -103,7 +103,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     if (!list) return command_fail("out of memory") == EXIT_DONE;
     const kn_device_info *only = only_device(list, &usable);
     choice made = {.best = NULL, .seconds = NAN, .next = NAN};
-    if (only) command_tell("auto: device %d (%s) is the only usable device", only->index, only->name);
+    if (only) command_info("auto: device %d (%s) is the only usable device", only->index, only->name);
     for (size_t i = 0; usable > 1 && i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_at(list, i);
         if (info->usable) consider(&made, info, time_device(common, trial, info));

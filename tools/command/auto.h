@@ -23,6 +23,6 @@ bool device_auto(common_options *common, const auto_trial *trial);
  * trainer's parameters. */
 bool device_auto_training(common_options *common, training_setup *setup, const kn_trainer_params *params,
                           uint64_t batch);
-bool device_auto_judging(common_options *common, training_setup *setup, uint64_t batch);
+bool device_auto_evaluation(common_options *common, training_setup *setup, uint64_t batch);
 
 #endif

@@ -45,17 +45,17 @@ static bool train_step(void *user) {
     return command_fail("%s", kn_trainer_error(trial->trainer)) == EXIT_DONE;
 }
 
-static bool prepare_judging(void *user, kn_context *context) {
+static bool prepare_evaluation(void *user, kn_context *context) {
     setup_trial *trial = user;
     trial->states = kn_states_create(context, 1);
     trial->session =
-        setup_judge(trial->setup, context, trial->states, &trial->common->arithmetic, false, NULL);
+        setup_evaluation(trial->setup, context, trial->states, &trial->common->arithmetic, false, NULL);
     if (!trial->session) return false;
     return batch_bind(trial->session, trial->batch) == KN_OK ||
            command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;
 }
 
-static bool judge_step(void *user) {
+static bool evaluate_step(void *user) {
     setup_trial *trial = user;
     float loss, accuracy;
     kn_fetch fetches[] = {{trial->setup->loss_name, &loss, sizeof loss},
@@ -83,8 +83,8 @@ static bool choose(common_options *common, setup_trial *trial, const kn_dataset 
     auto_trial about = {.what = what,
                         .model = trial->setup->model,
                         .user = trial,
-                        .prepare = trial->params ? prepare_training : prepare_judging,
-                        .step = trial->params ? train_step : judge_step,
+                        .prepare = trial->params ? prepare_training : prepare_evaluation,
+                        .step = trial->params ? train_step : evaluate_step,
                         .finish = finish};
     bool fine = read_batch(trial, dataset) && device_auto(common, &about);
     kn_loader_destroy(&trial->loader);
@@ -97,7 +97,7 @@ bool device_auto_training(common_options *common, training_setup *setup, const k
     return !device_is_auto(common) || choose(common, &trial, setup->train ? setup->train : setup->all, batch);
 }
 
-bool device_auto_judging(common_options *common, training_setup *setup, uint64_t batch) {
+bool device_auto_evaluation(common_options *common, training_setup *setup, uint64_t batch) {
     setup_trial trial = {.common = common, .setup = setup};
-    return !device_is_auto(common) || choose(common, &trial, setup_judged(setup), batch);
+    return !device_is_auto(common) || choose(common, &trial, setup_evaluation_data(setup), batch);
 }

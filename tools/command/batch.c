@@ -68,7 +68,7 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, bool parts, 
     char why[700];
     if (!state.allowed) state.allowed = kn_context_capabilities(context)->memory_bytes;
     if (fits(&state, *batch)) return true;
-    /* Another program may have freed memory meanwhile. */
+    /* Another program may have freed memory in the meantime. */
     if (state.status == KN_ERROR_DEVICE_MEMORY && fits(&state, *batch)) return true;
     complaint(&state, device, why, sizeof why);
     if (broken(&state) || *batch == 1 || !fits(&state, 1)) {

@@ -140,7 +140,7 @@ static int bench(const bench_options *options, const char *only, int sizes, cons
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory");
     bool fine = open_devices(&options->common, list, &devices);
-    if (fine && devices.count == 1) command_tell("there is only one device: nothing to compare");
+    if (fine && devices.count == 1) command_info("there is only one device: nothing to compare");
     for (int d = 0; fine && !options->common.json && d < devices.count; d++)
         printf("device %d: %s\n%s", devices.infos[d]->index, devices.infos[d]->name,
                d + 1 == devices.count ? "\n" : "");

@@ -170,7 +170,7 @@ int command_misuse(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* Prints "koine: …" and continues. */
 void command_warn(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* Prints an information line on standard error unless quiet. */
-void command_tell(const char *format, ...) COMMAND_PRINTF(1, 2);
+void command_info(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* Applies --quiet and detects a terminal. */
 void messages_setup(const common_options *common);
 /* Whether --device or KOINE_DEVICE is auto (auto.h). */
@@ -201,7 +201,7 @@ bool path_is_onnx(const char *path);
 /* Reports why a session failed with this status (NULL: out of memory) and returns false. */
 bool session_fail(const kn_session *session, kn_status status);
 /* Reports the time spent compiling kernels since the last call, if it was noticeable. */
-void tell_compiling(kn_context *context);
+void print_compile_time(kn_context *context);
 /* Terminal columns of these bytes of UTF-8. */
 size_t text_columns(const char *text, size_t bytes);
 /* The number of bytes, in whole UTF-8 characters, that fit in `columns`. */

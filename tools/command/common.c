@@ -45,7 +45,7 @@ void command_warn(const char *format, ...) {
     va_end(arguments);
 }
 
-void command_tell(const char *format, ...) {
+void command_info(const char *format, ...) {
     if (silent) return;
     va_list arguments;
     va_start(arguments, format);
@@ -180,7 +180,7 @@ static kn_context *open_alone(const common_options *common) {
     if (kn_context_status(context) == KN_OK) {
         if (params.cache_folder && !params.target && !common->cache && !advised &&
             access(params.cache_folder, W_OK | X_OK) != 0)
-            command_tell("koine: --kernel-cache DIR keeps them in another folder");
+            command_info("koine: --kernel-cache DIR keeps them in another folder");
         advised = true;
         return context;
     }
@@ -237,12 +237,12 @@ bool session_fail(const kn_session *session, kn_status status) {
     return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
 }
 
-void tell_compiling(kn_context *context) {
+void print_compile_time(kn_context *context) {
     static double told;
     kn_context_counts counts = {.size = sizeof counts};
     if (kn_context_get_counts(context, &counts) != KN_OK) return;
     if (counts.compile_seconds - told >= 1)
-        command_tell("compiled kernels in %.1f s", counts.compile_seconds - told);
+        command_info("compiled kernels in %.1f s", counts.compile_seconds - told);
     told = counts.compile_seconds;
 }
 

@@ -101,11 +101,11 @@ static void describe(const kn_dataset_field *field, char *text, size_t room) {
     snprintf(text + strlen(text), room - strlen(text), ")");
 }
 
-static void tell_broken(const kn_dataset *dataset) {
-    tell_left_out(dataset, "for training");
+static void print_broken(const kn_dataset *dataset) {
+    print_skipped(dataset, "for training");
     if (!kn_dataset_has_test(dataset)) return;
     kn_dataset *test = kn_dataset_test(dataset);
-    tell_left_out(test, "for testing");
+    print_skipped(test, "for testing");
     kn_dataset_destroy(&test);
 }
 
@@ -176,7 +176,7 @@ static int run(int count, char **arguments) {
     progress_setup(&run.common);
     status = EXIT_FAILED;
     if (read_all(&run, words[0])) {
-        tell_broken(run.dataset);
+        print_broken(run.dataset);
         print_reading(&run, words[0]);
         status = EXIT_DONE;
     }

@@ -66,31 +66,31 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     if (computes) doctor_units(context, units);
     progress_clear();
     if (!open && !compiler_fails) {
-        finding_tell(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s",
-                     info->name, info->platform, context ? kn_context_error(context) : "out of memory");
+        finding_add(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s", info->name,
+                    info->platform, context ? kn_context_error(context) : "out of memory");
     } else if (!computes) {
-        finding_tell(&doctor->found, FINDING_PROBLEM, "compiler", "",
-                     "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help; "
-                     "attach the output of koine verify to a report to its authors: %s",
-                     info->name, info->platform, reason);
+        finding_add(&doctor->found, FINDING_PROBLEM, "compiler", "",
+                    "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help; "
+                    "attach the output of koine verify to a report to its authors: %s",
+                    info->name, info->platform, reason);
     } else {
-        finding_tell(&doctor->found, FINDING_FINE, "device", "", "%s (%s) compiles and computes%s",
-                     info->name, info->platform, units);
+        finding_add(&doctor->found, FINDING_FINE, "device", "", "%s (%s) compiles and computes%s", info->name,
+                    info->platform, units);
     }
-    if (said.text[0]) finding_tell(&doctor->found, FINDING_HINT, "device", "", "%s", said.text);
+    if (said.text[0]) finding_add(&doctor->found, FINDING_HINT, "device", "", "%s", said.text);
     kn_context_destroy(&context);
     if (info->local_bytes < ENOUGH_LOCAL_BYTES)
-        finding_tell(&doctor->found, FINDING_HINT, "local-memory", "",
-                     "%s has %llu bytes of local memory, and OpenCL asks for %d: products, convolutions and "
-                     "attention take "
-                     "slower kernels; a newer driver may show more",
-                     info->name, (unsigned long long)info->local_bytes, ENOUGH_LOCAL_BYTES);
+        finding_add(&doctor->found, FINDING_HINT, "local-memory", "",
+                    "%s has %llu bytes of local memory, and OpenCL asks for %d: products, convolutions and "
+                    "attention take "
+                    "slower kernels; a newer driver may show more",
+                    info->name, (unsigned long long)info->local_bytes, ENOUGH_LOCAL_BYTES);
 }
 
 static const char pocl[] = "Portable Computing Language";
 
 /* Reports devices that OpenCL lists but that cannot be used. */
-static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool others) {
+static void print_unusable(doctor_visit *doctor, const kn_device_info *info, bool others) {
     const char *mend = "";
     bool device = info->device_index >= 0, platform = info->platform_index >= 0;
     if (!device && platform && !strcmp(info->platform, "rusticl"))
@@ -99,13 +99,13 @@ static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool
         mend = "sudo usermod -aG render,video \"$USER\"";
     else if (!device && !platform && !info->name[0] && strstr(info->problem, "pocl-opencl-icd"))
         mend = "sudo apt-get install pocl-opencl-icd";
-    finding_tell(&doctor->found, others || device ? FINDING_HINT : FINDING_PROBLEM,
-                 device          ? "device"
-                 : platform      ? "platform"
-                 : info->name[0] ? "gpu"
-                                 : "platform",
-                 mend, "%s%s%s%s%s", info->name, info->name[0] && info->platform[0] ? ", " : "",
-                 info->platform, info->name[0] || info->platform[0] ? ": " : "", info->problem);
+    finding_add(&doctor->found, others || device ? FINDING_HINT : FINDING_PROBLEM,
+                device          ? "device"
+                : platform      ? "platform"
+                : info->name[0] ? "gpu"
+                                : "platform",
+                mend, "%s%s%s%s%s", info->name, info->name[0] && info->platform[0] ? ", " : "",
+                info->platform, info->name[0] || info->platform[0] ? ": " : "", info->problem);
 }
 
 /* Tries the entries of the list from doctor->device on. */
@@ -116,7 +116,7 @@ static void try_list(doctor_visit *doctor, const char *about) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     int usable = 0;
     if (!list) {
-        finding_tell(&doctor->found, FINDING_PROBLEM, "platform", "", "out of memory");
+        finding_add(&doctor->found, FINDING_PROBLEM, "platform", "", "out of memory");
         return;
     }
     for (size_t i = 0; first == 0 && i < kn_device_list_count(list); i++)
@@ -129,7 +129,7 @@ static void try_list(doctor_visit *doctor, const char *about) {
     for (size_t i = first; i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_at(list, i);
         if (!info->usable) {
-            tell_unusable(doctor, info, usable > 0);
+            print_unusable(doctor, info, usable > 0);
             continue;
         }
         doctor->device = (int)i;
@@ -141,10 +141,10 @@ static void try_list(doctor_visit *doctor, const char *about) {
             const kn_device_info *other = kn_device_list_at(list, j);
             if (other->usable && !strcmp(other->name, info->name) &&
                 !strcmp(other->platform, info->platform) && other->platform_index != info->platform_index)
-                finding_tell(&doctor->found, FINDING_HINT, "copies", "",
-                             "%s occurs twice, as %d:%d and %d:%d: two copies of its driver are installed",
-                             info->name, other->platform_index, other->device_index, info->platform_index,
-                             info->device_index);
+                finding_add(&doctor->found, FINDING_HINT, "copies", "",
+                            "%s occurs twice, as %d:%d and %d:%d: two copies of its driver are installed",
+                            info->name, other->platform_index, other->device_index, info->platform_index,
+                            info->device_index);
         }
     }
     kn_device_list_destroy(&list);
@@ -154,27 +154,27 @@ static void try_list(doctor_visit *doctor, const char *about) {
 static void check_opencl(doctor_visit *doctor) {
     doctor_cache(doctor);
     if (doctor->deadly) {
-        finding_tell(&doctor->found, FINDING_HINT, "device", "",
-                     "no device is tried while the failing driver is installed");
+        finding_add(&doctor->found, FINDING_HINT, "device", "",
+                    "no device is tried while the failing driver is installed");
         return;
     }
     for (doctor->device = 0; !doctor_apart(doctor, try_list, ""); doctor->device++) {
         progress_now("trying");
         progress_clear();
         if (doctor->device < 0) {
-            finding_tell(&doctor->found, FINDING_PROBLEM, "platform", "",
-                         "a driver fails when OpenCL's devices are listed: %s. So does every program that "
-                         "asks for them; the "
-                         "environment variable OCL_ICD_VENDORS may name the ICD file of one driver, to find "
-                         "out which it is",
-                         doctor->end);
+            finding_add(&doctor->found, FINDING_PROBLEM, "platform", "",
+                        "a driver fails when OpenCL's devices are listed: %s. So does every program that "
+                        "asks for them; the "
+                        "environment variable OCL_ICD_VENDORS may name the ICD file of one driver, to find "
+                        "out which it is",
+                        doctor->end);
             return;
         }
-        finding_tell(&doctor->found, FINDING_PROBLEM, "device", "",
-                     "%s fails while a simple kernel is compiled and run: %s. A newer driver may help; until "
-                     "then take another "
-                     "device, with --device or KOINE_DEVICE",
-                     doctor->name, doctor->end);
+        finding_add(&doctor->found, FINDING_PROBLEM, "device", "",
+                    "%s fails while a simple kernel is compiled and run: %s. A newer driver may help; until "
+                    "then take another "
+                    "device, with --device or KOINE_DEVICE",
+                    doctor->name, doctor->end);
     }
 }
 

@@ -13,8 +13,8 @@ enum { PATH_ROOM = 4096 };
 /* A line of a device's file, "refused/OPERATOR/KERNEL/NEXT/VERSION/… NUMBER". NUMBER is 0 if the kernel gave
  * a wrong result, 1 if it is correct, and larger if it did not build or run when it was last tried. Reports
  * each kernel once; `told` lists the reported ones. */
-static void tell_refusal(doctor_visit *doctor, const char *device, const char *line, char *told,
-                         size_t room) {
+static void print_refusal(doctor_visit *doctor, const char *device, const char *line, char *told,
+                          size_t room) {
     char row[64], kernel[64], next[64], version[32], name[200];
     const char *space = strrchr(line, ' ');
     double number = space ? strtod(space + 1, NULL) : 1;
@@ -22,7 +22,7 @@ static void tell_refusal(doctor_visit *doctor, const char *device, const char *l
     snprintf(name, sizeof name, "|%s/%s|", row, kernel);
     if (!(number == 0 || number > 1) || strcmp(version, kn_version_text()) != 0 || strstr(told, name)) return;
     snprintf(told + strlen(told), room - strlen(told), "%s", name);
-    finding_tell(
+    finding_add(
         &doctor->found, FINDING_HINT, "kernel", "",
         "%s takes its kernel '%s' on %s%s: '%s' %s; koine verify --operators %s prints details", row, next,
         device, strcmp(next, "plain") != 0 ? "" : ", which is right but slow", kernel,
@@ -40,7 +40,7 @@ static char *device_of(char *identity) {
 }
 
 /* Reports refused kernels of the devices whose files are in the folder's `devices`. */
-static void tell_refusals(doctor_visit *doctor, const char *folder) {
+static void print_refusals(doctor_visit *doctor, const char *folder) {
     char path[PATH_ROOM + 300], identity[1100], line[600], told[4096];
     snprintf(path, sizeof path, "%s/devices", folder);
     DIR *listing = opendir(path);
@@ -52,7 +52,7 @@ static void tell_refusals(doctor_visit *doctor, const char *folder) {
         told[0] = '\0';
         if (file && fgets(line, sizeof line, file) && fgets(identity, sizeof identity, file))
             for (char *device = device_of(identity); fgets(line, sizeof line, file);)
-                tell_refusal(doctor, device, line, told, sizeof told);
+                print_refusal(doctor, device, line, told, sizeof told);
         if (file) fclose(file);
     }
     if (listing) closedir(listing);
@@ -62,19 +62,19 @@ void doctor_cache(doctor_visit *doctor) {
     char folder[PATH_ROOM] = "", reason[PATH_ROOM + 100];
     static const char mend[] = "export XDG_CACHE_HOME=\"$(mktemp -d /var/tmp/cache-XXXXXX)\"";
     if (!kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), folder, sizeof folder))
-        finding_tell(&doctor->found, FINDING_HINT, "cache", mend,
-                     "neither XDG_CACHE_HOME nor HOME is set: kernels are compiled again in each run, unless "
-                     "--kernel-cache "
-                     "DIR names a folder for them");
+        finding_add(&doctor->found, FINDING_HINT, "cache", mend,
+                    "neither XDG_CACHE_HOME nor HOME is set: kernels are compiled again in each run, unless "
+                    "--kernel-cache "
+                    "DIR names a folder for them");
     else if (!folder_makable(folder, reason, sizeof reason))
-        finding_tell(&doctor->found, FINDING_HINT, "cache", mend,
-                     "%s cannot be written (%s): kernels are compiled again in each run, unless "
-                     "--kernel-cache DIR names "
-                     "another folder for them",
-                     folder, reason);
+        finding_add(&doctor->found, FINDING_HINT, "cache", mend,
+                    "%s cannot be written (%s): kernels are compiled again in each run, unless "
+                    "--kernel-cache DIR names "
+                    "another folder for them",
+                    folder, reason);
     else
-        finding_tell(&doctor->found, FINDING_FINE, "cache", "", "compiled kernels are kept in %s", folder);
-    if (folder[0]) tell_refusals(doctor, folder);
+        finding_add(&doctor->found, FINDING_FINE, "cache", "", "compiled kernels are kept in %s", folder);
+    if (folder[0]) print_refusals(doctor, folder);
 }
 
 /* PoCL's cache folder. */
@@ -94,10 +94,10 @@ void doctor_cache_pocl(doctor_visit *doctor) {
     char folder[PATH_ROOM], reason[PATH_ROOM + 100];
     pocl_folder(folder, sizeof folder);
     if (folder_makable(folder, reason, sizeof reason)) return;
-    finding_tell(&doctor->found, FINDING_PROBLEM, "cache",
-                 "export POCL_CACHE_DIR=\"$(mktemp -d /var/tmp/pocl-XXXXXX)\"",
-                 "PoCL keeps what it compiles in %s, which cannot be written (%s): it shows no device, or "
-                 "compiles nothing. "
-                 "The environment variable POCL_CACHE_DIR names another folder",
-                 folder, reason);
+    finding_add(&doctor->found, FINDING_PROBLEM, "cache",
+                "export POCL_CACHE_DIR=\"$(mktemp -d /var/tmp/pocl-XXXXXX)\"",
+                "PoCL keeps what it compiles in %s, which cannot be written (%s): it shows no device, or "
+                "compiles nothing. "
+                "The environment variable POCL_CACHE_DIR names another folder",
+                folder, reason);
 }

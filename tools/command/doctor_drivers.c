@@ -87,7 +87,7 @@ typedef struct unnamed {
     bool told;
 } unnamed;
 
-static void tell_unnamed(void *user, const char *path) {
+static void print_unnamed(void *user, const char *path) {
     unnamed *found = user;
     char mend[PATH_ROOM];
     const char *inside = path + strlen(found->doctor->root);
@@ -95,25 +95,25 @@ static void tell_unnamed(void *user, const char *path) {
     found->told = true;
     snprintf(mend, sizeof mend, "echo %s | sudo tee /etc/OpenCL/vendors/%s", inside,
              drivers[found->driver].icd);
-    finding_tell(&found->doctor->found, FINDING_HINT, "driver", mend,
-                 "%s is installed, %s, but no ICD file lists it, so programs do not see it",
-                 drivers[found->driver].name, path);
+    finding_add(&found->doctor->found, FINDING_HINT, "driver", mend,
+                "%s is installed, %s, but no ICD file lists it, so programs do not see it",
+                drivers[found->driver].name, path);
 }
 
 /* ---- two copies of a driver -------------------------------------------------------------------------- */
 
-static void tell_copies(doctor_visit *doctor, char *const *named, char *const *files, int count) {
+static void print_copies(doctor_visit *doctor, char *const *named, char *const *files, int count) {
     char mend[PATH_ROOM];
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++) {
             if (!doctor_same_driver(named[i], named[j])) continue;
             snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", files[i], files[i]);
             if (!strcmp(named[i], named[j]))
-                finding_tell(&doctor->found, FINDING_HINT, "copies", mend,
-                             "%s and %s name the same driver, %s: its devices may be there twice", files[j],
-                             files[i], named[i]);
+                finding_add(&doctor->found, FINDING_HINT, "copies", mend,
+                            "%s and %s name the same driver, %s: its devices may be there twice", files[j],
+                            files[i], named[i]);
             else
-                finding_tell(
+                finding_add(
                     &doctor->found, FINDING_PROBLEM, "copies", mend,
                     "two copies of a driver are loaded together, which crashes some: %s (%s) and %s (%s)",
                     named[j], files[j], named[i], files[i]);
@@ -122,7 +122,7 @@ static void tell_copies(doctor_visit *doctor, char *const *named, char *const *f
 }
 
 void doctor_drivers(doctor_visit *doctor, char *const *named, char *const *files, int count) {
-    tell_copies(doctor, named, files, count);
+    print_copies(doctor, named, files, count);
     for (int d = 0; d < DRIVERS && !doctor->elsewhere; d++) {
         unnamed found = {doctor, d, false};
         bool known = false;
@@ -130,6 +130,6 @@ void doctor_drivers(doctor_visit *doctor, char *const *named, char *const *files
             known = known || doctor_same_driver(drivers[d].library, named[i]);
         char pattern[80];
         snprintf(pattern, sizeof pattern, "%s*", drivers[d].library);
-        if (!known) doctor_each_library(doctor, pattern, tell_unnamed, &found);
+        if (!known) doctor_each_library(doctor, pattern, print_unnamed, &found);
     }
 }

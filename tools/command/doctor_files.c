@@ -44,24 +44,24 @@ static void check_loader(doctor_visit *doctor) {
         if (loader) dlclose(loader);
     }
     if (!loads && list.count)
-        finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo ldconfig",
-                     "%s exists, but programs do not find it", list.paths);
+        finding_add(&doctor->found, FINDING_PROBLEM, "loader", "sudo ldconfig",
+                    "%s exists, but programs do not find it", list.paths);
     else if (!loads && !doctor->root[0] && has_loader())
-        finding_tell(
+        finding_add(
             &doctor->found, FINDING_FINE, "loader", "",
             "Koine brings one; the system has none, through which other programs would find the drivers");
     else if (!loads)
-        finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo apt-get install ocl-icd-libopencl1",
-                     "there is no libOpenCL.so.1, through which programs find the drivers");
+        finding_add(&doctor->found, FINDING_PROBLEM, "loader", "sudo apt-get install ocl-icd-libopencl1",
+                    "there is no libOpenCL.so.1, through which programs find the drivers");
     else if (list.count > 1)
-        finding_tell(&doctor->found, FINDING_HINT, "loader", "",
-                     "there are %d OpenCL loaders, %s: which one a program takes depends on its search path, "
-                     "and one of "
-                     "them may look for drivers elsewhere",
-                     list.count, list.paths);
+        finding_add(&doctor->found, FINDING_HINT, "loader", "",
+                    "there are %d OpenCL loaders, %s: which one a program takes depends on its search path, "
+                    "and one of "
+                    "them may look for drivers elsewhere",
+                    list.count, list.paths);
     else
-        finding_tell(&doctor->found, FINDING_FINE, "loader", "", "%s",
-                     list.count ? list.paths : "libOpenCL.so.1 is found");
+        finding_add(&doctor->found, FINDING_FINE, "loader", "", "%s",
+                    list.count ? list.paths : "libOpenCL.so.1 is found");
 }
 
 /* ---- ICD files ------------------------------------------------------------------------------------- */
@@ -112,16 +112,16 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
     if (!try_library(doctor, library)) {
         doctor->deadly = true;
         snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
-        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
-                     "%s names %s, which fails when it is %s: %s. So does every program that asks for "
-                     "OpenCL's devices, as long "
-                     "as this file names it; a newer driver%s%s may help",
-                     path, library, doctor->loaded ? "asked for its devices" : "loaded", doctor->end,
-                     package[0] ? " from the package " : "", package);
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend,
+                    "%s names %s, which fails when it is %s: %s. So does every program that asks for "
+                    "OpenCL's devices, as long "
+                    "as this file names it; a newer driver%s%s may help",
+                    path, library, doctor->loaded ? "asked for its devices" : "loaded", doctor->end,
+                    package[0] ? " from the package " : "", package);
         return;
     }
     if (doctor->loaded) {
-        finding_tell(&doctor->found, FINDING_FINE, "icd", "", "%s names %s", path, library);
+        finding_add(&doctor->found, FINDING_FINE, "icd", "", "%s names %s", path, library);
         return;
     }
     bool there = strchr(library, '/') && file_there(doctor, library);
@@ -132,14 +132,14 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
     else
         snprintf(mend, sizeof mend, "sudo mv %s %s.off", path, path);
     if (there)
-        finding_tell(
+        finding_add(
             &doctor->found, FINDING_PROBLEM, "icd", mend,
             "%s names %s, which is there and cannot be loaded: %s. A library that it needs is missing, or it "
             "was made for another processor",
             path, library, doctor->reason);
     else
-        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
-                     "%s names a library that is missing, %s: %s", path, library, doctor->reason);
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend,
+                    "%s names a library that is missing, %s: %s", path, library, doctor->reason);
 }
 
 /* Reads the first line of a file; false if it cannot be opened. */
@@ -161,14 +161,14 @@ static void check_file(doctor_visit *doctor, icd_files *files, const char *path)
     files->seen++;
     if (!read_line(path, line, sizeof line)) {
         snprintf(mend, sizeof mend, "sudo chmod a+r %.1900s", path);
-        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend, "%s cannot be read: %s", path,
-                     strerror(errno));
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend, "%s cannot be read: %s", path,
+                    strerror(errno));
         return;
     }
     if (!line[0]) {
         snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
-        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
-                     "%s is empty: expected the name of a driver's library", path);
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend,
+                    "%s is empty: expected the name of a driver's library", path);
         return;
     }
     check_library(doctor, path, line);
@@ -203,9 +203,9 @@ static void check_folder(doctor_visit *doctor, icd_files *files, const char *fol
     else
         snprintf(mend, sizeof mend, "sudo apt-get install pocl-opencl-icd");
     if (count < 0)
-        finding_tell(&doctor->found, FINDING_PROBLEM, "vendors", mend,
-                     "%s%s%s, which should name the drivers, cannot be read: %s", from,
-                     from[0] ? " is set, and " : "", folder, strerror(errno));
+        finding_add(&doctor->found, FINDING_PROBLEM, "vendors", mend,
+                    "%s%s%s, which should name the drivers, cannot be read: %s", from,
+                    from[0] ? " is set, and " : "", folder, strerror(errno));
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
         if (ends_with(names[i]->d_name, ".icd")) check_file(doctor, files, path);
@@ -213,13 +213,13 @@ static void check_folder(doctor_visit *doctor, icd_files *files, const char *fol
     }
     free(names);
     if (count >= 0 && !files->seen)
-        finding_tell(&doctor->found, FINDING_PROBLEM, "vendors", mend,
-                     "%s%s%s holds no file *.icd, so no driver is known", from,
-                     from[0] ? " is set, and " : "", folder);
+        finding_add(&doctor->found, FINDING_PROBLEM, "vendors", mend,
+                    "%s%s%s holds no file *.icd, so no driver is known", from, from[0] ? " is set, and " : "",
+                    folder);
 }
 
 /* Reports system drivers that a variable hides from programs. */
-static void tell_hidden(doctor_visit *doctor, const icd_files *files, const char *variable) {
+static void print_hidden(doctor_visit *doctor, const icd_files *files, const char *variable) {
     char hidden[600] = "", path[PATH_ROOM], line[PATH_ROOM], mend[200];
     struct dirent **names = NULL;
     int count = scandir(VENDORS, &names, NULL, by_name);
@@ -237,8 +237,8 @@ static void tell_hidden(doctor_visit *doctor, const icd_files *files, const char
     free(names);
     if (!hidden[0]) return;
     snprintf(mend, sizeof mend, "unset %s", variable);
-    finding_tell(&doctor->found, FINDING_HINT, "vendors", mend,
-                 "%s hides drivers that " VENDORS " names, and their devices: %s", variable, hidden);
+    finding_add(&doctor->found, FINDING_HINT, "vendors", mend,
+                "%s hides drivers that " VENDORS " names, and their devices: %s", variable, hidden);
 }
 
 static void check_vendors(doctor_visit *doctor, icd_files *files) {
@@ -249,13 +249,13 @@ static void check_vendors(doctor_visit *doctor, icd_files *files) {
         const char *named = getenv(variables[i]);
         if (!named || !named[0]) continue;
         doctor->elsewhere = true;
-        finding_tell(&doctor->found, FINDING_FINE, "vendors", "",
-                     "%s is %s: drivers that are named elsewhere are not seen", variables[i], named);
+        finding_add(&doctor->found, FINDING_FINE, "vendors", "",
+                    "%s is %s: drivers that are named elsewhere are not seen", variables[i], named);
         if (stat(named, &about) == 0 && !S_ISDIR(about.st_mode) && ends_with(named, ".icd"))
             check_file(doctor, files, named);
         else
             check_folder(doctor, files, named, variables[i]);
-        tell_hidden(doctor, files, variables[i]);
+        print_hidden(doctor, files, variables[i]);
         return;
     }
     snprintf(folder, sizeof folder, "%s" VENDORS, doctor->root);

@@ -19,7 +19,7 @@ static void check_node(doctor_visit *doctor, const char *path) {
     char mend[200] = "", group_name[80] = "";
     struct stat about;
     if (access(path, R_OK | W_OK) == 0) {
-        finding_tell(&doctor->found, FINDING_FINE, "node", "", "%s can be opened", path);
+        finding_add(&doctor->found, FINDING_FINE, "node", "", "%s can be opened", path);
         return;
     }
     if (stat(path, &about) != 0) return;
@@ -31,9 +31,9 @@ static void check_node(doctor_visit *doctor, const char *path) {
         snprintf(mend, sizeof mend, "sudo usermod -aG %s \"$USER\"", group_name);
     else
         snprintf(mend, sizeof mend, "sudo chmod a+rw %.150s", path);
-    finding_tell(&doctor->found, FINDING_PROBLEM, "node", mend, "this user may not open %s%s%s%s", path,
-                 by_group ? ", which is for the group " : "", by_group ? group_name : "",
-                 by_group ? "; membership counts from the next login on" : "");
+    finding_add(&doctor->found, FINDING_PROBLEM, "node", mend, "this user may not open %s%s%s%s", path,
+                by_group ? ", which is for the group " : "", by_group ? group_name : "",
+                by_group ? "; membership counts from the next login on" : "");
 }
 
 static void count_one(void *user, const char *path) {
@@ -50,11 +50,11 @@ static bool any_library(const doctor_visit *doctor, const char *name) {
 static void check_rusticl(doctor_visit *doctor, bool gpu_node) {
     const char *enabled = getenv("RUSTICL_ENABLE");
     if (!doctor->rusticl || (enabled && enabled[0])) return;
-    finding_tell(&doctor->found, FINDING_HINT, "rusticl",
-                 gpu_node ? "export RUSTICL_ENABLE=radeonsi,iris" : "export RUSTICL_ENABLE=llvmpipe",
-                 "rusticl is installed and shows no device as long as the environment variable "
-                 "RUSTICL_ENABLE names no "
-                 "driver: radeonsi (AMD), iris (Intel), panfrost (Mali), llvmpipe (the processor)");
+    finding_add(&doctor->found, FINDING_HINT, "rusticl",
+                gpu_node ? "export RUSTICL_ENABLE=radeonsi,iris" : "export RUSTICL_ENABLE=llvmpipe",
+                "rusticl is installed and shows no device as long as the environment variable "
+                "RUSTICL_ENABLE names no "
+                "driver: radeonsi (AMD), iris (Intel), panfrost (Mali), llvmpipe (the processor)");
 }
 
 void doctor_nodes(doctor_visit *doctor) {
@@ -73,7 +73,7 @@ void doctor_nodes(doctor_visit *doctor) {
         globfree(&found);
     }
     if (!kernel_driver && any_library(doctor, "libnvidia-opencl.so.1"))
-        finding_tell(
+        finding_add(
             &doctor->found, FINDING_HINT, "node", "sudo modprobe nvidia",
             "libnvidia-opencl.so.1 is here and /dev/nvidiactl is not: the kernel's part of the driver is not "
             "loaded");

@@ -5,7 +5,7 @@
 
 #include "auto.h"
 #include "batch.h"
-#include "judge.h"
+#include "evaluation.h"
 
 typedef struct eval_run {
     common_options common;
@@ -33,8 +33,8 @@ static const char *plan_error(void *user) {
 }
 
 /* The perplexity of text: exp(loss). */
-static double perplexity_of(const eval_run *run, const judgement *judged) {
-    return kn_dataset_vocabulary(run->setup.all) ? exp(judged->score.loss) : NAN;
+static double perplexity_of(const eval_run *run, const evaluation *metrics) {
+    return kn_dataset_vocabulary(run->setup.all) ? exp(metrics->score.loss) : NAN;
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------- */
@@ -46,33 +46,33 @@ static void json_fraction(const char *name, double fraction) {
 
 enum { JSON_MATRIX = 200 }; /* the largest matrix that is written */
 
-static void print_json_classes(const kn_dataset *dataset, const judgement *judged) {
+static void print_json_classes(const kn_dataset *dataset, const evaluation *metrics) {
     fputs(", \"classes\": [", stdout);
-    for (int64_t c = 0; c < judged->classes; c++) {
+    for (int64_t c = 0; c < metrics->classes; c++) {
         char name[80];
         printf("%s{\"class\": %lld, \"name\": ", c ? ", " : "", (long long)c);
-        json_text(stdout, judge_class(dataset, c, name, sizeof name));
-        printf(", \"samples\": %llu, \"said\": %llu", (unsigned long long)judged->truth[c],
-               (unsigned long long)judged->said[c]);
-        json_fraction("precision", judge_precision(judged, c));
-        json_fraction("recall", judge_recall(judged, c));
-        json_fraction("f1", judge_f1(judged, c));
+        json_text(stdout, evaluation_class(dataset, c, name, sizeof name));
+        printf(", \"samples\": %llu, \"predicted\": %llu", (unsigned long long)metrics->truth[c],
+               (unsigned long long)metrics->predicted[c]);
+        json_fraction("precision", evaluation_precision(metrics, c));
+        json_fraction("recall", evaluation_recall(metrics, c));
+        json_fraction("f1", evaluation_f1(metrics, c));
         putchar('}');
     }
     fputs("], \"confusion\": ", stdout);
-    const bool written = judged->matrix && judged->classes <= JSON_MATRIX;
+    const bool written = metrics->matrix && metrics->classes <= JSON_MATRIX;
     if (!written) fputs("null", stdout);
-    for (int64_t i = 0; written && i < judged->classes * judged->classes; i++)
+    for (int64_t i = 0; written && i < metrics->classes * metrics->classes; i++)
         printf("%s%llu",
-               i % judged->classes ? ", "
-               : i                 ? "], ["
-                                   : "[[",
-               (unsigned long long)judged->matrix[i]);
+               i % metrics->classes ? ", "
+               : i                  ? "], ["
+                                    : "[[",
+               (unsigned long long)metrics->matrix[i]);
     if (written) fputs("]]", stdout);
 }
 
-static void print_json(const eval_run *run, const judgement *judged) {
-    const kn_score *score = &judged->score;
+static void print_json(const eval_run *run, const evaluation *metrics) {
+    const kn_score *score = &metrics->score;
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"data\": ");
@@ -83,14 +83,14 @@ static void print_json(const eval_run *run, const judgement *judged) {
     json_measure(stdout, score->accuracy);
     if (isfinite(run->setup.variance)) json_fraction("r2", setup_r2(&run->setup, score));
     json_fraction("samples_per_s", score->seconds > 0 ? (double)score->samples / score->seconds : NAN);
-    if (isfinite(judged->rmse)) {
-        json_fraction("rmse", judged->rmse);
-        json_fraction("mae", judged->mae);
+    if (isfinite(metrics->rmse)) {
+        json_fraction("rmse", metrics->rmse);
+        json_fraction("mae", metrics->mae);
     }
-    if (judged->classes) {
-        json_fraction("top5", judged->top5);
-        json_fraction("perplexity", perplexity_of(run, judged));
-        print_json_classes(setup_judged(&run->setup), judged);
+    if (metrics->classes) {
+        json_fraction("top5", metrics->top5);
+        json_fraction("perplexity", perplexity_of(run, metrics));
+        print_json_classes(setup_evaluation_data(&run->setup), metrics);
     }
     puts("}");
 }
@@ -107,75 +107,75 @@ static const char *percent(double fraction, char *text, size_t room) {
 /* Prints a class name in |columns| columns, truncated after a whole character; negative: right-aligned. */
 static void print_class(const kn_dataset *dataset, int64_t class_index, int columns) {
     char name[80];
-    judge_class(dataset, class_index, name, sizeof name);
+    evaluation_class(dataset, class_index, name, sizeof name);
     const size_t most = (size_t)abs(columns), bytes = text_within(name, strlen(name), most);
     const int space = (int)(most - text_columns(name, bytes));
     printf("%*s%.*s%*s", columns < 0 ? space : 0, "", (int)bytes, name, columns < 0 ? 0 : space, "");
 }
 
 /* Prints a row per class; if there are many, only the worst classes. */
-static void print_classes(const kn_dataset *dataset, const judgement *judged) {
+static void print_classes(const kn_dataset *dataset, const evaluation *metrics) {
     int64_t shown[ROWS];
     int count = 0;
-    for (int64_t c = 0; c < judged->classes; c++) {
+    for (int64_t c = 0; c < metrics->classes; c++) {
         int at = count;
         /* sorted by F1, lowest first; without classes that have no samples */
-        if (judged->classes > ROWS)
-            while (at > 0 && judge_f1(judged, c) < judge_f1(judged, shown[at - 1]))
+        if (metrics->classes > ROWS)
+            while (at > 0 && evaluation_f1(metrics, c) < evaluation_f1(metrics, shown[at - 1]))
                 at--;
-        if (at == ROWS || (judged->classes > ROWS && !judged->truth[c])) continue;
+        if (at == ROWS || (metrics->classes > ROWS && !metrics->truth[c])) continue;
         if (count < ROWS) count++;
         for (int i = count - 1; i > at; i--)
             shown[i] = shown[i - 1];
         shown[at] = c;
     }
-    if (judged->classes > ROWS)
-        printf("\nthe %d of %lld classes with the lowest F1", count, (long long)judged->classes);
+    if (metrics->classes > ROWS)
+        printf("\nthe %d of %lld classes with the lowest F1", count, (long long)metrics->classes);
     printf("\n%-*s %9s  precision   recall       F1\n", NAME, "class", "samples");
     for (int i = 0; i < count; i++) {
         char precision[16], recall[16], f1[16];
         print_class(dataset, shown[i], NAME);
-        printf(" %9llu  %9s  %7s  %7s\n", (unsigned long long)judged->truth[shown[i]],
-               percent(judge_precision(judged, shown[i]), precision, sizeof precision),
-               percent(judge_recall(judged, shown[i]), recall, sizeof recall),
-               percent(judge_f1(judged, shown[i]), f1, sizeof f1));
+        printf(" %9llu  %9s  %7s  %7s\n", (unsigned long long)metrics->truth[shown[i]],
+               percent(evaluation_precision(metrics, shown[i]), precision, sizeof precision),
+               percent(evaluation_recall(metrics, shown[i]), recall, sizeof recall),
+               percent(evaluation_f1(metrics, shown[i]), f1, sizeof f1));
     }
 }
 
 /* The cell width of a matrix that fits on a line after the names; 0 if it does not fit. */
-static int matrix_cell(const judgement *judged, int names) {
+static int matrix_cell(const evaluation *metrics, int names) {
     uint64_t most = 0;
-    for (int64_t i = 0; i < judged->classes * judged->classes; i++)
-        if (judged->matrix[i] > most) most = judged->matrix[i];
+    for (int64_t i = 0; i < metrics->classes * metrics->classes; i++)
+        if (metrics->matrix[i] > most) most = metrics->matrix[i];
     int least = snprintf(NULL, 0, "%llu", (unsigned long long)most);
     if (least < CELL_LEAST) least = CELL_LEAST;
-    const int64_t room = (LINE - names) / judged->classes - 1;
+    const int64_t room = (LINE - names) / metrics->classes - 1;
     return room < least ? 0 : least > CELL ? least : room < CELL ? (int)room : CELL;
 }
 
-static void print_matrix(const kn_dataset *dataset, const judgement *judged, int names, int cell) {
+static void print_matrix(const kn_dataset *dataset, const evaluation *metrics, int names, int cell) {
     printf("\n%-*s predicted\n%-*s", names, "", names, "true");
-    for (int64_t c = 0; c < judged->classes; c++) {
+    for (int64_t c = 0; c < metrics->classes; c++) {
         putchar(' ');
         print_class(dataset, c, -cell);
     }
     putchar('\n');
-    for (int64_t row = 0; row < judged->classes; row++) {
+    for (int64_t row = 0; row < metrics->classes; row++) {
         print_class(dataset, row, names);
-        for (int64_t c = 0; c < judged->classes; c++)
-            printf(" %*llu", cell, (unsigned long long)judged->matrix[row * judged->classes + c]);
+        for (int64_t c = 0; c < metrics->classes; c++)
+            printf(" %*llu", cell, (unsigned long long)metrics->matrix[row * metrics->classes + c]);
         putchar('\n');
     }
 }
 
 /* Prints the most frequent confusions. */
-static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
+static void print_pairs(const kn_dataset *dataset, const evaluation *metrics) {
     int64_t shown[PAIRS];
     int count = 0;
-    for (int64_t i = 0; i < judged->classes * judged->classes; i++) {
+    for (int64_t i = 0; i < metrics->classes * metrics->classes; i++) {
         int at = count;
-        if (!judged->matrix[i] || i / judged->classes == i % judged->classes) continue;
-        while (at > 0 && judged->matrix[i] > judged->matrix[shown[at - 1]])
+        if (!metrics->matrix[i] || i / metrics->classes == i % metrics->classes) continue;
+        while (at > 0 && metrics->matrix[i] > metrics->matrix[shown[at - 1]])
             at--;
         if (at == PAIRS) continue;
         if (count < PAIRS) count++;
@@ -188,77 +188,77 @@ static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
                "samples");
     for (int i = 0; i < count; i++) {
         char text[16];
-        const int64_t row = shown[i] / judged->classes;
-        const uint64_t times = judged->matrix[shown[i]];
+        const int64_t row = shown[i] / metrics->classes;
+        const uint64_t times = metrics->matrix[shown[i]];
         print_class(dataset, row, NAME);
         fputs("  ", stdout);
-        print_class(dataset, shown[i] % judged->classes, NAME);
+        print_class(dataset, shown[i] % metrics->classes, NAME);
         printf(" %9llu  %7s\n", (unsigned long long)times,
-               percent((double)times / (double)judged->truth[row], text, sizeof text));
+               percent((double)times / (double)metrics->truth[row], text, sizeof text));
     }
 }
 
 /* Prints the confusion matrix if it fits on a line, otherwise the most frequent confusions. */
-static void print_confusion(const kn_dataset *dataset, const judgement *judged) {
+static void print_confusion(const kn_dataset *dataset, const evaluation *metrics) {
     char name[80];
     int names = (int)strlen("true");
-    if (!judged->matrix) return;
-    for (int64_t c = 0; c < judged->classes; c++) {
-        judge_class(dataset, c, name, sizeof name);
+    if (!metrics->matrix) return;
+    for (int64_t c = 0; c < metrics->classes; c++) {
+        evaluation_class(dataset, c, name, sizeof name);
         const int length = (int)text_columns(name, strlen(name));
         if (length > names) names = length < NAME ? length : NAME;
     }
-    const int cell = matrix_cell(judged, names);
+    const int cell = matrix_cell(metrics, names);
     if (cell)
-        print_matrix(dataset, judged, names, cell);
+        print_matrix(dataset, metrics, names, cell);
     else
-        print_pairs(dataset, judged);
+        print_pairs(dataset, metrics);
 }
 
-static void print_text(const eval_run *run, const judgement *judged) {
+static void print_text(const eval_run *run, const evaluation *metrics) {
     const training_setup *setup = &run->setup;
-    const kn_score *score = &judged->score;
+    const kn_score *score = &metrics->score;
     char quality[80];
     printf("loss %.4f%s%s", score->loss, setup->unit,
            setup_quality(setup, score, ", ", quality, sizeof quality));
     printf(" on %llu samples of %s\n", (unsigned long long)score->samples, run->data);
-    if (isfinite(judged->top5)) printf("top-5 accuracy %.2f%%\n", 100 * judged->top5);
-    if (isfinite(judged->rmse))
-        printf("root mean squared error %.4g, mean absolute error %.4g\n", judged->rmse, judged->mae);
-    if (judged->classes && isfinite(perplexity_of(run, judged))) {
-        printf("perplexity %.3f\n", perplexity_of(run, judged));
-    } else if (judged->classes) {
-        print_classes(setup_judged(setup), judged);
-        print_confusion(setup_judged(setup), judged);
+    if (isfinite(metrics->top5)) printf("top-5 accuracy %.2f%%\n", 100 * metrics->top5);
+    if (isfinite(metrics->rmse))
+        printf("root mean squared error %.4g, mean absolute error %.4g\n", metrics->rmse, metrics->mae);
+    if (metrics->classes && isfinite(perplexity_of(run, metrics))) {
+        printf("perplexity %.3f\n", perplexity_of(run, metrics));
+    } else if (metrics->classes) {
+        print_classes(setup_evaluation_data(setup), metrics);
+        print_confusion(setup_evaluation_data(setup), metrics);
     }
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------ */
 
-static int judge(eval_run *run) {
+static int evaluate(eval_run *run) {
     training_setup *setup = &run->setup;
-    const kn_dataset *dataset = setup_judged(setup);
+    const kn_dataset *dataset = setup_evaluation_data(setup);
     uint64_t samples = kn_dataset_count(dataset);
-    int64_t batch = judge_batch_most(setup, (int64_t)(run->batch < samples ? run->batch : samples));
+    int64_t batch = evaluation_batch_most(setup, (int64_t)(run->batch < samples ? run->batch : samples));
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->states = kn_states_create(run->context, 1);
-    run->session = run->states
-                       ? setup_judge(setup, run->context, run->states, &run->common.arithmetic, true, NULL)
-                       : NULL;
+    run->session =
+        run->states ? setup_evaluation(setup, run->context, run->states, &run->common.arithmetic, true, NULL)
+                    : NULL;
     if (!run->session || !batch_fit(run->context, &plans, false, "evaluation continues with", &batch))
         return EXIT_FAILED;
     if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model));
-    tell_compiling(run->context);
+    print_compile_time(run->context);
     progress_now("evaluating %llu samples", (unsigned long long)samples);
-    judgement judged;
-    bool done = judge_samples(setup, run->session, dataset, batch, &judged);
+    evaluation metrics;
+    bool done = evaluate_samples(setup, run->session, dataset, batch, &metrics);
     progress_clear();
     if (done && run->common.json)
-        print_json(run, &judged);
+        print_json(run, &metrics);
     else if (done)
-        print_text(run, &judged);
-    judge_finish(&judged);
+        print_text(run, &metrics);
+    evaluation_finish(&metrics);
     return done ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -301,10 +301,10 @@ static int run(int count, char **arguments) {
             command_fail("'%s' has no weights: expected a file that koine train saved, or --weights",
                          words[0]);
         else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, 0, 0) &&
-                 device_auto_judging(&run.common, &run.setup, run.batch) &&
+                 device_auto_evaluation(&run.common, &run.setup, run.batch) &&
                  (run.context = context_open(&run.common)) &&
                  devices_join(run.context, &run.common, run.setup.model))
-            status = judge(&run);
+            status = evaluate(&run);
     }
     kn_session_destroy(&run.session);
     kn_states_destroy(&run.states);

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "batch.h"
-#include "judge.h"
+#include "evaluation.h"
 
-typedef struct judge_work {
-    judgement *judged;
+typedef struct evaluation_work {
+    evaluation *metrics;
     float *output; /* a batch of logits (count,places,classes), or numbers (count,places) */
     size_t row;    /* elements per sample */
     size_t target; /* index of the feed with the target */
@@ -15,57 +15,57 @@ typedef struct judge_work {
     uint64_t counted; /* number of samples, or of targets that the loss does not ignore */
     uint64_t answers, in_top5, numbers, every;
     double mean, deviation; /* in the target's original unit */
-} judge_work;
+} evaluation_work;
 
 /* ---- classes ---------------------------------------------------------------------------------------- */
 
-static void remember_worst(judgement *judged, const judged_sample *sample) {
-    int at = judged->worst_count;
-    while (at > 0 && sample->loss > judged->worst[at - 1].loss)
+static void remember_worst(evaluation *metrics, const wrong_sample *sample) {
+    int at = metrics->worst_count;
+    while (at > 0 && sample->loss > metrics->worst[at - 1].loss)
         at--;
-    if (at == JUDGE_WORST) return;
-    if (judged->worst_count < JUDGE_WORST) judged->worst_count++;
-    memmove(&judged->worst[at + 1], &judged->worst[at],
-            (size_t)(judged->worst_count - 1 - at) * sizeof *sample);
-    judged->worst[at] = *sample;
+    if (at == EVALUATION_WORST) return;
+    if (metrics->worst_count < EVALUATION_WORST) metrics->worst_count++;
+    memmove(&metrics->worst[at + 1], &metrics->worst[at],
+            (size_t)(metrics->worst_count - 1 - at) * sizeof *sample);
+    metrics->worst[at] = *sample;
 }
 
 /* Adds one prediction: `logits` are (classes). */
-static void judge_answer(judge_work *work, const float *logits, int32_t truth, uint64_t sample) {
-    judgement *judged = work->judged;
-    int64_t said = 0, likelier = 0;
+static void evaluate_answer(evaluation_work *work, const float *logits, int32_t truth, uint64_t sample) {
+    evaluation *metrics = work->metrics;
+    int64_t predicted = 0, likelier = 0;
     double sum = 0;
-    if (truth < 0 || truth >= judged->classes) return; /* not counted */
-    for (int64_t c = 1; c < judged->classes; c++)
-        if (logits[c] > logits[said]) said = c;
-    for (int64_t c = 0; c < judged->classes; c++) {
+    if (truth < 0 || truth >= metrics->classes) return; /* not counted */
+    for (int64_t c = 1; c < metrics->classes; c++)
+        if (logits[c] > logits[predicted]) predicted = c;
+    for (int64_t c = 0; c < metrics->classes; c++) {
         likelier += logits[c] > logits[truth] || (logits[c] == logits[truth] && c < truth);
-        sum += exp((double)logits[c] - (double)logits[said]);
+        sum += exp((double)logits[c] - (double)logits[predicted]);
     }
     work->answers++;
     work->in_top5 += likelier < 5;
-    judged->truth[truth]++;
-    judged->said[said]++;
-    judged->right[truth] += said == truth;
-    if (judged->matrix) judged->matrix[truth * judged->classes + said]++;
-    if (said == truth || judged->places != 1) return;
-    judged_sample one = {sample, log(sum) + (double)logits[said] - (double)logits[truth], 1 / sum, truth,
-                         (int32_t)said};
-    remember_worst(judged, &one);
+    metrics->truth[truth]++;
+    metrics->predicted[predicted]++;
+    metrics->right[truth] += predicted == truth;
+    if (metrics->matrix) metrics->matrix[truth * metrics->classes + predicted]++;
+    if (predicted == truth || metrics->places != 1) return;
+    wrong_sample one = {sample, log(sum) + (double)logits[predicted] - (double)logits[truth], 1 / sum, truth,
+                        (int32_t)predicted};
+    remember_worst(metrics, &one);
 }
 
 static bool counts(const kn_model_loss *loss, int32_t truth) {
     return !loss->has_ignore_index || truth != loss->ignore_index;
 }
 
-static void judge_classes(judge_work *work, const kn_model_loss *loss, const kn_batch *batch,
-                          const int32_t *truth) {
-    const judgement *judged = work->judged;
+static void evaluate_classes(evaluation_work *work, const kn_model_loss *loss, const kn_batch *batch,
+                             const int32_t *truth) {
+    const evaluation *metrics = work->metrics;
     for (uint64_t i = 0; i < batch->count; i++)
-        for (int64_t p = 0; p < judged->places; p++, truth++)
+        for (int64_t p = 0; p < metrics->places; p++, truth++)
             if (counts(loss, *truth))
-                judge_answer(work, work->output + i * work->row + (size_t)(p * judged->classes), *truth,
-                             batch->samples[i]);
+                evaluate_answer(work, work->output + i * work->row + (size_t)(p * metrics->classes), *truth,
+                                batch->samples[i]);
 }
 
 /* The divisor of the means over a batch. */
@@ -90,17 +90,17 @@ static float number_at(const kn_feed *feed, size_t i) {
                             : ((const float *)feed->data)[i];
 }
 
-static void judge_numbers(judge_work *work, const kn_batch *batch, const kn_feed *target) {
-    judgement *judged = work->judged;
+static void evaluate_numbers(evaluation_work *work, const kn_batch *batch, const kn_feed *target) {
+    evaluation *metrics = work->metrics;
     for (size_t i = 0; i < batch->count * work->row; i++) {
         const float truth = number_at(target, i);
         double away = ((double)work->output[i] - (double)truth) * work->deviation;
         work->squares += away * away;
         work->distances += fabs(away);
-        if (work->numbers++ % work->every || judged->pair_count == JUDGE_PAIRS) continue;
-        judged->pairs[judged->pair_count++] =
-            (judged_pair){(float)(truth * work->deviation + work->mean),
-                          (float)(work->output[i] * work->deviation + work->mean)};
+        if (work->numbers++ % work->every || metrics->pair_count == EVALUATION_PAIRS) continue;
+        metrics->pairs[metrics->pair_count++] =
+            (prediction_pair){(float)(truth * work->deviation + work->mean),
+                              (float)(work->output[i] * work->deviation + work->mean)};
     }
 }
 
@@ -108,8 +108,8 @@ static void judge_numbers(judge_work *work, const kn_batch *batch, const kn_feed
 
 /* Finds the output and the target; classes and places stay 0 if there is nothing to compare. */
 static bool prepare(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
-                    int64_t batch, judge_work *work) {
-    judgement *judged = work->judged;
+                    int64_t batch, evaluation_work *work) {
+    evaluation *metrics = work->metrics;
     const kn_value *output = kn_model_output_at(setup->model, 0);
     kn_plan_info plan = {.size = sizeof plan};
     kn_tensor_info whole;
@@ -135,18 +135,19 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
     int64_t classes = whole.shape[whole.rank - 1];
     if (field.info.dtype == KN_INT32 && setup->accuracy && classes > 0 &&
         wanted * (uint64_t)classes == work->row) {
-        judged->classes = classes;
-        judged->places = (int64_t)wanted;
-        judged->truth = calloc((size_t)classes, sizeof *judged->truth);
-        judged->said = calloc((size_t)classes, sizeof *judged->said);
-        judged->right = calloc((size_t)classes, sizeof *judged->right);
-        if (classes <= JUDGE_MATRIX)
-            judged->matrix = calloc((size_t)(classes * classes), sizeof *judged->matrix);
-        if (!judged->truth || !judged->said || !judged->right || (classes <= JUDGE_MATRIX && !judged->matrix))
+        metrics->classes = classes;
+        metrics->places = (int64_t)wanted;
+        metrics->truth = calloc((size_t)classes, sizeof *metrics->truth);
+        metrics->predicted = calloc((size_t)classes, sizeof *metrics->predicted);
+        metrics->right = calloc((size_t)classes, sizeof *metrics->right);
+        if (classes <= EVALUATION_MATRIX)
+            metrics->matrix = calloc((size_t)(classes * classes), sizeof *metrics->matrix);
+        if (!metrics->truth || !metrics->predicted || !metrics->right ||
+            (classes <= EVALUATION_MATRIX && !metrics->matrix))
             return command_fail("out of memory") == EXIT_DONE;
     } else if (field.info.dtype == KN_FLOAT32 && wanted == work->row) {
-        judged->places = (int64_t)wanted;
-        work->every = (kn_dataset_count(dataset) * wanted + JUDGE_PAIRS - 1) / JUDGE_PAIRS;
+        metrics->places = (int64_t)wanted;
+        work->every = (kn_dataset_count(dataset) * wanted + EVALUATION_PAIRS - 1) / EVALUATION_PAIRS;
         if (!work->every) work->every = 1;
     } else {
         return true;
@@ -156,9 +157,9 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
 }
 
 /* Adds a batch to the sums of the score. */
-static kn_status judge_batch(const training_setup *setup, kn_session *session, const kn_batch *batch,
-                             judge_work *work) {
-    judgement *judged = work->judged;
+static kn_status evaluate_batch(const training_setup *setup, kn_session *session, const kn_batch *batch,
+                                evaluation_work *work) {
+    evaluation *metrics = work->metrics;
     float loss = 0, accuracy = 0;
     kn_fetch fetches[3] = {{setup->loss_name, &loss, sizeof loss}};
     size_t count = 1;
@@ -171,19 +172,19 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
     if (status != KN_OK) return status;
     const uint64_t counted = counted_of(&setup->loss, batch);
     if (counted) { /* a mean over no samples is NaN */
-        judged->score.loss += loss * (double)counted;
-        judged->score.accuracy += accuracy * (double)counted;
+        metrics->score.loss += loss * (double)counted;
+        metrics->score.accuracy += accuracy * (double)counted;
     }
     work->counted += counted;
-    judged->score.samples += batch->count;
-    if (work->output && judged->classes)
-        judge_classes(work, &setup->loss, batch, batch->feeds[work->target].data);
+    metrics->score.samples += batch->count;
+    if (work->output && metrics->classes)
+        evaluate_classes(work, &setup->loss, batch, batch->feeds[work->target].data);
     else if (work->output)
-        judge_numbers(work, batch, &batch->feeds[work->target]);
+        evaluate_numbers(work, batch, &batch->feeds[work->target]);
     return KN_OK;
 }
 
-int64_t judge_batch_most(const training_setup *setup, int64_t batch) {
+int64_t evaluation_batch_most(const training_setup *setup, int64_t batch) {
     const kn_value *output = kn_model_output_at(setup->model, 0);
     double bytes = sizeof(float);
     for (int d = 1; d < kn_value_rank(output); d++)
@@ -192,10 +193,10 @@ int64_t judge_batch_most(const training_setup *setup, int64_t batch) {
     return batch < most ? batch : most;
 }
 
-bool judge_samples(const training_setup *setup, kn_session *session, const kn_dataset *dataset, int64_t batch,
-                   judgement *judged) {
-    *judged = (judgement){.score = {.size = sizeof judged->score}, .top5 = NAN, .rmse = NAN, .mae = NAN};
-    judge_work work = {.judged = judged};
+bool evaluate_samples(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
+                      int64_t batch, evaluation *metrics) {
+    *metrics = (evaluation){.score = {.size = sizeof metrics->score}, .top5 = NAN, .rmse = NAN, .mae = NAN};
+    evaluation_work work = {.metrics = metrics};
     double begin = clock_now();
     if (!prepare(setup, session, dataset, batch, &work)) return false;
     kn_loader_params params = {
@@ -207,8 +208,8 @@ bool judge_samples(const training_setup *setup, kn_session *session, const kn_da
     while (status == KN_OK) {
         status = kn_loader_next(loader, &piece);
         if (status != KN_OK || !piece.count) break;
-        status = judge_batch(setup, session, &piece, &work);
-        progress_line("evaluated %llu of %llu samples", (unsigned long long)judged->score.samples,
+        status = evaluate_batch(setup, session, &piece, &work);
+        progress_line("evaluated %llu of %llu samples", (unsigned long long)metrics->score.samples,
                       (unsigned long long)all);
     }
     if (status != KN_OK) {
@@ -221,23 +222,23 @@ bool judge_samples(const training_setup *setup, kn_session *session, const kn_da
     free(work.output);
     if (status != KN_OK) return false;
     const double counted = (double)work.counted;
-    judged->score.loss = counted > 0 ? judged->score.loss / counted : NAN;
-    judged->score.accuracy = counted > 0 && setup->accuracy ? judged->score.accuracy / counted : NAN;
-    judged->score.seconds = clock_now() - begin;
-    if (judged->classes > 5 && work.answers) judged->top5 = (double)work.in_top5 / (double)work.answers;
+    metrics->score.loss = counted > 0 ? metrics->score.loss / counted : NAN;
+    metrics->score.accuracy = counted > 0 && setup->accuracy ? metrics->score.accuracy / counted : NAN;
+    metrics->score.seconds = clock_now() - begin;
+    if (metrics->classes > 5 && work.answers) metrics->top5 = (double)work.in_top5 / (double)work.answers;
     if (work.numbers) {
-        judged->rmse = sqrt(work.squares / (double)work.numbers);
-        judged->mae = work.distances / (double)work.numbers;
+        metrics->rmse = sqrt(work.squares / (double)work.numbers);
+        metrics->mae = work.distances / (double)work.numbers;
     }
     return true;
 }
 
-void judge_finish(judgement *judged) {
-    free(judged->truth);
-    free(judged->said);
-    free(judged->right);
-    free(judged->matrix);
-    judged->truth = judged->said = judged->right = judged->matrix = NULL;
+void evaluation_finish(evaluation *metrics) {
+    free(metrics->truth);
+    free(metrics->predicted);
+    free(metrics->right);
+    free(metrics->matrix);
+    metrics->truth = metrics->predicted = metrics->right = metrics->matrix = NULL;
 }
 
 /* ---- queries -------------------------------------------------------------------------------- */
@@ -246,19 +247,20 @@ static double share(uint64_t part, uint64_t all) {
     return all ? (double)part / (double)all : NAN;
 }
 
-double judge_precision(const judgement *judged, int64_t class_index) {
-    return share(judged->right[class_index], judged->said[class_index]);
+double evaluation_precision(const evaluation *metrics, int64_t class_index) {
+    return share(metrics->right[class_index], metrics->predicted[class_index]);
 }
 
-double judge_recall(const judgement *judged, int64_t class_index) {
-    return share(judged->right[class_index], judged->truth[class_index]);
+double evaluation_recall(const evaluation *metrics, int64_t class_index) {
+    return share(metrics->right[class_index], metrics->truth[class_index]);
 }
 
-double judge_f1(const judgement *judged, int64_t class_index) {
-    return share(2 * judged->right[class_index], judged->truth[class_index] + judged->said[class_index]);
+double evaluation_f1(const evaluation *metrics, int64_t class_index) {
+    return share(2 * metrics->right[class_index],
+                 metrics->truth[class_index] + metrics->predicted[class_index]);
 }
 
-const char *judge_class(const kn_dataset *dataset, int64_t class_index, char *text, size_t room) {
+const char *evaluation_class(const kn_dataset *dataset, int64_t class_index, char *text, size_t room) {
     const char *name = kn_dataset_class_name(dataset, (int)class_index);
     if (name) {
         size_t bytes = strlen(name);

@@ -16,8 +16,8 @@ static void print_json_text(const char *text) {
     putchar('"');
 }
 
-void finding_tell(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
-                  ...) {
+void finding_add(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
+                 ...) {
     static const char *const words[] = {"ok", "hint", "problem"};
     char what[2048];
     va_list arguments;

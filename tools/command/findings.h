@@ -23,7 +23,7 @@ typedef struct findings {
 #endif
 
 /* Prints a finding on standard output: `check` is a word, `mend` the command that fixes it, or "". */
-void finding_tell(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
-                  ...) FINDING_PRINTF(5, 6);
+void finding_add(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
+                 ...) FINDING_PRINTF(5, 6);
 
 #endif

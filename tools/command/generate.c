@@ -251,7 +251,7 @@ static int generate(generate_run *run, const char *file) {
         if (!next_token(run, &number)) return EXIT_FAILED;
         if (i == 0) {
             progress_clear();
-            tell_compiling(run->context);
+            print_compile_time(run->context);
             if (!run->common.json) fputs(run->prompt, stdout);
         }
         run->text[run->used++] = number;

@@ -316,7 +316,7 @@ static int infer(infer_run *run, const char *output) {
     if (!batch_fit(run->context, &plans, false, "samples go in batches of", &batch) ||
         !measure(run, batch, &whole, &row_bytes))
         return EXIT_FAILED;
-    tell_compiling(run->context);
+    print_compile_time(run->context);
     trace_host("opening and compiling", 0, kn_context_clock(run->context));
     char *result = malloc(row_bytes * (size_t)run->samples + 1);
     if (!result) return command_fail("out of memory for %lld results", (long long)run->samples);
@@ -329,13 +329,14 @@ static int infer(infer_run *run, const char *output) {
         if (input_is_named(&run->inputs[i])) named = &run->inputs[i];
         if (run->inputs[i].table) table = run->inputs[i].table;
     }
-    bool judged = run->output == kn_model_output_at(run->model, 0);
+    bool main_output = run->output == kn_model_output_at(run->model, 0);
     const infer_results results = {.name = kn_value_name(run->output),
                                    .info = &whole,
                                    .numbers = result,
                                    .names = named->names,
-                                   .table = judged ? table : NULL,
-                                   .classes = judged ? kn_model_metadata(run->model, "data.classes") : NULL};
+                                   .table = main_output ? table : NULL,
+                                   .classes =
+                                       main_output ? kn_model_metadata(run->model, "data.classes") : NULL};
     fine = fine && output_write(&results, run->format, file.path);
     free(result);
     if (!fine) return EXIT_FAILED;
@@ -347,7 +348,7 @@ static int infer(infer_run *run, const char *output) {
         json_text(stdout, file.path);
         printf("}\n");
     } else {
-        command_tell("'%s' of %lld samples written to %s", kn_value_name(run->output),
+        command_info("'%s' of %lld samples written to %s", kn_value_name(run->output),
                      (long long)run->samples, file.path);
     }
     return EXIT_DONE;
@@ -492,7 +493,7 @@ const command command_infer = {
     "\n"
     "Without --output, prints the most likely classes with their probabilities, a number in the target's\n"
     "unit, or plain numbers. --output writes a table (Y.csv), JSON objects, one per line (Y.jsonl), text\n"
-    "(Y.txt), or an array; - is the standard output: a table, JSON lines with --json, or as --format says.\n"
+    "(Y.txt), or an array; - is standard output: a table, JSON lines with --json, or as --format says.\n"
     "NAME= before a file selects another input or output than the first.\n"
     "\n"
     "An ONNX file reads all of these too, images as numbers from 0 to 1. If its inputs or outputs have no\n"

@@ -107,7 +107,7 @@ static bool read_dataset(part *read, const kn_dataset_params *params, const char
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     if (!open_dataset(read, params, source)) return false;
     kn_dataset *dataset = read->dataset;
-    tell_left_out(dataset, read->shown);
+    print_skipped(dataset, read->shown);
     uint64_t count = kn_dataset_count(dataset);
     if (read->limit && read->limit < count) count = read->limit;
     kn_dataset_field_at(dataset, 0, &field);
@@ -169,7 +169,7 @@ static bool read_array(const kn_value *value, part *read) {
             read, array ? kn_npy_file_error(array) : "out of memory",
             array && !ends(read->path, arrays)
                 ? ". Expected arrays, X.npy, tables, X.csv, images (.jpg, .png), sounds (.wav), archives "
-                  "(.zip, .tar) and folders, and - for the standard input"
+                  "(.zip, .tar) and folders, and - for standard input"
                 : "");
     if (fine) kn_npy_file_info(array, &read->info);
     fine = fine && check_shape(value, read) && convert(value, read, array);
@@ -293,7 +293,7 @@ bool input_add(infer_input *input, const char *path) {
     char kept[STREAM_PATH];
     if (strcmp(path, "-")) return is_folder(path) ? add_folder(input, path) : add_file(input, path, path);
     if (!stream_keep(kept)) return false;
-    bool fine = add_file(input, kept, "the standard input");
+    bool fine = add_file(input, kept, "standard input");
     unlink(kept);
     return fine;
 }

@@ -338,7 +338,7 @@ static void tell(const onnx_run *run, const common_options *common) {
             json_text(stdout, run->outputs[i].path);
             printf("}\n");
         } else {
-            command_tell("'%s' written to %s", kn_value_name(run->values[i]), run->outputs[i].path);
+            command_info("'%s' written to %s", kn_value_name(run->values[i]), run->outputs[i].path);
         }
     }
 }

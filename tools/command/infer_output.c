@@ -91,7 +91,7 @@ static void meaning_finish(meaning *of) {
 
 /* Computes probabilities from the logits of a sample; returns the most likely class, the first of equals.
  * Nonnegative numbers that sum to 1 are already probabilities: the model ends in a softmax. */
-static int judge_sample(meaning *of, int64_t sample) {
+static int classify_sample(meaning *of, int64_t sample) {
     double most = number_at(of, sample, 0), least = most, all = most, sum = 0;
     int best = 0;
     for (int64_t i = 1; i < of->width; i++) {
@@ -125,7 +125,7 @@ static void write_text_row(FILE *file, meaning *of, int64_t sample) {
         fprintf(file, " %.6g", number_at(of, sample, i));
     if (!of->number && !of->classes && of->width > SHOWN_NUMBERS)
         fprintf(file, " … (%lld numbers)", (long long)of->width);
-    int best = of->classes ? judge_sample(of, sample) : 0;
+    int best = of->classes ? classify_sample(of, sample) : 0;
     for (int shown = 0; of->classes && shown < SHOWN_CLASSES && shown < of->width; shown++) {
         fprintf(file, "%s %s %.1f%%", shown ? "," : "", of->classes[best], 100 * of->chances[best]);
         of->chances[best] = -1;
@@ -165,7 +165,7 @@ static void write_json_row(FILE *file, meaning *of, int64_t sample) {
     fprintf(file, "{\"sample\": %lld", (long long)sample);
     if (name) json_text_member(file, "file", name);
     if (of->classes) {
-        int best = judge_sample(of, sample);
+        int best = classify_sample(of, sample);
         json_text_member(file, "class", of->classes[best]);
         json_measure_member(file, "probability", of->chances[best]);
     }
@@ -220,7 +220,7 @@ static void write_table_row(FILE *file, meaning *of, int64_t sample, bool files)
         fputc(',', file);
     }
     if (of->classes) {
-        int best = judge_sample(of, sample);
+        int best = classify_sample(of, sample);
         write_cell(file, of->classes[best]);
         fprintf(file, ",%.4f", of->chances[best]);
     } else if (of->number) {

@@ -37,7 +37,7 @@ static const char *ending_of(const char begin[12]) {
 bool stream_keep(char path[STREAM_PATH]) {
     char begin[12] = "", made[STREAM_PATH];
     if (!stream_file(made)) return false;
-    if (isatty(STDIN_FILENO)) command_tell("reading rows from the standard input, to its end (Ctrl-D)");
+    if (isatty(STDIN_FILENO)) command_info("reading rows from standard input, to its end (Ctrl-D)");
     FILE *file = fopen(made, "w+");
     bool fine = file && copy(stdin, file) && fseek(file, 0, SEEK_SET) == 0;
     fine = fine && (fread(begin, 1, sizeof begin, file) > 0 || feof(file));
@@ -46,7 +46,7 @@ bool stream_keep(char path[STREAM_PATH]) {
            rename(made, path) == 0;
     if (fine) return true;
     unlink(made);
-    return command_fail("the standard input could not be written to '%s'", made) == EXIT_DONE;
+    return command_fail("standard input could not be written to '%s'", made) == EXIT_DONE;
 }
 
 bool stream_send(const char *path) {

@@ -22,7 +22,7 @@ static const char about[] =
     "  koine eval lenet.safetensors --data digits\n"
     "  koine infer lenet.safetensors --data digits:test --limit 5\n"
     "\n"
-    "Results go to the standard output, everything else to the standard error.\n";
+    "Results go to standard output, everything else to standard error.\n";
 /* The man page has separate sections for these. */
 static const char ending[] =
     "Exit status: 0, 1 after a failure, 2 for an invalid command line. KOINE_DEVICE selects a device, as\n"
@@ -100,7 +100,6 @@ int main(int count, char **arguments) {
     int status = run(count, arguments);
     progress_clear();
     /* Flushing reports a full disk. */
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return command_fail("the standard output could not be written");
+    if (fflush(stdout) != 0 || ferror(stdout)) return command_fail("standard output could not be written");
     return status;
 }

@@ -142,7 +142,7 @@ static const struct {
     {"POCL_CACHE_DIR", "doctor", "where PoCL keeps what it compiles, which is looked at"},
     {"OCL_ICD_VENDORS", "doctor", "the folder of ICD files that is looked at"},
     {"RUSTICL_ENABLE", "doctor", "the drivers by which Mesa's rusticl shows devices"},
-    {"TMPDIR", "infer", "where a file from the standard input is kept meanwhile"},
+    {"TMPDIR", "infer", "where input from standard input is stored temporarily"},
     {"NO_COLOR", "train", "where it is set, curves on a terminal have no colour"},
     {"COLUMNS", "", "the width of the help"},
 };

@@ -48,7 +48,7 @@ bool devices_join(kn_context *context, const common_options *common, kn_model *m
         if (!other)
             return command_fail("device '%s' is named by a pin of the model '%s'", name,
                                 kn_model_name(model)) == EXIT_DONE;
-        command_tell("pinned to '%s': %s", name, kn_context_device(other)->name);
+        command_info("pinned to '%s': %s", name, kn_context_device(other)->name);
         kn_status status = kn_context_join(context, name, &other);
         kn_context_destroy(&other);
         if (status != KN_OK)

@@ -179,7 +179,7 @@ static int show(plan_run *run, const char *name, const char *set) {
     int64_t batch = (int64_t)run->batch;
     if (!open_planned(run) || !batch_fit(run->context, &plans, false, "this is the plan of", &batch))
         return EXIT_FAILED;
-    tell_compiling(run->context);
+    print_compile_time(run->context);
     progress_clear();
     if (!write_programs(run)) return EXIT_FAILED;
     if (run->dot || run->svg) return draw(run);

@@ -64,7 +64,7 @@ void precompile_start(void) {
     if (process_start(words, true, &child)) child = 0;
     if (!child) return;
     atexit(precompile_end);
-    if (told) command_tell("koine: another process compiles the same kernels, the last ones first");
+    if (told) command_info("koine: another process compiles the same kernels, the last ones first");
 }
 
 void precompile_end(void) {
@@ -76,7 +76,7 @@ void precompile_end(void) {
         kill(child, SIGKILL);
         process_wait(child, &result);
     } else if (told && result != 0) {
-        command_tell("koine: the other process failed, which does no harm");
+        command_info("koine: the other process failed, which is harmless");
     }
     child = 0;
 }

@@ -264,7 +264,7 @@ static bool run_stages(report_run *run) {
         const double left = until - clock_now();
         if (interrupted() || !(left > 0)) return true;
         if (!is_open(stage->end)) continue;
-        if (progress_plain_due()) command_tell("%d of %d stages: %s", i, run->count, stage->name);
+        if (progress_plain_due()) command_info("%d of %d stages: %s", i, run->count, stage->name);
         progress_line("%d of %d, %.0f min left at most: %s", i + 1, run->count, ceil(left / 60), stage->name);
         if (!run_stage(run, stage, left)) return false;
         if (i == 0 && stage->end == REPORT_FAILED) {
@@ -299,7 +299,7 @@ static int name_open(const report_run *run, char *text, size_t room) {
     return open;
 }
 
-static int tell_end(const report_run *run) {
+static int print_result(const report_run *run) {
     char open[2000];
     int done = 0, wrong = 0;
     progress_clear();
@@ -331,7 +331,7 @@ static int report_write(const report_options *options) {
         interrupts_watch();
         good = run_stages(run);
     }
-    int status = good ? tell_end(run) : EXIT_FAILED;
+    int status = good ? print_result(run) : EXIT_FAILED;
     if (run->file && (!file_flush(run) | (fclose(run->file) != 0)) && good)
         status = command_fail("'%s' could not be written: %s", options->path, strerror(errno));
     free(run);

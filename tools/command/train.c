@@ -110,7 +110,7 @@ static bool open_data(train_run *run, const char *model) {
         return false;
     }
     if (options->batch > run->learner.samples && options->batch > 64)
-        command_tell("--batch %llu is more than the %llu samples of the data: each step takes all of them",
+        command_info("--batch %llu is more than the %llu samples of the data: each step takes all of them",
                      (unsigned long long)options->batch, (unsigned long long)run->learner.samples);
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
     if ((options->patience || plateau) && options->unvalidated) {
@@ -193,7 +193,7 @@ static bool wait_for(void *user, uint64_t step) {
 }
 
 /* Reports the loss scale, which float16 training uses (koine/train.h). */
-static void tell_loss_scale(train_run *run) {
+static void print_loss_scale(train_run *run) {
     float scale = 0;
     if (run->options->common.arithmetic.precision != KN_PRECISION_FLOAT16 ||
         kn_states_get(kn_trainer_states(run->learner.trainer), "koine.loss_scale", &scale, sizeof scale) !=
@@ -201,7 +201,7 @@ static void tell_loss_scale(train_run *run) {
         scale == run->loss_scale)
         return;
     if (run->loss_scale != 0)
-        command_tell("the loss scale changed to %g from %g: %s", (double)scale, (double)run->loss_scale,
+        command_info("the loss scale changed to %g from %g: %s", (double)scale, (double)run->loss_scale,
                      scale < run->loss_scale ? "some gradients overflowed, and these steps were skipped"
                                              : "no gradient overflowed recently");
     run->loss_scale = scale;
@@ -209,9 +209,9 @@ static void tell_loss_scale(train_run *run) {
 
 static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     train_run *run = user;
-    trace_stretch(run, "judging");
+    trace_stretch(run, "evaluating");
     bool going = report_epoch(&run->report, epoch);
-    tell_loss_scale(run);
+    print_loss_scale(run);
     page_epoch(run->page, run->context, &run->setup, epoch);
     events_epoch(&run->events, &run->setup, run->learner.trainer, epoch);
     going = checkpoints_after_epoch(&run->checkpoints, epoch) && going;
@@ -248,10 +248,10 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.seconds = options->seconds;
     params.patience = options->patience;
     params.validation = run->setup.validation;
-    params.eval_session = run->learner.judge;
+    params.eval_session = run->learner.evaluator;
     params.loss = run->setup.loss_name;
     params.accuracy = run->setup.accuracy_name;
-    params.train_accuracy = learner_tells_accuracy(&run->learner) ? run->setup.accuracy_name : NULL;
+    params.train_accuracy = learner_reports_accuracy(&run->learner) ? run->setup.accuracy_name : NULL;
     params.find_not_finite = options->find_nan;
     params.use_averages = options->rule.average > 0;
     params.user = run;
@@ -319,7 +319,7 @@ static int fit(train_run *run) {
 }
 
 /* Prints the tokens of a text that fit on a line. */
-static void tell_vocabulary(const kn_dataset *dataset) {
+static void print_vocabulary(const kn_dataset *dataset) {
     const char *tokens = kn_dataset_vocabulary(dataset);
     char shown[120] = "";
     size_t used = 0;
@@ -335,32 +335,32 @@ static void tell_vocabulary(const kn_dataset *dataset) {
     /* Do not cut inside a UTF-8 character. */
     while (*tokens && ((unsigned char)*tokens & 0xc0) == 0x80)
         used += (size_t)snprintf(shown + used, sizeof shown - used, "%.1s", tokens++);
-    command_tell("%d tokens: %s%s", kn_dataset_classes(dataset), shown, *tokens ? "…" : "");
+    command_info("%d tokens: %s%s", kn_dataset_classes(dataset), shown, *tokens ? "…" : "");
 }
 
 /* Reports the columns of a table, or conversions of images, before training. */
-static void tell_about(const kn_dataset *dataset) {
+static void print_about_data(const kn_dataset *dataset) {
     const char *about = kn_dataset_about(dataset);
-    if (about[0]) command_tell("%s", about);
+    if (about[0]) command_info("%s", about);
 }
 
 /* Suggests fewer outputs if the data has fewer classes than an untrained model. */
-static void tell_classes(const training_setup *setup) {
+static void print_class_hint(const training_setup *setup) {
     const kn_value *output = kn_model_output_at(setup->model, 0);
     const int64_t outputs = kn_value_dimension(output, kn_value_rank(output) - 1);
     const int classes = kn_dataset_classes(setup->all);
     if (kn_value_dtype(setup->loss.target) == KN_INT32 && classes > 1 && classes < outputs &&
         !kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "classes", NULL))
-        command_tell(
+        command_info(
             "the model has %lld outputs, but the data has only %d classes; --set classes=%d adapts the model",
             (long long)outputs, classes, classes);
 }
 
 /* Suggests how to evaluate the model if there is no validation data. */
-static void tell_judging(const train_run *run) {
+static void print_validation_hint(const train_run *run) {
     const train_options *options = run->options;
     if (run->setup.validation || options->unvalidated || options->check || options->in_sequence) return;
-    command_tell("no validation data: --validation 0.1 sets a tenth of the samples aside and reports the %s "
+    command_info("no validation data: --validation 0.1 sets a tenth of the samples aside and reports the %s "
                  "on them after each epoch",
                  run->setup.accuracy ? "accuracy" : "loss");
 }
@@ -406,14 +406,14 @@ static int train(train_options *options, const char *model, const train_checkpoi
         goto done;
     if (!options->device_count && !run.world.found) precompile_allow(&options->common, run.context);
     progress_clear();
-    command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
+    command_info("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
                  (unsigned long long)run.learner.samples, options->data,
                  kn_context_device(run.context)->name);
-    tell_vocabulary(run.setup.all);
-    tell_about(run.setup.all);
-    tell_classes(&run.setup);
-    tell_judging(&run);
+    print_vocabulary(run.setup.all);
+    print_about_data(run.setup.all);
+    print_class_hint(&run.setup);
+    print_validation_hint(&run);
     run.learner.context = run.context;
     const bool joined = workers_open(&run.learner, &run.watch, &run.world, &run.workers);
     run.context = run.learner.context; /* it may be a part of the device */
@@ -421,7 +421,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
         !train_load(&run.setup, run.learner.trainer, options) ||
         !workers_prepare(run.workers, &run.learner) || !world_agrees(&run.world, &run.learner))
         goto done;
-    tell_compiling(run.context);
+    print_compile_time(run.context);
     if (precompiling()) {
         status = EXIT_DONE;
         goto done;
@@ -463,7 +463,8 @@ static int check_numbers(const train_options *own) {
     if (own->validate_samples != UINT64_MAX && own->validation == 0)
         return command_misuse("--validation 0 leaves nothing to validate: omit --validate-samples");
     if (!(isnan(own->validation) || (own->validation >= 0 && own->validation < 1)))
-        return command_misuse("--validation is %g; expected a share from 0 to below 1", own->validation);
+        return command_misuse("--validation is %g; expected a fraction of at least 0 and below 1",
+                              own->validation);
     if (own->seconds <= 0) return command_misuse("--seconds is %g; expected a number above 0", own->seconds);
     if (own->workers > 16)
         return command_misuse("--workers is %llu; expected at most 16", (unsigned long long)own->workers);

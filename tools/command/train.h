@@ -161,7 +161,7 @@ typedef struct train_learner {
     bool other;                          /* not the first worker of this process */
     /* Set by learner_open: */
     kn_trainer *trainer;
-    kn_session *judge; /* NULL without validation data */
+    kn_session *evaluator; /* NULL without validation data */
     uint64_t total_steps;
     uint64_t planned_bytes; /* device memory needed by the last plan */
     bool frugal;            /* evaluation keeps no memory between runs */
@@ -175,9 +175,9 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
 /* Batches per epoch. */
 uint64_t learner_batches(const train_options *options, uint64_t samples);
 /* Whether each step reports its accuracy; mixed samples have two classes. */
-bool learner_tells_accuracy(const train_learner *learner);
+bool learner_reports_accuracy(const train_learner *learner);
 /* The evaluation batch size. */
-uint64_t learner_judged(const train_options *options, uint64_t samples);
+uint64_t learner_evaluation_batch(const train_options *options, uint64_t samples);
 /* Opens the trainer and the evaluation for the batch size in the options. If memory is too small, splits the
  * batch into parts and changes the options. Reports an error and returns false. */
 bool learner_open(train_learner *learner);
@@ -203,7 +203,7 @@ struct train_watch {
     train_watched ranks[WORKERS_MOST];
     /* For processes: whether a process with a lower rank on this machine is alive, which then reports
      * instead. */
-    bool (*another_tells)(void);
+    bool (*another_reports)(void);
     pthread_t thread;
     bool started;
     atomic_bool ends;
@@ -371,7 +371,7 @@ bool train_take_shards(train_options *options);
 /* Fills in at most TRAIN_PAIRS pairs, which point into `settings`; returns their number. */
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
                    kn_model_pair *pairs);
-/* Changes `path` to an unused name if another program has created the file meanwhile. */
+/* Changes `path` to an unused name if another program has created the file in the meantime. */
 bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options);
 /* Loads the weights of --init, --resume or the model's file. */
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options);

@@ -50,20 +50,20 @@ static void check_numbers(check_run *run, const kn_value *value, bool target) {
            deviation = fine > 0 ? sqrt(fmax(0, squares / fine - mean * mean)) : 0;
     const char *name = kn_value_name(value);
     if (broken)
-        finding_tell(&run->found, FINDING_PROBLEM, "data", "", "%llu of %llu numbers of '%s' are not finite",
-                     (unsigned long long)broken, (unsigned long long)count, name);
+        finding_add(&run->found, FINDING_PROBLEM, "data", "", "%llu of %llu numbers of '%s' are not finite",
+                    (unsigned long long)broken, (unsigned long long)count, name);
     else if (deviation <= 1e-6 * fabs(mean))
-        finding_tell(&run->found, target ? FINDING_PROBLEM : FINDING_HINT, "data", "",
-                     "all numbers of '%s' in this batch are %g: there is nothing to learn", name, mean);
+        finding_add(&run->found, target ? FINDING_PROBLEM : FINDING_HINT, "data", "",
+                    "all numbers of '%s' in this batch are %g: there is nothing to learn", name, mean);
     else if (fabs(mean) > 20 || deviation > 20)
-        finding_tell(&run->found, FINDING_HINT, "data", "",
-                     "'%s' has the mean %.4g and the standard deviation %.4g; networks train best on numbers "
-                     "around 1: "
-                     "subtract the mean and divide by the deviation",
-                     name, mean, deviation);
+        finding_add(&run->found, FINDING_HINT, "data", "",
+                    "'%s' has the mean %.4g and the standard deviation %.4g; networks train best on numbers "
+                    "around 1: "
+                    "subtract the mean and divide by the deviation",
+                    name, mean, deviation);
     else
-        finding_tell(&run->found, FINDING_FINE, "data", "",
-                     "'%s' has the mean %.4g and the standard deviation %.4g", name, mean, deviation);
+        finding_add(&run->found, FINDING_FINE, "data", "",
+                    "'%s' has the mean %.4g and the standard deviation %.4g", name, mean, deviation);
 }
 
 static void check_labels(check_run *run) {
@@ -75,9 +75,9 @@ static void check_labels(check_run *run) {
     for (size_t i = 0; i < count; i++)
         same += labels[i] == labels[0];
     if (count > 1 && same == count)
-        finding_tell(&run->found, FINDING_HINT, "data", "",
-                     "all %llu labels of this batch are %d; are the samples sorted by class? (--no-shuffle)",
-                     (unsigned long long)count, (int)labels[0]);
+        finding_add(&run->found, FINDING_HINT, "data", "",
+                    "all %llu labels of this batch are %d; are the samples sorted by class? (--no-shuffle)",
+                    (unsigned long long)count, (int)labels[0]);
 }
 
 static void check_data(check_run *run) {
@@ -93,12 +93,12 @@ static void check_loss(check_run *run) {
     const kn_value *again = run->setup->loss.duplicate_activation;
     const bool classes = kn_value_dtype(run->setup->loss.target) == KN_INT32;
     if (again)
-        finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "'%s' outputs probabilities, but the loss %s expects logits and applies %s itself: "
-                     "training is slow, and no prediction becomes confident. Remove the "
-                     "layer from the model, or use a loss of probabilities: %s",
-                     kn_value_name(again), run->setup->loss_kind, classes ? "a softmax" : "a sigmoid",
-                     classes ? "a layer `log` after it, and --loss nll" : "--loss probability-cross-entropy");
+        finding_add(&run->found, FINDING_HINT, "loss", "",
+                    "'%s' outputs probabilities, but the loss %s expects logits and applies %s itself: "
+                    "training is slow, and no prediction becomes confident. Remove the "
+                    "layer from the model, or use a loss of probabilities: %s",
+                    kn_value_name(again), run->setup->loss_kind, classes ? "a softmax" : "a sigmoid",
+                    classes ? "a layer `log` after it, and --loss nll" : "--loss probability-cross-entropy");
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
@@ -212,63 +212,62 @@ static bool look(check_run *run, bool last, int *without) {
     *without = none.count;
     if (!last) return true;
     if (broken.count)
-        finding_tell(&run->found, FINDING_PROBLEM, "gradient", "", "gradients that are not finite: %s",
-                     broken.text);
+        finding_add(&run->found, FINDING_PROBLEM, "gradient", "", "gradients that are not finite: %s",
+                    broken.text);
     if (none.count)
-        finding_tell(&run->found, FINDING_PROBLEM, "gradient", "",
-                     "%d parameter%s no gradient and will not be trained: %s", none.count,
-                     none.count == 1 ? " gets" : "s get", none.text);
+        finding_add(&run->found, FINDING_PROBLEM, "gradient", "",
+                    "%d parameter%s no gradient and will not be trained: %s", none.count,
+                    none.count == 1 ? " gets" : "s get", none.text);
     if (unused.count)
-        finding_tell(&run->found, FINDING_HINT, "gradient", "", "the loss does not depend on %s",
-                     unused.text);
-    if (frozen.count) finding_tell(&run->found, FINDING_FINE, "gradient", "", "frozen: %s", frozen.text);
+        finding_add(&run->found, FINDING_HINT, "gradient", "", "the loss does not depend on %s", unused.text);
+    if (frozen.count) finding_add(&run->found, FINDING_FINE, "gradient", "", "frozen: %s", frozen.text);
     if (isfinite(least))
-        finding_tell(&run->found, most > 1e6 * least ? FINDING_HINT : FINDING_FINE, "gradient", "",
-                     "norms from %.3g (%s) to %.3g (%s)%s", least, least_name, most, most_name,
-                     most > 1e6 * least
-                         ? ": such layers train at very different speeds; normalization between them helps"
-                         : "");
+        finding_add(&run->found, most > 1e6 * least ? FINDING_HINT : FINDING_FINE, "gradient", "",
+                    "norms from %.3g (%s) to %.3g (%s)%s", least, least_name, most, most_name,
+                    most > 1e6 * least
+                        ? ": such layers train at very different speeds; normalization between them helps"
+                        : "");
     return true;
 }
 
 /* ---- overfitting one batch ------------------------------------------------------------------ */
 
-static void judge_start(check_run *run, double loss) {
+static void check_start(check_run *run, double loss) {
     int classes = kn_dataset_classes(run->setup->all);
     bool entropy = !strcmp(run->setup->loss_kind, "cross-entropy");
     if (entropy && classes > 1 && loss > 2 * log(classes) + 1)
-        finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "the initial loss is %.4g, but chance level is %.4g: the first predictions are wrong "
-                     "and confident; smaller weights in the last layer, or inputs around 1, help",
-                     loss, log(classes));
+        finding_add(&run->found, FINDING_HINT, "loss", "",
+                    "the initial loss is %.4g, but chance level is %.4g: the first predictions are wrong "
+                    "and confident; smaller weights in the last layer, or inputs around 1, help",
+                    loss, log(classes));
     else if (entropy && classes > 1)
-        finding_tell(&run->found, FINDING_FINE, "loss", "", "the initial loss is %.4g; chance level is %.4g",
-                     loss, log(classes));
+        finding_add(&run->found, FINDING_FINE, "loss", "", "the initial loss is %.4g; chance level is %.4g",
+                    loss, log(classes));
     else
-        finding_tell(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g", loss);
+        finding_add(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g", loss);
 }
 
-static void judge_end(check_run *run, double begin, double end, int steps) {
+static void check_end(check_run *run, double begin, double end, int steps) {
     double left = begin > 0 ? end / begin : NAN;
     char mend[80] = "";
     snprintf(mend, sizeof mend, "koine train … --lr %g", 10 * run->options->how.learning_rate);
     if (!isfinite(end))
-        finding_tell(&run->found, FINDING_PROBLEM, "learning", "",
-                     "the loss is no longer finite after %d steps: --find-nan names where it begins; a lower "
-                     "--lr or --clip "
-                     "1 often helps",
-                     steps);
+        finding_add(&run->found, FINDING_PROBLEM, "learning", "",
+                    "the loss is no longer finite after %d steps: --find-nan names where it begins; a lower "
+                    "--lr or --clip "
+                    "1 often helps",
+                    steps);
     else if (left <= 0.2)
-        finding_tell(&run->found, FINDING_FINE, "learning", "",
-                     "one batch can be overfitted: the loss falls from %.4g to %.4g in %d steps", begin, end,
-                     steps);
+        finding_add(&run->found, FINDING_FINE, "learning", "",
+                    "one batch can be overfitted: the loss falls from %.4g to %.4g in %d steps", begin, end,
+                    steps);
     else if (left <= 0.9)
-        finding_tell(&run->found, FINDING_HINT, "learning", mend,
-                     "one batch is overfitted slowly: the loss falls from %.4g to %.4g in %d steps; a higher "
-                     "rate may be faster",
-                     begin, end, steps);
+        finding_add(&run->found, FINDING_HINT, "learning", mend,
+                    "one batch is overfitted slowly: the loss falls from %.4g to %.4g in %d steps; a higher "
+                    "rate may be faster",
+                    begin, end, steps);
     else
-        finding_tell(
+        finding_add(
             &run->found, FINDING_PROBLEM, "learning", "",
             "not even one batch can be overfitted: the loss goes from %.4g to %.4g in %d steps. The rate %g "
             "may be too "
@@ -276,15 +275,15 @@ static void judge_end(check_run *run, double begin, double end, int steps) {
             begin, end, steps, run->options->how.learning_rate, end > begin ? "high" : "low");
 }
 
-static void tell_time(check_run *run, double seconds) {
+static void print_time(check_run *run, double seconds) {
     char time[32];
     if (!(seconds > 0)) return;
     if (run->total_steps)
-        finding_tell(&run->found, FINDING_FINE, "time", "", "a step takes %.3g ms, all %llu about %s",
-                     1e3 * seconds, (unsigned long long)run->total_steps,
-                     time_text(seconds * (double)run->total_steps, time, sizeof time));
+        finding_add(&run->found, FINDING_FINE, "time", "", "a step takes %.3g ms, all %llu about %s",
+                    1e3 * seconds, (unsigned long long)run->total_steps,
+                    time_text(seconds * (double)run->total_steps, time, sizeof time));
     else
-        finding_tell(&run->found, FINDING_FINE, "time", "", "a step takes %.3g ms", 1e3 * seconds);
+        finding_add(&run->found, FINDING_FINE, "time", "", "a step takes %.3g ms", 1e3 * seconds);
 }
 
 static bool learn(check_run *run) {
@@ -303,7 +302,7 @@ static bool learn(check_run *run) {
         if (!steps) {
             first = loss;
             after_first = clock_now();
-            judge_start(run, loss);
+            check_start(run, loss);
         }
         last[steps++ % SETTLED] = loss;
         end = steps < SETTLED ? loss : (last[0] + last[1] + last[2]) / SETTLED;
@@ -322,8 +321,8 @@ static bool learn(check_run *run) {
     /* Stopped early: inspect the gradients now. */
     if (!looked && (!bring_weights(run) || !look(run, true, &without))) return false;
     if (!steps) return command_fail("interrupted before the first step") == EXIT_DONE;
-    judge_end(run, first, end, steps);
-    tell_time(run, seconds);
+    check_end(run, first, end, steps);
+    print_time(run, seconds);
     return true;
 }
 

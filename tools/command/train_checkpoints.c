@@ -80,7 +80,7 @@ bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
         command_warn("warning: no checkpoint in '%s' is whole; starting from the beginning",
                      options->checkpoints);
     } else {
-        command_tell("no checkpoint in '%s' yet; starting from the beginning", options->checkpoints);
+        command_info("no checkpoint in '%s' yet; starting from the beginning", options->checkpoints);
     }
     return true;
 }

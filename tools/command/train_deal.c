@@ -129,7 +129,7 @@ bool deal_take(train_options *options, kn_context *const *contexts, int count) {
     kn_safetensors_file_destroy(&saved);
     if (!same) return false;
     memcpy(options->deal, deal, (size_t)count * sizeof *deal);
-    command_tell("the shard counts are those of '%s', which these devices trained", options->resume);
+    command_info("the shard counts are those of '%s', which these devices trained", options->resume);
     return true;
 }
 
@@ -143,7 +143,7 @@ void deal_by_speed(const train_learner *learner, kn_context *const *contexts, in
     deal_shards(seconds, count, shards, deal);
     for (int i = 0; i < count; i++)
         if (!deal[i] && isfinite(seconds[i]))
-            command_tell("%s is not used: one of %d shards takes it %.3g s, longer than the other devices "
+            command_info("%s is not used: one of %d shards takes it %.3g s, longer than the other devices "
                          "need for all",
                          kn_context_device(contexts[i])->name, shards, seconds[i]);
 }

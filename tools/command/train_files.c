@@ -328,7 +328,7 @@ bool train_save(training_setup *setup, kn_trainer *trainer, train_options *optio
     params.pair_count = train_pairs(setup, options, &settings, pairs);
     kn_states *states = kn_trainer_states(trainer);
     char path[sizeof options->path];
-    /* Another program may have written this file meanwhile. */
+    /* Another program may have written this file in the meantime. */
     strcpy(path, options->path);
     if (!options->replaces && !count_up(options, path, NULL)) return false;
     strcpy(path, options->path);
@@ -411,7 +411,7 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
         return false;
     }
     if (path)
-        command_tell("loaded %d parameters and statistics from %s; the others are initialized", loaded, path);
+        command_info("loaded %d parameters and statistics from %s; the others are initialized", loaded, path);
     return true;
 }
 
@@ -424,6 +424,6 @@ bool train_load(training_setup *setup, kn_trainer *trainer, const train_options 
     if (!moments_fit(options, options->resume)) return false;
     if (!train_load_training(setup, trainer, options->resume, &steps)) return false;
     if (!compare_settings(setup, options, options->resume)) return false;
-    command_tell("resuming after step %llu", (unsigned long long)steps);
+    command_info("resuming after step %llu", (unsigned long long)steps);
     return true;
 }

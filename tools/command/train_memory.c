@@ -39,22 +39,22 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     return params;
 }
 
-uint64_t learner_judged(const train_options *options, uint64_t samples) {
+uint64_t learner_evaluation_batch(const train_options *options, uint64_t samples) {
     uint64_t batch = options->batch < samples ? options->batch : samples;
     return options->part && options->part < batch ? options->part : batch;
 }
 
-bool learner_tells_accuracy(const train_learner *learner) {
+bool learner_reports_accuracy(const train_learner *learner) {
     return learner->setup->accuracy && learner->setup->loss.value == learner->setup->loss.eval_loss &&
            !learner->options->check;
 }
 
-static bool open_judge(train_learner *learner) {
-    kn_session_destroy(&learner->judge);
-    learner->judge = setup_judge(learner->setup, learner->context, kn_trainer_states(learner->trainer),
-                                 &learner->options->common.arithmetic, false,
-                                 learner->frugal ? "invariant=recompute" : NULL);
-    return learner->judge != NULL;
+static bool open_evaluation(train_learner *learner) {
+    kn_session_destroy(&learner->evaluator);
+    learner->evaluator = setup_evaluation(
+        learner->setup, learner->context, kn_trainer_states(learner->trainer),
+        &learner->options->common.arithmetic, false, learner->frugal ? "invariant=recompute" : NULL);
+    return learner->evaluator != NULL;
 }
 
 /* Creates the trainer and the evaluation session for the batch size in the options. */
@@ -63,11 +63,11 @@ static bool open_trainer(train_learner *learner) {
     learner->total_steps = steps_of(learner->options, learner->samples);
     kn_session_params session;
     kn_trainer_params params = learner_params(learner->options, learner->samples, &session);
-    kn_session_destroy(&learner->judge);
+    kn_session_destroy(&learner->evaluator);
     kn_trainer_destroy(&learner->trainer);
     learner->options->how = params;
     learner->options->how.session = NULL; /* which ends here */
-    if (learner_tells_accuracy(learner)) {
+    if (learner_reports_accuracy(learner)) {
         params.extra = &setup->accuracy;
         params.extra_count = 1;
     }
@@ -77,7 +77,7 @@ static bool open_trainer(train_learner *learner) {
         command_fail("%s", learner->trainer ? kn_trainer_error(learner->trainer) : "out of memory");
         return false;
     }
-    return !setup->validation || open_judge(learner);
+    return !setup->validation || open_evaluation(learner);
 }
 
 static uint64_t memory_allowed(const train_learner *learner) {
@@ -90,14 +90,15 @@ static uint64_t memory_allowed(const train_learner *learner) {
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     train_learner *learner = user;
     kn_feed feeds[SETUP_FIELDS];
-    kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
+    kn_plan_info info = {.size = sizeof info}, evaluator = {.size = sizeof evaluator};
     const bool as_bytes =
         learner->setup->changes && kn_augmentation_keeps_bytes(&learner->setup->augmentation);
-    const int64_t judged = (int64_t)learner_judged(learner->options, (uint64_t)batch);
-    size_t count = setup_sizes(learner->setup, judged, true, feeds);
+    const int64_t evaluation_batch = (int64_t)learner_evaluation_batch(learner->options, (uint64_t)batch);
+    size_t count = setup_sizes(learner->setup, evaluation_batch, true, feeds);
     kn_status status = KN_OK;
-    if (learner->judge) status = batch_plan_session(learner->judge, judged, feeds, count, &judge);
-    const uint64_t all = memory_allowed(learner), more = judge.own_peak_bytes - judge.own_state_bytes;
+    if (learner->evaluator)
+        status = batch_plan_session(learner->evaluator, evaluation_batch, feeds, count, &evaluator);
+    const uint64_t all = memory_allowed(learner), more = evaluator.own_peak_bytes - evaluator.own_state_bytes;
     kn_trainer_set_memory_bytes(learner->trainer, all > more ? all - more : 1);
     uint64_t first, own = (uint64_t)batch;
     kn_trainer_local_samples(learner->trainer, (uint64_t)batch, &first, &own);
@@ -107,32 +108,33 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     learner->recomputed = info.recomputed;
     learner->host_bytes = info.host_bytes;
     learner->recomputed_part = info.flops > 0 ? info.recomputed_flops / info.flops : 0;
-    *bytes = learner->planned_bytes = info.own_peak_bytes + judge.own_peak_bytes - judge.own_state_bytes;
+    *bytes = learner->planned_bytes =
+        info.own_peak_bytes + evaluator.own_peak_bytes - evaluator.own_state_bytes;
     return status;
 }
 
 static const char *plan_error(void *user) {
     const train_learner *learner = user;
     return kn_trainer_error(learner->trainer)[0] ? kn_trainer_error(learner->trainer)
-                                                 : kn_session_error(learner->judge);
+                                                 : kn_session_error(learner->evaluator);
 }
 
 /* Reports the cost of saving memory. */
-static void tell_recomputed(const train_learner *learner) {
+static void print_recomputed(const train_learner *learner) {
     char bytes[32];
     if (!learner->recomputed) return;
     const double part = learner->recomputed_part;
-    command_tell(
+    command_info(
         "%d kernels of the forward pass run twice, %.0f %% more operations, so that training takes %s "
         "of device memory",
         learner->recomputed, 100 * part / (1 - part),
         bytes_text((double)learner->planned_bytes, bytes, sizeof bytes));
 }
 
-static void tell_waiting(const train_learner *learner) {
+static void print_waiting(const train_learner *learner) {
     char bytes[32];
     if (!learner->host_bytes) return;
-    command_tell("moments, %s, wait in host memory between updates",
+    command_info("moments, %s, stay in host memory between updates",
                  bytes_text((double)learner->host_bytes, bytes, sizeof bytes));
 }
 
@@ -185,9 +187,9 @@ bool learner_open(train_learner *learner) {
     const train_options *options = learner->options;
     const int64_t batch = (int64_t)(options->batch < learner->samples ? options->batch : learner->samples);
     bool done = fits(learner, batch);
-    if (!done && learner->judge) {
+    if (!done && learner->evaluator) {
         learner->frugal = true;
-        if (!open_judge(learner)) return false;
+        if (!open_evaluation(learner)) return false;
         done = fits(learner, batch);
     }
     /* The first device of --devices determines the size for this process; processes agree later
@@ -200,12 +202,12 @@ bool learner_open(train_learner *learner) {
         done = options->rule.host_moments && fits(learner, batch);
     }
     if (!done && !make_smaller(learner, batch)) return false;
-    tell_recomputed(learner);
-    tell_waiting(learner);
+    print_recomputed(learner);
+    print_waiting(learner);
     return true;
 }
 
 void learner_close(train_learner *learner) {
-    kn_session_destroy(&learner->judge);
+    kn_session_destroy(&learner->evaluator);
     kn_trainer_destroy(&learner->trainer);
 }

@@ -80,13 +80,13 @@ void page_epoch(train_page *page, kn_context *context, const training_setup *set
     if (page->epoch_count == PAGE_EPOCHS) return;
     size_t at = page->epoch_count++;
     const double number = (double)page->last_step, r2 = setup_r2(setup, &epoch->validation);
-    bool judged = epoch->validation.samples > 0;
-    page->judged = page->judged || judged;
+    bool validated = epoch->validation.samples > 0;
+    page->validated = page->validated || validated;
     page->regression = isfinite(r2);
     page->train_loss[at] = (svg_point){number, epoch->loss};
     page->train_accuracy[at] = (svg_point){number, 100 * epoch->accuracy};
-    page->validation_loss[at] = (svg_point){number, judged ? epoch->validation.loss : NAN};
-    page->quality[at] = (svg_point){number, !judged            ? NAN
+    page->validation_loss[at] = (svg_point){number, validated ? epoch->validation.loss : NAN};
+    page->quality[at] = (svg_point){number, !validated         ? NAN
                                             : page->regression ? r2
                                                                : 100 * epoch->validation.accuracy};
 }
@@ -114,7 +114,7 @@ const char *page_verdict(const train_page *page, char *text, size_t room) {
     bool still = falls > 0.03;
     for (size_t i = 1; i < count; i++)
         if (held[i].y < held[best].y) best = i;
-    if (!page->judged)
+    if (!page->validated)
         snprintf(text, room,
                  "Without validation data, overfitting cannot be recognized: give --validation 0.1.%s",
                  still ? " The training loss is still falling: train for more epochs." : "");
@@ -238,10 +238,10 @@ static bool curves(FILE *file, train_page *page) {
     const svg_line losses[] = {
         {"per step", page->loss, page->step_count, 3},
         {"smoothed", smooth, page->step_count, 0},
-        {"validation", page->validation_loss, page->judged ? page->epoch_count : 0, 1}};
+        {"validation", page->validation_loss, page->validated ? page->epoch_count : 0, 1}};
     svg_chart(file, "Loss", unit, losses, 3, far);
     const svg_line quality[] = {
-        {page->regression ? "R2" : "validation", page->quality, page->judged ? page->epoch_count : 0, 1},
+        {page->regression ? "R2" : "validation", page->quality, page->validated ? page->epoch_count : 0, 1},
         {"training", page->train_accuracy, page->regression ? 0 : page->epoch_count, 0}};
     size_t shown = 0;
     for (size_t i = 0; i < page->epoch_count; i++)
@@ -323,24 +323,24 @@ static bool plan(FILE *file, kn_trainer *trainer) {
 }
 
 /* Parts that evaluate the data again. */
-static bool judged_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context,
-                         kn_trainer *trainer) {
-    const kn_dataset *dataset = setup_judged(setup);
-    const uint64_t batch = learner_judged(page->options, kn_dataset_count(dataset));
-    int64_t most = judge_batch_most(setup, (int64_t)batch);
+static bool evaluation_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context,
+                             kn_trainer *trainer) {
+    const kn_dataset *dataset = setup_evaluation_data(setup);
+    const uint64_t batch = learner_evaluation_batch(page->options, kn_dataset_count(dataset));
+    int64_t most = evaluation_batch_most(setup, (int64_t)batch);
     progress_now("evaluating for the report");
-    judgement *judged = calloc(1, sizeof *judged);
-    if (!judged) return page_fail();
-    kn_session *session = setup_judge(setup, context, kn_trainer_states(trainer),
-                                      &page->options->common.arithmetic, true, NULL);
-    bool fine = session && judge_samples(setup, session, dataset, most, judged);
+    evaluation *metrics = calloc(1, sizeof *metrics);
+    if (!metrics) return page_fail();
+    kn_session *session = setup_evaluation(setup, context, kn_trainer_states(trainer),
+                                           &page->options->common.arithmetic, true, NULL);
+    bool fine = session && evaluate_samples(setup, session, dataset, most, metrics);
     if (fine && !setup->validation)
         fputs("<p>There is no validation data; the following is for the training data.</p>\n", file);
-    fine = fine && page_judged(file, setup, dataset, judged) &&
+    fine = fine && page_evaluation(file, setup, dataset, metrics) &&
            page_inputs(file, setup, page->options->data, dataset, session, (uint64_t)most) &&
            page_writes(file, setup, dataset, session);
-    judge_finish(judged);
-    free(judged);
+    evaluation_finish(metrics);
+    free(metrics);
     kn_session_destroy(&session);
     return fine;
 }
@@ -360,7 +360,7 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     html_text(file, name);
     fputs("</h1>\n", file);
     summary(file, page, setup, context, result);
-    bool fine = curves(file, page) && judged_parts(file, page, setup, context, trainer) &&
+    bool fine = curves(file, page) && evaluation_parts(file, page, setup, context, trainer) &&
                 filters(file, setup, trainer);
     operators(file, page);
     memory(file, page, trainer);
@@ -370,6 +370,6 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     if (!whole_close(&whole, fine))
         return command_fail("no report in '%s'; the model is saved, and koine eval evaluates it", path) ==
                EXIT_DONE;
-    command_tell("report in %s", path);
+    command_info("report in %s", path);
     return true;
 }

@@ -2,7 +2,7 @@
 #ifndef KOINE_COMMAND_TRAIN_PAGE_H
 #define KOINE_COMMAND_TRAIN_PAGE_H
 
-#include "judge.h"
+#include "evaluation.h"
 #include "svg.h"
 #include "train.h"
 
@@ -22,7 +22,7 @@ struct train_page {
     svg_point train_loss[PAGE_EPOCHS], validation_loss[PAGE_EPOCHS], quality[PAGE_EPOCHS];
     svg_point train_accuracy[PAGE_EPOCHS]; /* in percent, as quality is */
     size_t epoch_count;
-    bool judged, regression; /* quality is R2, not accuracy */
+    bool validated, regression; /* quality is R2, not accuracy */
     uint64_t steps_an_epoch, last_step;
     page_operator operators[PAGE_OPERATORS];
     int operator_count, timed; /* number of steps that are analysed */
@@ -36,8 +36,10 @@ const char *page_verdict(const train_page *page, char *text, size_t room);
 /* Reports that a part could not be created, and returns false. */
 bool page_fail(void);
 /* The functions below write a whole part, or report an error and return false. */
-/* The evaluation (train_page_judged.c): confusion matrix, samples with the highest loss, predicted values. */
-bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset, const judgement *judged);
+/* The evaluation (train_page_evaluation.c): confusion matrix, samples with the highest loss, predicted
+ * values. */
+bool page_evaluation(FILE *file, const training_setup *setup, const kn_dataset *dataset,
+                     const evaluation *validated);
 /* The increase of the loss if one input is shuffled among the samples; nothing for other models. */
 bool page_inputs(FILE *file, const training_setup *setup, const char *data, const kn_dataset *dataset,
                  kn_session *session, uint64_t batch);

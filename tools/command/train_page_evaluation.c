@@ -9,30 +9,31 @@ enum { MATRIX_SHOWN = 30, PICTURE_SIDE = 96, INPUTS_SHOWN = 24, INPUT_SAMPLES = 
 
 /* ---- classes ------------------------------------------------------------------------------------------ */
 
-static void matrix(FILE *file, const kn_dataset *dataset, const judgement *judged) {
+static void matrix(FILE *file, const kn_dataset *dataset, const evaluation *metrics) {
     char name[80];
-    if (!judged->matrix || judged->classes > MATRIX_SHOWN) return;
+    if (!metrics->matrix || metrics->classes > MATRIX_SHOWN) return;
     fputs("<h2>Confusion matrix</h2>\n<p>Rows are true classes, columns predicted classes.</p>\n"
           "<div class=\"wide\"><table id=\"confusion\"><tr><th>true class</th>",
           file);
-    for (int64_t c = 0; c < judged->classes; c++) {
+    for (int64_t c = 0; c < metrics->classes; c++) {
         fputs("<th>", file);
-        html_text(file, judge_class(dataset, c, name, sizeof name));
+        html_text(file, evaluation_class(dataset, c, name, sizeof name));
         fputs("</th>", file);
     }
     fputs("<th>recall</th></tr>\n", file);
-    for (int64_t row = 0; row < judged->classes; row++) {
+    for (int64_t row = 0; row < metrics->classes; row++) {
         fputs("<tr><th>", file);
-        html_text(file, judge_class(dataset, row, name, sizeof name));
+        html_text(file, evaluation_class(dataset, row, name, sizeof name));
         fputs("</th>", file);
-        for (int64_t c = 0; c < judged->classes; c++) {
-            uint64_t times = judged->matrix[row * judged->classes + c];
-            double share = judged->truth[row] ? (double)times / (double)judged->truth[row] : 0;
+        for (int64_t c = 0; c < metrics->classes; c++) {
+            uint64_t times = metrics->matrix[row * metrics->classes + c];
+            double share = metrics->truth[row] ? (double)times / (double)metrics->truth[row] : 0;
             fprintf(file, "<td style=\"background:rgba(%s,%.3f)\">%llu</td>",
                     row == c ? "42,140,74" : "210,96,26", row == c ? 0.7 * share : fmin(0.9, 4 * share),
                     (unsigned long long)times);
         }
-        fprintf(file, "<td>%.1f%%</td></tr>\n", judged->truth[row] ? 100 * judge_recall(judged, row) : 0.0);
+        fprintf(file, "<td>%.1f%%</td></tr>\n",
+                metrics->truth[row] ? 100 * evaluation_recall(metrics, row) : 0.0);
     }
     fputs("</table></div>\n", file);
 }
@@ -69,11 +70,11 @@ static bool picture(FILE *file, const float *x, const int64_t shape[3]) {
 }
 
 static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dataset,
-                  const judgement *judged) {
+                  const evaluation *metrics) {
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     size_t index;
     char name[80];
-    if (!judged->worst_count ||
+    if (!metrics->worst_count ||
         !kn_dataset_find_field(dataset, kn_value_field(kn_model_input_at(setup->model, 0)), &index) ||
         !kn_dataset_field_at(dataset, index, &field))
         return true;
@@ -84,17 +85,17 @@ static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dat
     fputs("<h2>Samples with the highest loss</h2>\n<div "
           "class=\"samples\">\n",
           file);
-    for (int i = 0; i < judged->worst_count; i++) {
-        const judged_sample *one = &judged->worst[i];
+    for (int i = 0; i < metrics->worst_count; i++) {
+        const wrong_sample *one = &metrics->worst[i];
         fputs("<figure class=\"worst\">", file);
         if (x && kn_dataset_read(dataset, &one->index, 1, index, x, field.bytes, NULL, 0) == KN_OK)
             fine = picture(file, x, field.info.shape) && fine;
         else
             fine = fine && !x;
         fputs("<figcaption>true: ", file);
-        html_text(file, judge_class(dataset, one->truth, name, sizeof name));
+        html_text(file, evaluation_class(dataset, one->truth, name, sizeof name));
         fputs(", predicted: ", file);
-        html_text(file, judge_class(dataset, one->said, name, sizeof name));
+        html_text(file, evaluation_class(dataset, one->predicted, name, sizeof name));
         fprintf(file, " (%.0f%%), sample %llu</figcaption></figure>\n", 100 * one->certainty,
                 (unsigned long long)one->index);
     }
@@ -103,23 +104,23 @@ static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dat
     return fine || page_fail();
 }
 
-bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset,
-                 const judgement *judged) {
-    if (judged->classes && !kn_dataset_vocabulary(dataset)) {
-        if (isfinite(judged->top5)) fprintf(file, "<p>Top-5 accuracy: %.2f%%.</p>\n", 100 * judged->top5);
-        matrix(file, dataset, judged);
-        if (!worst(file, setup, dataset, judged)) return false;
+bool page_evaluation(FILE *file, const training_setup *setup, const kn_dataset *dataset,
+                     const evaluation *metrics) {
+    if (metrics->classes && !kn_dataset_vocabulary(dataset)) {
+        if (isfinite(metrics->top5)) fprintf(file, "<p>Top-5 accuracy: %.2f%%.</p>\n", 100 * metrics->top5);
+        matrix(file, dataset, metrics);
+        if (!worst(file, setup, dataset, metrics)) return false;
     }
-    if (!judged->pair_count) return true;
-    svg_point *points = malloc(judged->pair_count * sizeof *points);
+    if (!metrics->pair_count) return true;
+    svg_point *points = malloc(metrics->pair_count * sizeof *points);
     if (!points) return page_fail();
-    for (size_t i = 0; i < judged->pair_count; i++)
-        points[i] = (svg_point){judged->pairs[i].truth, judged->pairs[i].said};
+    for (size_t i = 0; i < metrics->pair_count; i++)
+        points[i] = (svg_point){metrics->pairs[i].truth, metrics->pairs[i].predicted};
     fprintf(file,
             "<h2>Predicted and true values</h2>\n<p>Root mean squared error %.4g, mean absolute error "
             "%.4g.</p>\n",
-            judged->rmse, judged->mae);
-    svg_dots(file, "Predicted and true values", "true", "predicted", points, judged->pair_count);
+            metrics->rmse, metrics->mae);
+    svg_dots(file, "Predicted and true values", "true", "predicted", points, metrics->pair_count);
     free(points);
     return true;
 }

@@ -79,14 +79,14 @@ static bool reopen(const train_options *options, int worker, int part, int parts
     return *context != NULL;
 }
 
-static void tell_part(kn_context *context, int sharers) {
+static void print_part(kn_context *context, int sharers) {
     const kn_capabilities *can = kn_context_capabilities(context);
     const char *name = kn_context_device(context)->name;
     if (can->used_units < can->compute_units)
-        command_tell("this worker uses %d of the %d compute units of %s", can->used_units, can->compute_units,
+        command_info("this worker uses %d of the %d compute units of %s", can->used_units, can->compute_units,
                      name);
     else if (sharers > 1)
-        command_tell("%d workers share %s, whose driver cannot partition it", sharers, name);
+        command_info("%d workers share %s, whose driver cannot partition it", sharers, name);
 }
 
 bool parts_take(const train_options *options, const kn_communicator *world, kn_context **contexts,
@@ -102,7 +102,7 @@ bool parts_take(const train_options *options, const kn_communicator *world, kn_c
         int place, sharers = count_sharers(all, processes, rank, i, &place);
         const int parts = parts_of(kn_context_device(contexts[i])->compute_units, allowed, sharers);
         if (parts > 1) good = reopen(options, i, place % parts, parts, &contexts[i]);
-        if (good && i == 0) tell_part(contexts[i], sharers);
+        if (good && i == 0) print_part(contexts[i], sharers);
     }
     free(all);
     return good;

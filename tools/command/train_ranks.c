@@ -83,7 +83,7 @@ static bool an_earlier_lives(void) {
 static void share_devices(train_options *options, const host_place *place) {
     const int count = options->device_count, sharers = place->same_count;
     if (count < sharers)
-        command_tell("%d processes of this machine share %d device%s", sharers, count, count == 1 ? "" : "s");
+        command_info("%d processes of this machine share %d device%s", sharers, count, count == 1 ? "" : "s");
     int kept = 0;
     for (int i = 0; i < count; i++) {
         const bool own =
@@ -141,7 +141,7 @@ bool world_open(train_options *options, train_watch *watch, train_world *world) 
     world->found = true;
     world->all = of_mpi;
     watch->processes = true;
-    watch->another_tells = an_earlier_lives;
+    watch->another_reports = an_earlier_lives;
     if (of_mpi.rank) follow_first(options);
     host_place place = {0};
     if (!find_place(options, &of_mpi, &place)) return false;
@@ -185,7 +185,7 @@ bool world_choose_shards(train_options *options, train_world *world, kn_context 
     if (!shards_choose(options, world->workers, world->equal)) return false;
     char devices[64] = "";
     if (world->most > 1) snprintf(devices, sizeof devices, " with %d devices", world->workers);
-    command_tell("on %d processes%s, each batch split into %llu shards%s%s", world->all.ranks, devices,
+    command_info("on %d processes%s, each batch split into %llu shards%s%s", world->all.ranks, devices,
                  (unsigned long long)options->shards, options->dealt ? ", counts " : "",
                  options->dealt ? options->dealt : "");
     return true;

@@ -49,7 +49,7 @@ bool report_step(void *user, const kn_fit_step *step) {
     if (options->epochs) snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)options->epochs);
     setup_quality(report->setup, &report->score, "  ", quality, sizeof quality);
     if (progress_plain_due())
-        command_tell("epoch %llu%s  step %llu of %llu  loss %.4f%s  %.0f samples/s%s",
+        command_info("epoch %llu%s  step %llu of %llu  loss %.4f%s  %.0f samples/s%s",
                      (unsigned long long)step->epoch, epochs, (unsigned long long)step->batch,
                      (unsigned long long)step->batches, step->loss, quality, step->samples_per_s, rest);
     progress_bar((double)step->batch / (double)step->batches, bar, sizeof bar);
@@ -68,7 +68,7 @@ void report_validation(train_report *report, uint64_t samples, uint64_t all) {
     if (report->options->epochs)
         snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)report->options->epochs);
     if (progress_plain_due())
-        command_tell("epoch %llu%s  validating: %llu of %llu samples", epoch, epochs, done, count);
+        command_info("epoch %llu%s  validating: %llu of %llu samples", epoch, epochs, done, count);
     progress_bar((double)samples / (double)all, bar, sizeof bar);
     progress_line("epoch %llu%s %s  validating %llu of %llu  loss %.4f", epoch, epochs, bar, done, count,
                   report->loss);
@@ -86,7 +86,7 @@ bool report_epoch(void *user, const kn_fit_epoch *epoch) {
     if (score->samples)
         snprintf(validation, sizeof validation, "  validation loss %.4f%s", score->loss, report->setup->unit);
     setup_quality(report->setup, score, "  ", quality, sizeof quality);
-    command_tell("epoch %llu%s  loss %.4f%s%s%s  %s", (unsigned long long)epoch->epoch, epochs, epoch->loss,
+    command_info("epoch %llu%s  loss %.4f%s%s%s  %s", (unsigned long long)epoch->epoch, epochs, epoch->loss,
                  accuracy, validation, quality, time_text(epoch->seconds, time, sizeof time));
     return !interrupted();
 }
@@ -101,12 +101,12 @@ static void times_json(FILE *stream, const training_setup *setup, const kn_fit_r
 
 void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result,
                      const char *path) {
-    bool judged = result->validation.samples > 0;
+    bool validated = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
     json_float(stream, result->epoch_loss);
     json_measure_member(stream, "train_accuracy", result->epoch_accuracy);
-    json_float_member(stream, "validation_loss", judged ? result->validation.loss : NAN);
-    json_measure_member(stream, "accuracy", judged ? result->validation.accuracy : NAN);
+    json_float_member(stream, "validation_loss", validated ? result->validation.loss : NAN);
+    json_measure_member(stream, "accuracy", validated ? result->validation.accuracy : NAN);
     if (isfinite(setup->variance)) json_measure_member(stream, "r2", setup_r2(setup, &result->validation));
     if (path) {
         times_json(stream, setup, result);

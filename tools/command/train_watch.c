@@ -142,8 +142,8 @@ static void end_process(const train_watch *watch) {
 }
 
 /* If a process is killed, the launcher ends all processes without giving them the reason. */
-static void tell_of_launcher(const train_watch *watch) {
-    if (watch->another_tells && watch->another_tells()) return;
+static void print_of_launcher(const train_watch *watch) {
+    if (watch->another_reports && watch->another_reports()) return;
     command_fail("%s: received a request to end while it waited for other ranks. If one of them has failed%s",
                  watch->ranks[0].name,
                  watch->options->checkpoints
@@ -176,7 +176,7 @@ static void *keep_watch(void *argument) {
         if (now != before) quiet = 0;
         before = now;
         if (watch->processes && !told && quiet >= TOLD_TICKS && interrupted() && !one_at_work(watch)) {
-            tell_of_launcher(watch);
+            print_of_launcher(watch);
             told = true;
         }
         if (ends && quiet >= most && !atomic_load(&watch->ends)) end_process(watch);

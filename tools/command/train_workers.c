@@ -192,9 +192,9 @@ static void deal_and_close(train_workers *workers, const train_learner *learner)
     options->dealt = workers->dealt;
 }
 
-static void tell_workers(const train_workers *workers) {
+static void print_workers(const train_workers *workers) {
     for (int i = 1; i < workers->count; i++)
-        command_tell("and on %s", kn_context_device(workers->contexts[i])->name);
+        command_info("and on %s", kn_context_device(workers->contexts[i])->name);
 }
 
 static bool open_contexts(train_workers *workers, const train_options *options, kn_context *first) {
@@ -226,8 +226,8 @@ static bool choose_shards(train_workers *workers, train_learner *learner) {
         options->shards = 1;
         options->dealt = NULL;
     }
-    tell_workers(workers);
-    command_tell("each batch is split into %llu shards%s%s", (unsigned long long)options->shards,
+    print_workers(workers);
+    command_info("each batch is split into %llu shards%s%s", (unsigned long long)options->shards,
                  options->dealt ? ", counts " : "", options->dealt ? options->dealt : "");
     return true;
 }
@@ -235,7 +235,7 @@ static bool choose_shards(train_workers *workers, train_learner *learner) {
 /* Chooses the shards for the devices of all processes. */
 static bool choose_shards_among(const train_workers *workers, const train_learner *learner,
                                 train_world *world) {
-    tell_workers(workers);
+    print_workers(workers);
     return world_choose_shards(learner->options, world, workers->contexts, workers->count);
 }
 
@@ -334,7 +334,7 @@ bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_f
         own->batches = *params->loader;
         own->params = *params;
         own->params.loader = &own->batches;
-        own->params.eval_session = own->learner.judge;
+        own->params.eval_session = own->learner.evaluator;
         own->params.on_step = NULL;
         own->params.on_epoch = NULL;
         own->params.needs_states = NULL;

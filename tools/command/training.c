@@ -496,7 +496,7 @@ static bool explain_loss(training_setup *setup, const char *data) {
     if (strcmp(setup->loss_kind, "mse") ||
         !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
         return true;
-    kn_status status = kn_dataset_variance(setup_judged(setup), y, &setup->variance);
+    kn_status status = kn_dataset_variance(setup_evaluation_data(setup), y, &setup->variance);
     return status == KN_OK ||
            command_fail("the variance of '%s': %s", data, kn_status_message(status)) == EXIT_DONE;
 }
@@ -520,7 +520,7 @@ int bad_sample_check(const char *word, bool *skip) {
     return choice < 0 ? EXIT_USAGE : EXIT_DONE;
 }
 
-void tell_left_out(const kn_dataset *dataset, const char *part) {
+void print_skipped(const kn_dataset *dataset, const char *part) {
     uint64_t count = kn_dataset_skipped(dataset), told = 0;
     const char *line = kn_dataset_skipped_text(dataset);
     if (!count) return;
@@ -580,10 +580,10 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     params.labels = kn_value_dtype(setup->loss.target) == KN_INT32;
     params.classes = setup->by_name ? kn_model_metadata(setup->model, "data.classes") : NULL;
     if (!open_data(setup, &params)) return false;
-    tell_left_out(setup->all, "for training");
+    print_skipped(setup->all, "for training");
     if (kn_dataset_has_test(setup->all)) {
         kn_dataset *test = kn_dataset_test(setup->all);
-        tell_left_out(test, "for testing");
+        print_skipped(test, "for testing");
         kn_dataset_destroy(&test);
     }
     if (!fit_to_table(setup, data) || !fit_sizes(setup)) return false;
@@ -636,8 +636,8 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
 
 /* ---- evaluation ------------------------------------------------------------------------------------ */
 
-kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, const arithmetic *how,
-                        bool whole, const char *switches) {
+kn_session *setup_evaluation(training_setup *setup, kn_context *context, kn_states *states,
+                             const arithmetic *how, bool whole, const char *switches) {
     kn_value *values[3] = {setup->loss.eval_loss};
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;
@@ -649,7 +649,7 @@ kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *s
     return NULL;
 }
 
-const kn_dataset *setup_judged(const training_setup *setup) {
+const kn_dataset *setup_evaluation_data(const training_setup *setup) {
     return setup->validation ? setup->validation : setup->all;
 }
 

@@ -111,7 +111,7 @@ void setup_reading(training_setup *setup, const kn_model *saved);
 /* Parses --on-bad-sample (NULL: fail). EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int bad_sample_check(const char *word, bool *skip);
 /* Warns about each sample that was left out, up to a readable number. part: "for training" */
-void tell_left_out(const kn_dataset *dataset, const char *part);
+void print_skipped(const kn_dataset *dataset, const char *part);
 /* The row of an option table for it. */
 #define BAD_SAMPLE_OPTION(target)                                                                            \
     {                                                                                                        \
@@ -134,7 +134,7 @@ bool setup_data(training_setup *setup, double share, uint64_t seed);
  * with that parameter delivers them. Returns their number. */
 size_t setup_sizes(const training_setup *setup, int64_t batch, bool bytes, kn_feed feeds[SETUP_FIELDS]);
 /* The validation data, or all of it. */
-const kn_dataset *setup_judged(const training_setup *setup);
+const kn_dataset *setup_evaluation_data(const training_setup *setup);
 /* The quality in a score besides its loss: "accuracy 98.50%" or "R2 0.9120", preceded by `before`; "" if
  * there is none. */
 const char *setup_quality(const training_setup *setup, const kn_score *score, const char *before, char *text,
@@ -143,8 +143,8 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
 double setup_r2(const training_setup *setup, const kn_score *score);
 /* An inference session for loss and accuracy on given states, with `whole` also for the first output;
  * switches as in kn_session_params. The caller checks the memory limit. */
-kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, const arithmetic *how,
-                        bool whole, const char *switches);
+kn_session *setup_evaluation(training_setup *setup, kn_context *context, kn_states *states,
+                             const arithmetic *how, bool whole, const char *switches);
 void setup_finish(training_setup *setup);
 
 #endif

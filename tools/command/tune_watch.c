@@ -120,7 +120,7 @@ static void take_line(void *user, bool errors, const char *text) {
     snprintf(line, sizeof line, "%s", text);
     if (errors) {
         snprintf(watch->error, sizeof watch->error, "%s", text);
-        if (watch->run->options->common.verbose) command_tell("%s", text);
+        if (watch->run->options->common.verbose) command_info("%s", text);
         return;
     }
     const char *word = next_field(&rest);
@@ -208,7 +208,7 @@ static bool run_process(tune_watching *watch, bool *again) {
                         watch->error[0] ? ": " : "", watch->error) == EXIT_DONE;
 }
 
-static void tell_total(const tune_watching *watch) {
+static void print_total(const tune_watching *watch) {
     double tuned = 0, untuned = 0;
     int done = 0, faster = 0, open = 0;
     for (int i = 0; i < watch->count; i++) {
@@ -265,7 +265,7 @@ int tune_watch(tune_run *run) {
     watch.until = clock_now() + run->options->seconds;
     while (fine && again && !interrupted() && clock_now() < watch.until)
         fine = run_process(&watch, &again);
-    if (fine) tell_total(&watch);
+    if (fine) print_total(&watch);
     free(watch.rows);
     return fine ? EXIT_DONE : EXIT_FAILED;
 }

@@ -91,7 +91,7 @@ static int run(int count, char **arguments) {
     else if (result != KN_OK && result != KN_ERROR_MISMATCH)
         status = command_fail("%s", kn_status_message(result));
     else if (common.json)
-        command_tell("%s: %d right, %d wrong", device, passed, failed);
+        command_info("%s: %d right, %d wrong", device, passed, failed);
     else
         printf("%s: %d right, %d wrong\n", device, passed, failed);
     kn_context_destroy(&context);

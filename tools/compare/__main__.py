@@ -21,7 +21,7 @@ processor.
 
 All do the same networks with the same shapes, one after the other in several rounds, and what counts is the ratio
 within a round: machines are not equally fast all day. Before anything is timed, logits (in training the losses of the
-first steps) from the same weights and samples are compared. With each measurement a probe tells what the machine
+first steps) from the same weights and samples are compared. With each measurement a probe measures what the machine
 could have done just then.
 
 Needs a built Koine, and whatever of its peers is wanted, in the Python that runs this:

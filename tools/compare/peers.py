@@ -1,4 +1,4 @@
-"""The programs that are compared: what each needs, and how it is asked to run a while."""
+"""The compared programs: what each needs, and how it is started and timed."""
 
 import ctypes.util
 import glob
@@ -122,7 +122,7 @@ class Limits:
 
 
 class Worker:
-    """A process of a peer for one row, which waits until it is asked."""
+    """A process of a peer for one row, which waits for a command."""
 
     def __init__(self, command, limits, log, **environment):
         self.log = log
@@ -260,7 +260,7 @@ class Koine:
 
 def compared(row, found, expected):
     """Logits within a thousandth of their root mean square. Of the first loss, itself within a thousandth; the next
-    ones, which see the updates, within a hundredth of it; or, where rounding alone moves them so far, thirty times as
+    ones, which see the updates, within a hundredth of it; or, where rounding moves them so far, thirty times as
     far as PyTorch's own single precision is from its double precision by then, for fast algorithms round more, and
     never more than a quarter."""
     if row.mode == "infer":

@@ -86,7 +86,7 @@ def main():
     for number in range(options.rounds):
         row = one_round(options, cores)
         rows.append(row)
-        print(f"round {number + 1}, {row['samples']} pictures: Koine {row['koine_first']:.0f} a second decoding and all, "
+        print(f"round {number + 1}, {row['samples']} pictures: Koine {row['koine_first']:.0f} a second including decoding, "
               f"{row['koine_later']:.0f} later; PyTorch {row['torch']:.0f}; {row['ratio']:.2f} times as fast", flush=True)
     print(f"median: {statistics.median(row['ratio'] for row in rows):.2f} times as fast as torch "
           f"{rows[0]['versions'][0]}, torchvision {rows[0]['versions'][1]}, with {options.workers} workers")

@@ -1,4 +1,4 @@
-"""safetensors files with the standard library alone, which the peers exchange."""
+"""safetensors files, which the peers exchange, with only the standard library."""
 
 import array
 import json

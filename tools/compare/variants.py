@@ -8,7 +8,7 @@ backward pass, and Koine's --memory at the same part of Koine's memory as this l
 bfloat16: PyTorch's autocast, and Koine's --precision.
 
 In each round all four run one after the other, and ratios are made within the round; the table has medians over the rounds,
-as Markdown on the standard output. Memory is the most of a process, less what it has without a model.
+as Markdown on standard output. Memory is the most of a process, less what it has without a model.
 """
 
 import argparse

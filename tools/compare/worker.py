@@ -1,6 +1,6 @@
 """Common parts of the workers: a process for one peer and one row, which runs steps on request.
 
-Lines on the standard input are seconds; for each comes one JSON object on the standard output. Between them the
+Lines on standard input are seconds; for each comes one JSON object on standard output. Between them the
 process waits and takes no time from the others.
 """
 
@@ -28,7 +28,7 @@ def memory(field):
 
 
 def own_output():
-    """The standard output for JSON alone: what libraries print goes to the standard error."""
+    """Reserves standard output for JSON: what libraries print goes to standard error."""
     stream = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return stream

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows how far float32 rounding alone moves a trajectory, to choose its seed by.
+"""Shows how far float32 rounding moves a trajectory, to choose its seed.
 
     conditioning.py CASE [FIRST_SEED [LAST_SEED]]
 

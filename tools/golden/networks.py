@@ -83,7 +83,7 @@ def small_forward(values, x, training):
   return apply_linear(values, "logits", x)
 
 
-# For rules of optimizers: smooth, and with few numbers, so that hardly any gradient is rounding alone.
+# For rules of optimizers: smooth, and with few numbers, so that hardly any gradient consists only of rounding errors.
 SMALL = Network(
   "small",
   (12,),
@@ -228,7 +228,7 @@ STATEFUL = Network(
   tokens=11,
 )
 
-GPT_HEADS = 2  # no bias in front: softmax does not see a key's, whose gradient is rounding alone
+GPT_HEADS = 2  # no bias in front: softmax ignores that of a key, whose gradient would be only rounding errors
 
 
 def apply_norm(values, name, x):

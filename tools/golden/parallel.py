@@ -3,7 +3,7 @@
 
     parallel.py [CASE...]
 
-A network without running statistics has the same trajectory in shards as alone, so its case needs no shards of
+A network without running statistics has the same trajectory with and without shards, so its case needs no shards of
 its own: it is cut into four parts too, uneven ones where the batch cannot be divided.
 """
 

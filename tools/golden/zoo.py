@@ -109,7 +109,7 @@ def pair(name, inputs, channels):
 
 
 def level(down, inner, up, below, channels):
-  """inner and the levels below it at half the size, between the pair before and the pair after."""
+  """inner and the levels below it at half the size, between the two convolutions before and the two after."""
   lower = chain(pool(2, 2), inner, up_part(f"{up}.convtranspose1", below, channels))
   joined = branches(lambda skip, x: torch.cat([skip, x], 1), SAME, lower)
   return chain(down, joined, pair(f"{up}.pair1", 2 * channels, channels))

@@ -119,7 +119,7 @@ class Unet3(nn.Module):
 
 
 class Lstm2(nn.Module):
-  """Two layers, the first of which could not tell the last place from others without the second."""
+  """Two layers, the first of which could not distinguish the last position without the second."""
 
   def __init__(self):
     super().__init__()

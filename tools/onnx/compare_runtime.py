@@ -22,7 +22,7 @@ try:
   import onnxruntime
   from onnx import TensorProto, numpy_helper
 except ImportError as missing:
-  print(f"{missing.name} is missing: tools/onnx/README.md tells what to install")
+  print(f"{missing.name} is missing: tools/onnx/README.md says what to install")
   sys.exit(SKIP)
 
 import runtime_cases  # noqa: E402
@@ -56,7 +56,7 @@ def apart(found, wanted):
   return None if worst <= allowed else f"differs by up to {worst:g}, {allowed:g} is allowed"
 
 
-def judge(name, folder, outputs, reasons):
+def verdict_of(name, folder, outputs, reasons):
   for number, wanted in enumerate(outputs):
     path = folder / "out" / name / "test_data_set_0" / f"output_{number}.pb"
     if not path.is_file():
@@ -87,10 +87,10 @@ def compare(program, folder, wanted, arguments):
   reasons = {name: f"{verdict}: {reason}" for name, verdict, reason in lines}
   wrong = 0
   for name, outputs in made.items():
-    said = judge(name, folder, outputs, reasons)
-    if said:
+    verdict = verdict_of(name, folder, outputs, reasons)
+    if verdict:
       wrong += 1
-      print(f"{name}: {said}")
+      print(f"{name}: {verdict}")
   return wrong, len(made)
 
 

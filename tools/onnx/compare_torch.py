@@ -54,7 +54,7 @@ def export(network, module, example, exporter, path):
 
 
 def train(module, x, y, lr, dtype):
-  """The losses of 20 steps, and the module after them."""
+  """The losses of 20 steps, and the trained module."""
   module = copy.deepcopy(module).to(dtype).train()
   optimizer = torch.optim.SGD(module.parameters(), lr=lr, momentum=MOMENTUM)
   losses = []
@@ -140,7 +140,7 @@ def compare(koine, folder, network, exporter):
   # The trained file, by the names that both know.
   saved = initializers(folder / "model.out.onnx")
   if set(saved) != set(before):
-    faults.append("the names of the initializers are others")
+    faults.append("the names of the initializers differ")
   states = {name: (value, near.state_dict()[name]) for name, value in far.state_dict().items()}
   compared = 0
   for name, (value, other) in states.items():

@@ -43,7 +43,7 @@ def node(kind, inputs, outputs="y", domain=MICROSOFT, **attributes):
 
 
 class Source:
-  """Arrays that depend on the name of a case alone."""
+  """Arrays that depend only on the name of a case."""
 
   def __init__(self, name):
     self.random = numpy.random.default_rng(sum(ord(letter) * (place + 1) for place, letter in enumerate(name)))

@@ -4,7 +4,7 @@ usage: declare.py INCLUDE_FOLDER VERSION WHAT FILE
 VERSION: of the release; WHAT: declarations, for koine/_declarations.py; operators, for koine/ops.py; types, for koine/types.py
 
 The headers are read by tools/reference.py. koine/_declarations.py has the C declarations as text and tables of what cffi does
-not tell: which function sets the defaults of a struct, the texts of types and status codes, what fields mean.
+not say: which function sets the defaults of a struct, the texts of types and status codes, what fields mean.
 koine/ops.py has a function for each function of operators.h; those that begin with a value are methods of koine.Value, too.
 koine/types.py has a TypedDict for the plain fields of each params struct, which methods take as keywords, a dataclass for each
 struct of results, and the words of each enum.
@@ -159,7 +159,7 @@ RENAMED = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor", "not"
 # Values that may be NULL.
 OPTIONAL = {"conv1d.bias", "conv2d.bias", "conv_transpose1d.bias", "conv_transpose2d.bias", "a_zero", "b_zero", "x_zero",
             "weight_zero", "times_of", "labels_of", "rotary.start"}
-# What is mostly meant; in C every argument is given. A name alone holds for every operator, and REQUIRED makes an exception.
+# What is mostly meant; in C every argument is given. A name without an operator applies to every operator; REQUIRED lists exceptions.
 REQUIRED = ""
 USUAL = {"width": "0", "axis": "-1", "axes": "None", "keep": "False", "transpose_a": "False", "transpose_b": "False",
          "smallest": "False", "exclusive": "False", "reverse": "False", "channels_first": "False", "mode": '"reflect"',

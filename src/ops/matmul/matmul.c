@@ -202,8 +202,8 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* ---- the row ------------------------------------------------------------------------------------------ */
 
-/* With the widest tile, which most products have, so that they share a program with the trial; or skinny,
- * like the node. */
+/* With the widest tile, which most products have, so that they share a program with the trial, or with
+ * the skinny tile if the node has it. */
 static void trial_case_like(kn_skinny kind, kn_trial_case *trial) {
     static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
                                             [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},

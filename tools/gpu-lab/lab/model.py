@@ -4,7 +4,7 @@ The assumptions, all of which README.md repeats:
 - Work-groups are dealt evenly to the units. As many are resident as registers, local memory and the limits of a unit allow;
   they run in rounds, the last one with fewer.
 - A product's time on a unit is the slowest of: multiply-add lanes; instructions begun; bytes of local memory; bytes from the
-  second cache; and the latency of one work-group alone. Nothing hides its barriers; multiply-adds between a load and
+  second cache; and the latency of a single work-group. Nothing hides its barriers; multiply-adds between a load and
   the instruction that needs its number hide as much of the latency as they take time.
 - Local memory has no bank conflicts, and each work-item's bytes count, even where neighbours read the same ones.
 - Everything comes from the second cache but the first reading of each buffer, which memory delivers at 90 % of its peak.

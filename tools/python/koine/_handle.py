@@ -177,7 +177,7 @@ class Handle:
     def _call(self, function: Any, *arguments: Any) -> None:
         """Calls a function that returns a status, with this handle first."""
         with self._lock:
-            code = function(self._pointer, *arguments)  # another thread may have closed it meanwhile
+            code = function(self._pointer, *arguments)  # another thread may have closed it in the meantime
             message = self._message() if code else ""
         if _late:
             close_late()

@@ -39,7 +39,7 @@ class Run:
         self.validate_samples: Optional[int] = None
         self.bar: Any = None
         self.train: Optional[Dataset] = None  # None: data is an iterable of batches
-        self.judged: Any = None
+        self.validation_data: Any = None
         self.checkpoints: Optional[Checkpoints] = None
         self.history = History()
 
@@ -64,20 +64,20 @@ class Run:
             raise ValueError("class_weights='balanced' needs all samples at once: give an array of weights")
         elif isinstance(self.validation, float) and self.validation:
             raise ValueError("validation_split needs all samples at once: give validation_data, as (x, y) or batches")
-        if self.judged is None and self.validation is not None and not isinstance(self.validation, float):
-            self.judged = model._dataset(self.validation, training=False) if is_samples(self.validation) else self.validation
-            if isinstance(self.judged, Dataset) and isinstance(self.validation, (str, Dataset)) and self.judged.spec is not None:
-                self.judged = self.judged.test or self.judged
-            if self.train is not None and not isinstance(self.judged, Dataset):
-                self.judged = model._dataset(self._collected(self.judged), training=False)
+        if self.validation_data is None and self.validation is not None and not isinstance(self.validation, float):
+            self.validation_data = model._dataset(self.validation, training=False) if is_samples(self.validation) else self.validation
+            if isinstance(self.validation_data, Dataset) and isinstance(self.validation, (str, Dataset)) and self.validation_data.spec is not None:
+                self.validation_data = self.validation_data.test or self.validation_data
+            if self.train is not None and not isinstance(self.validation_data, Dataset):
+                self.validation_data = model._dataset(self._collected(self.validation_data), training=False)
         limit = self.validate_samples
-        if limit is not None and self.judged is None:
+        if limit is not None and self.validation_data is None:
             raise ValueError("validate_samples needs validation data: give validation_split=0.1 or validation_data")
-        if limit is not None and not isinstance(self.judged, Dataset):
+        if limit is not None and not isinstance(self.validation_data, Dataset):
             raise ValueError("validate_samples needs all validation samples: give arrays, or fewer batches")
-        if limit is not None and limit < len(self.judged):
-            self.judged = self.judged.split(limit / len(self.judged), self.loader["seed"])[1]
-        if self.words["patience"] and self.judged is None:
+        if limit is not None and limit < len(self.validation_data):
+            self.validation_data = self.validation_data.split(limit / len(self.validation_data), self.loader["seed"])[1]
+        if self.words["patience"] and self.validation_data is None:
             raise ValueError("patience needs validation data: give validation_split=0.1 or validation_data")
 
     def _open_samples(self) -> None:
@@ -89,9 +89,9 @@ class Run:
         self.train = whole
         if isinstance(self.validation, float):
             if self.validation > 0:
-                self.train, self.judged = whole.split(float(self.validation), self.loader["seed"])
+                self.train, self.validation_data = whole.split(float(self.validation), self.loader["seed"])
         elif self.validation is None:
-            self.judged = whole.test
+            self.validation_data = whole.test
         if self.batch_size > max(len(self.train), 64):
             logger.warning("the batch of %d samples is larger than the data, which has %d: each step takes all samples", self.batch_size, len(self.train))
 
@@ -141,7 +141,7 @@ class Run:
         self.trainer = Trainer(value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
                                **model._arithmetic(), **rule)
         values = [loss.eval_loss] + ([loss.accuracy] if loss.accuracy is not None else [])
-        self.judge = Session(values, model.context, states=self.states, **model._arithmetic()) if self.judged is not None else None
+        self.eval_session = Session(values, model.context, states=self.states, **model._arithmetic()) if self.validation_data is not None else None
         if checkpoints is not None:
             self.checkpoints = Checkpoints(checkpoints)
         newest = self.checkpoints.newest if self.checkpoints is not None and resume else None
@@ -181,8 +181,8 @@ class Run:
             before = model._states, model._sessions, model._trainer
             model.history = self.history
             model._states, model._trainer, model._sessions = self.states, self.trainer, {}
-            if self.judge is not None:
-                model._sessions["judged"] = self.judge
+            if self.eval_session is not None:
+                model._sessions["evaluation"] = self.eval_session
         for callback in self.callbacks:
             if isinstance(callback, Callback):
                 callback.model = model
@@ -249,10 +249,10 @@ class Run:
 
     def _fit(self) -> None:
         parts = self.model._made.loss
-        given = isinstance(self.judged, Dataset)
+        given = isinstance(self.validation_data, Dataset)
         result = self.trainer.fit(
-            self._samples, batch_size=self.batch_size, augment=self.augment, loader=self.loader, validation_data=self.judged if given else None,
-            eval_session=self.judge if given else None, loss=parts.eval_loss.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
+            self._samples, batch_size=self.batch_size, augment=self.augment, loader=self.loader, validation_data=self.validation_data if given else None,
+            eval_session=self.eval_session if given else None, loss=parts.eval_loss.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
             train_accuracy=self.accuracy.name if self.accuracy is not None else None, use_averages=self.averages, on_step=self.step_done,
             on_epoch=self.epoch_done, on_validation=self.bar.validation if self.bar.bar is not None else None, save_progress=self.checkpoints is not None or None,
             restore_best=self._restore_best if self.checkpoints is not None else None,
@@ -274,9 +274,9 @@ class Run:
                                  "returns a new generator for each epoch")
             if mean.samples == 0:
                 raise ValueError("the data gave no batches")
-            score = self._judge()
+            score = self._evaluate()
             if score.samples:
-                self.trainer.judged(score.loss)
+                self.trainer.report_validation(score.loss)
             record = FitEpoch(epoch=epoch, loss=mean.loss, accuracy=mean.accuracy, validation=score, seconds=time.monotonic() - begun,
                             best=bool(score.samples and (best is None or score.loss < best[0])))
             if record.best:
@@ -297,15 +297,15 @@ class Run:
                 self.states[name] = array
             self.trainer.steps = best[2]
 
-    def _judge(self) -> Score:
+    def _evaluate(self) -> Score:
         nothing = Score(loss=math.nan, accuracy=math.nan, samples=0, seconds=0.0)
-        if self.judged is None:
+        if self.validation_data is None:
             return nothing
         model = self.model
         if self.averages:
             self.trainer.use_averages(True)
         try:
-            return model._evaluate_dataset(self.judged, self.batch_size) if isinstance(self.judged, Dataset) else model._evaluate_batches(self.judged)
+            return model._evaluate_dataset(self.validation_data, self.batch_size) if isinstance(self.validation_data, Dataset) else model._evaluate_batches(self.validation_data)
         finally:
             if self.averages:
                 self.trainer.use_averages(False)

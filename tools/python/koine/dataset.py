@@ -153,7 +153,7 @@ class Dataset(Handle):
         return made
 
     def adapted(self, **options: Any) -> "Dataset":
-        """Returns the same source with more settings; a dataset of arrays is returned as it is."""
+        """Returns the same source with more settings; a dataset of arrays is returned unchanged."""
         return Dataset(self.spec, **{**options, **self.options}) if self.spec is not None else self
 
     @classmethod

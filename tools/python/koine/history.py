@@ -33,8 +33,8 @@ class History:
         """The numbers of the epochs as lists, by Keras' names: loss, accuracy, val_loss and val_accuracy."""
         columns: Dict[str, List[float]] = {"loss": [], "accuracy": [], "val_loss": [], "val_accuracy": []}
         for epoch in self.epochs:
-            judged = epoch.validation
-            numbers = (epoch.loss, epoch.accuracy, judged.loss if judged.samples else math.nan, judged.accuracy if judged.samples else math.nan)
+            validation = epoch.validation
+            numbers = (epoch.loss, epoch.accuracy, validation.loss if validation.samples else math.nan, validation.accuracy if validation.samples else math.nan)
             for column, number in zip(columns.values(), numbers):
                 column.append(number)
         return {name: column for name, column in columns.items() if any(number == number for number in column)}

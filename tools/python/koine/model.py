@@ -659,7 +659,7 @@ class Model:
         return made.weighted
 
     def _restore_loss(self, given: Any) -> None:
-        """After data that did not fit a new loss."""
+        """Restores the loss `given` after data that did not match a new loss."""
         if self._made.loss_given is given:
             return
         self._reopen()
@@ -668,7 +668,7 @@ class Model:
 
     @property
     def _answers(self) -> Optional[int]:
-        """The number of classes that the first output has a number for."""
+        """The number of classes of the first output."""
         size = self.outputs[0]._shape_words[-1:]
         return int(size[0]) if size and size[0].isdigit() else None
 
@@ -761,7 +761,7 @@ class Model:
 
     def _take_shape(self, shape: Sequence[int], classes: int) -> None:
         """An untrained model of images takes the shape of arrays, where neither was given: (height,width) is one channel, and
-        (features) are as many channels of one pixel. A model whose layers need larger images stays as it is."""
+        (features) are as many channels of one pixel. A model whose layers need larger images stays unchanged."""
         if not self._untrained or self._asked & {"channels", "size"} or not all(shape):
             return
         if len(shape) == 1 and "conv" in self.text or len(shape) == 3 and shape[2] <= 4 < shape[0]:
@@ -954,7 +954,7 @@ class Model:
         parts = self._made.loss
         self.states
         accuracy = parts.accuracy.name if parts.accuracy is not None else None
-        score = Evaluation(**vars(_evaluate(self._session("judged"), dataset, parts.eval_loss.name, accuracy, batch_size)))
+        score = Evaluation(**vars(_evaluate(self._session("evaluation"), dataset, parts.eval_loss.name, accuracy, batch_size)))
         if (self._made.loss_key[0] or self.loss_name) == "mse":
             variance = dataset.variance(parts.target.name)
             score.r2 = 1 - score.loss / variance if variance > 0 else math.nan
@@ -966,7 +966,7 @@ class Model:
         self.states
         for given in batches_of(batches):
             arrays = fed(by_name(given, self.inputs, parts.target), self.inputs)
-            found, target = self._session("judged").run(arrays), arrays[parts.target.name]
+            found, target = self._session("evaluation").run(arrays), arrays[parts.target.name]
             self._finite.check(arrays, samples)
             samples += len(target)
             counted = len(target) if parts.ignored is None else np.count_nonzero(target != parts.ignored)

@@ -249,7 +249,7 @@ class Trainer(Runs):
         """
         self._call(lib.kn_trainer_set_learning_rate, group, rate)
 
-    def judged(self, loss: float) -> None:
+    def report_validation(self, loss: float) -> None:
         """Reports a validation loss to the schedule "plateau"."""
         self._call(lib.kn_trainer_report_validation, loss)
 
