@@ -38,7 +38,7 @@ static kn_map_entry *find(const kn_map *map, const void *key, size_t key_bytes, 
     return NULL;
 }
 
-static void place(uint32_t *slots, size_t slot_count, uint64_t hash, size_t index) {
+static void take_slot(uint32_t *slots, size_t slot_count, uint64_t hash, size_t index) {
     size_t slot = first_slot(hash, slot_count);
     while (slots[slot] != 0)
         slot = (slot + 1) & (slot_count - 1);
@@ -53,7 +53,7 @@ static void pack(kn_map *map) {
     map->used = kept;
     memset(map->slots, 0, map->slot_count * sizeof *map->slots);
     for (size_t i = 0; i < kept; i++)
-        place(map->slots, map->slot_count, map->entries[i].hash, i);
+        take_slot(map->slots, map->slot_count, map->entries[i].hash, i);
 }
 
 static bool grow_slots(kn_map *map) {
@@ -62,7 +62,7 @@ static bool grow_slots(kn_map *map) {
     uint32_t *slots = kn_allocate(map->host, slot_count, sizeof *slots);
     if (!slots) return false;
     for (size_t i = 0; i < map->used; i++)
-        place(slots, slot_count, map->entries[i].hash, i);
+        take_slot(slots, slot_count, map->entries[i].hash, i);
     kn_release(map->host, map->slots);
     map->slots = slots;
     map->slot_count = slot_count;
@@ -93,7 +93,7 @@ bool kn_map_put(kn_map *map, const void *key, size_t key_bytes, void *value) {
     if (key_bytes > 0) memcpy(copy, key, key_bytes);
     map->entries[map->used] =
         (kn_map_entry){.key = copy, .key_bytes = key_bytes, .hash = hash, .value = value};
-    place(map->slots, map->slot_count, hash, map->used);
+    take_slot(map->slots, map->slot_count, hash, map->used);
     map->used++;
     map->count++;
     return true;

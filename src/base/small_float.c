@@ -73,16 +73,16 @@ uint8_t kn_small_float_code(const kn_small_float *format, float number, bool sat
         return (uint8_t)(format->nan == 0              ? sign ^ format->sign
                          : format->nan == format->sign ? format->nan
                                                        : format->nan | sign);
-    /* The remaining mantissa loses `places` bits. A carry propagates into the exponent. */
+    /* The remaining mantissa loses `shift` bits. A carry propagates into the exponent. */
     const int more = BIAS - format->bias, least = more + 1, exponent = (int)(size >> MANTISSA);
-    int places = MANTISSA - format->mantissa_bits;
+    int shift = MANTISSA - format->mantissa_bits;
     uint32_t left = size - ((uint32_t)more << MANTISSA);
     if (exponent < least) { /* subnormal, or 0 if all bits are lost */
         left = (size & (hidden - 1)) | hidden;
-        places += least - exponent;
-        if (places > MANTISSA + 2) places = MANTISSA + 2;
+        shift += least - exponent;
+        if (shift > MANTISSA + 2) shift = MANTISSA + 2;
     }
-    uint32_t code = (left + (1u << (places - 1)) - 1 + (left >> places & 1)) >> places;
+    uint32_t code = (left + (1u << (shift - 1)) - 1 + (left >> shift & 1)) >> shift;
     if (code > format->largest) code = saturates ? format->largest : format->beyond;
     /* There is only one zero if -0 is NaN. */
     return (uint8_t)(code == 0 && format->nan == format->sign ? 0 : code | sign);

@@ -58,10 +58,10 @@ static kn_status read_word(const char *text, size_t length, kn_augmentation *int
     double value = 0;
     const way *found = find(text, name);
     if (!found) return unknown(text, name, error);
-    uint8_t *place = (uint8_t *)into + found->offset;
+    uint8_t *member = (uint8_t *)into + found->offset;
     if (found->kind == WAY_PLAIN) {
         if (equals) return kn_fail(error, KN_ERROR_ARGUMENT, "%s takes no number", found->word);
-        *(bool *)(void *)place = true;
+        *(bool *)(void *)member = true;
         return KN_OK;
     }
     if (digits > 0 && digits < sizeof number) memcpy(number, equals + 1, digits);
@@ -71,9 +71,9 @@ static kn_status read_word(const char *text, size_t length, kn_augmentation *int
         return kn_fail(error, KN_ERROR_ARGUMENT, "'%s' needs %s above 0, such as %s=%s", found->word,
                        whole ? "an integer" : "a number", found->word, whole ? "4" : "0.2");
     if (whole)
-        *(uint32_t *)(void *)place = (uint32_t)value;
+        *(uint32_t *)(void *)member = (uint32_t)value;
     else
-        *(double *)(void *)place = value;
+        *(double *)(void *)member = value;
     return KN_OK;
 }
 

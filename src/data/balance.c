@@ -29,17 +29,17 @@ kn_status kn_balance_open(kn_balance *balance, const kn_dataset *dataset, kn_err
 
 void kn_balance_draw(kn_balance *balance, uint64_t key, uint32_t *order, size_t count) {
     uint32_t *scratch = balance->samples + balance->begin[balance->classes];
-    size_t place = 0;
+    size_t filled = 0;
     for (size_t c = 0; c < balance->classes; c++) {
         const uint32_t *members = balance->samples + balance->begin[c];
         size_t there = (size_t)(balance->begin[c + 1] - balance->begin[c]);
         size_t end = (size_t)((uint64_t)count * (c + 1) / balance->classes);
-        for (uint32_t round = 0; place < end; round++) {
-            size_t taken = there < end - place ? there : end - place;
+        for (uint32_t round = 0; filled < end; round++) {
+            size_t taken = there < end - filled ? there : end - filled;
             memcpy(scratch, members, there * sizeof *members);
             kn_random_shuffle(kn_hash_number(key, (uint64_t)round << 32 | c), scratch, there);
-            memcpy(order + place, scratch, taken * sizeof *order);
-            place += taken;
+            memcpy(order + filled, scratch, taken * sizeof *order);
+            filled += taken;
         }
     }
 }

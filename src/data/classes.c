@@ -40,10 +40,10 @@ static kn_status fail_class(const char *data, const char *name, const wanted_nam
                    data, name, wanted->count, list, i < wanted->count ? " …" : "");
 }
 
-/* places[class of the store]: the index of the class among the wanted ones; sets *by_name to false if there
+/* indices[class of the store]: the index of the class among the wanted ones; sets *by_name to false if there
  * are no common names and the wanted names are only numbers. */
-static kn_status find_places(const kn_sample_store *store, const char *data, const wanted_names *wanted,
-                             int32_t *places, bool *by_name, kn_error *error) {
+static kn_status find_indices(const kn_sample_store *store, const char *data, const wanted_names *wanted,
+                              int32_t *indices, bool *by_name, kn_error *error) {
     kn_map numbers;
     kn_status status = KN_OK;
     const char *missing = NULL;
@@ -53,17 +53,17 @@ static kn_status find_places(const kn_sample_store *store, const char *data, con
             status = kn_fail_memory(error, wanted->count);
     *by_name = !wanted->numbers;
     for (int i = 0; i < store->classes && status == KN_OK; i++) {
-        const char **place = kn_map_get_text(&numbers, store->class_names[i]);
-        if (place) *by_name = true;
-        if (place) places[i] = (int32_t)(place - wanted->names);
-        if (!place && !missing) missing = store->class_names[i];
+        const char **found = kn_map_get_text(&numbers, store->class_names[i]);
+        if (found) *by_name = true;
+        if (found) indices[i] = (int32_t)(found - wanted->names);
+        if (!found && !missing) missing = store->class_names[i];
     }
     kn_map_finish(&numbers);
     return status == KN_OK && *by_name && missing ? fail_class(data, missing, wanted, error) : status;
 }
 
 /* Renumbers a field of classes, in a new block. */
-static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *places, kn_error *error) {
+static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *indices, kn_error *error) {
     kn_sample_field *field = &store->fields[index];
     const size_t count = (size_t)store->count * (size_t)field->elements;
     size_t block = 0;
@@ -78,7 +78,7 @@ static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *p
     kn_status status = kn_dataset_gather(&all, index, NULL, store->count, false, labels, error);
     if (status != KN_OK) return status;
     for (size_t i = 0; i < count; i++)
-        labels[i] = places[labels[i]];
+        labels[i] = indices[labels[i]];
     field->stored = KN_INT32;
     field->stored_bytes = field->step_bytes = (size_t)field->elements * sizeof *labels;
     field->bytes = (const uint8_t *)labels;
@@ -93,14 +93,14 @@ kn_status kn_sample_store_match_classes(kn_sample_store *store, const char *data
     wanted_names wanted;
     bool by_name = false, same = true;
     kn_status status = read_names(&arena, lines, &wanted, error);
-    int32_t *places =
-        status == KN_OK ? kn_arena_take(&arena, (size_t)store->classes + 1, sizeof *places) : NULL;
-    if (status == KN_OK && !places) status = kn_fail_memory(error, (size_t)store->classes * sizeof *places);
-    if (status == KN_OK) status = find_places(store, data, &wanted, places, &by_name, error);
+    int32_t *indices =
+        status == KN_OK ? kn_arena_take(&arena, (size_t)store->classes + 1, sizeof *indices) : NULL;
+    if (status == KN_OK && !indices) status = kn_fail_memory(error, (size_t)store->classes * sizeof *indices);
+    if (status == KN_OK) status = find_indices(store, data, &wanted, indices, &by_name, error);
     for (int i = 0; i < store->classes && status == KN_OK; i++)
-        same = same && places[i] == i;
+        same = same && indices[i] == i;
     for (size_t i = 0; i < store->field_count && status == KN_OK && by_name && !same; i++)
-        if (store->fields[i].is_label) status = renumber(store, i, places, error);
+        if (store->fields[i].is_label) status = renumber(store, i, indices, error);
     if (status == KN_OK && by_name) {
         char **before = store->class_names;
         status = kn_sample_store_name_classes(store, wanted.names, wanted.count, error);

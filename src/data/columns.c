@@ -140,8 +140,8 @@ static kn_status input_numbers(const char *name, const kn_csv *table, const kn_c
         return KN_OK;
     }
     if (column->kind == KN_COLUMN_CATEGORY) {
-        size_t place = index_of(column, cell);
-        if (place < column->value_count || column->others) x[place] = 1;
+        size_t index = index_of(column, cell);
+        if (index < column->value_count || column->others) x[index] = 1;
         return KN_OK;
     }
     if (column->kind == KN_COLUMN_NUMBER) {
@@ -184,10 +184,10 @@ kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_colu
     *there = !kn_cell_missing(cell);
     if (!*there) return KN_OK;
     if (target->kind == KN_COLUMN_CATEGORY) {
-        size_t place = index_of(target, cell);
-        if (place == target->value_count)
+        size_t index = index_of(target, cell);
+        if (index == target->value_count)
             return fail_cell(name, target, row, cell, "a class of the model", error);
-        *class_number = (int32_t)place;
+        *class_number = (int32_t)index;
         return KN_OK;
     }
     if (!kn_cell_number(table, cell, &value)) return fail_cell(name, target, row, cell, "a number", error);

@@ -94,21 +94,21 @@ static int by_count(const void *left, const void *right) {
 static kn_status count_values(const survey *look, size_t at, size_t most, counted **values, size_t *count,
                               bool *all_numbers) {
     const kn_csv *table = look->table;
-    kn_map places;
+    kn_map counts;
     kn_status status = KN_OK;
     size_t used = 0;
-    kn_map_init(&places, look->arena->host);
+    kn_map_init(&counts, look->arena->host);
     counted *list = kn_arena_take(look->arena, table->rows + 1, sizeof *list);
     if (!list) status = kn_fail_memory(look->error, (table->rows + 1) * sizeof *list);
     *all_numbers = true;
     for (size_t row = 0; row < table->rows && used < most && status == KN_OK; row++) {
         const kn_csv_cell own = kn_csv_at(table, row, at), *cell = &own;
         if (kn_cell_missing(cell)) continue;
-        counted *entry = kn_map_get(&places, cell->text, cell->length);
+        counted *entry = kn_map_get(&counts, cell->text, cell->length);
         if (!entry) {
             entry = &list[used++];
             const char *text = copy_cell(look->arena, cell);
-            if (!text || !kn_map_put(&places, cell->text, cell->length, entry)) {
+            if (!text || !kn_map_put(&counts, cell->text, cell->length, entry)) {
                 status = kn_fail_memory(look->error, cell->length);
                 break;
             }
@@ -120,7 +120,7 @@ static kn_status count_values(const survey *look, size_t at, size_t most, counte
         }
         entry->count++;
     }
-    kn_map_finish(&places);
+    kn_map_finish(&counts);
     *values = list;
     *count = used;
     return status;

@@ -89,19 +89,19 @@ int kn_pairs_encode(const kn_pairs *pairs, const uint8_t *bytes, uint64_t count,
         if (numbers[i] < 0) tokens = i; /* encode up to here */
     }
     while (pairs->joined && tokens > 1) {
-        int place = -1, best = -1;
+        int index = -1, best = -1;
         for (int i = 0; i + 1 < tokens; i++) {
             uint64_t length = begins[i + 2] - begins[i];
             int number = length <= MAX_BYTES ? number_of(pairs, bytes + begins[i], (size_t)length) : -1;
             if (number < 0 || (best >= 0 && number >= best)) continue;
             best = number;
-            place = i;
+            index = i;
         }
-        if (place < 0) break;
-        numbers[place] = best;
+        if (index < 0) break;
+        numbers[index] = best;
         tokens--;
-        memmove(numbers + place + 1, numbers + place + 2, (size_t)(tokens - place - 1) * sizeof *numbers);
-        memmove(begins + place + 1, begins + place + 2, (size_t)(tokens - place) * sizeof *begins);
+        memmove(numbers + index + 1, numbers + index + 2, (size_t)(tokens - index - 1) * sizeof *numbers);
+        memmove(begins + index + 1, begins + index + 2, (size_t)(tokens - index) * sizeof *begins);
     }
     if (tokens > 0) *used = begins[tokens];
     return tokens;

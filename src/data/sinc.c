@@ -36,14 +36,14 @@ void kn_sinc_resample(const kn_sinc *sinc, const float *from, uint64_t available
     for (uint64_t i = 0; i < count; i++) {
         /* Integer and fractional parts are kept separate, so that precision does not fall over a long
          * sound. */
-        const uint64_t place = i * from_rate / to_rate;
-        const double part = (double)(i * from_rate % to_rate) / to_rate, middle = (double)place + part;
+        const uint64_t before = i * from_rate / to_rate;
+        const double part = (double)(i * from_rate % to_rate) / to_rate, middle = (double)before + part;
         const double low = ceil(middle - reach), high = floor(middle + reach);
         const uint64_t first = low > 0 ? (uint64_t)low : 0;
         const uint64_t end = high < (double)available ? (uint64_t)high + 1 : available;
         double sum = 0;
         for (uint64_t j = first; j < end && j < available; j++) {
-            const double at = fabs(((double)j - (double)place) - part) * step * KN_SINC_STEPS;
+            const double at = fabs(((double)j - (double)before) - part) * step * KN_SINC_STEPS;
             const int64_t whole = (int64_t)at;
             if (whole >= KN_SINC_ZEROS * KN_SINC_STEPS) continue;
             const float near = sinc->values[whole], far = sinc->values[whole + 1];

@@ -29,8 +29,8 @@ static void first_error(const char *log, char *target, size_t bytes) {
     if (length >= bytes) length = bytes - 1;
     memcpy(target, found, length);
     target[length] = '\0';
-    for (char *place = target; *place; place++)
-        if (*place == '\n') *place = ' ';
+    for (char *entry = target; *entry; entry++)
+        if (*entry == '\n') *entry = ' ';
 }
 
 /* Logs the build log line by line, since a message is one line. Modifies the log. */
@@ -212,35 +212,35 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
     if (context->failure.status) return kn_error_copy(error, &context->failure);
     if (context->described) return kn_fail_described(context, error);
     kn_mutex_lock(context->mutex);
-    kn_program *place = entry_of(context, &from, error);
-    if (!place) {
+    kn_program *entry = entry_of(context, &from, error);
+    if (!entry) {
         kn_mutex_unlock(context->mutex);
         return KN_ERROR_MEMORY;
     }
-    if (!from.passing && !context->precompile) place->kept = true;
+    if (!from.passing && !context->precompile) entry->kept = true;
     kn_status status = KN_OK;
-    if (place->state == KN_PROGRAM_BUILDING) {
+    if (entry->state == KN_PROGRAM_BUILDING) {
         /* Another thread is compiling it: share its result. */
-        while (place->state == KN_PROGRAM_BUILDING)
+        while (entry->state == KN_PROGRAM_BUILDING)
             kn_condition_wait(context->built, context->mutex);
-        if (place->state == KN_PROGRAM_EMPTY)
-            status = place->failure ? kn_error_copy(error, place->failure)
+        if (entry->state == KN_PROGRAM_EMPTY)
+            status = entry->failure ? kn_error_copy(error, entry->failure)
                                     : kn_fail_memory(error, sizeof(kn_error));
-    } else if (place->state == KN_PROGRAM_EMPTY) {
-        place->state = KN_PROGRAM_BUILDING;
+    } else if (entry->state == KN_PROGRAM_EMPTY) {
+        entry->state = KN_PROGRAM_BUILDING;
         kn_mutex_unlock(context->mutex);
         kn_error own = {0};
         kn_program made = {0};
         status = make(context, &from, &made, &own);
         kn_mutex_lock(context->mutex);
-        place->program = made.program;
-        place->unsaved = made.unsaved;
-        place->full_header = made.full_header;
-        finish_attempt(context, place, status, &own);
+        entry->program = made.program;
+        entry->unsaved = made.unsaved;
+        entry->full_header = made.full_header;
+        finish_attempt(context, entry, status, &own);
         if (status) kn_error_copy(error, &own);
     }
     kn_mutex_unlock(context->mutex);
-    if (!status) *program = place;
+    if (!status) *program = entry;
     return status;
 }
 

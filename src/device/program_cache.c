@@ -20,15 +20,15 @@ enum { FORMAT_VERSION = 2, HEADER_BYTES = 40 };
 static const char magic[8] = {'k', 'o', 'i', 'n', 'e', 'p', 'r', 'g'};
 static const uint64_t largest_entry = 1u << 30;
 
-static void put_number(uint8_t *place, uint64_t value, int bytes) {
+static void put_number(uint8_t *at, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++)
-        place[i] = (uint8_t)(value >> (8 * i));
+        at[i] = (uint8_t)(value >> (8 * i));
 }
 
-static uint64_t get_number(const uint8_t *place, int bytes) {
+static uint64_t get_number(const uint8_t *at, int bytes) {
     uint64_t value = 0;
     for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)place[i] << (8 * i);
+        value |= (uint64_t)at[i] << (8 * i);
     return value;
 }
 
@@ -103,7 +103,7 @@ uint8_t *kn_program_binary(const kn_context *context, cl_program program, size_t
     enum { DEVICES_MOST = 64 };
     cl_device_id devices[DEVICES_MOST];
     size_t sizes[DEVICES_MOST], size = 0;
-    unsigned char *places[DEVICES_MOST] = {NULL};
+    unsigned char *binaries[DEVICES_MOST] = {NULL};
     if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, &size) != CL_SUCCESS)
         return NULL;
     size_t count = size / sizeof devices[0], own = 0;
@@ -114,8 +114,8 @@ uint8_t *kn_program_binary(const kn_context *context, cl_program program, size_t
     if (own == count || sizes[own] == 0 || sizes[own] > largest_entry) return NULL;
     uint8_t *file = kn_allocate(&context->host, front + sizes[own], 1);
     if (!file) return NULL;
-    places[own] = file + front;
-    if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof places[0], places, NULL) !=
+    binaries[own] = file + front;
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof binaries[0], binaries, NULL) !=
         CL_SUCCESS) {
         kn_release(&context->host, file);
         return NULL;

@@ -52,27 +52,27 @@ static kn_status add_file(reader *state, const char *name, kn_error *error);
 /* The text after `#word` if the line begins with it; NULL otherwise. The word may continue: `el` matches
  * `else` and `elif`. */
 static const char *after_directive(const char *line, size_t length, const char *word) {
-    const char *end = line + length, *place = line;
-    while (place < end && (*place == ' ' || *place == '\t'))
-        place++;
-    if (place == end || *place++ != '#') return NULL;
-    while (place < end && (*place == ' ' || *place == '\t'))
-        place++;
+    const char *end = line + length, *at = line;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if (at == end || *at++ != '#') return NULL;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
     size_t bytes = strlen(word);
-    return (size_t)(end - place) >= bytes && memcmp(place, word, bytes) == 0 ? place + bytes : NULL;
+    return (size_t)(end - at) >= bytes && memcmp(at, word, bytes) == 0 ? at + bytes : NULL;
 }
 
 /* Gets the file name of `#include "name"`; false for other lines. Does not look for comments. */
 static bool include_name(const char *line, size_t length, char *name, size_t bytes) {
-    const char *end = line + length, *place = after_directive(line, length, "include");
-    if (!place) return false;
-    while (place < end && (*place == ' ' || *place == '\t'))
-        place++;
-    if (place == end || *place++ != '"') return false;
-    const char *close = memchr(place, '"', (size_t)(end - place));
-    if (!close || (size_t)(close - place) >= bytes) return false;
-    memcpy(name, place, (size_t)(close - place));
-    name[close - place] = '\0';
+    const char *end = line + length, *at = after_directive(line, length, "include");
+    if (!at) return false;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if (at == end || *at++ != '"') return false;
+    const char *close = memchr(at, '"', (size_t)(end - at));
+    if (!close || (size_t)(close - at) >= bytes) return false;
+    memcpy(name, at, (size_t)(close - at));
+    name[close - at] = '\0';
     return true;
 }
 

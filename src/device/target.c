@@ -131,17 +131,17 @@ static bool read_capabilities(const char *value, char *base) {
 
 static bool read_value(const field *row, const char *value, description *target) {
     char *base = (char *)target;
-    void *place = base + row->offset;
+    void *member = base + row->offset;
     switch (row->kind) {
     case FIELD_TEXT:
-        return read_text(value, place);
+        return read_text(value, member);
     case FIELD_COUNT:
     case FIELD_BYTES:
-        return read_count(row, value, place);
+        return read_count(row, value, member);
     case FIELD_NUMBER:
-        return read_number(value, place);
+        return read_number(value, member);
     case FIELD_CHOICE:
-        return read_choice(value, place == &target->kind ? kinds : languages, place);
+        return read_choice(value, member == &target->kind ? kinds : languages, member);
     case FIELD_SET:
         return read_capabilities(value, base);
     }

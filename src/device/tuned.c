@@ -30,16 +30,16 @@ static void name_entry(const kn_tuned *entry, char name[KN_TUNED_KEY + KN_TUNED_
 static void keep(kn_tunings *tunings, const kn_tuned *entry) {
     char name[KN_TUNED_KEY + KN_TUNED_KERNEL];
     name_entry(entry, name);
-    kn_tuned *place = kn_map_get_text(&tunings->entries, name);
-    if (!place) {
-        place = kn_allocate(&tunings->host, 1, sizeof *place);
-        if (!place) return;
-        if (!kn_map_put_text(&tunings->entries, name, place)) {
-            kn_release(&tunings->host, place);
+    kn_tuned *slot = kn_map_get_text(&tunings->entries, name);
+    if (!slot) {
+        slot = kn_allocate(&tunings->host, 1, sizeof *slot);
+        if (!slot) return;
+        if (!kn_map_put_text(&tunings->entries, name, slot)) {
+            kn_release(&tunings->host, slot);
             return;
         }
     }
-    *place = *entry;
+    *slot = *entry;
 }
 
 static void clear(kn_tunings *tunings) {

@@ -24,16 +24,16 @@ static const uint64_t file_limit = 1u << 20;
 static const double first_pause = 86400, next_pause = 30 * 86400.0;
 
 static void keep(kn_verdicts *verdicts, const char *key, double value) {
-    double *place = kn_map_get_text(&verdicts->values, key);
-    if (!place) {
-        place = kn_allocate(&verdicts->host, 1, sizeof *place);
-        if (!place) return;
-        if (!kn_map_put_text(&verdicts->values, key, place)) {
-            kn_release(&verdicts->host, place);
+    double *slot = kn_map_get_text(&verdicts->values, key);
+    if (!slot) {
+        slot = kn_allocate(&verdicts->host, 1, sizeof *slot);
+        if (!slot) return;
+        if (!kn_map_put_text(&verdicts->values, key, slot)) {
+            kn_release(&verdicts->host, slot);
             return;
         }
     }
-    *place = value;
+    *slot = value;
 }
 
 /* Returns the next line and advances *rest; NULL at the end. */
@@ -184,11 +184,11 @@ void kn_verdicts_begin(kn_verdicts *verdicts, kn_attempt *attempt, const char *k
 }
 
 void kn_verdicts_end(kn_verdicts *verdicts, kn_attempt *attempt) {
-    kn_attempt **place = &verdicts->newest;
-    while (*place && *place != attempt)
-        place = &(*place)->before;
-    if (!*place) return;
-    *place = attempt->before;
+    kn_attempt **slot = &verdicts->newest;
+    while (*slot && *slot != attempt)
+        slot = &(*slot)->before;
+    if (!*slot) return;
+    *slot = attempt->before;
     write_mark(verdicts);
 }
 
@@ -204,8 +204,8 @@ bool kn_verdicts_open(kn_verdicts *verdicts, const kn_host *host, const char *ca
         kn_verdicts_close(verdicts);
         return false;
     }
-    for (char *place = verdicts->identity; *place; place++)
-        if (*place == '\n' || *place == '\r') *place = ' ';
+    for (char *slot = verdicts->identity; *slot; slot++)
+        if (*slot == '\n' || *slot == '\r') *slot = ' ';
     if (cache_folder && cache_folder[0]) {
         kn_text path;
         kn_text_init(&path, host);
@@ -235,9 +235,9 @@ void kn_verdicts_close(kn_verdicts *verdicts) {
 }
 
 bool kn_verdicts_get(const kn_verdicts *verdicts, const char *key, double *value) {
-    const double *place = kn_map_get_text(&verdicts->values, key);
-    if (place) *value = *place;
-    return place != NULL;
+    const double *slot = kn_map_get_text(&verdicts->values, key);
+    if (slot) *value = *slot;
+    return slot != NULL;
 }
 
 void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {

@@ -33,11 +33,11 @@ static bool is_text(const uint8_t *bytes, uint64_t count) {
 static bool is_binary(const uint8_t *bytes, uint64_t count) {
     enum { BEFORE_LAYERS = 64, FIRST_LAYERS = 2, LAYERS = 100, INPUT_DIMS = 4, KNOWN = 8 };
     kn_error error = {0};
-    const kn_wire_place place = {.name = "", .kind = "", .start = bytes, .error = &error};
+    const kn_wire_input input = {.name = "", .kind = "", .start = bytes, .error = &error};
     kn_wire rest = {bytes, bytes + count};
     kn_wire_field field;
     kn_status status = KN_OK;
-    for (int i = 0; i < BEFORE_LAYERS && kn_wire_next(&place, &rest, &field, &status); i++) {
+    for (int i = 0; i < BEFORE_LAYERS && kn_wire_next(&input, &rest, &field, &status); i++) {
         bool whole = field.form == KN_WIRE_VARINT;
         if (field.number == FIRST_LAYERS || field.number == LAYERS) return field.form == KN_WIRE_BYTES;
         if (field.number > KNOWN || (!whole && field.form != KN_WIRE_BYTES)) return false;

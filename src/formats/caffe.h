@@ -19,7 +19,7 @@ typedef struct kn_caffe_item kn_caffe_item;
 struct kn_caffe_item {
     const char *name; /* "kernel_size" */
     kn_caffe_item *next;
-    uint64_t place; /* line in a text, from 1; byte offset in a binary file */
+    uint64_t position; /* line in a text, from 1; byte offset in a binary file */
     kn_caffe_kind kind;
     union {
         double number;

@@ -5,7 +5,7 @@
 
 typedef struct binary {
     kn_caffe_reader *in;
-    kn_wire_place place;
+    kn_wire_input input;
 } binary;
 
 static const kn_caffe_about *find(const kn_caffe_about *fields, uint32_t number) {
@@ -20,7 +20,7 @@ static kn_wire_form form_of(kn_caffe_form form) {
 }
 
 static uint64_t byte_of(const binary *b, const kn_wire_field *field) {
-    return (uint64_t)(field->at - b->place.start);
+    return (uint64_t)(field->at - b->input.start);
 }
 
 /* Reads numbers, one item each. */
@@ -29,7 +29,7 @@ static kn_status read_numbers(binary *b, const kn_caffe_about *about, const kn_w
     kn_wire_form form = form_of(about->form);
     kn_status status = KN_OK;
     uint64_t count, value;
-    if (!kn_wire_count(&b->place, field, form, &count, &status)) return status;
+    if (!kn_wire_count(&b->input, field, form, &count, &status)) return status;
     for (kn_wire rest = kn_wire_first(field); kn_wire_take(field, form, &rest, &value);) {
         kn_caffe_item *item = kn_caffe_add(b->in, last, about->name, KN_CAFFE_NUMBER, byte_of(b, field));
         if (!item) return b->in->error->status;
@@ -59,9 +59,9 @@ static kn_status gather(binary *b, const kn_caffe_about *about, kn_wire message,
     uint64_t all = 0, count, value;
     int pieces = 0;
     const uint8_t *whole = NULL;
-    for (kn_wire rest = message; kn_wire_next(&b->place, &rest, &field, &status);) {
+    for (kn_wire rest = message; kn_wire_next(&b->input, &rest, &field, &status);) {
         if (field.number != about->number) continue;
-        if (!kn_wire_count(&b->place, &field, form, &count, &status)) return status;
+        if (!kn_wire_count(&b->input, &field, form, &count, &status)) return status;
         all += count;
         pieces++;
         if (field.form == KN_WIRE_BYTES) whole = field.bytes.at;
@@ -78,7 +78,7 @@ static kn_status gather(binary *b, const kn_caffe_about *about, kn_wire message,
     uint8_t *bytes = kn_arena_take(arena, (size_t)all, size);
     if (!bytes) return kn_fail_memory(b->in->error, (size_t)array->byte_count);
     array->bytes = bytes;
-    for (kn_wire rest = message; kn_wire_next(&b->place, &rest, &field, &status);)
+    for (kn_wire rest = message; kn_wire_next(&b->input, &rest, &field, &status);)
         for (kn_wire numbers = kn_wire_first(&field);
              field.number == about->number && kn_wire_take(&field, form, &numbers, &value); bytes += size) {
             uint32_t narrow = (uint32_t)value;
@@ -94,7 +94,7 @@ static kn_status read_one(binary *b, const kn_caffe_about *about, const kn_wire_
     if (about->form != KN_CAFFE_AS_TEXT && about->form != KN_CAFFE_AS_MESSAGE)
         return read_numbers(b, about, field, last);
     if (field->form != KN_WIRE_BYTES)
-        return kn_wire_refuse(&b->place, field->at, "%s is %s; expected %s", about->name,
+        return kn_wire_refuse(&b->input, field->at, "%s is %s; expected %s", about->name,
                               kn_wire_form_name(field->form), kn_wire_form_name(KN_WIRE_BYTES));
     const bool text = about->form == KN_CAFFE_AS_TEXT;
     kn_caffe_item *item =
@@ -111,7 +111,7 @@ static kn_status read_message(binary *b, const kn_caffe_about *fields, kn_wire m
     kn_status status = KN_OK;
     kn_wire_field field;
     bool gathered = false, doubles = false;
-    for (kn_wire rest = message; status == KN_OK && kn_wire_next(&b->place, &rest, &field, &status);) {
+    for (kn_wire rest = message; status == KN_OK && kn_wire_next(&b->input, &rest, &field, &status);) {
         const kn_caffe_about *about = find(fields, field.number);
         if (!about) continue;
         if (about->form != KN_CAFFE_AS_FLOATS && about->form != KN_CAFFE_AS_DOUBLES) {
@@ -129,6 +129,6 @@ static kn_status read_message(binary *b, const kn_caffe_about *fields, kn_wire m
 
 kn_status kn_caffe_read_binary(kn_caffe_reader *in, const uint8_t *bytes, uint64_t count) {
     binary b = {.in = in,
-                .place = {.name = in->name, .kind = "a Caffe net", .start = bytes, .error = in->error}};
+                .input = {.name = in->name, .kind = "a Caffe net", .start = bytes, .error = in->error}};
     return read_message(&b, kn_caffe_net_fields, (kn_wire){bytes, bytes + count}, in->net->root);
 }

@@ -23,7 +23,7 @@ typedef struct kn_caffe_reader {
 /* Appends a new item after *last and updates last; NULL with the error set if there are too many, or when out
  * of memory. */
 kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const char *name, kn_caffe_kind kind,
-                            uint64_t place);
+                            uint64_t position);
 /* A copy in which invalid UTF-8 and control characters become ?; NULL like kn_caffe_add. */
 const char *kn_caffe_keep_text(kn_caffe_reader *in, const void *bytes, size_t count);
 

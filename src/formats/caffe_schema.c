@@ -263,7 +263,7 @@ const kn_caffe_about kn_caffe_net_fields[] = {
 };
 
 kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const char *name, kn_caffe_kind kind,
-                            uint64_t place) {
+                            uint64_t position) {
     if (++in->items > KN_CAFFE_ITEMS) {
         kn_fail(in->error, KN_ERROR_FORMAT, "%s: has more than %d fields", in->name, KN_CAFFE_ITEMS);
         return NULL;
@@ -275,7 +275,7 @@ kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const ch
     }
     item->name = name;
     item->kind = kind;
-    item->place = place;
+    item->position = position;
     **last = item;
     *last = &item->next;
     return item;

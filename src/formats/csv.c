@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A cell's place encodes its offset, in the file or beyond its end in the unquoted text, and its length in
+/* A code of a cell is its offset, in the file or beyond its end in the unquoted text, and its length in
  * LENGTH_BITS bits. */
 enum { COLUMNS_MAX = 1 << 16, PIECE = 1 << 20, LENGTH_BITS = 24, LENGTH_MAX = (1 << LENGTH_BITS) - 1 };
 #define BYTES_MAX ((uint64_t)1 << 39)
@@ -19,15 +19,15 @@ typedef struct reader {
     char *unquoted; /* unquoted text of these cells; NULL: not wanted */
 } reader;
 
-/* The cell at a place. */
-static kn_csv_cell cell_at(const uint8_t *bytes, uint64_t count, const char *unquoted, uint64_t place) {
-    const uint64_t at = place >> LENGTH_BITS;
+/* The cell of a code. */
+static kn_csv_cell cell_at(const uint8_t *bytes, uint64_t count, const char *unquoted, uint64_t code) {
+    const uint64_t at = code >> LENGTH_BITS;
     return (kn_csv_cell){at < count ? (const char *)bytes + at : unquoted + (at - count),
-                         (size_t)(place & LENGTH_MAX)};
+                         (size_t)(code & LENGTH_MAX)};
 }
 
 kn_csv_cell kn_csv_at(const kn_csv *table, size_t row, size_t column) {
-    return cell_at(table->bytes, table->count, table->unquoted, table->places[row * table->columns + column]);
+    return cell_at(table->bytes, table->count, table->unquoted, table->codes[row * table->columns + column]);
 }
 
 bool kn_csv_cell_is(const kn_csv_cell *cell, const char *text) {
@@ -41,8 +41,8 @@ static char find_separator(const uint8_t *bytes, uint64_t count) {
     bool quoted = false;
     for (uint64_t i = 0; i < count && (quoted || (bytes[i] != '\n' && bytes[i] != '\r')); i++) {
         if (bytes[i] == '"') quoted = !quoted;
-        const char *place = quoted || !bytes[i] ? NULL : strchr(separators, bytes[i]);
-        if (place) found[place - separators]++;
+        const char *code = quoted || !bytes[i] ? NULL : strchr(separators, bytes[i]);
+        if (code) found[code - separators]++;
     }
     int best = 0;
     for (int i = 1; i < 3; i++)
@@ -119,8 +119,8 @@ static void read_bare(reader *read, uint64_t *at, uint64_t *length) {
     *length = (uint64_t)(end - first);
 }
 
-/* Reads the cells of a line into places[0..most), unless that is NULL; counts all cells. */
-static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *count, kn_error *error) {
+/* Reads the cells of a line into codes[0..most), unless that is NULL; counts all cells. */
+static kn_status read_line(reader *read, uint64_t *codes, size_t most, size_t *count, kn_error *error) {
     for (*count = 0;;) {
         uint64_t at = 0, length = 0;
         if (read->at < read->count && read->bytes[read->at] == '"') {
@@ -133,7 +133,7 @@ static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *
             return kn_fail(error, KN_ERROR_UNSUPPORTED,
                            "%s: line %llu: has a value of %llu bytes; at most %d are supported", read->name,
                            (unsigned long long)read->line, (unsigned long long)length, LENGTH_MAX);
-        if (*count < most && places) places[*count] = at << LENGTH_BITS | length;
+        if (*count < most && codes) codes[*count] = at << LENGTH_BITS | length;
         ++*count;
         if (at_end_of_line(read)) break;
         read->at++; /* the separator, which is always followed by another cell */
@@ -225,15 +225,15 @@ typedef struct pieces {
     size_t columns, count;
     piece *list;
     char *unquoted;
-    uint64_t *places; /* (rows,columns) */
+    uint64_t *codes; /* (rows,columns) */
 } pieces;
 
-/* Reads the lines of a chunk; stores their cells in `places` unless that is NULL. */
-static void walk(const pieces *all, piece *self, uint64_t *places) {
+/* Reads the lines of a chunk; stores their cells in `codes` unless that is NULL. */
+static void walk(const pieces *all, piece *self, uint64_t *codes) {
     reader read = all->read;
     read.at = self->begin;
-    read.doubled = places ? self->first_text : 0;
-    read.unquoted = places ? all->unquoted : NULL;
+    read.doubled = codes ? self->first_text : 0;
+    read.unquoted = codes ? all->unquoted : NULL;
     self->rows = 0;
     self->fine = true;
     while (self->fine && read.at < self->end) {
@@ -242,12 +242,12 @@ static void walk(const pieces *all, piece *self, uint64_t *places) {
             skip_end(&read);
             continue;
         }
-        self->fine = read_line(&read, places, all->columns, &found, NULL) == KN_OK && found == all->columns;
+        self->fine = read_line(&read, codes, all->columns, &found, NULL) == KN_OK && found == all->columns;
         self->rows++;
-        if (places) places += all->columns;
+        if (codes) codes += all->columns;
     }
     self->stop = read.at;
-    if (!places) self->doubled = read.doubled;
+    if (!codes) self->doubled = read.doubled;
 }
 
 static kn_status count_piece(void *user, size_t index, kn_error *error) {
@@ -264,7 +264,7 @@ static kn_status fill_piece(void *user, size_t index, kn_error *error) {
     const pieces *all = user;
     piece *self = &all->list[index];
     (void)error;
-    walk(all, self, all->places + self->first_row * all->columns);
+    walk(all, self, all->codes + self->first_row * all->columns);
     return KN_OK;
 }
 
@@ -315,24 +315,23 @@ static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv 
     }
     table->rows = (size_t)rows;
     table->unquoted = all->unquoted = kn_arena_take(arena, (size_t)texts, 1);
-    table->places = all->places =
-        kn_arena_take(arena, ((size_t)rows + 1) * all->columns, sizeof *all->places);
-    if (!all->unquoted || !all->places) return false;
+    table->codes = all->codes = kn_arena_take(arena, ((size_t)rows + 1) * all->columns, sizeof *all->codes);
+    if (!all->unquoted || !all->codes) return false;
     kn_in_parallel(arena->host, all->count, fill_piece, all, NULL);
     return true;
 }
 
-/* Reads the names in the first line. Their places are stored after the rows' places, which have room for
+/* Reads the names in the first line. Their codes are stored after those of the rows, which have room for
  * them. */
 static bool read_names(kn_arena *arena, reader first, const pieces *all, kn_csv *table) {
     kn_csv_cell *names = kn_arena_take(arena, all->columns, sizeof *names);
-    uint64_t *places = all->places + table->rows * all->columns;
+    uint64_t *codes = all->codes + table->rows * all->columns;
     size_t found;
     if (!names) return false;
     first.unquoted = all->unquoted;
-    read_line(&first, places, all->columns, &found, NULL);
+    read_line(&first, codes, all->columns, &found, NULL);
     for (size_t i = 0; i < all->columns; i++)
-        names[i] = cell_at(first.bytes, first.count, all->unquoted, places[i]);
+        names[i] = cell_at(first.bytes, first.count, all->unquoted, codes[i]);
     table->names = names;
     return true;
 }

@@ -235,8 +235,8 @@ kn_status kn_events_histogram(kn_events *events, const char *tag, uint64_t step,
     if (limits[BUCKETS - 1] < most) limits[BUCKETS - 1] = most;
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(numbers[i])) continue;
-        double place = (numbers[i] - least) / width;
-        buckets[place < BUCKETS ? (int)place : BUCKETS - 1]++;
+        double bucket = (numbers[i] - least) / width;
+        buckets[bucket < BUCKETS ? (int)bucket : BUCKETS - 1]++;
     }
     kn_text kind;
     kn_text_init(&kind, &events->host);

@@ -95,7 +95,7 @@ typedef struct kn_csv {
     size_t columns, rows;
     char separator;
     const kn_csv_cell *names; /* (columns) */
-    const uint64_t *places;   /* (rows,columns): encoded cells, for kn_csv_at */
+    const uint64_t *codes;    /* (rows,columns): encoded cells, for kn_csv_at */
     const uint8_t *bytes;     /* (count) */
     uint64_t count;
     const char *unquoted; /* text of cells with doubled quotes */

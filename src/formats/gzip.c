@@ -58,7 +58,7 @@ static kn_status inflate_all(const kn_host *host, const char *name, inflation *w
         uInt offered = work->stream.avail_out, given = work->stream.avail_in;
         int result = inflate(&work->stream, Z_NO_FLUSH);
         work->used += offered - work->stream.avail_out;
-        uint64_t place = count - work->left - work->stream.avail_in;
+        uint64_t at = count - work->left - work->stream.avail_in;
         if (work->used > limit)
             return kn_fail(error, KN_ERROR_FORMAT, "%s: inflates to more than %llu bytes, the maximum", name,
                            (unsigned long long)limit);
@@ -72,7 +72,7 @@ static kn_status inflate_all(const kn_host *host, const char *name, inflation *w
             return kn_fail(error, KN_ERROR_MEMORY, "%s: out of host memory while inflating", name);
         } else if (result != Z_OK && result != Z_BUF_ERROR) {
             return kn_fail(error, KN_ERROR_FORMAT, "%s: byte %llu: damaged gzip data (%s)", name,
-                           (unsigned long long)place,
+                           (unsigned long long)at,
                            work->stream.msg ? work->stream.msg : "zlib gives no reason");
         } else if (work->stream.avail_in == 0 && work->left == 0 && work->stream.avail_out > 0) {
             return kn_fail(error, KN_ERROR_FORMAT,
@@ -81,7 +81,7 @@ static kn_status inflate_all(const kn_host *host, const char *name, inflation *w
         } else if (result == Z_BUF_ERROR && work->stream.avail_out == offered &&
                    work->stream.avail_in == given && given > 0) {
             return kn_fail(error, KN_ERROR_FORMAT, "%s: byte %llu: damaged gzip data", name,
-                           (unsigned long long)place);
+                           (unsigned long long)at);
         }
     }
 }

@@ -10,7 +10,7 @@ static kn_status read_dimension(kn_onnx_reader *in, kn_wire bytes, void *object)
     dimension->name = dimension->denotation = "";
     kn_status status = KN_OK;
     kn_wire_field field;
-    while (kn_wire_next(&in->place, &bytes, &field, &status)) {
+    while (kn_wire_next(&in->input, &bytes, &field, &status)) {
         switch (field.number) {
         case 1:
             status = kn_onnx_expect(in, &field, KN_WIRE_VARINT);
@@ -40,7 +40,7 @@ static kn_status read_shape(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value_typ
     kn_status status = KN_OK;
     kn_wire_field field;
     size_t count = 0;
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);)
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);)
         count += field.number == 1;
     void *list = NULL;
     if (status == KN_OK && count > 0)
@@ -65,7 +65,7 @@ static kn_status read_kind(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value_type
     kn_wire_field field;
     bool tensor = type->kind == KN_ONNX_TENSOR || type->kind == KN_ONNX_SPARSE,
          map = type->kind == KN_ONNX_MAP;
-    while (kn_wire_next(&in->place, &bytes, &field, &status)) {
+    while (kn_wire_next(&in->input, &bytes, &field, &status)) {
         if (field.number == 1 && (tensor || map)) {
             status = kn_onnx_expect(in, &field, KN_WIRE_VARINT);
             type->type = (kn_onnx_type)(int32_t)(uint32_t)field.value;
@@ -103,12 +103,12 @@ static kn_status read_type(kn_onnx_reader *in, kn_wire bytes, void *object) {
     type->denotation = "";
     kn_status status = KN_OK;
     kn_wire_field field;
-    while (kn_wire_next(&in->place, &bytes, &field, &status)) {
+    while (kn_wire_next(&in->input, &bytes, &field, &status)) {
         kn_onnx_kind kind = kind_of_field(field.number);
         if (field.number == 6) status = kn_onnx_read_text(in, &field, &type->denotation);
         if (kind == KN_ONNX_NO_KIND) continue;
         if (type->kind != KN_ONNX_NO_KIND)
-            return kn_wire_refuse(&in->place, field.at, "a type is both %s and %s",
+            return kn_wire_refuse(&in->input, field.at, "a type is both %s and %s",
                                   kn_onnx_kind_name(type->kind), kn_onnx_kind_name(kind));
         type->kind = kind;
         status = kn_onnx_expect(in, &field, KN_WIRE_BYTES);
@@ -131,23 +131,23 @@ static kn_status read_sparse(kn_onnx_reader *in, kn_wire bytes, void *object) {
     kn_wire_field field;
     uint64_t rank = 0, count;
     bool parts[3] = {false};
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);) {
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);) {
         if (field.number == 1 || field.number == 2) {
             status = kn_onnx_expect(in, &field, KN_WIRE_BYTES);
             if (status == KN_OK && parts[field.number])
-                return kn_wire_refuse(&in->place, field.at,
+                return kn_wire_refuse(&in->input, field.at,
                                       "a sparse tensor has two fields of values or indices");
             parts[field.number] = true;
             if (status == KN_OK)
                 status = kn_onnx_read_message(in, &kn_onnx_tensor_message, field.bytes,
                                               field.number == 1 ? &sparse->values : &sparse->indices);
-        } else if (field.number == 3 && kn_wire_count(&in->place, &field, KN_WIRE_VARINT, &count, &status)) {
+        } else if (field.number == 3 && kn_wire_count(&in->input, &field, KN_WIRE_VARINT, &count, &status)) {
             rank += count;
         }
     }
     if (status != KN_OK) return status;
     if (!parts[1] || !parts[2])
-        return kn_wire_refuse(&in->place, bytes.at, "a sparse tensor has no values or no indices");
+        return kn_wire_refuse(&in->input, bytes.at, "a sparse tensor has no values or no indices");
     sparse->rank = (size_t)rank;
     return rank > 0 ? kn_onnx_read_ints(in, bytes, 3, rank, &sparse->shape) : KN_OK;
 }
@@ -205,9 +205,9 @@ static kn_status scan(kn_onnx_reader *in, const kn_wire_field *field, uint64_t c
     kn_onnx_attribute_kind kind = kind_in_field(field->number);
     if (kind == KN_ONNX_ATTRIBUTE_NONE) return KN_OK;
     if (kind == KN_ONNX_ATTRIBUTE_FLOATS)
-        kn_wire_count(&in->place, field, KN_WIRE_FIXED32, &count, &status);
+        kn_wire_count(&in->input, field, KN_WIRE_FIXED32, &count, &status);
     else if (kind == KN_ONNX_ATTRIBUTE_INTS)
-        kn_wire_count(&in->place, field, KN_WIRE_VARINT, &count, &status);
+        kn_wire_count(&in->input, field, KN_WIRE_VARINT, &count, &status);
     else
         status = kn_onnx_expect(in, field,
                                 kind == KN_ONNX_ATTRIBUTE_FLOAT ? KN_WIRE_FIXED32
@@ -231,17 +231,17 @@ static kn_status resolve_kind(kn_onnx_reader *in, const uint8_t *at, const uint6
                               kn_onnx_attribute *attribute) {
     bool said = attribute->kind != KN_ONNX_ATTRIBUTE_NONE;
     if (said && (size_t)attribute->kind >= KN_COUNT_OF(field_of_kind))
-        return kn_wire_refuse(&in->place, at, "attribute \"%.200s\" has an unknown kind", attribute->name);
+        return kn_wire_refuse(&in->input, at, "attribute \"%.200s\" has an unknown kind", attribute->name);
     for (uint32_t number = 0; number < FIELDS; number++) {
         kn_onnx_attribute_kind kind = counts[number] > 0 ? kind_in_field(number) : KN_ONNX_ATTRIBUTE_NONE;
         if (kind == KN_ONNX_ATTRIBUTE_NONE) continue;
         if (!said && attribute->kind == KN_ONNX_ATTRIBUTE_NONE) attribute->kind = kind;
         if (attribute->kind != kind)
-            return kn_wire_refuse(&in->place, at, "attribute \"%.200s\" is both %s and %s", attribute->name,
+            return kn_wire_refuse(&in->input, at, "attribute \"%.200s\" is both %s and %s", attribute->name,
                                   kn_onnx_attribute_kind_name(attribute->kind),
                                   kn_onnx_attribute_kind_name(kind));
         if (attribute->reference[0] != '\0')
-            return kn_wire_refuse(&in->place, at,
+            return kn_wire_refuse(&in->input, at,
                                   "attribute \"%.200s\" has both a value and a reference to \"%.200s\"",
                                   attribute->name, attribute->reference);
     }
@@ -256,7 +256,7 @@ static kn_status read_strings(kn_onnx_reader *in, kn_wire around, uint32_t numbe
     bool one = attribute->kind == KN_ONNX_ATTRIBUTE_STRING;
     strings[0].bytes = "";
     kn_wire_field field;
-    for (size_t i = 0; kn_wire_next(&in->place, &around, &field, &status);)
+    for (size_t i = 0; kn_wire_next(&in->input, &around, &field, &status);)
         if (field.number == number) status = kn_onnx_read_string(in, &field, &strings[one ? 0 : i++]);
     attribute->strings = strings;
     return status;
@@ -270,7 +270,7 @@ static kn_status read_number(kn_onnx_reader *in, kn_wire around, uint32_t number
     if (!memory) return status;
     kn_wire_field field;
     uint64_t value = 0;
-    while (kn_wire_next(&in->place, &around, &field, &status))
+    while (kn_wire_next(&in->input, &around, &field, &status))
         if (field.number == number) value = field.value;
     uint32_t bits = (uint32_t)value;
     if (attribute->kind == KN_ONNX_ATTRIBUTE_FLOAT) {
@@ -330,17 +330,17 @@ static kn_status read_attribute(kn_onnx_reader *in, kn_wire bytes, void *object)
     uint64_t counts[FIELDS] = {0};
     kn_status status = KN_OK;
     kn_wire_field field;
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);)
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);)
         status = scan(in, &field, counts, attribute);
     if (status == KN_OK) status = resolve_kind(in, bytes.at, counts, attribute);
     if (status != KN_OK || attribute->reference[0] != '\0') return status;
     if (attribute->kind == KN_ONNX_ATTRIBUTE_NONE)
-        return kn_wire_refuse(&in->place, bytes.at, "attribute \"%.200s\" has neither a kind nor a value",
+        return kn_wire_refuse(&in->input, bytes.at, "attribute \"%.200s\" has neither a kind nor a value",
                               attribute->name);
     uint64_t count = counts[field_of_kind[attribute->kind]];
     if (has_zero(attribute->kind)) count = 1;
     if (!is_list(attribute->kind) && count != 1)
-        return kn_wire_refuse(&in->place, bytes.at, "attribute \"%.200s\" has %llu values; expected %s",
+        return kn_wire_refuse(&in->input, bytes.at, "attribute \"%.200s\" has %llu values; expected %s",
                               attribute->name, (unsigned long long)count,
                               kn_onnx_attribute_kind_name(attribute->kind));
     attribute->count = (size_t)count;

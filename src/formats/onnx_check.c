@@ -16,10 +16,10 @@ static void add(names *known, const char *what, const char *name, const char *al
     if (known->status != KN_OK) return;
     const char *before = kn_map_get_text(&known->map, name);
     if (before && before != allowed)
-        known->status = kn_wire_refuse(&known->in->place, known->at, "\"%.200s\" names both %s and %s", name,
+        known->status = kn_wire_refuse(&known->in->input, known->at, "\"%.200s\" names both %s and %s", name,
                                        before, strcmp(before, what) == 0 ? "another" : what);
     else if (!kn_map_put_text(&known->map, name, (void *)(uintptr_t)what))
-        known->status = kn_fail_memory(known->in->place.error, strlen(name));
+        known->status = kn_fail_memory(known->in->input.error, strlen(name));
 }
 
 kn_status kn_onnx_check_graph(kn_onnx_reader *in, kn_wire bytes, const void *object) {
@@ -101,7 +101,7 @@ kn_status kn_onnx_check_model(kn_onnx_reader *in, kn_wire bytes, const void *obj
         kn_text_clear(&name);
         kn_text_format(&name, "%s.%s:%s", function->domain, function->name, function->overload);
         if (kn_text_failed(&name))
-            known.status = kn_fail_memory(in->place.error, name.length);
+            known.status = kn_fail_memory(in->input.error, name.length);
         else
             add(&known, "a function", name.data, NULL);
     }

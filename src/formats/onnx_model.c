@@ -109,7 +109,7 @@ kn_status kn_onnx_read(const kn_host *host, const char *name, const uint8_t *byt
     *model = (kn_onnx_model){.opsets = NULL};
     kn_arena_init(&model->arena, host);
     kn_map_init(&model->by_location, host);
-    kn_onnx_reader in = {.place = {.name = name, .kind = "an ONNX file", .start = bytes, .error = error},
+    kn_onnx_reader in = {.input = {.name = name, .kind = "an ONNX file", .start = bytes, .error = error},
                          .host = host,
                          .arena = &model->arena,
                          .folder = folder,

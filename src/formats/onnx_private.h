@@ -16,7 +16,7 @@ struct kn_onnx_external {
 };
 
 typedef struct kn_onnx_reader {
-    kn_wire_place place;
+    kn_wire_input input;
     const kn_host *host;
     kn_arena *arena;
     const char *folder;   /* NULL: no external data */

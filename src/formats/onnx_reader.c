@@ -5,13 +5,13 @@
 
 void *kn_onnx_take(kn_onnx_reader *in, uint64_t count, size_t size, kn_status *status) {
     void *taken = count <= SIZE_MAX ? kn_arena_take(in->arena, (size_t)count, size) : NULL;
-    if (!taken) *status = kn_fail_memory(in->place.error, (size_t)count * size);
+    if (!taken) *status = kn_fail_memory(in->input.error, (size_t)count * size);
     return taken;
 }
 
 kn_status kn_onnx_expect(kn_onnx_reader *in, const kn_wire_field *field, kn_wire_form form) {
     if (field->form == form) return KN_OK;
-    return kn_wire_refuse(&in->place, field->at, "field %u is %s; expected %s", field->number,
+    return kn_wire_refuse(&in->input, field->at, "field %u is %s; expected %s", field->number,
                           kn_wire_form_name(field->form), kn_wire_form_name(form));
 }
 
@@ -35,7 +35,7 @@ kn_status kn_onnx_read_text(kn_onnx_reader *in, const kn_wire_field *field, cons
         uint32_t code;
         size_t size = kn_utf8_read(at, (uint64_t)(field->bytes.end - at), &code);
         if (size == 0 || code == 0)
-            return kn_wire_refuse(&in->place, at, "field %u: %s in a string", field->number,
+            return kn_wire_refuse(&in->input, at, "field %u: %s in a string", field->number,
                                   size == 0 ? "invalid UTF-8" : "a zero character");
         at += size;
     }
@@ -52,7 +52,7 @@ kn_status kn_onnx_read_list(kn_onnx_reader *in, const kn_onnx_message *message, 
     uint8_t *items = kn_onnx_take(in, count, message->bytes, &status);
     if (!items) return status;
     kn_wire_field field;
-    for (size_t i = 0; i < count && kn_wire_next(&in->place, &around, &field, &status);) {
+    for (size_t i = 0; i < count && kn_wire_next(&in->input, &around, &field, &status);) {
         if (field.number != number) continue;
         status = kn_onnx_expect(in, &field, KN_WIRE_BYTES);
         if (status == KN_OK)
@@ -70,8 +70,8 @@ static kn_status read_numbers(kn_onnx_reader *in, kn_wire around, uint32_t numbe
     if (!numbers) return status;
     kn_wire_field field;
     uint64_t value, ignored, done = 0;
-    while (done < count && kn_wire_next(&in->place, &around, &field, &status)) {
-        if (field.number != number || !kn_wire_count(&in->place, &field, form, &ignored, &status)) continue;
+    while (done < count && kn_wire_next(&in->input, &around, &field, &status)) {
+        if (field.number != number || !kn_wire_count(&in->input, &field, form, &ignored, &status)) continue;
         for (kn_wire rest = kn_wire_first(&field); kn_wire_take(&field, form, &rest, &value);) {
             uint32_t low = (uint32_t)value;
             memcpy(numbers + size * done++, size == sizeof low ? (void *)&low : (void *)&value, size);
@@ -124,7 +124,7 @@ static kn_status prepare(kn_onnx_reader *in, const kn_onnx_message *message, con
         } else if (about->form == KN_ONNX_ONE && about->message->read && counts[i] == 0) {
             /* An absent message is read as an empty one. */
             status =
-                about->message->read(in, (kn_wire){in->place.start, in->place.start}, object + about->at);
+                about->message->read(in, (kn_wire){in->input.start, in->input.start}, object + about->at);
         }
     }
     return status;
@@ -151,7 +151,7 @@ static kn_status read_field(kn_onnx_reader *in, const kn_onnx_field *about, cons
     case KN_ONNX_ONE:
         status = kn_onnx_expect(in, field, KN_WIRE_BYTES);
         if (status == KN_OK && again)
-            return kn_wire_refuse(&in->place, field->at, "found a second field %s; expected one",
+            return kn_wire_refuse(&in->input, field->at, "found a second field %s; expected one",
                                   about->name);
         return status == KN_OK ? kn_onnx_read_message(in, about->message, field->bytes, object + about->at)
                                : status;
@@ -181,11 +181,11 @@ static kn_status read_by_table(kn_onnx_reader *in, const kn_onnx_message *messag
     kn_status status = KN_OK;
     kn_wire_field field;
     size_t index;
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);)
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);)
         if (find_field(message, field.number, &index)) counts[index]++;
     if (status == KN_OK) status = prepare(in, message, counts, object);
     memset(counts, 0, sizeof counts);
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);) {
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);) {
         const kn_onnx_field *about = find_field(message, field.number, &index);
         if (about) status = read_field(in, about, &field, counts[index]++ > 0, object);
     }
@@ -195,7 +195,7 @@ static kn_status read_by_table(kn_onnx_reader *in, const kn_onnx_message *messag
 kn_status kn_onnx_read_message(kn_onnx_reader *in, const kn_onnx_message *message, kn_wire bytes,
                                void *object) {
     if (in->depth >= KN_ONNX_DEPTH)
-        return kn_wire_refuse(&in->place, bytes.at, "messages are nested %d deep; expected fewer",
+        return kn_wire_refuse(&in->input, bytes.at, "messages are nested %d deep; expected fewer",
                               KN_ONNX_DEPTH);
     in->depth++;
     kn_status status =

@@ -74,7 +74,7 @@ typedef struct contents {
 
 static kn_status refuse(kn_onnx_reader *in, const contents *found, const kn_onnx_tensor *tensor,
                         const char *words) {
-    return kn_wire_refuse(&in->place, found->at, "tensor \"%.200s\": %s", tensor->name, words);
+    return kn_wire_refuse(&in->input, found->at, "tensor \"%.200s\": %s", tensor->name, words);
 }
 
 static kn_status scan_field(kn_onnx_reader *in, const kn_wire_field *field, contents *found,
@@ -93,8 +93,8 @@ static kn_status scan_field(kn_onnx_reader *in, const kn_wire_field *field, cont
         found->external = field->value != 0;
         return kn_onnx_expect(in, field, KN_WIRE_VARINT);
     case SEGMENT:
-        return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED,
-                       "%s: tensor \"%.200s\" has segments, which are not supported", in->place.name,
+        return kn_fail(in->input.error, KN_ERROR_UNSUPPORTED,
+                       "%s: tensor \"%.200s\" has segments, which are not supported", in->input.name,
                        tensor->name);
     case DIMS:
     case FLOAT_DATA:
@@ -102,7 +102,7 @@ static kn_status scan_field(kn_onnx_reader *in, const kn_wire_field *field, cont
     case INT64_DATA:
     case DOUBLE_DATA:
     case UINT64_DATA:
-        if (!kn_wire_count(&in->place, field, form_of(field->number), &count, &status)) return status;
+        if (!kn_wire_count(&in->input, field, form_of(field->number), &count, &status)) return status;
         break;
     case RAW_DATA:
         found->counts[RAW_DATA] = 0; /* the last field counts */
@@ -181,8 +181,8 @@ static kn_status read_numbers(kn_onnx_reader *in, kn_wire message, const content
     if (!bytes) return status;
     kn_wire_field field;
     uint64_t value, ignored, done = 0;
-    while (kn_wire_next(&in->place, &message, &field, &status)) {
-        if (field.number != number || !kn_wire_count(&in->place, &field, form, &ignored, &status)) continue;
+    while (kn_wire_next(&in->input, &message, &field, &status)) {
+        if (field.number != number || !kn_wire_count(&in->input, &field, form, &ignored, &status)) continue;
         for (kn_wire rest = kn_wire_first(&field); kn_wire_take(&field, form, &rest, &value);)
             if (!put_number(tensor, done++, value, bytes))
                 return refuse(in, found, tensor, "a number that its type cannot represent");
@@ -196,7 +196,7 @@ static kn_status read_strings(kn_onnx_reader *in, kn_wire message, kn_onnx_tenso
     kn_onnx_string *strings = kn_onnx_take(in, tensor->count, sizeof *strings, &status);
     if (!strings) return status;
     kn_wire_field field;
-    for (uint64_t done = 0; kn_wire_next(&in->place, &message, &field, &status);)
+    for (uint64_t done = 0; kn_wire_next(&in->input, &message, &field, &status);)
         if (field.number == STRING_DATA) status = kn_onnx_read_string(in, &field, &strings[done++]);
     tensor->strings = strings;
     return status;
@@ -220,13 +220,13 @@ static kn_status open_external(kn_onnx_reader *in, const char *location, const k
         kn_status status = KN_OK;
         kn_onnx_external *external = kn_onnx_take(in, 1, sizeof *external, &status);
         if (!external) return status;
-        status = kn_file_open_view_below(in->host, in->folder, location, &external->view, in->place.error);
+        status = kn_file_open_view_below(in->host, in->folder, location, &external->view, in->input.error);
         if (status != KN_OK) return status;
         external->next = model->external;
         model->external = external;
         known = &external->view;
         if (!kn_map_put_text(&model->by_location, location, known))
-            return kn_fail_memory(in->place.error, strlen(location));
+            return kn_fail_memory(in->input.error, strlen(location));
     }
     *view = known;
     return KN_OK;
@@ -254,25 +254,25 @@ static kn_status read_external(kn_onnx_reader *in, kn_wire message, const conten
     if (location[0] == '\0') return refuse(in, found, tensor, "its external data has no location");
     if (length != tensor->byte_count)
         return kn_wire_refuse(
-            &in->place, found->at,
+            &in->input, found->at,
             "tensor \"%.200s\": %llu bytes of external data, but its type and shape need %llu", tensor->name,
             (unsigned long long)length, (unsigned long long)tensor->byte_count);
     if (!in->model || !in->folder)
-        return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED,
+        return kn_fail(in->input.error, KN_ERROR_UNSUPPORTED,
                        "%s: tensor \"%.200s\" is in the file \"%.200s\"; external data is not supported here",
-                       in->place.name, tensor->name, location);
+                       in->input.name, tensor->name, location);
     tensor->external = true;
     if (tensor->byte_count == 0) return KN_OK;
     const kn_file_view *view = NULL;
     status = open_external(in, location, &view);
     if (status != KN_OK) {
-        kn_fail_in(in->place.error, "%s: tensor \"%.200s\"", in->place.name, tensor->name);
+        kn_fail_in(in->input.error, "%s: tensor \"%.200s\"", in->input.name, tensor->name);
         return status;
     }
     if (offset > view->count || length > view->count - offset)
-        return kn_fail(in->place.error, KN_ERROR_FORMAT,
+        return kn_fail(in->input.error, KN_ERROR_FORMAT,
                        "%s: tensor \"%.200s\": bytes %llu to %llu of \"%.200s\", which has %llu: truncated?",
-                       in->place.name, tensor->name, (unsigned long long)offset,
+                       in->input.name, tensor->name, (unsigned long long)offset,
                        (unsigned long long)(offset + length), location, (unsigned long long)view->count);
     tensor->bytes = view->bytes + offset;
     return KN_OK;
@@ -288,7 +288,7 @@ static kn_status check_counts(kn_onnx_reader *in, const contents *found, const k
         if (!field_name(number) || found->counts[number] == 0) continue;
         if (number == EXTERNAL_DATA && !found->external) continue;
         if (*field != 0)
-            return kn_wire_refuse(&in->place, found->at, "tensor \"%.200s\": elements both in %s and in %s",
+            return kn_wire_refuse(&in->input, found->at, "tensor \"%.200s\": elements both in %s and in %s",
                                   tensor->name, field_name(*field), field_name(number));
         *field = number;
     }
@@ -299,13 +299,13 @@ static kn_status check_counts(kn_onnx_reader *in, const contents *found, const k
     }
     if (*field == 0) *field = typed;
     if (*field != typed && (*field != RAW_DATA || typed == STRING_DATA))
-        return kn_wire_refuse(&in->place, found->at,
+        return kn_wire_refuse(&in->input, found->at,
                               "tensor \"%.200s\": elements of type %s in %s; expected %s", tensor->name,
                               kn_onnx_type_name(tensor->type), field_name(*field), field_name(typed));
     uint64_t expected = *field == RAW_DATA ? tensor->byte_count : numbers_for(tensor);
     if (found->counts[*field] != expected)
         return kn_wire_refuse(
-            &in->place, found->at, "tensor \"%.200s\": found %llu %s in %s; type %s and the shape need %llu",
+            &in->input, found->at, "tensor \"%.200s\": found %llu %s in %s; type %s and the shape need %llu",
             tensor->name, (unsigned long long)found->counts[*field], *field == RAW_DATA ? "bytes" : "numbers",
             field_name(*field), kn_onnx_type_name(tensor->type), (unsigned long long)expected);
     return KN_OK;
@@ -320,11 +320,11 @@ static kn_status read_tensor(kn_onnx_reader *in, kn_wire bytes, void *object) {
     contents found = {.at = bytes.at};
     kn_status status = KN_OK;
     kn_wire_field field;
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);)
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);)
         status = scan_field(in, &field, &found, tensor);
     if (status != KN_OK) return status;
     if (kn_onnx_type_bits(tensor->type) == 0 && tensor->type != KN_ONNX_STRING)
-        return kn_wire_refuse(&in->place, found.at, "tensor \"%.200s\": element type %d; expected 1 to 28",
+        return kn_wire_refuse(&in->input, found.at, "tensor \"%.200s\": element type %d; expected 1 to 28",
                               tensor->name, (int)tensor->type);
     tensor->rank = (size_t)found.counts[DIMS];
     if (tensor->rank > 0) status = kn_onnx_read_ints(in, bytes, DIMS, tensor->rank, &tensor->shape);

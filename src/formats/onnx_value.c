@@ -35,7 +35,7 @@ static kn_status read_holder(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value *v
     kn_status status = KN_OK;
     kn_wire_field field;
     uint64_t counts[8] = {0};
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);) {
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);) {
         if (field.number == 1) {
             status = kn_onnx_read_text(in, &field, &value->name);
         } else if (field.number == 2) {
@@ -49,19 +49,19 @@ static kn_status read_holder(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value *v
     if (status != KN_OK) return status;
     uint32_t number = kn_onnx_item_field(value->item_kind);
     if (value->item_kind == KN_ONNX_MAP)
-        return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED, "%s: maps are not supported", in->place.name);
+        return kn_fail(in->input.error, KN_ERROR_UNSUPPORTED, "%s: maps are not supported", in->input.name);
     for (uint32_t other = 3; other < 8; other++)
         if (counts[other] > 0 && other != number)
-            return kn_wire_refuse(&in->place, bytes.at, "%s of %s contains a different kind",
+            return kn_wire_refuse(&in->input, bytes.at, "%s of %s contains a different kind",
                                   kn_onnx_kind_name(value->kind), kn_onnx_kind_name(value->item_kind));
     value->count = number > 0 ? (size_t)counts[number] : 0;
     if (value->kind == KN_ONNX_OPTIONAL && value->count > 1)
-        return kn_wire_refuse(&in->place, bytes.at, "an optional contains %zu values", value->count);
+        return kn_wire_refuse(&in->input, bytes.at, "an optional contains %zu values", value->count);
     if (value->count == 0) return KN_OK;
     kn_onnx_value *items = kn_onnx_take(in, value->count, sizeof *items, &status);
     if (!items) return status;
     value->items = items;
-    for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);)
+    for (kn_wire rest = bytes; kn_wire_next(&in->input, &rest, &field, &status);)
         if (field.number == number) status = read_item(in, value->item_kind, field.bytes, items++);
     return status;
 }
@@ -86,7 +86,7 @@ static kn_status read_item(kn_onnx_reader *in, kn_onnx_kind kind, kn_wire bytes,
         return status;
     }
     if (in->depth >= KN_ONNX_DEPTH)
-        return kn_wire_refuse(&in->place, bytes.at, "values are nested %d deep; expected fewer",
+        return kn_wire_refuse(&in->input, bytes.at, "values are nested %d deep; expected fewer",
                               KN_ONNX_DEPTH);
     in->depth++;
     status = read_holder(in, bytes, value);
@@ -100,7 +100,7 @@ kn_status kn_onnx_value_read(const kn_host *host, const char *name, const uint8_
     if (kn_onnx_item_field(kind) == 0 || kind == KN_ONNX_MAP)
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %s is not supported", name, kn_onnx_kind_name(kind));
     kn_arena_init(&file->arena, host);
-    kn_onnx_reader in = {.place = {.name = name, .kind = "an ONNX file", .start = bytes, .error = error},
+    kn_onnx_reader in = {.input = {.name = name, .kind = "an ONNX file", .start = bytes, .error = error},
                          .host = host,
                          .arena = &file->arena};
     kn_status status = read_item(&in, kind, (kn_wire){bytes, bytes + count}, &file->value);

@@ -51,20 +51,20 @@ typedef struct reader {
 } reader;
 
 /* The file offset of a value in the header. */
-static unsigned long long place(const kn_json *value) {
+static unsigned long long offset_of(const kn_json *value) {
     return value->offset + LENGTH_BYTES;
 }
 
 static kn_status refuse(reader *in, const kn_json *tensor, const kn_json *value, const char *expected) {
     return kn_fail(in->error, KN_ERROR_FORMAT, "%s: tensor \"%s\": byte %llu: found %s, expected %s",
-                   in->name, tensor->key, place(value), kn_json_kind_name(value->kind), expected);
+                   in->name, tensor->key, offset_of(value), kn_json_kind_name(value->kind), expected);
 }
 
 /* Keys are used as C strings. */
 static kn_status check_text(reader *in, const kn_json *owner, const char *text, size_t length) {
     if (!memchr(text, '\0', length)) return KN_OK;
     return kn_fail(in->error, KN_ERROR_FORMAT, "%s: byte %llu: a zero character in \"%s\"", in->name,
-                   place(owner), text);
+                   offset_of(owner), text);
 }
 
 static kn_status read_metadata(reader *in, const kn_json *map) {
@@ -76,7 +76,7 @@ static kn_status read_metadata(reader *in, const kn_json *map) {
         kn_status status = check_text(in, entry, entry->key, entry->key_length);
         if (status == KN_OK) status = check_text(in, entry, entry->text, entry->length);
         if (status != KN_OK) return status;
-        if (strcmp(entry->key, KN_SAFETENSORS_CHECKSUM) == 0) in->file->checksum_at = place(entry) + 1;
+        if (strcmp(entry->key, KN_SAFETENSORS_CHECKSUM) == 0) in->file->checksum_at = offset_of(entry) + 1;
         in->file->metadata[in->file->metadata_count++] = (kn_text_pair){entry->key, entry->text};
     }
     return KN_OK;
@@ -94,7 +94,7 @@ static kn_status read_type(reader *in, const kn_json *entry, const kn_json *valu
         in->error, KN_ERROR_UNSUPPORTED,
         "%s: tensor \"%s\": byte %llu: type %s; expected one of F64 F32 F16 BF16 I64 I32 I16 I8 U64 "
         "U32 U16 U8 BOOL F8_E4M3 F8_E5M2 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ",
-        in->name, entry->key, place(value), kn_quote(value->text, value->length, found));
+        in->name, entry->key, offset_of(value), kn_quote(value->text, value->length, found));
 }
 
 static kn_status read_shape(reader *in, const kn_json *entry, const kn_json *value, kn_array *array) {
@@ -102,7 +102,7 @@ static kn_status read_shape(reader *in, const kn_json *entry, const kn_json *val
     if (value->count > KN_MAX_RANK)
         return kn_fail(in->error, KN_ERROR_UNSUPPORTED,
                        "%s: tensor \"%s\": byte %llu: %zu dimensions; at most %d are supported", in->name,
-                       entry->key, place(value), value->count, KN_MAX_RANK);
+                       entry->key, offset_of(value), value->count, KN_MAX_RANK);
     for (const kn_json *length = value->first; length; length = length->next) {
         int64_t number;
         if (!kn_json_int64(length, &number) || number < 0)
@@ -121,14 +121,14 @@ static kn_status read_offsets(reader *in, const kn_json *entry, const kn_json *v
         return kn_fail(
             in->error, KN_ERROR_FORMAT,
             "%s: tensor \"%s\": byte %llu: data_offsets [%lld, %lld], expected a range within [0, %llu]",
-            in->name, entry->key, place(value), (long long)begin, (long long)end,
+            in->name, entry->key, offset_of(value), (long long)begin, (long long)end,
             (unsigned long long)in->data_count);
     char shape[200];
     if (!kn_array_measure(array) || array->byte_count != (uint64_t)(end - begin))
         return kn_fail(
             in->error, KN_ERROR_FORMAT,
             "%s: tensor \"%s\": byte %llu: data_offsets span %lld bytes, but shape %s of %s needs %s",
-            in->name, entry->key, place(value), (long long)(end - begin),
+            in->name, entry->key, offset_of(value), (long long)(end - begin),
             kn_array_shape_text(array, shape, sizeof shape), kn_array_type_name(array->type),
             kn_array_measure(array) ? "another number" : "more than the address space");
     array->bytes = in->data + begin;

@@ -9,18 +9,18 @@ enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1 };
 /* zlib's highest compression ratio; bounds the memory that a small file can request. */
 enum { MAX_RATIO = 1032 };
 
-typedef struct place {
+typedef struct zip_file {
     const char *name;
     const uint8_t *bytes;
     uint64_t count;
-} place;
+} zip_file;
 
-static kn_status damaged(const place *file, uint64_t at, const char *what, kn_error *error) {
+static kn_status damaged(const zip_file *file, uint64_t at, const char *what, kn_error *error) {
     return kn_fail(error, KN_ERROR_FORMAT, "%s: byte %llu: %s", file->name, (unsigned long long)at, what);
 }
 
 /* Whether `length` bytes from `at` on are in the file. */
-static bool holds(const place *file, uint64_t at, uint64_t length) {
+static bool holds(const zip_file *file, uint64_t at, uint64_t length) {
     return at <= file->count && length <= file->count - at;
 }
 
@@ -33,7 +33,7 @@ typedef struct directory {
 } directory;
 
 /* Finds the record at the end, which a comment may follow, and the zip64 record of large files. */
-static kn_status find_directory(const place *file, directory *found, kn_error *error) {
+static kn_status find_directory(const zip_file *file, directory *found, kn_error *error) {
     uint64_t most = file->count < END_BYTES + 0xffff ? file->count : END_BYTES + 0xffff;
     for (uint64_t back = END_BYTES; back <= most; back++) {
         uint64_t at = file->count - back;
@@ -82,7 +82,7 @@ static bool read_large(const uint8_t *extra, uint64_t length, kn_zip_member *mem
 }
 
 /* Reads the directory entry at *at and advances to the next. */
-static kn_status read_entry(kn_arena *arena, const place *file, uint64_t *at, uint64_t end,
+static kn_status read_entry(kn_arena *arena, const zip_file *file, uint64_t *at, uint64_t end,
                             kn_zip_member *member, kn_error *error) {
     const uint8_t *entry = file->bytes + *at;
     if (end - *at < ENTRY_BYTES || !signed_as(entry, 1, 2))
@@ -112,7 +112,7 @@ static kn_status read_entry(kn_arena *arena, const place *file, uint64_t *at, ui
 
 kn_status kn_zip_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_zip *zip,
                       kn_error *error) {
-    const place file = {name, bytes, count};
+    const zip_file file = {name, bytes, count};
     directory found = {0, 0, 0};
     *zip = (kn_zip){.count = 0};
     kn_status status = find_directory(&file, &found, error);
@@ -193,7 +193,7 @@ static uint32_t checksum_of(const uint8_t *bytes, uint64_t count) {
 
 kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zip_member *member,
                              uint64_t limit, const uint8_t **bytes, void **owned, kn_error *error) {
-    const place file = {zip->name, zip->bytes, zip->byte_count};
+    const zip_file file = {zip->name, zip->bytes, zip->byte_count};
     *bytes = NULL;
     *owned = NULL;
     if (member->encrypted || (member->method != METHOD_STORED && member->method != METHOD_DEFLATED))

@@ -145,11 +145,11 @@ static bool read_product(reader *r, int64_t *number) {
     if (!read_factor(r, number)) return false;
     for (char c; (c = next(r)) == '*' || c == '/' || c == '%';) {
         int64_t right;
-        int place = column(r);
+        int at = column(r);
         r->position++;
         if (!read_factor(r, &right)) return false;
         if (c != '*' && right == 0)
-            return kn_mistake(r->model, r->line, place, "'%s' divides by 0; expected a nonzero divisor",
+            return kn_mistake(r->model, r->line, at, "'%s' divides by 0; expected a nonzero divisor",
                               r->word->text);
         if (c == '*' && !multiply(*number, right, number)) return too_large(r);
         if (c == '/') *number = divide(*number, right);

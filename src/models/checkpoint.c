@@ -53,17 +53,17 @@ static bool step_of_name(const char *name, uint64_t *step) {
 }
 
 static kn_status add_step(kn_checkpoints *checkpoints, uint64_t step) {
-    size_t place = checkpoints->count;
-    while (place > 0 && checkpoints->steps[place - 1] > step)
-        place--;
-    if (place > 0 && checkpoints->steps[place - 1] == step) return KN_OK;
+    size_t index = checkpoints->count;
+    while (index > 0 && checkpoints->steps[index - 1] > step)
+        index--;
+    if (index > 0 && checkpoints->steps[index - 1] == step) return KN_OK;
     void *steps = checkpoints->steps;
     if (!kn_reserve(&checkpoints->host, &steps, &checkpoints->capacity, checkpoints->count + 1, sizeof step))
         return kn_fail_memory(&checkpoints->error, sizeof step);
     checkpoints->steps = steps;
-    memmove(checkpoints->steps + place + 1, checkpoints->steps + place,
-            (checkpoints->count - place) * sizeof step);
-    checkpoints->steps[place] = step;
+    memmove(checkpoints->steps + index + 1, checkpoints->steps + index,
+            (checkpoints->count - index) * sizeof step);
+    checkpoints->steps[index] = step;
     checkpoints->count++;
     return KN_OK;
 }

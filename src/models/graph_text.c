@@ -59,9 +59,9 @@ static void write_leaf(const kn_value *value, kn_text *text) {
     }
 }
 
-static void write_choice(const kn_attribute *attribute, int64_t place, kn_text *text) {
+static void write_choice(const kn_attribute *attribute, int64_t index, kn_text *text) {
     const char *word = attribute->list;
-    for (; place > 0 && *word; place--) {
+    for (; index > 0 && *word; index--) {
         word += strcspn(word, " ");
         word += strspn(word, " ");
     }

@@ -52,11 +52,11 @@ static kn_value *build(kn_layer_call *call,
                                   .share = call->share};
     for (int i = 1; i < call->input_count; i++) {
         bool whole = kn_value_dtype(call->inputs[i]) == KN_INT32;
-        kn_value **place = whole ? &params.lengths : params.start ? &params.start_cells : &params.start;
-        if (*place)
+        kn_value **slot = whole ? &params.lengths : params.start ? &params.start_cells : &params.start;
+        if (*slot)
             return kn_layer_mistake(call, "found a second value %s; expected at most one",
                                     whole ? "of integers, lengths" : "with first states");
-        *place = call->inputs[i];
+        *slot = call->inputs[i];
     }
     return make(call->inputs[0], units, &params);
 }

@@ -156,9 +156,9 @@ static bool read_line(kn_model *model, kn_line *line, const char *text, size_t b
 }
 
 bool kn_model_read_lines(kn_model *model, const char *text, size_t bytes) {
-    kn_line place = {.number = 1};
+    kn_line top = {.number = 1};
     if (bytes > KN_MODEL_BYTES)
-        return kn_mistake(model, &place, 1, "found a text of %zu bytes, expected at most %d", bytes,
+        return kn_mistake(model, &top, 1, "found a text of %zu bytes, expected at most %d", bytes,
                           KN_MODEL_BYTES);
     if (bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* the byte order mark that some editors write */
         text += 3;
@@ -168,7 +168,7 @@ bool kn_model_read_lines(kn_model *model, const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
         count += text[i] == '\n';
     if (count > KN_MODEL_LINES)
-        return kn_mistake(model, &place, 1, "found %zu lines, expected at most %d", count, KN_MODEL_LINES);
+        return kn_mistake(model, &top, 1, "found %zu lines, expected at most %d", count, KN_MODEL_LINES);
     model->text->lines = kn_arena_take(&model->arena, count, sizeof *model->text->lines);
     if (!model->text->lines) return kn_model_no_memory(model);
     for (size_t start = 0; start < bytes;) {

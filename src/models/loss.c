@@ -141,20 +141,20 @@ static bool read_settings(kn_model *model, const kn_line *line, const kn_loss_ro
         const kn_given *given = &line->given[i];
         const char *end;
         if (!given->key.text) continue;
-        int place = setting_of(row, given->key.text);
-        if (place < 0) return unknown_setting(model, line, row, &given->key);
-        const kn_loss_setting *setting = &row->settings[place];
-        if (seen[place])
+        int index = setting_of(row, given->key.text);
+        if (index < 0) return unknown_setting(model, line, row, &given->key);
+        const kn_loss_setting *setting = &row->settings[index];
+        if (seen[index])
             return kn_mistake(model, line, given->key.column, "found a second %s, expected only one",
                               setting->name);
-        seen[place] = true;
+        seen[index] = true;
         double number = 0;
         if (!kn_parse_double(given->value.text, &end, &number) || *end ||
             !(number >= setting->least && number < setting->below) ||
             (setting->whole && number != floor(number)))
             return kn_mistake(model, line, given->value.column, "found %s for %s, expected a number %s",
                               kn_found(given->value.text, found), setting->name, setting->expected);
-        settings[place] = number;
+        settings[index] = number;
     }
     return true;
 }

@@ -57,13 +57,13 @@ static kn_value *carried_state(carrying *c, const kn_value *value) {
 /* The counterpart of a value: a state, a constant, or a value made before; NULL for inputs other than the
  * model's input. */
 static kn_value *carried(carrying *c, const kn_value *value) {
-    kn_value **place = &c->values[value->id];
-    if (*place) return *place;
+    kn_value **copy = &c->values[value->id];
+    if (*copy) return *copy;
     if (value->kind == KN_VALUE_STATE)
-        *place = carried_state(c, value);
+        *copy = carried_state(c, value);
     else if (value->kind == KN_VALUE_CONSTANT && kn_shape_elements(&value->shape) >= 0)
-        *place = kn_constant_add(c->to, &value->shape, value->data, value->data_bytes);
-    return *place;
+        *copy = kn_constant_add(c->to, &value->shape, value->data, value->data_bytes);
+    return *copy;
 }
 
 /* Copies a node, with the given inputs. */

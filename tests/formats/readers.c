@@ -92,7 +92,7 @@ kn_status read_csv(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
     kn_csv table;
     kn_arena_init(&arena, host);
     kn_status status = kn_csv_read(&arena, "some.csv", bytes, count, &table, error);
-    if (status != KN_OK && (table.places || table.rows)) reader_inconsistent = true;
+    if (status != KN_OK && (table.codes || table.rows)) reader_inconsistent = true;
     for (size_t i = 0; i < table.columns; i++)
         look_at(table.names[i].text, table.names[i].length);
     for (size_t i = 0; i < table.rows * table.columns; i++) {

@@ -66,7 +66,7 @@ static void faults_are_named(void **state) {
         assert_refused(
             kn_csv_read(&arena, "t.csv", (const uint8_t *)cases[i][0], strlen(cases[i][0]), &table, &error),
             &error, KN_ERROR_FORMAT, cases[i][1]);
-        assert_null(table.places);
+        assert_null(table.codes);
         kn_arena_finish(&arena);
     }
 }

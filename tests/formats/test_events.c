@@ -31,9 +31,9 @@ static uint32_t little(const uint8_t *bytes) {
 static kn_wire_field field_of(kn_wire message, uint32_t number) {
     kn_error error = {0};
     kn_status status = KN_OK;
-    kn_wire_place place = {.name = "event", .kind = "event", .start = message.at, .error = &error};
+    kn_wire_input input = {.name = "event", .kind = "event", .start = message.at, .error = &error};
     kn_wire_field field;
-    while (kn_wire_next(&place, &message, &field, &status))
+    while (kn_wire_next(&input, &message, &field, &status))
         if (field.number == number) return field;
     fail_msg("no field %u", number);
     return field;

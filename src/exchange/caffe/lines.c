@@ -15,7 +15,7 @@ bool kn_caffe_refuse(kn_caffe *net, const kn_caffe_layer *layer, const char *for
     va_end(arguments);
     kn_fail(&net->model->error, KN_ERROR_UNSUPPORTED, "%s: layer '%.80s' (%s, %s %" PRIu64 "): %s",
             net->model->source, layer->name, layer->row->type, net->binary ? "byte" : "line",
-            layer->item->place, text);
+            layer->item->position, text);
     return false;
 }
 
