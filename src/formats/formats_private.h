@@ -20,6 +20,10 @@ kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *b
 enum { KN_QUOTE_BYTES = 72 };
 const char *kn_quote(const void *bytes, size_t count, char text[KN_QUOTE_BYTES]);
 
+/* Memory of zlib from the host (gzip.c). */
+void *kn_zlib_take(void *host, unsigned count, unsigned size);
+void kn_zlib_release(void *host, void *pointer);
+
 /* "F32" and so on; NULL for an invalid type. */
 const char *kn_safetensors_type_name(kn_dtype type);
 

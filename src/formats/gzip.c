@@ -1,5 +1,5 @@
 /* gzip: inflating with a limit. */
-#include "formats/formats.h"
+#include "formats/formats_private.h"
 
 #include <string.h>
 #include <zlib.h>
@@ -8,11 +8,10 @@ bool kn_gzip_is(const uint8_t *bytes, uint64_t count) {
     return count >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-/* zlib also allocates from the host */
-static voidpf take(voidpf host, uInt count, uInt size) {
+void *kn_zlib_take(void *host, unsigned count, unsigned size) {
     return kn_allocate(host, count, size);
 }
-static void release(voidpf host, voidpf pointer) {
+void kn_zlib_release(void *host, void *pointer) {
     kn_release(host, pointer);
 }
 
@@ -95,8 +94,8 @@ kn_status kn_gzip_inflate(const kn_host *host, const char *name, const uint8_t *
     if (limit > (uint64_t)PTRDIFF_MAX - 2) limit = (uint64_t)PTRDIFF_MAX - 2;
     kn_host own = host ? *host : kn_host_defaults();
     inflation work = {.next = bytes, .left = count};
-    work.stream.zalloc = take;
-    work.stream.zfree = release;
+    work.stream.zalloc = kn_zlib_take;
+    work.stream.zfree = kn_zlib_release;
     work.stream.opaque = &own;
     /* 16 selects the gzip wrapper, 15 the largest window. */
     if (inflateInit2(&work.stream, 15 + 16) != Z_OK)

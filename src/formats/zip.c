@@ -137,19 +137,11 @@ const kn_zip_member *kn_zip_find(const kn_zip *zip, const char *name) {
     return NULL;
 }
 
-/* zlib also allocates from the host */
-static voidpf take(voidpf host, uInt count, uInt size) {
-    return kn_allocate(host, count, size);
-}
-static void release(voidpf host, voidpf pointer) {
-    kn_release(host, pointer);
-}
-
 /* Inflates a member to exactly its size, in chunks, since zlib counts in 32 bits. */
 static kn_status inflate_member(const kn_host *host, const uint8_t *bytes, uint64_t packed, uint8_t *data,
                                 uint64_t size) {
     kn_host own = host ? *host : kn_host_defaults();
-    z_stream stream = {.zalloc = take, .zfree = release, .opaque = &own};
+    z_stream stream = {.zalloc = kn_zlib_take, .zfree = kn_zlib_release, .opaque = &own};
     const uint64_t piece = 1u << 30;
     uint8_t beyond;
     if (inflateInit2(&stream, -15) != Z_OK) return KN_ERROR_MEMORY;

@@ -4,31 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/models_private.h"
+#include "models/layers_private.h"
 
 /* ---- arguments of each kind ---------------------------------------------------------------------------- */
 
 static const kn_option common[] = {
-    {.name = "init",
-     .kind = KN_OPTION_START,
-     .usual = "uniform, scaled by the row size",
-     .help = "initializer of the weight, see the list of initializers"},
-    {.name = "bias_init",
-     .kind = KN_OPTION_START,
-     .usual = "same as init",
-     .help = "initializer of the bias"},
-    {.name = "share",
-     .kind = KN_OPTION_PATH,
-     .usual = "none",
-     .help = "layer whose parameters this layer uses"},
-    {.name = "freeze",
-     .kind = KN_OPTION_FLAG,
-     .usual = "no",
-     .help = "whether the parameters are not trained"},
-    {.name = "device",
-     .kind = KN_OPTION_TEXT,
-     .usual = "the main device",
-     .help = "device that computes it, by the program's name for the device"},
+    OPTION("init", START, "initializer of the weight, see the list of initializers",
+           .usual = "uniform, scaled by the row size"),
+    OPTION("bias_init", START, "initializer of the bias", .usual = "same as init"),
+    OPTION("share", PATH, "layer whose parameters this layer uses", .usual = "none"),
+    OPTION("freeze", FLAG, "whether the parameters are not trained", .usual = "no"),
+    OPTION("device", TEXT, "device that computes it, by the program's name for the device",
+           .usual = "the main device"),
 };
 
 /* Layers, operators and blocks can all be pinned to a device. */
