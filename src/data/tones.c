@@ -10,38 +10,25 @@ typedef struct piece {
     int first, second; /* resonances of the voice */
     int voice, breath; /* levels of the pulses and the noise */
     int hiss;          /* resonance of the noise */
-    int milliseconds;  /* 0: end of the word */
+    int milliseconds;  /* duration at a usual tempo */
 } piece;
 
 /* Four pairs of words with the same sounds in a different order: the set of sounds does not distinguish them.
  */
-#define N                                                                                                    \
-    { 270, 1250, 50, 0, 2000, 110 }
-#define O                                                                                                    \
-    { 480, 900, 100, 0, 2000, 180 }
-#define E                                                                                                    \
-    { 540, 1800, 100, 0, 2000, 140 }
-#define L                                                                                                    \
-    { 360, 1050, 60, 0, 2000, 100 }
-#define S                                                                                                    \
-    { 450, 1400, 0, 60, 3400, 130 }
-#define F                                                                                                    \
-    { 540, 1500, 0, 30, 2300, 110 }
-#define T                                                                                                    \
-    { 500, 1600, 0, 70, 3000, 25 }
-#define P                                                                                                    \
-    { 500, 900, 0, 60, 900, 25 }
-#define STILL                                                                                                \
-    { 500, 1300, 0, 0, 2000, 50 }
-static const piece words[CLASSES][PIECES] = {
-    {N, O},                     /* no */
-    {O, N},                     /* on */
-    {S, STILL, T, O, STILL, P}, /* stop */
-    {P, O, STILL, T, STILL, S}, /* pots */
-    {L, E, F, STILL, T},        /* left */
-    {F, E, L, STILL, T},        /* felt */
-    {N, E, STILL, T},           /* net */
-    {T, STILL, E, N},           /* ten */
+static const piece sound_n = {270, 1250, 50, 0, 2000, 110}, sound_o = {480, 900, 100, 0, 2000, 180},
+                   sound_e = {540, 1800, 100, 0, 2000, 140}, sound_l = {360, 1050, 60, 0, 2000, 100},
+                   sound_s = {450, 1400, 0, 60, 3400, 130}, sound_f = {540, 1500, 0, 30, 2300, 110},
+                   sound_t = {500, 1600, 0, 70, 3000, 25}, sound_p = {500, 900, 0, 60, 900, 25},
+                   still = {500, 1300, 0, 0, 2000, 50};
+static const piece *const words[CLASSES][PIECES] = {
+    {&sound_n, &sound_o},                                     /* no */
+    {&sound_o, &sound_n},                                     /* on */
+    {&sound_s, &still, &sound_t, &sound_o, &still, &sound_p}, /* stop */
+    {&sound_p, &sound_o, &still, &sound_t, &still, &sound_s}, /* pots */
+    {&sound_l, &sound_e, &sound_f, &still, &sound_t},         /* left */
+    {&sound_f, &sound_e, &sound_l, &still, &sound_t},         /* felt */
+    {&sound_n, &sound_e, &still, &sound_t},                   /* net */
+    {&sound_t, &still, &sound_e, &sound_n},                   /* ten */
 };
 
 /* Two poles: out = gain * in + near * (previous) - far * (the one before), all in 2^-14. */
@@ -81,14 +68,14 @@ static int glide(int from, int to, int at, int length) {
 
 /* Adds the word from sample `begin` on; returns where it ends. sound is (8000), 256 times a 16-bit
  * amplitude. */
-static int say(kn_choices *random, const piece word[PIECES], const speaker *who, int begin,
+static int say(kn_choices *random, const piece *const word[PIECES], const speaker *who, int begin,
                int32_t sound[RATE]) {
     resonator voice[3] = {{0}}, hiss = {0};
-    piece before = word[0];
+    piece before = *word[0];
     int at = begin, phase = 0, pitch = who->pitch;
     int64_t soft = 0;
-    for (int p = 0; p < PIECES && word[p].milliseconds > 0; p++) {
-        const piece *now = &word[p];
+    for (int p = 0; p < PIECES && word[p]; p++) {
+        const piece *now = word[p];
         int length = who->lengths[p];
         for (int i = 0; i < length && at < RATE; i++, at++) {
             if (i % PERIOD == 0) {
@@ -123,15 +110,15 @@ static int say(kn_choices *random, const piece word[PIECES], const speaker *who,
 
 /* Chooses a random speaker for the word; returns the length in samples. Durations vary freely, so that they
  * reveal little. */
-static int choose_speaker(kn_choices *random, const piece word[PIECES], int strength, speaker *who) {
+static int choose_speaker(kn_choices *random, const piece *const word[PIECES], int strength, speaker *who) {
     int length = 0, tempo = kn_choose(random, 720, 1150);
     *who = (speaker){.strength = strength};
     who->pitch = kn_choose(random, 85, 240);
     who->fall = kn_choose(random, -20, 60);
     who->head = kn_choose(random, 880, 1200);
-    for (int p = 0; p < PIECES && word[p].milliseconds > 0; p++) {
-        int held = word[p].voice > 0 || word[p].milliseconds > 100 ? kn_choose(random, 480, 1700) : 1024;
-        who->lengths[p] = word[p].milliseconds * (RATE / 1000) * tempo / 1024 * held / 1024;
+    for (int p = 0; p < PIECES && word[p]; p++) {
+        int held = word[p]->voice > 0 || word[p]->milliseconds > 100 ? kn_choose(random, 480, 1700) : 1024;
+        who->lengths[p] = word[p]->milliseconds * (RATE / 1000) * tempo / 1024 * held / 1024;
         length += who->lengths[p];
     }
     return length;

@@ -68,6 +68,19 @@ const char *kn_array_shape_text(const kn_array *array, char *text, size_t size) 
     return text;
 }
 
+kn_status kn_array_view(kn_array *array, const char *name, const uint8_t *bytes, uint64_t count,
+                        uint64_t begin, kn_error *error) {
+    char shape[200];
+    if (count - begin != array->byte_count)
+        return kn_fail(error, KN_ERROR_FORMAT,
+                       "%s: shape %s of %s needs %llu bytes after byte %llu, found %llu", name,
+                       kn_array_shape_text(array, shape, sizeof shape), kn_array_type_name(array->type),
+                       (unsigned long long)array->byte_count, (unsigned long long)begin,
+                       (unsigned long long)(count - begin));
+    array->bytes = bytes + begin;
+    return KN_OK;
+}
+
 const char *kn_quote(const void *bytes, size_t count, char text[KN_QUOTE_BYTES]) {
     const uint8_t *from = bytes;
     if (count == 0) return "nothing";

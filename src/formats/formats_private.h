@@ -8,6 +8,9 @@
 bool kn_little_endian(void);
 /* Reverses the bytes of each of `count` elements of `size` bytes; from and to may be equal. */
 void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size);
+/* Sets the bytes of a measured array, which are all those of a file of `count` bytes from `begin` on. */
+kn_status kn_array_view(kn_array *array, const char *name, const uint8_t *bytes, uint64_t count,
+                        uint64_t begin, kn_error *error);
 /* Replaces the array's bytes with a copy that it owns and the caller may modify; NULL with the error set when
  * out of memory. Valid for zero bytes. */
 void *kn_array_take_copy(const kn_host *host, kn_array *array, kn_error *error);

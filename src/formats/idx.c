@@ -69,14 +69,8 @@ kn_status kn_idx_read(const kn_host *host, const char *name, const uint8_t *byte
     uint64_t header = 0;
     kn_status status = read_header(name, bytes, count, &made, &header, error);
     if (status != KN_OK) return status;
-    char shape[160];
-    if (count - header != made.byte_count)
-        return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: shape %s of %s needs %llu bytes after byte %llu, found %llu", name,
-                       kn_array_shape_text(&made, shape, sizeof shape), kn_array_type_name(made.type),
-                       (unsigned long long)made.byte_count, (unsigned long long)header,
-                       (unsigned long long)(count - header));
-    made.bytes = bytes + header;
+    status = kn_array_view(&made, name, bytes, count, header, error);
+    if (status != KN_OK) return status;
     size_t size = kn_array_type_bytes(made.type);
     if (size > 1 && kn_little_endian()) {
         void *copy = kn_array_take_copy(host, &made, error);

@@ -222,19 +222,13 @@ kn_status kn_npy_read(const kn_host *host, const char *name, const uint8_t *byte
     if (!kn_array_measure(&made))
         return kn_fail(error, KN_ERROR_FORMAT, "%s: shape %s exceeds the address space", name,
                        kn_array_shape_text(&made, shape, sizeof shape));
-    uint64_t data = begin + length;
-    if (count - data != made.byte_count)
-        return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: shape %s of %s needs %llu bytes after byte %llu, found %llu", name,
-                       kn_array_shape_text(&made, shape, sizeof shape), kn_array_type_name(made.type),
-                       (unsigned long long)made.byte_count, (unsigned long long)data,
-                       (unsigned long long)(count - data));
-    made.bytes = bytes + data;
+    status = kn_array_view(&made, name, bytes, count, begin + length, error);
+    if (status != KN_OK) return status;
     bool turn = in.fortran && !is_vector(&made) && made.count > 0;
     if (turn || in.swap) {
         uint8_t *copy = kn_array_take_copy(host, &made, error);
         if (!copy) return KN_ERROR_MEMORY;
-        if (turn) transpose(&made, bytes + data, copy);
+        if (turn) transpose(&made, bytes + begin + length, copy);
         if (in.swap) kn_swap_bytes(copy, copy, made.count, kn_array_type_bytes(made.type));
     }
     *array = made;
