@@ -347,6 +347,37 @@ def strides_and_views_are_pytorchs():
 
 
 @case
+def models_compiled_in_place_are_saved_as_they_are():
+    """PyTorch's example of language models: updates through .data, evaluation, torch.save of the model, and a strict torch.load."""
+    ids = torch.randint(0, 9, (5, 4), generator=torch.Generator().manual_seed(1))
+    seen = []
+    for compiles in (False, True):
+        torch.manual_seed(2)
+        model = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 9))
+        if compiles:
+            model.compile(backend=koine.torch.backend)
+        losses = []
+        for _ in range(4):
+            model.zero_grad()
+            loss = F.cross_entropy(model(ids).view(-1, 9), ids.flip(0).view(-1))
+            loss.backward()
+            for p in model.parameters():
+                p.data.add_(p.grad, alpha=-.5)
+            model.eval()
+            with torch.no_grad():
+                losses += [loss.item(), F.cross_entropy(model(ids).view(-1, 9), ids.view(-1)).item()]
+            model.train()
+        with tempfile.TemporaryFile() as file:
+            torch.save(model, file)
+            file.seek(0)
+            with torch.serialization.safe_globals([nn.Sequential, nn.Embedding, nn.Linear, nn.Tanh]):
+                again = torch.load(file)
+        seen.append([torch.tensor(losses), again(ids)])
+    for found, wanted in zip(*reversed(seen)):
+        close(found, wanted)
+
+
+@case
 def each_size_has_its_graph():
     model = Middle()
     call = compiled(model)
