@@ -57,11 +57,6 @@ double kn_random_beta(uint64_t key, double a) {
 
 /* ---- mixing ------------------------------------------------------------------------------------ */
 
-static void blend(float *x, const float *other, int64_t elements, float fraction) {
-    for (int64_t i = 0; i < elements; i++)
-        x[i] = fraction * x[i] + (1 - fraction) * other[i];
-}
-
 /* x and other are (planes,height,width). Returns the fraction of the area that stays. */
 static float paste(float *x, const float *other, const kn_tensor_info *info, uint64_t key, double fraction) {
     const int64_t planes = info->shape[0], height = info->shape[1], width = info->shape[2];
@@ -105,6 +100,7 @@ void kn_mix(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key
         if (cuts)
             batch->fraction[i] = paste(x, other, info, own, fraction);
         else
-            blend(x, other, elements, (float)fraction);
+            for (int64_t e = 0; e < elements; e++)
+                x[e] = (float)fraction * x[e] + (1 - (float)fraction) * other[e];
     }
 }

@@ -17,10 +17,6 @@ bool kn_pairs_is(const char *vocabulary) {
     return vocabulary[0] == SEPARATOR && strchr(vocabulary + 1, SEPARATOR) != NULL;
 }
 
-static size_t bytes_of(const kn_pairs *pairs, int number) {
-    return pairs->begins[number + 1] - pairs->begins[number] - pairs->joined;
-}
-
 static int number_of(const kn_pairs *pairs, const uint8_t *bytes, size_t count) {
     const uint32_t *entry = kn_map_get(&pairs->numbers, bytes, count);
     return entry ? (int)(entry - pairs->begins) : -1;
@@ -48,8 +44,8 @@ kn_status kn_pairs_open(kn_pairs *pairs, const kn_host *host, const char *vocabu
     }
     pairs->begins[pairs->count] = (uint32_t)bytes + pairs->joined;
     for (int i = pairs->count - 1; i >= 0; i--) /* of two equal tokens, the first counts */
-        if (!kn_map_put(&pairs->numbers, vocabulary + pairs->begins[i], bytes_of(pairs, i),
-                        &pairs->begins[i]))
+        if (!kn_map_put(&pairs->numbers, vocabulary + pairs->begins[i],
+                        pairs->begins[i + 1] - pairs->begins[i] - pairs->joined, &pairs->begins[i]))
             return kn_fail_memory(error, bytes);
     return KN_OK;
 }

@@ -48,11 +48,6 @@ static bool is_usable(const kn_context *context, int unit) {
     return !context->capabilities.wide_vector;
 }
 
-static void set_unit(kn_context *context, kn_matrix_unit unit) {
-    for (int type = 0; type < KN_MATRIX_TYPES; type++)
-        context->matrix_units[type] = has_type(unit, type) ? unit : KN_MATRIX_UNIT_NONE;
-}
-
 const char *kn_matrix_unit_name(kn_matrix_unit unit) {
     return unit >= 0 && unit <= KN_MATRIX_UNIT_LAST ? units[unit].name : "unknown";
 }
@@ -71,10 +66,11 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
             "of these except none after 'emulated-'",
             word);
     context->matrix_emulated = emulates;
-    set_unit(context, (kn_matrix_unit)unit);
     if (unit && !emulates) context->matrix_only = (kn_matrix_unit)unit;
-    for (int type = 0; type < KN_MATRIX_TYPES; type++)
+    for (int type = 0; type < KN_MATRIX_TYPES; type++) {
+        context->matrix_units[type] = has_type(unit, type) ? (kn_matrix_unit)unit : KN_MATRIX_UNIT_NONE;
         context->matrix_known[type] = !context->matrix_only;
+    }
     return KN_OK;
 }
 

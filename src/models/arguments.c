@@ -277,11 +277,6 @@ static bool unknown_word(const evaluation *e, const char *other) {
     return wrong(e, expected);
 }
 
-static bool evaluate_word(const evaluation *e) {
-    e->value->text = e->word.text;
-    return word_position(e->argument->words, e->word.text) >= 0 || unknown_word(e, "");
-}
-
 static bool evaluate_wholes(const evaluation *e) {
     const char *text = e->word.text;
     bool commas = strchr(text, ',') != NULL;
@@ -401,7 +396,8 @@ static bool evaluate(const evaluation *e, bool bare) {
     case KN_OPTION_FLAG:
         return evaluate_flag(e, bare);
     case KN_OPTION_WORD:
-        return evaluate_word(e);
+        e->value->text = e->word.text;
+        return word_position(e->argument->words, e->word.text) >= 0 || unknown_word(e, "");
     case KN_OPTION_SHAPE:
     case KN_OPTION_SIZES:
         return evaluate_sizes(e);

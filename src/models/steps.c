@@ -48,21 +48,17 @@ static void mark_needed(carrying *c, const kn_value *output) {
     }
 }
 
-static kn_value *carried_state(carrying *c, const kn_value *value) {
-    kn_value *state = kn_state_add(c->to, value->name, &value->shape, value->role, &value->initializer);
-    if (value->stored != value->shape.dtype) kn_store_as(state, value->stored);
-    return state;
-}
-
 /* The counterpart of a value: a state, a constant, or a value made before; NULL for inputs other than the
  * model's input. */
 static kn_value *carried(carrying *c, const kn_value *value) {
     kn_value **copy = &c->values[value->id];
     if (*copy) return *copy;
-    if (value->kind == KN_VALUE_STATE)
-        *copy = carried_state(c, value);
-    else if (value->kind == KN_VALUE_CONSTANT && kn_shape_elements(&value->shape) >= 0)
+    if (value->kind == KN_VALUE_STATE) {
+        *copy = kn_state_add(c->to, value->name, &value->shape, value->role, &value->initializer);
+        if (value->stored != value->shape.dtype) kn_store_as(*copy, value->stored);
+    } else if (value->kind == KN_VALUE_CONSTANT && kn_shape_elements(&value->shape) >= 0) {
         *copy = kn_constant_add(c->to, &value->shape, value->data, value->data_bytes);
+    }
     return *copy;
 }
 

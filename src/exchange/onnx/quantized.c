@@ -182,11 +182,6 @@ kn_value *kn_import_product_by_codes(kn_import_call *call, kn_value *a, int b, b
                                blocked ? of->block : 0);
 }
 
-static kn_dtype exact_for(const kn_value *value, int axis) {
-    int64_t terms = axis < value->shape.rank ? kn_value_dimension(value, axis) : 1;
-    return terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
-}
-
 /* Reshapes numbers per row of a matrix to a column; numbers per column are unchanged. */
 static kn_value *for_rows(kn_value *value) {
     return value && value->shape.rank == 1 && value->shape.dims[0] != 1 ? kn_unsqueeze(value, "1") : value;
@@ -209,7 +204,8 @@ kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, 
     if (x_rank > 1 && y_rank > 1 && is_byte(x->shape.dtype) && is_byte(y->shape.dtype) &&
         is_point(x_zero, x, x->shape.dims[x_rank - 2]) && is_point(y_zero, y, y->shape.dims[y_rank - 1]))
         return kn_matmul_integer(x, y, x_zero, y_zero);
-    kn_dtype dtype = exact_for(x, x_rank - 1);
+    const int64_t terms = kn_value_dimension(x, x_rank - 1);
+    const kn_dtype dtype = terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
     x = kn_import_without_zero(x, for_rows(x_zero), dtype);
     y = kn_import_without_zero(y, y_zero, dtype);
     return kn_matmul(x, y, false, false);
