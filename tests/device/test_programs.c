@@ -20,7 +20,7 @@ static kn_context *folder_context(char **folder) {
     kn_context_params params = test_params();
     params.kernel_folder = *folder;
     params.trust_claims = true; /* the probes' kernels are not in that folder */
-    params.device = "0";        /* nor is the one that measures */
+    params.device = "0";        /* neither are the measuring kernels */
     return open_context(&params);
 }
 

@@ -1,4 +1,4 @@
-"""The arrows of the house: which room may include which, and only through its door.
+"""Dependencies: which module may include which, and only through its header.
 
 usage: arrows.py SOURCE_ROOT
 """
@@ -12,7 +12,7 @@ from report import code_only, run
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 SOURCE = ROOT / "src"
 
-# From the top down. A room may include the doors of those named here and nothing else.
+# From the top down. A module may include the headers of the modules named here and no others.
 ALLOWED = {
     "exchange": {"models", "train", "data", "formats", "run", "ops", "graph", "base"},
     "models": {"train", "data", "formats", "run", "ops", "graph", "base"},
@@ -31,7 +31,7 @@ ALLOWED = {
     "mpi": set(),
 }
 CL_HEADER = re.compile(r"^(CL|OpenCL)/")
-# The one public header with OpenCL types; it comes with the device room.
+# The one public header with OpenCL types; it comes with the device module.
 CL_PUBLIC = "koine/opencl.h"
 # The headers of the separate libraries.
 APART = {"koine/images.h", "koine/mpi.h"}
@@ -55,7 +55,7 @@ def includes(path):
             yield number, match.group(1)
 
 
-def room_of(path):
+def module_of(path):
     return path.relative_to(SOURCE).parts[0]
 
 
@@ -63,50 +63,50 @@ def place(path, number):
     return f"{path.relative_to(ROOT)}:{number}"
 
 
-def rooms():
+def modules():
     found = {path.name for path in SOURCE.iterdir() if path.is_dir()}
-    return [f"src/{name} is no room of the house" for name in sorted(found - set(ALLOWED))]
+    return [f"src/{name} is not in the list of modules" for name in sorted(found - set(ALLOWED))]
 
 
 def arrows():
     bad = []
     for path in sources(SOURCE, ".c", ".h"):
-        room = room_of(path)
+        module = module_of(path)
         for number, name in includes(path):
             target = name.split("/")[0]
-            if target in ALLOWED and "/" in name and target != room:
-                if target not in ALLOWED.get(room, set()):
-                    bad.append(f"{place(path, number)}: {room} may not know {target} (\"{name}\")")
+            if target in ALLOWED and "/" in name and target != module:
+                if target not in ALLOWED.get(module, set()):
+                    bad.append(f"{place(path, number)}: {module} may not include {target} (\"{name}\")")
             elif ".." in name.split("/"):
                 bad.append(f"{place(path, number)}: leaves its folder with .. (\"{name}\")")
     return bad
 
 
-def doors():
+def own_headers():
     bad = []
     for path in sources(SOURCE, ".c", ".h"):
-        room = room_of(path)
+        module = module_of(path)
         for number, name in includes(path):
             target = name.split("/")[0]
-            if target in ALLOWED and "/" in name and target != room and name != f"{target}/{target}.h":
-                bad.append(f"{place(path, number)}: enters {target} by \"{name}\", not by its door {target}/{target}.h")
+            if target in ALLOWED and "/" in name and target != module and name != f"{target}/{target}.h":
+                bad.append(f"{place(path, number)}: includes {target} by \"{name}\", not by its header {target}/{target}.h")
     return bad
 
 
 # Headers whose names differ from their module's.
-DOORS = {"mpi": "world.h"}  # mpi.h is MPI's
+HEADERS = {"mpi": "world.h"}  # mpi.h is MPI's
 
 
-def furnished():
-    """A room with code has its README and, if it has several files, its door."""
+def complete():
+    """A module with code has its README and, if it has several files, its header."""
     bad = [f"{name}/README.md is missing" for name in ("cl", "tests", "tools") if not (ROOT / name / "README.md").is_file()]
-    for room in ALLOWED:
-        folder = SOURCE / room
+    for module in ALLOWED:
+        folder = SOURCE / module
         files = sources(folder, ".c")
         if files:
-            for name in ("README.md", DOORS.get(room, f"{room}.h"))[:1 if len(files) == 1 else 2]:
+            for name in ("README.md", HEADERS.get(module, f"{module}.h"))[:1 if len(files) == 1 else 2]:
                 if not (folder / name).is_file():
-                    bad.append(f"src/{room}/{name} is missing")
+                    bad.append(f"src/{module}/{name} is missing")
     return bad
 
 
@@ -114,7 +114,7 @@ def opencl():
     bad = []
     for folder in (SOURCE, ROOT / "include", ROOT / "tools"):
         for path in sources(folder, ".c", ".h"):
-            if SOURCE in path.parents and room_of(path) == "device":
+            if SOURCE in path.parents and module_of(path) == "device":
                 continue
             if path == ROOT / "include" / CL_PUBLIC:
                 continue
@@ -169,5 +169,5 @@ def passes():
 
 
 if __name__ == "__main__":
-    run([("rooms", rooms), ("passes", passes), ("arrows", arrows), ("doors", doors), ("furnished", furnished), ("opencl headers", opencl),
+    run([("modules", modules), ("passes", passes), ("arrows", arrows), ("own headers", own_headers), ("complete", complete), ("opencl headers", opencl),
          ("public headers only", public), ("manners", manners)])

@@ -10,7 +10,7 @@ from report import code_only, run
 
 SOURCE = pathlib.Path(sys.argv[1]) / "src"
 
-# Declared in a room and filled in by a room above it: using them needs no file of that room.
+# Declared in a module and filled in by a module above it: using them needs no file of that module.
 TABLES = {"kn_operator_table", "kn_operator_table_count", "kn_device_verdicts", "kn_model_origins", "kn_model_origin_count"}
 
 ROWS = "a row names the functions that lower its variants, and these describe nodes by the row's own helpers"

@@ -73,7 +73,7 @@ def workers_train_one_model():
 
 @case
 def workers_keep_parts_of_the_moments():
-    """The first collects what one worker has, also where gradients travel in 16 bits."""
+    """The first worker collects the states that a single worker has, also if gradients are sent in 16 bits."""
     points = np.random.default_rng(2).random((16, 3), np.float32)
 
     def work(end):
