@@ -100,7 +100,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     precompile_end(); /* the precompiling process would also select a device */
     messages_setup(common);
     kn_device_list *list = kn_device_list_create(NULL, NULL);
-    if (!list) return command_fail("out of memory") == EXIT_DONE;
+    if (!list) return command_error("out of memory");
     const kn_device_info *only = only_device(list, &usable);
     choice made = {.best = NULL, .seconds = NAN, .next = NAN};
     if (only) command_info("auto: device %d (%s) is the only usable device", only->index, only->name);

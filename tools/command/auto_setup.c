@@ -21,7 +21,7 @@ static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
     trial->loader = kn_loader_create(dataset, &params);
     if (kn_loader_status(trial->loader) == KN_OK && kn_loader_next(trial->loader, &trial->first) == KN_OK)
         return true;
-    return command_fail("%s", trial->loader ? kn_loader_error(trial->loader) : "out of memory") == EXIT_DONE;
+    return command_error("%s", trial->loader ? kn_loader_error(trial->loader) : "out of memory");
 }
 
 static bool prepare_training(void *user, kn_context *context) {
@@ -32,8 +32,7 @@ static bool prepare_training(void *user, kn_context *context) {
         kn_trainer_compile_for(trial->trainer, trial->batch, trial->first.feeds, trial->first.feed_count) ==
             KN_OK)
         return true;
-    return command_fail("%s", trial->trainer ? kn_trainer_error(trial->trainer) : "out of memory") ==
-           EXIT_DONE;
+    return command_error("%s", trial->trainer ? kn_trainer_error(trial->trainer) : "out of memory");
 }
 
 static bool train_step(void *user) {
@@ -42,7 +41,7 @@ static bool train_step(void *user) {
     if (kn_trainer_step(trial->trainer, trial->batch, trial->first.feeds, trial->first.feed_count, &loss) ==
         KN_OK)
         return true;
-    return command_fail("%s", kn_trainer_error(trial->trainer)) == EXIT_DONE;
+    return command_error("%s", kn_trainer_error(trial->trainer));
 }
 
 static bool prepare_evaluation(void *user, kn_context *context) {
@@ -52,7 +51,7 @@ static bool prepare_evaluation(void *user, kn_context *context) {
         setup_evaluation(trial->setup, context, trial->states, &trial->common->arithmetic, false, NULL);
     if (!trial->session) return false;
     return batch_bind(trial->session, trial->batch) == KN_OK ||
-           command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;
+           command_error("%s", kn_session_error(trial->session));
 }
 
 static bool evaluate_step(void *user) {
@@ -63,7 +62,7 @@ static bool evaluate_step(void *user) {
     if (kn_session_run(trial->session, trial->first.feeds, trial->first.feed_count, fetches,
                        trial->setup->accuracy ? 2 : 1) == KN_OK)
         return true;
-    return command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;
+    return command_error("%s", kn_session_error(trial->session));
 }
 
 static void finish(void *user) {

@@ -75,12 +75,11 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, bool parts, 
         const char *large = broken(&state) || state.status == KN_ERROR_UNSUPPORTED
                                 ? ""
                                 : "the model is too large for the device, even with a batch of 1: ";
-        return command_fail("%s%s", large, complaint(&state, device, why, sizeof why)) == EXIT_DONE;
+        return command_error("%s%s", large, complaint(&state, device, why, sizeof why));
     }
     int64_t largest = search(&state, 1, *batch);
     if (parts) largest = largest_part(*batch, largest);
-    if (broken(&state) || !fits(&state, largest))
-        return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
+    if (broken(&state) || !fits(&state, largest)) return command_error("%s", plans->error(plans->user));
     command_warn("a batch of %lld does not fit: %s; %s %lld, the largest %s", (long long)*batch, why, then,
                  (long long)largest, parts ? "equal ones that do" : "that does");
     *batch = largest;

@@ -21,8 +21,7 @@ static bool open_devices(const common_options *common, kn_device_list *list, cro
         if (!devices->contexts[devices->count]) continue;
         devices->infos[devices->count++] = info;
     }
-    return devices->count > 0 ||
-           command_fail("no OpenCL device can be used; run koine doctor for advice") == EXIT_DONE;
+    return devices->count > 0 || command_error("no OpenCL device can be used; run koine doctor for advice");
 }
 
 /* The fastest device at a size; the previous one stays unless another is faster by the margin. -1: no

@@ -29,7 +29,7 @@ typedef struct cross_case {
 static bool feed(cross_case *self, const char *name, int64_t elements, bool classes) {
     float *numbers = malloc((size_t)elements * sizeof *numbers + 1);
     int32_t *whole = (int32_t *)(void *)numbers;
-    if (!numbers) return command_fail("out of memory") == EXIT_DONE;
+    if (!numbers) return command_error("out of memory");
     for (int64_t i = 0; i < elements; i++)
         if (classes)
             whole[i] = (int32_t)(i % 10);
@@ -43,7 +43,7 @@ static bool feed(cross_case *self, const char *name, int64_t elements, bool clas
 static bool session_step(void *user) {
     cross_case *self = user;
     if (kn_session_run(self->session, self->feeds, self->feed_count, &self->fetch, 1) == KN_OK) return true;
-    return command_fail("%s", kn_session_error(self->session)) == EXIT_DONE;
+    return command_error("%s", kn_session_error(self->session));
 }
 
 static bool train_step(void *user) {
@@ -51,7 +51,7 @@ static bool train_step(void *user) {
     double loss;
     if (kn_trainer_step(self->trainer, self->batch, self->feeds, self->feed_count, &loss) == KN_OK)
         return true;
-    return command_fail("%s", kn_trainer_error(self->trainer)) == EXIT_DONE;
+    return command_error("%s", kn_trainer_error(self->trainer));
 }
 
 /* A session for one value with this many elements. */
@@ -64,13 +64,13 @@ static bool prepare_value(cross_case *self, kn_context *context, kn_value *value
     self->session = kn_session_create(context, &value, 1, &params);
     self->data[2] = malloc((size_t)elements * sizeof(float) + 1);
     self->fetch = (kn_fetch){"result", self->data[2], (size_t)elements * sizeof(float)};
-    if (!self->data[2]) return command_fail("out of memory") == EXIT_DONE;
+    if (!self->data[2]) return command_error("out of memory");
     kn_status status = kn_session_status(self->session);
     if (status == KN_OK) status = kn_session_compile(self->session, self->feeds, self->feed_count);
     if (status == KN_OK) status = kn_session_plan(self->session, &info);
     *flops = info.flops;
     return status == KN_OK ||
-           command_fail("%s", self->session ? kn_session_error(self->session) : "out of memory") == EXIT_DONE;
+           command_error("%s", self->session ? kn_session_error(self->session) : "out of memory");
 }
 
 /* a (n,n) times b (n,n). */
@@ -122,7 +122,7 @@ static bool prepare_training(cross_case *self, kn_context *context, int64_t batc
     if (status == KN_OK) status = kn_trainer_plan(self->trainer, &info);
     *flops = info.flops;
     return status == KN_OK ||
-           command_fail("%s", self->trainer ? kn_trainer_error(self->trainer) : "out of memory") == EXIT_DONE;
+           command_error("%s", self->trainer ? kn_trainer_error(self->trainer) : "out of memory");
 }
 
 double cross_measure(kn_context *context, const cross_operation *operation, int64_t size,

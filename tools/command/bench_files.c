@@ -70,5 +70,5 @@ bool bench_write_tensor(const char *path, const char *name, const kn_tensor_info
     char message[400];
     kn_named_tensor tensor = {name, *info, data};
     if (kn_safetensors_file_save(path, &tensor, 1, message, sizeof message) == KN_OK) return true;
-    return command_fail("%s", message) == EXIT_DONE;
+    return command_error("%s", message);
 }

@@ -59,8 +59,7 @@ static bool step(void *user) {
     gemm_bench *bench = user;
     if (kn_session_run(bench->session, NULL, 0, NULL, 0) == KN_OK && kn_session_wait(bench->session) == KN_OK)
         return true;
-    command_fail("%s", kn_session_error(bench->session));
-    return false;
+    return command_error("%s", kn_session_error(bench->session));
 }
 
 /* Both factors are states, so that each step times only the product. */
@@ -78,8 +77,7 @@ static bool prepare(void *user, kn_context *context) {
     params.switches = "invariant=recompute";
     bench->session = kn_session_create(context, &product, 1, &params);
     if (kn_session_status(bench->session) == KN_OK) return true;
-    command_fail("%s", bench->session ? kn_session_error(bench->session) : "out of memory");
-    return false;
+    return command_error("%s", bench->session ? kn_session_error(bench->session) : "out of memory");
 }
 
 /* Best seconds of the plain product on one core and on all cores. */

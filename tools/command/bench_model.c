@@ -61,7 +61,7 @@ static bool keep_loss(model_bench *bench) {
     if (bench->loss_count == bench->loss_room) {
         size_t room = bench->loss_room ? 2 * bench->loss_room : 1024;
         double *losses = realloc(bench->losses, room * sizeof *losses);
-        if (!losses) return command_fail("out of memory for the losses") == EXIT_DONE;
+        if (!losses) return command_error("out of memory for the losses");
         bench->losses = losses;
         bench->loss_room = room;
     }
@@ -89,15 +89,13 @@ static bool step(void *user) {
         if (kn_trainer_step(bench->trainer, whole_batch(bench), feeds, (size_t)bench->fed_count,
                             &bench->loss) == KN_OK)
             return !dump || keep_loss(bench);
-        command_fail("%s", kn_trainer_error(bench->trainer));
-        return false;
+        return command_error("%s", kn_trainer_error(bench->trainer));
     }
     bench->fetches[0].data = bench->result + (dump ? turn * bench->output_bytes : 0);
     if (kn_session_run(bench->session, feeds, (size_t)bench->fed_count, bench->fetches,
                        bench->output_count) == KN_OK)
         return true;
-    command_fail("%s", kn_session_error(bench->session));
-    return false;
+    return command_error("%s", kn_session_error(bench->session));
 }
 
 enum { TRACED = 20 }; /* maximum number of steps: larger pages load slowly */
@@ -169,9 +167,9 @@ static bool read_batches(model_bench *bench) {
         if (i) continue;
         if (!bench->options->batch) bench->batch = samples;
         if (samples % bench->batch)
-            return command_fail("'%s': tensor '%s' has %lld samples; expected a multiple of --batch %lld",
-                                path, kn_value_name(fed->value), (long long)samples,
-                                (long long)bench->batch) == EXIT_DONE;
+            return command_error("'%s': tensor '%s' has %lld samples; expected a multiple of --batch %lld",
+                                 path, kn_value_name(fed->value), (long long)samples,
+                                 (long long)bench->batch);
         bench->turns = samples / bench->batch;
     }
     return true;
@@ -181,8 +179,8 @@ static bool list_fed(model_bench *bench) {
     const kn_model *model = bench->setup.model;
     int count = kn_model_input_count(model);
     if (count > MAX_INPUTS)
-        return command_fail("'%s' has %d inputs; bench feeds models that have up to %d", kn_model_name(model),
-                            count, MAX_INPUTS) == EXIT_DONE;
+        return command_error("'%s' has %d inputs; bench feeds models that have up to %d",
+                             kn_model_name(model), count, MAX_INPUTS);
     for (int i = 0; i < count; i++)
         bench->fed[bench->fed_count++].value = kn_model_input_at(model, i);
     if (bench->options->training) bench->fed[bench->fed_count++].value = bench->setup.loss.target;
@@ -206,9 +204,9 @@ static bool make_batches(model_bench *bench) {
         fed->bytes = batch_bytes(bench, fed->value);
         if (!fed->data && fed->bytes) fed->data = make_numbers(bench, fed->value, fed->bytes, &state);
         if (!fed->bytes || !fed->data)
-            return command_fail("a batch of %lld for '%s' could not be created: too large, or a size is "
-                                "known only from data",
-                                (long long)bench->batch, kn_model_name(model)) == EXIT_DONE;
+            return command_error("a batch of %lld for '%s' could not be created: too large, or a size is "
+                                 "known only from data",
+                                 (long long)bench->batch, kn_model_name(model));
     }
     return true;
 }
@@ -233,7 +231,7 @@ static bool load_weights(const model_bench *bench, kn_states *states) {
     const char *path = bench->options->weights;
     const bool any = path || kn_model_has_weights(bench->setup.model);
     if (!any || kn_model_load(bench->setup.model, path, states, NULL, NULL) == KN_OK) return true;
-    return command_fail("%s%s", path ? "--weights: " : "", kn_model_error(bench->setup.model)) == EXIT_DONE;
+    return command_error("%s%s", path ? "--weights: " : "", kn_model_error(bench->setup.model));
 }
 
 static bool prepare_training(model_bench *bench, kn_plan_info *info) {
@@ -258,7 +256,7 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     if (status == KN_OK && !load_weights(bench, kn_trainer_states(bench->trainer))) return false;
     if (status == KN_OK) status = kn_trainer_compile(bench->trainer, whole_batch(bench));
     if (status == KN_OK) status = kn_trainer_plan(bench->trainer, info);
-    return status == KN_OK || command_fail("%s", kn_trainer_error(bench->trainer)) == EXIT_DONE;
+    return status == KN_OK || command_error("%s", kn_trainer_error(bench->trainer));
 }
 
 static void free_results(model_bench *bench) {
@@ -307,8 +305,8 @@ static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
     if (status == KN_OK && !load_weights(bench, kn_session_states(bench->session))) return false;
     if (status == KN_OK) status = batch_plan_session(bench->session, bench->batch, NULL, 0, info);
     if (status == KN_OK && (status = make_results(bench)) == KN_ERROR_MEMORY)
-        return command_fail("out of memory") == EXIT_DONE;
-    return status == KN_OK || command_fail("%s", kn_session_error(bench->session)) == EXIT_DONE;
+        return command_error("out of memory");
+    return status == KN_OK || command_error("%s", kn_session_error(bench->session));
 }
 
 /* ---- results --------------------------------------------------------------------------------------- */
@@ -338,8 +336,8 @@ static bool dump(const model_bench *bench) {
     }
     kn_tensor_info info = bench->result_info;
     if (info.rank == 0 || info.shape[0] != bench->batch)
-        return command_fail("the output '%s' has no row for each sample, which --dump could write",
-                            kn_value_name(bench->output)) == EXIT_DONE;
+        return command_error("the output '%s' has no row for each sample, which --dump could write",
+                             kn_value_name(bench->output));
     info.shape[0] *= bench->turns;
     return bench_write_tensor(path, kn_value_name(bench->output), &info, bench->result);
 }
@@ -429,7 +427,7 @@ static bool time_among(model_bench *bench, bool shares, double *median) {
     int32_t count = (int32_t)fmin(
         AMONG_MOST, fmax(AMONG_LEAST, bench->options->seconds / fmax(clock_now() - begin, 1e-6)));
     if (kn_broadcast_from(all, 0, &count, sizeof count) || kn_barrier(all))
-        return command_fail("%s", all->error(all->user)) == EXIT_DONE;
+        return command_error("%s", all->error(all->user));
     for (int i = 0; i < count; i++) {
         const double start = clock_now();
         if (!step(bench)) return false;

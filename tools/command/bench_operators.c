@@ -120,8 +120,7 @@ static bool step_forward(void *user) {
     const operator_bench *bench = user;
     if (kn_session_run(bench->session, NULL, 0, NULL, 0) == KN_OK && kn_session_wait(bench->session) == KN_OK)
         return true;
-    command_fail("%s", kn_session_error(bench->session));
-    return false;
+    return command_error("%s", kn_session_error(bench->session));
 }
 
 static bool step_training(void *user) {
@@ -129,8 +128,7 @@ static bool step_training(void *user) {
     if (kn_trainer_step(bench->trainer, 1, NULL, 0, NULL) == KN_OK &&
         kn_trainer_wait(bench->trainer) == KN_OK)
         return true;
-    command_fail("%s", kn_trainer_error(bench->trainer));
-    return false;
+    return command_error("%s", kn_trainer_error(bench->trainer));
 }
 
 /* ---- analysis of the timeline --------------------------------------------------------------- */

@@ -198,8 +198,7 @@ static void print_tables(bench_profile *kernels, bench_profile *nodes, int runs,
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form) {
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);
-    if (!entries)
-        return command_fail("the device does not record times, so there is no profile") == EXIT_DONE;
+    if (!entries) return command_error("the device does not record times, so there is no profile");
     bench_profile kernels = {.rows = calloc(count + 1, sizeof *kernels.rows)};
     bench_profile nodes = {.rows = calloc(count + 1, sizeof *nodes.rows)};
     double *bests = calloc(count + 1, sizeof *bests);
@@ -207,7 +206,7 @@ bool bench_profile_print(kn_context *context, int runs, double seconds, bench_pr
         free(bests);
         free(kernels.rows);
         free(nodes.rows);
-        return command_fail("out of memory") == EXIT_DONE;
+        return command_error("out of memory");
     }
     double busy = 0, best = 0;
     for (size_t i = 0; i < count; i++) {

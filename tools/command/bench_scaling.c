@@ -113,7 +113,7 @@ static bool find(scaling_worker *own) {
     terms->backward = 2.0 / 3;
     terms->bucket_bytes = LARGE;
     if (!measure_link(own))
-        return command_fail("the link between the workers: %s", own->all.error(own->all.user)) == EXIT_DONE;
+        return command_error("the link between the workers: %s", own->all.error(own->all.user));
     if (!bench_model_among(own->name, &own->options, &among)) return false;
     own->batch = among.batch;
     terms->gradient_bytes = (double)among.parameters * sizeof(float);
@@ -191,7 +191,7 @@ static void print_text(const scaling_worker *own) {
 static bool by_processes(scaling_worker *own) {
     char reason[512] = "";
     own->all = (kn_communicator){.size = sizeof own->all};
-    if (ranks_open(&own->all, reason, sizeof reason)) return command_fail("%s", reason) == EXIT_DONE;
+    if (ranks_open(&own->all, reason, sizeof reason)) return command_error("%s", reason);
     const unsigned ranks = (unsigned)own->all.ranks;
     if (ranks & (ranks - 1))
         command_fail("%u processes; --scaling expects a power of two, so that all have equal parts", ranks);

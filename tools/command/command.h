@@ -165,6 +165,8 @@ int kernel_options_check(const common_options *common);
 
 /* Prints "koine: …" on standard error and returns EXIT_FAILED. */
 int command_fail(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* The same, but returns false. */
+bool command_error(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* The same, but returns EXIT_USAGE. */
 int command_misuse(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* Prints "koine: …" and continues. */

@@ -30,6 +30,14 @@ int command_fail(const char *format, ...) {
     return EXIT_FAILED;
 }
 
+bool command_error(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say("koine: ", format, arguments);
+    va_end(arguments);
+    return false;
+}
+
 int command_misuse(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -234,7 +242,7 @@ kn_model *model_open(const char *name) {
 
 bool session_fail(const kn_session *session, kn_status status) {
     const char *text = session ? kn_session_error(session) : "out of memory";
-    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+    return command_error("%s", text[0] ? text : kn_status_message(status));
 }
 
 void print_compile_time(kn_context *context) {

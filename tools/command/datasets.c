@@ -64,8 +64,7 @@ static bool read_all(reading *run, const char *word) {
     run->dataset = kn_dataset_open(word, &params);
     run->opening = clock_now() - begin;
     if (kn_dataset_status(run->dataset) != KN_OK)
-        return command_fail("%s", run->dataset ? kn_dataset_error(run->dataset) : "out of memory") ==
-               EXIT_DONE;
+        return command_error("%s", run->dataset ? kn_dataset_error(run->dataset) : "out of memory");
     how.batch = run->batch;
     how.seed = run->seed;
     how.workers = (int)run->workers;

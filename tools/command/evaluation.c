@@ -144,7 +144,7 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
             metrics->matrix = calloc((size_t)(classes * classes), sizeof *metrics->matrix);
         if (!metrics->truth || !metrics->predicted || !metrics->right ||
             (classes <= EVALUATION_MATRIX && !metrics->matrix))
-            return command_fail("out of memory") == EXIT_DONE;
+            return command_error("out of memory");
     } else if (field.info.dtype == KN_FLOAT32 && wanted == work->row) {
         metrics->places = (int64_t)wanted;
         work->every = (kn_dataset_count(dataset) * wanted + EVALUATION_PAIRS - 1) / EVALUATION_PAIRS;
@@ -153,7 +153,7 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
         return true;
     }
     work->output = malloc(numbers * sizeof(float) + 1);
-    return work->output || command_fail("out of memory") == EXIT_DONE;
+    return work->output || command_error("out of memory");
 }
 
 /* Adds a batch to the sums of the score. */

@@ -40,16 +40,16 @@ typedef struct generate_run {
 static bool read_vocabulary(generate_run *run, const char *file) {
     run->vocabulary = kn_model_metadata(run->model, "data.vocabulary");
     if (!run->vocabulary)
-        return command_fail("'%s' has no vocabulary: expected a model trained on text, as by koine train "
-                            "char-rnn --data text:FILE",
-                            file) == EXIT_DONE;
+        return command_error("'%s' has no vocabulary: expected a model trained on text, as by koine train "
+                             "char-rnn --data text:FILE",
+                             file);
     if (!run->vocabulary[0]) {
         run->token_count = 256;
         return true;
     }
     size_t bytes = strlen(run->vocabulary);
     run->begins = malloc((bytes + 1) * sizeof *run->begins);
-    if (!run->begins || bytes > 4 * MAX_TOKENS) return command_fail("out of memory") == EXIT_DONE;
+    if (!run->begins || bytes > 4 * MAX_TOKENS) return command_error("out of memory");
     run->between = tokens_are_joined(run->vocabulary);
     for (size_t i = 0; i < bytes; i++)
         if (run->between ? i > 0 && run->vocabulary[i - 1] == 0x1e
@@ -69,17 +69,16 @@ static void write_token(const generate_run *run, FILE *stream, int32_t number) {
 
 static bool read_prompt(generate_run *run) {
     run->text = malloc((strlen(run->prompt) + (size_t)run->length + 1) * sizeof *run->text);
-    if (!run->text) return command_fail("out of memory for the text") == EXIT_DONE;
+    if (!run->text) return command_error("out of memory for the text");
     size_t count, bytes;
     kn_status status = kn_text_encode(NULL, run->vocabulary, run->prompt, run->text, &count, &bytes);
     run->used = count;
     if (status == KN_OK) return true;
     const char *at = run->prompt + bytes;
-    if (status != KN_ERROR_NOT_FOUND)
-        return command_fail("the prompt: %s", kn_status_message(status)) == EXIT_DONE;
-    return command_fail(
-               "the prompt has '%.*s…', which is not a token of the text that the model was trained on",
-               (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at) == EXIT_DONE;
+    if (status != KN_ERROR_NOT_FOUND) return command_error("the prompt: %s", kn_status_message(status));
+    return command_error(
+        "the prompt has '%.*s…', which is not a token of the text that the model was trained on",
+        (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at);
 }
 
 /* ---- generation ---------------------------------------------------------------------------------- */
@@ -111,7 +110,7 @@ static bool open_session(generate_run *run) {
             return session_fail(run->session, kn_session_status(run->session));
     }
     if (kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK) return true;
-    return command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
+    return command_error("%s", kn_model_error(run->model));
 }
 
 /* x is (1,window) and the output (1,window,answers): the next token's logits at each position. */
@@ -127,13 +126,13 @@ static bool measure(generate_run *run, const char *file) {
                kn_value_dimension(run->output, 1) == run->window && run->window < INT32_MAX / run->answers;
     }
     if (!fits)
-        return command_fail("'%s' cannot generate text: expected one input of (batch,length) tokens and an "
-                            "output of (batch,length,%d) for the next token",
-                            file, run->token_count) == EXIT_DONE;
+        return command_error("'%s' cannot generate text: expected one input of (batch,length) tokens and an "
+                             "output of (batch,length,%d) for the next token",
+                             file, run->token_count);
     run->x = calloc((size_t)run->window, sizeof *run->x);
     run->logits = malloc((size_t)(run->window * run->answers) * sizeof *run->logits);
     run->sorted = malloc((size_t)run->token_count * sizeof *run->sorted);
-    return (run->x && run->logits && run->sorted) || command_fail("out of memory for the text") == EXIT_DONE;
+    return (run->x && run->logits && run->sorted) || command_error("out of memory for the text");
 }
 
 /* A random number in [0, 1) from seed and position. */

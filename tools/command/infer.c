@@ -82,14 +82,14 @@ static bool open_input(infer_run *run, const char *word) {
     kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input_at,
                                  kn_model_input_name_at, run->model);
     if (!value)
-        return command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model),
-                            file.name, kn_value_name(kn_model_input_at(run->model, 0))) == EXIT_DONE;
+        return command_error("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model),
+                             file.name, kn_value_name(kn_model_input_at(run->model, 0)));
     infer_input *input = begin_input(run, value);
     if (!input_add(input, file.path)) return false;
     const int64_t samples = input->info.shape[0];
     if (run->input_count > 1 && samples != run->samples)
-        return command_fail("'%s' has %lld samples, but the input before it has %lld", file.path,
-                            (long long)samples, (long long)run->samples) == EXIT_DONE;
+        return command_error("'%s' has %lld samples, but the input before it has %lld", file.path,
+                             (long long)samples, (long long)run->samples);
     run->samples = samples;
     return true;
 }
@@ -101,7 +101,7 @@ static bool open_inputs(infer_run *run, const char *list) {
         comma = strchr(at, ',');
         size_t length = comma ? (size_t)(comma - at) : strlen(at);
         if (run->input_count == MAX_FILES || length >= sizeof word)
-            return command_fail("--input names too many files, or one with too long a name") == EXIT_DONE;
+            return command_error("--input names too many files, or one with too long a name");
         snprintf(word, sizeof word, "%.*s", (int)length, at);
         if (!open_input(run, word)) return false;
     }
@@ -149,16 +149,16 @@ static bool bind_to_samples(infer_run *run) {
         snprintf(message, sizeof message, "%s", bound ? kn_model_error(bound) : "out of memory");
         kn_model_destroy(&bound);
     }
-    return kn_model_bound(run->model) || command_fail("%s", message) == EXIT_DONE;
+    return kn_model_bound(run->model) || command_error("%s", message);
 }
 
 static bool measure_inputs(infer_run *run) {
-    if (run->samples < 1) return command_fail("the input holds no samples") == EXIT_DONE;
+    if (run->samples < 1) return command_error("the input holds no samples");
     /* The file may fix the batch. */
     const int64_t fixed = kn_value_dimension(run->inputs[0].value, 0);
     if (fixed > 0 && run->samples % fixed)
-        return command_fail("the model has a fixed batch of %lld, but there are %lld samples",
-                            (long long)fixed, (long long)run->samples) == EXIT_DONE;
+        return command_error("the model has a fixed batch of %lld, but there are %lld samples",
+                             (long long)fixed, (long long)run->samples);
     if (fixed > 0) run->batch = (uint64_t)fixed;
     for (int i = 0; i < run->input_count; i++) {
         uint64_t bytes = 0;
@@ -200,7 +200,7 @@ static bool measure(infer_run *run, int64_t batch, kn_tensor_info *whole, size_t
     if (status == KN_OK) status = kn_session_info(run->session, name, whole);
     if (status != KN_OK) return session_fail(run->session, status);
     if (!kn_tensor_bytes(whole, &bytes) || whole->rank == 0 || whole->shape[0] != batch)
-        return command_fail("the output '%s' has no row for each sample", name) == EXIT_DONE;
+        return command_error("the output '%s' has no row for each sample", name);
     whole->shape[0] = run->samples;
     *row_bytes = (size_t)bytes / (size_t)batch;
     return true;
@@ -233,10 +233,8 @@ static bool open_session(infer_run *run) {
     run->session = batch_session(run->context, &run->output, 1, run->states, &run->common.arithmetic, NULL);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
-    if (kn_model_load(run->model, run->weights, run->states, NULL, NULL) != KN_OK) {
-        command_fail("%s", kn_model_error(run->model));
-        return false;
-    }
+    if (kn_model_load(run->model, run->weights, run->states, NULL, NULL) != KN_OK)
+        return command_error("%s", kn_model_error(run->model));
     return true;
 }
 
@@ -256,7 +254,7 @@ static bool prepare_trial(void *user, kn_context *context) {
     if (!open_session(trial->run) || !measure(trial->run, trial->batch, &whole, &trial->row_bytes))
         return false;
     trial->result = malloc(trial->row_bytes * (size_t)trial->batch + 1);
-    return trial->result || command_fail("out of memory for a batch of results") == EXIT_DONE;
+    return trial->result || command_error("out of memory for a batch of results");
 }
 
 static bool trial_step(void *user) {

@@ -49,9 +49,9 @@ const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t
 /* Reports the library's error with the name that the user gave. Returns false. */
 static bool fail_part(const part *read, const char *message, const char *more) {
     const char *place = read->path == read->shown ? NULL : strstr(message, read->path);
-    if (!place) return command_fail("%s%s", message, more) == EXIT_DONE;
-    return command_fail("%.*s%s%s%s", (int)(place - message), message, read->shown,
-                        place + strlen(read->path), more) == EXIT_DONE;
+    if (!place) return command_error("%s%s", message, more);
+    return command_error("%.*s%s%s%s", (int)(place - message), message, read->shown,
+                         place + strlen(read->path), more);
 }
 
 static bool check_shape(const kn_value *value, const part *read) {
@@ -62,8 +62,8 @@ static bool check_shape(const kn_value *value, const part *read) {
         fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info->shape[d];
     if (fits) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
-    return command_fail("'%s' is (%s), but the model's input '%s' is (%s)", read->shown,
-                        sizes_text(info, 0, found, sizeof found), kn_value_name(value), wanted) == EXIT_DONE;
+    return command_error("'%s' is (%s), but the model's input '%s' is (%s)", read->shown,
+                         sizes_text(info, 0, found, sizeof found), kn_value_name(value), wanted);
 }
 
 /* ---- tables, images and sounds: datasets without targets ------------------------------------ */
@@ -88,19 +88,19 @@ static bool copy_samples(part *read, size_t bytes) {
 static bool open_dataset(part *read, const kn_dataset_params *params, const char *source) {
     size_t length = (source ? strlen(source) : 0) + strlen(read->path) + 2;
     char *spec = malloc(length);
-    if (!spec) return command_fail("out of memory") == EXIT_DONE;
+    if (!spec) return command_error("out of memory");
     snprintf(spec, length, "%s%s%s", source ? source : "", source ? ":" : "", read->path);
     read->dataset = kn_dataset_open(spec, params);
     free(spec);
     if (kn_dataset_status(read->dataset) != KN_OK)
-        return source ? fail_part(read, read->dataset ? kn_dataset_error(read->dataset) : "out of memory", "")
-                      : command_fail("%s", read->dataset ? kn_dataset_error(read->dataset)
-                                                         : "out of memory") == EXIT_DONE;
+        return source
+                   ? fail_part(read, read->dataset ? kn_dataset_error(read->dataset) : "out of memory", "")
+                   : command_error("%s", read->dataset ? kn_dataset_error(read->dataset) : "out of memory");
     if (source || !kn_dataset_has_test(read->dataset)) return true;
     kn_dataset *test = kn_dataset_test(read->dataset);
     kn_dataset_destroy(&read->dataset);
     read->dataset = test;
-    return test || command_fail("out of memory") == EXIT_DONE;
+    return test || command_error("out of memory");
 }
 
 static bool read_dataset(part *read, const kn_dataset_params *params, const char *source) {
@@ -118,8 +118,7 @@ static bool read_dataset(part *read, const kn_dataset_params *params, const char
     memcpy(read->info.shape + 1, field.info.shape, (size_t)field.info.rank * sizeof *field.info.shape);
     read->data = malloc(bytes + 1);
     if (!read->data)
-        return command_fail("out of memory for %llu samples of %s", (unsigned long long)count, read->shown) ==
-               EXIT_DONE;
+        return command_error("out of memory for %llu samples of %s", (unsigned long long)count, read->shown);
     return copy_samples(read, bytes);
 }
 
@@ -137,9 +136,8 @@ static bool read_samples(const infer_input *input, part *read, const char *sourc
     if (!read_dataset(read, &params, source) || !check_shape(input->value, read)) return false;
     const kn_dtype dtype = read->scale != 0 ? KN_FLOAT32 : read->info.dtype;
     return dtype == kn_value_dtype(input->value) ||
-           command_fail("'%s' is %s, but the model's input '%s' is %s", read->shown, kn_dtype_name(dtype),
-                        kn_value_name(input->value),
-                        kn_dtype_name(kn_value_dtype(input->value))) == EXIT_DONE;
+           command_error("'%s' is %s, but the model's input '%s' is %s", read->shown, kn_dtype_name(dtype),
+                         kn_value_name(input->value), kn_dtype_name(kn_value_dtype(input->value)));
 }
 
 /* ---- arrays ----------------------------------------------------------------------------------------- */
@@ -154,8 +152,8 @@ static bool convert(const kn_value *value, part *read, const kn_npy_file *array)
     size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
     read->data = fine ? malloc(bytes + 1) : NULL;
     if (!read->data || kn_npy_file_copy(array, dtype, read->data, bytes) != KN_OK)
-        return command_fail("'%s' could not be converted to %s, the type of the model's input '%s'",
-                            read->shown, kn_dtype_name(dtype), kn_value_name(value)) == EXIT_DONE;
+        return command_error("'%s' could not be converted to %s, the type of the model's input '%s'",
+                             read->shown, kn_dtype_name(dtype), kn_value_name(value));
     read->scale = as_bytes ? 1.0f / 255.0f : 0;
     read->info.dtype = dtype;
     return true;
@@ -198,7 +196,7 @@ static bool widen(kn_tensor_info *info, char **data, double *scale) {
     if (*scale == 0) return true;
     float *numbers =
         kn_tensor_elements(info, &elements) ? malloc((size_t)elements * sizeof *numbers + 1) : NULL;
-    if (!numbers) return command_fail("out of memory for the input") == EXIT_DONE;
+    if (!numbers) return command_error("out of memory for the input");
     for (uint64_t i = 0; i < elements; i++)
         numbers[i] = (float)*scale * (float)((const uint8_t *)*data)[i];
     free(*data);
@@ -220,16 +218,15 @@ static bool append(infer_input *input, part *read) {
     char own[160], other[160];
     if (old && memcmp(input->info.shape + 1, read->info.shape + 1,
                       (size_t)(read->info.rank - 1) * sizeof *sample.shape))
-        return command_fail("'%s' has samples of (%s), but the inputs before it of (%s)", read->shown,
-                            sizes_text(&read->info, 1, own, sizeof own),
-                            sizes_text(&input->info, 1, other, sizeof other)) == EXIT_DONE;
+        return command_error("'%s' has samples of (%s), but the inputs before it of (%s)", read->shown,
+                             sizes_text(&read->info, 1, own, sizeof own),
+                             sizes_text(&input->info, 1, other, sizeof other));
     sample.shape[0] = 1;
     bool fine = kn_tensor_bytes(&sample, &bytes);
     char *data = fine ? realloc(input->data, (size_t)(old + count) * (size_t)bytes + 1) : NULL;
     if (data) input->data = data;
     char **names = data ? realloc(input->names, (size_t)(old + count + 1) * sizeof *names) : NULL;
-    if (!names)
-        return command_fail("out of memory for %llu samples", (unsigned long long)(old + count)) == EXIT_DONE;
+    if (!names) return command_error("out of memory for %llu samples", (unsigned long long)(old + count));
     input->names = names;
     input->info = read->info;
     input->scale = read->scale;
@@ -258,8 +255,8 @@ static bool keep_part(infer_input *input, part *read, bool good) {
 
 static bool add_file(infer_input *input, const char *path, const char *shown) {
     part read = {.path = path, .shown = shown};
-    const bool there = access(path, R_OK) == 0 ||
-                       command_fail("cannot open \"%s\": %s", shown, strerror(errno)) == EXIT_DONE;
+    const bool there =
+        access(path, R_OK) == 0 || command_error("cannot open \"%s\": %s", shown, strerror(errno));
     return keep_part(input, &read, there && read_part(input, &read));
 }
 

@@ -50,9 +50,9 @@ static bool read_row(number_rows *read, const char *text, size_t line) {
         const char *end;
         double number = field_number(text, &end);
         if (isnan(number) || (read->whole && (number != floor(number) || fabs(number) > INT32_MAX)))
-            return command_fail("%s, line %zu: expected a %s number in column %zu, found '%.*s'", read->shown,
-                                line, read->whole ? "whole" : "finite", i + 1, (int)strcspn(text, ","),
-                                text) == EXIT_DONE;
+            return command_error("%s, line %zu: expected a %s number in column %zu, found '%.*s'",
+                                 read->shown, line, read->whole ? "whole" : "finite", i + 1,
+                                 (int)strcspn(text, ","), text);
         size_t place = read->rows * read->width + i;
         if (read->whole)
             ((int32_t *)(void *)read->data)[place] = (int32_t)number;
@@ -60,8 +60,8 @@ static bool read_row(number_rows *read, const char *text, size_t line) {
             ((float *)(void *)read->data)[place] = (float)number;
         bool last = i + 1 == read->width;
         if (*end != (last ? 0 : ','))
-            return command_fail("%s, line %zu: expected %zu numbers, as the model reads them, found %s",
-                                read->shown, line, read->width, last ? "more" : "less") == EXIT_DONE;
+            return command_error("%s, line %zu: expected %zu numbers, as the model reads them, found %s",
+                                 read->shown, line, read->width, last ? "more" : "less");
         text = end + 1;
     }
     read->rows++;
@@ -79,9 +79,9 @@ static bool read_rows(number_rows *read, FILE *file) {
         const char *row = !line++ && !strncmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text;
         if (!*row || (line == 1 && is_heading(row))) continue;
         fine = make_room(read) ? read_row(read, row, line)
-                               : command_fail("%s: out of memory for its rows", read->shown) == EXIT_DONE;
+                               : command_error("%s: out of memory for its rows", read->shown);
     }
-    if (fine && ferror(file)) fine = command_fail("%s: %s", read->shown, strerror(errno)) == EXIT_DONE;
+    if (fine && ferror(file)) fine = command_error("%s: %s", read->shown, strerror(errno));
     free(text);
     return fine;
 }
@@ -99,11 +99,11 @@ bool numbers_read(const kn_value *value, const char *path, const char *shown, kn
         if (known) read.width *= (size_t)size;
     }
     if (!known)
-        return command_fail("the model's input '%s' is (%s), which rows of numbers cannot represent: "
-                            "expected an array, X.npy",
-                            kn_value_name(value), wanted) == EXIT_DONE;
+        return command_error("the model's input '%s' is (%s), which rows of numbers cannot represent: "
+                             "expected an array, X.npy",
+                             kn_value_name(value), wanted);
     FILE *file = fopen(path, "r");
-    if (!file) return command_fail("cannot open \"%s\": %s", shown, strerror(errno)) == EXIT_DONE;
+    if (!file) return command_error("cannot open \"%s\": %s", shown, strerror(errno));
     bool fine = read_rows(&read, file);
     fclose(file);
     *data = read.data;

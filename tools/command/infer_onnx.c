@@ -38,7 +38,7 @@ typedef struct onnx_run {
 
 static bool split_list(char *words, const kn_model *model, named_file *files, int *count) {
     for (char *word = words, *comma; word; word = comma ? comma + 1 : NULL) {
-        if (*count == MAX_FILES) return command_fail("more than %d files are named", MAX_FILES) == EXIT_DONE;
+        if (*count == MAX_FILES) return command_error("more than %d files are named", MAX_FILES);
         comma = strchr(word, ',');
         if (comma) *comma = '\0';
         named_file_split(word, model, &files[(*count)++]);
@@ -49,7 +49,7 @@ static bool split_list(char *words, const kn_model *model, named_file *files, in
 static bool split_lists(onnx_run *run, const char *inputs, const char *outputs) {
     size_t first = strlen(inputs) + 1;
     run->words = malloc(first + strlen(outputs) + 1);
-    if (!run->words) return command_fail("out of memory") == EXIT_DONE;
+    if (!run->words) return command_error("out of memory");
     memcpy(run->words, inputs, first);
     strcpy(run->words + first, outputs);
     return split_list(run->words, run->opened, run->inputs, &run->input_count) &&
@@ -69,12 +69,12 @@ static bool read_arrays(onnx_run *run) {
         kn_npy_file *array = run->arrays[i] = kn_npy_file_open(run->inputs[i].path, NULL);
         uint64_t bytes = 0;
         if (kn_npy_file_status(array) != KN_OK)
-            return command_fail("%s", array ? kn_npy_file_error(array) : "out of memory") == EXIT_DONE;
+            return command_error("%s", array ? kn_npy_file_error(array) : "out of memory");
         kn_tensor_info *info = &run->given[i].info;
         kn_npy_file_info(array, info);
         run->data[i] = kn_tensor_bytes(info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
         if (!run->data[i] || kn_npy_file_copy(array, info->dtype, run->data[i], (size_t)bytes) != KN_OK)
-            return command_fail("'%s' could not be read", run->inputs[i].path) == EXIT_DONE;
+            return command_error("'%s' could not be read", run->inputs[i].path);
         run->given[i].name = run->inputs[i].name;
         run->given[i].data = run->data[i];
     }
@@ -98,8 +98,8 @@ static bool match_type(onnx_run *run, const kn_value *input, int i) {
     void *data = kn_tensor_bytes(&info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
     if (!data || kn_npy_file_copy(run->arrays[i], info.dtype, data, (size_t)bytes) != KN_OK) {
         free(data);
-        return command_fail("'%s' could not be converted to %s, the type of the model's input",
-                            run->inputs[i].path, kn_dtype_name(info.dtype)) == EXIT_DONE;
+        return command_error("'%s' could not be converted to %s, the type of the model's input",
+                             run->inputs[i].path, kn_dtype_name(info.dtype));
     }
     free(run->data[i]);
     run->given[i].data = run->data[i] = data;
@@ -121,13 +121,13 @@ static bool bind_model(onnx_run *run) {
         run->opened = NULL;
         return true;
     }
-    return command_fail("%s", run->model ? kn_model_error(run->model) : "out of memory") == EXIT_DONE;
+    return command_error("%s", run->model ? kn_model_error(run->model) : "out of memory");
 }
 
 static bool open_model(onnx_run *run) {
     run->opened = kn_model_open(run->path, NULL);
     if (kn_model_status(run->opened) == KN_OK) return true;
-    return command_fail("%s", run->opened ? kn_model_error(run->opened) : "out of memory") == EXIT_DONE;
+    return command_error("%s", run->opened ? kn_model_error(run->opened) : "out of memory");
 }
 
 /* Uses the opened model if it accepts the arrays, otherwise a model that is bound to them. */
@@ -144,24 +144,24 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     char wanted[160], found[160];
     kn_value_shape_text(value, wanted, sizeof wanted);
     if (i < 0)
-        return command_fail("the model also has the input '%s' (%s): give --input %s=FILE.npy",
-                            kn_model_input_name_at(run->model, position), wanted,
-                            kn_model_input_name_at(run->model, position)) == EXIT_DONE;
+        return command_error("the model also has the input '%s' (%s): give --input %s=FILE.npy",
+                             kn_model_input_name_at(run->model, position), wanted,
+                             kn_model_input_name_at(run->model, position));
     kn_tensor_info info = run->given[i].info;
     bool fits = info.rank == kn_value_rank(value);
     for (int d = 0; fits && d < info.rank; d++)
         fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info.shape[d];
     if (!fits)
-        return command_fail("'%s' is %s (%s), but the model's input '%s' is (%s)", run->inputs[i].path,
-                            kn_dtype_name(info.dtype), sizes_text(&info, 0, found, sizeof found),
-                            kn_model_input_name_at(run->model, position), wanted) == EXIT_DONE;
+        return command_error("'%s' is %s (%s), but the model's input '%s' is (%s)", run->inputs[i].path,
+                             kn_dtype_name(info.dtype), sizes_text(&info, 0, found, sizeof found),
+                             kn_model_input_name_at(run->model, position), wanted);
     uint64_t bytes = 0;
     info.dtype = kn_value_dtype(value);
     run->fed[position] = kn_tensor_bytes(&info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
     if (!run->fed[position] ||
         kn_npy_file_copy(run->arrays[i], info.dtype, run->fed[position], (size_t)bytes) != KN_OK)
-        return command_fail("'%s' could not be converted to %s, the type of the model's input",
-                            run->inputs[i].path, kn_dtype_name(info.dtype)) == EXIT_DONE;
+        return command_error("'%s' could not be converted to %s, the type of the model's input",
+                             run->inputs[i].path, kn_dtype_name(info.dtype));
     *feed = (kn_feed){kn_value_name(value), run->fed[position], (size_t)bytes};
     return true;
 }
@@ -173,8 +173,8 @@ static bool find_outputs(onnx_run *run) {
             if (!name[0] || !strcmp(kn_model_output_name_at(run->model, k), name))
                 run->values[i] = kn_model_output_at(run->model, k);
         if (!run->values[i])
-            return command_fail("'%s' has no output '%s'; its first is '%s'", run->path, name,
-                                kn_model_output_name_at(run->model, 0)) == EXIT_DONE;
+            return command_error("'%s' has no output '%s'; its first is '%s'", run->path, name,
+                                 kn_model_output_name_at(run->model, 0));
         if (!path_writable(run->outputs[i].path, PATH_WHOLE, run->common.overwrite)) return false;
     }
     return true;
@@ -187,7 +187,7 @@ static bool open_session(onnx_run *run) {
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
     return kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK ||
-           command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
+           command_error("%s", kn_model_error(run->model));
 }
 
 /* Whether the shape is (batch,...), with the batch only in the first dimension. */
@@ -217,7 +217,7 @@ static void cut_into_batches(onnx_run *run) {
 
 static bool fill_feeds(onnx_run *run) {
     int count = kn_model_input_count(run->model);
-    if (count > MAX_FILES) return command_fail("the model has more than %d inputs", MAX_FILES) == EXIT_DONE;
+    if (count > MAX_FILES) return command_error("the model has more than %d inputs", MAX_FILES);
     for (int i = 0; i < count; i++)
         if (!fill_feed(run, i, &run->feeds[i])) return false;
     cut_into_batches(run);
@@ -325,7 +325,7 @@ static bool save(const onnx_run *run) {
     for (int i = 0; i < run->output_count; i++)
         if (kn_npy_file_save(run->outputs[i].path, &run->infos[i], run->results[i], message,
                              sizeof message) != KN_OK)
-            return command_fail("%s", message) == EXIT_DONE;
+            return command_error("%s", message);
     return true;
 }
 

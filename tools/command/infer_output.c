@@ -72,15 +72,15 @@ static bool meaning_find(meaning *of, const infer_results *results) {
     *of = (meaning){
         .results = results, .samples = info->shape[0], .width = 1, .target = {.size = sizeof of->target}};
     if (info->dtype != KN_FLOAT32 && info->dtype != KN_INT32)
-        return command_fail("the output '%s' is %s, which only an array, Y.npy, can hold", results->name,
-                            kn_dtype_name(info->dtype)) == EXIT_DONE;
+        return command_error("the output '%s' is %s, which only an array, Y.npy, can hold", results->name,
+                             kn_dtype_name(info->dtype));
     for (int d = 1; d < info->rank; d++)
         of->width *= info->shape[d];
     bool real = info->dtype == KN_FLOAT32, table = real && kn_dataset_target(results->table, &of->target);
     of->number = table && of->target.deviation > 0 && of->width == 1;
     bool fine = !real || !results->classes || take_classes(of, results->classes);
     if (fine && of->classes) fine = (of->chances = malloc((size_t)of->width * sizeof *of->chances)) != NULL;
-    return fine || command_fail("out of memory for the names of classes") == EXIT_DONE;
+    return fine || command_error("out of memory for the names of classes");
 }
 
 static void meaning_finish(meaning *of) {
@@ -274,8 +274,7 @@ bool output_write(const infer_results *results, output_format format, const char
         fine = write_file(&of, format, path);
     } else if (fine) {
         write_rows(stdout, &of, format);
-        fine = (fflush(stdout) == 0 && !ferror(stdout)) ||
-               command_fail("the results could not be written") == EXIT_DONE;
+        fine = (fflush(stdout) == 0 && !ferror(stdout)) || command_error("the results could not be written");
     }
     meaning_finish(&of);
     return fine;

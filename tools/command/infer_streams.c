@@ -12,7 +12,7 @@ bool stream_file(char path[STREAM_PATH]) {
     if (!folder || !folder[0]) folder = "/tmp";
     int room = snprintf(path, STREAM_PATH, "%s/koine-XXXXXX", folder);
     int file = room < STREAM_PATH ? mkstemp(path) : -1;
-    if (file < 0) return command_fail("cannot create a temporary file in '%s'", folder) == EXIT_DONE;
+    if (file < 0) return command_error("cannot create a temporary file in '%s'", folder);
     close(file);
     return true;
 }
@@ -46,12 +46,12 @@ bool stream_keep(char path[STREAM_PATH]) {
            rename(made, path) == 0;
     if (fine) return true;
     unlink(made);
-    return command_fail("standard input could not be written to '%s'", made) == EXIT_DONE;
+    return command_error("standard input could not be written to '%s'", made);
 }
 
 bool stream_send(const char *path) {
     FILE *file = fopen(path, "r");
     bool fine = file && copy(file, stdout);
     if (file) fclose(file);
-    return fine || command_fail("the results could not be written") == EXIT_DONE;
+    return fine || command_error("the results could not be written");
 }

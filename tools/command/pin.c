@@ -8,7 +8,7 @@
 /* "PATTERN=DEVICE,PATTERN=DEVICE": the last match of a layer wins. */
 static bool pin_layers(const char *list, kn_model *model) {
     char *text = malloc(strlen(list) + 1);
-    if (!text) return command_fail("out of memory") == EXIT_DONE;
+    if (!text) return command_error("out of memory");
     strcpy(text, list);
     bool fine = true;
     for (char *at = text, *comma; at && fine; at = comma ? comma + 1 : NULL) {
@@ -17,9 +17,9 @@ static bool pin_layers(const char *list, kn_model *model) {
         char *equals = strchr(at, '=');
         *equals = '\0';
         if (!kn_model_pin(model, at, equals + 1))
-            fine =
-                command_fail("--pin has '%s', but '%s' has no layer of that name; koine models %s lists them",
-                             at, kn_model_name(model), kn_model_name(model)) == EXIT_DONE;
+            fine = command_error(
+                "--pin has '%s', but '%s' has no layer of that name; koine models %s lists them", at,
+                kn_model_name(model), kn_model_name(model));
     }
     free(text);
     return fine;
@@ -46,14 +46,14 @@ bool devices_join(kn_context *context, const common_options *common, kn_model *m
         if (!strcmp(name, KN_DEVICE_MAIN)) continue;
         kn_context *other = context_open(&own);
         if (!other)
-            return command_fail("device '%s' is named by a pin of the model '%s'", name,
-                                kn_model_name(model)) == EXIT_DONE;
+            return command_error("device '%s' is named by a pin of the model '%s'", name,
+                                 kn_model_name(model));
         command_info("pinned to '%s': %s", name, kn_context_device(other)->name);
         kn_status status = kn_context_join(context, name, &other);
         kn_context_destroy(&other);
         if (status != KN_OK)
-            return command_fail("'%s' cannot be used as well: %s; at most %d devices are", name,
-                                kn_status_message(status), KN_CONTEXT_MAX_DEVICES) == EXIT_DONE;
+            return command_error("'%s' cannot be used as well: %s; at most %d devices are", name,
+                                 kn_status_message(status), KN_CONTEXT_MAX_DEVICES);
     }
     return true;
 }

@@ -148,7 +148,7 @@ static bool write_programs(plan_run *run) {
     if (!run->programs) return true;
     kn_status status = run->training ? kn_trainer_write_programs(run->trainer, run->programs)
                                      : kn_session_write_programs(run->session, run->programs);
-    return status == KN_OK || command_fail("%s", plan_error(run)) == EXIT_DONE;
+    return status == KN_OK || command_error("%s", plan_error(run));
 }
 
 /* Destroy the planned context first, so that the device holds only one. */
@@ -234,7 +234,7 @@ static bool programs_writable(const char *folder, bool replace) {
     char path[4096];
     if (!folder_writable(folder)) return false;
     if (snprintf(path, sizeof path, "%s/launches.jsonl", folder) >= (int)sizeof path)
-        return command_fail("'%.60s…' is too long a name for a folder", folder) == EXIT_DONE;
+        return command_error("'%.60s…' is too long a name for a folder", folder);
     return !path_there(path) || path_writable(path, PATH_WHOLE, replace);
 }
 
@@ -255,8 +255,7 @@ static int check_ranks(const plan_run *run, bool training) {
 /* The communicator of --ranks, which plans a single rank. */
 static bool open_group(plan_run *run) {
     if (run->ranks == UINT64_MAX) return true;
-    return kn_group_create((int)run->ranks, NULL, &run->group) == KN_OK ||
-           command_fail("out of memory") == EXIT_DONE;
+    return kn_group_create((int)run->ranks, NULL, &run->group) == KN_OK || command_error("out of memory");
 }
 
 static int run(int count, char **arguments) {

@@ -167,17 +167,17 @@ static bool open_file(report_run *run) {
     run->file = fopen(options->path, options->overwrite ? "w" : "a");
     if (!run->file) {
         if (earlier) fclose(earlier);
-        return command_fail("'%s' cannot be written: %s", options->path, strerror(errno)) == EXIT_DONE;
+        return command_error("'%s' cannot be written: %s", options->path, strerror(errno));
     }
     if (!earlier) fprintf(run->file, "%s\n%s\n", REPORT_FIRST_LINE, second);
     if (!earlier) return true;
     const bool good = take_over(run, earlier, second);
     fclose(earlier);
     return good ||
-           command_fail(
+           command_error(
                "'%s' is not a report of this version of koine for --device %s: give another file with "
                "--output, or replace it with --overwrite",
-               options->path, options->device) == EXIT_DONE;
+               options->path, options->device);
 }
 
 /* ---- one stage ----------------------------------------------------------------------------------------- */
@@ -232,22 +232,21 @@ static bool run_stage(report_run *run, report_stage *stage, double left) {
     int result = 0, code = 0;
     fprintf(run->file, "== %s\n", stage->name);
     if (!file_flush(run))
-        return command_fail("'%s' cannot be written: %s", run->options->path, strerror(errno)) == EXIT_DONE;
+        return command_error("'%s' cannot be written: %s", run->options->path, strerror(errno));
     snprintf(words, sizeof words, "%s", stage->name);
     make_arguments(run, words, arguments);
     const follow_end end = follow(arguments, &reader, &result, &code);
     if (code)
-        return command_fail("a process for '%s' could not be started: %s", stage->name, strerror(code)) ==
-               EXIT_DONE;
+        return command_error("a process for '%s' could not be started: %s", stage->name, strerror(code));
     stage->end = stage_end(end, result);
     if (stage->end == REPORT_STOPPED && left < most) stage->end = REPORT_LEFT_OUT;
     fprintf(run->file, "-- %s: %s%s%s, %.1f s\n", stage->name, report_end_word(stage->end),
             stage->end == REPORT_CRASHED ? " by " : "",
             stage->end == REPORT_CRASHED ? strsignal(WTERMSIG(result)) : "", clock_now() - begin);
     return end != FOLLOW_LOST ||
-           command_fail("the process of '%s' does not end: restart the machine and repeat this command, "
-                        "which continues after it",
-                        stage->name) == EXIT_DONE;
+           command_error("the process of '%s' does not end: restart the machine and repeat this command, "
+                         "which continues after it",
+                         stage->name);
 }
 
 /* ---- all stages ----------------------------------------------------------------------------------- */
@@ -270,10 +269,9 @@ static bool run_stages(report_run *run) {
         if (i == 0 && stage->end == REPORT_FAILED) {
             progress_clear();
             unlink(run->options->path);
-            return command_fail(
-                       "the device '%s' cannot be opened: %s; koine devices lists what --device takes",
-                       run->options->device,
-                       strncmp(run->error, "koine: ", 7) ? run->error : run->error + 7) == EXIT_DONE;
+            return command_error(
+                "the device '%s' cannot be opened: %s; koine devices lists what --device takes",
+                run->options->device, strncmp(run->error, "koine: ", 7) ? run->error : run->error + 7);
         }
     }
     return true;

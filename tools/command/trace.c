@@ -31,7 +31,7 @@ bool trace_open(const char *name, bool replace, const char *mark, common_options
     if (!path_writable(name, PATH_STREAM, replace)) return false;
     path = name;
     file = fopen(name, "w");
-    if (!file) return command_fail("'%s' cannot be opened for writing", name) == EXIT_DONE;
+    if (!file) return command_error("'%s' cannot be opened for writing", name);
     common->timeline = true;
     if (mark)
         fprintf(file, "{\"otherData\": {\"training\": \"%s\"}, ", mark);

@@ -30,8 +30,7 @@ typedef struct train_run {
 /* Report missing files before compiling, which takes a while. */
 static bool file_there(const char *path) {
     if (!path || access(path, R_OK) == 0) return true;
-    command_fail("'%s' cannot be read: %s", path, strerror(errno));
-    return false;
+    return command_error("'%s' cannot be read: %s", path, strerror(errno));
 }
 
 /* --check writes no files. */
@@ -55,13 +54,11 @@ static bool limit_validation(train_run *run) {
     kn_dataset **whole = &run->setup.validation, *rest = NULL, *some = NULL;
     if (options->unvalidated) kn_dataset_destroy(whole);
     if (options->validate_samples == UINT64_MAX) return true;
-    if (!*whole) {
-        command_fail(
+    if (!*whole)
+        return command_error(
             "--validate-samples needs validation data, but '%s' has no test part: set some aside with "
             "--validation 0.1",
             options->data);
-        return false;
-    }
     const uint64_t count = kn_dataset_count(*whole);
     if (options->validate_samples >= count) return true;
     const double share = (double)options->validate_samples / (double)count;
@@ -98,32 +95,26 @@ static bool open_data(train_run *run, const char *model) {
     setup->opening = clock_now() - begin;
     if (kn_dataset_classes(setup->all) == 1 && kn_value_dtype(setup->loss.target) == KN_INT32) {
         const char *name = kn_dataset_class_name(setup->all, 0);
-        command_fail("the data '%s' has only one class%s%s%s: there is nothing to classify", options->data,
-                     name ? ", '" : "", name ? name : "", name ? "'" : "");
-        return false;
+        return command_error("the data '%s' has only one class%s%s%s: there is nothing to classify",
+                             options->data, name ? ", '" : "", name ? name : "", name ? "'" : "");
     }
     run->learner.samples = kn_dataset_count(setup->train ? setup->train : setup->all);
-    if (options->drop_last && options->batch > run->learner.samples) {
-        command_fail("%s leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
-                     options->in_sequence ? "--in-sequence" : "--drop-last", options->data,
-                     (unsigned long long)run->learner.samples, (unsigned long long)options->batch);
-        return false;
-    }
+    if (options->drop_last && options->batch > run->learner.samples)
+        return command_error(
+            "%s leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
+            options->in_sequence ? "--in-sequence" : "--drop-last", options->data,
+            (unsigned long long)run->learner.samples, (unsigned long long)options->batch);
     if (options->batch > run->learner.samples && options->batch > 64)
         command_info("--batch %llu is more than the %llu samples of the data: each step takes all of them",
                      (unsigned long long)options->batch, (unsigned long long)run->learner.samples);
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
-    if ((options->patience || plateau) && options->unvalidated) {
-        command_fail("%s needs validation data, and --validation 0 turns it off",
-                     options->patience ? "--patience" : "--schedule plateau");
-        return false;
-    }
-    if ((options->patience || plateau) && !setup->validation) {
-        command_fail(
+    if ((options->patience || plateau) && options->unvalidated)
+        return command_error("%s needs validation data, and --validation 0 turns it off",
+                             options->patience ? "--patience" : "--schedule plateau");
+    if ((options->patience || plateau) && !setup->validation)
+        return command_error(
             "%s needs validation data, but '%s' has no test part: set some aside with --validation 0.1",
             options->patience ? "--patience" : "--schedule plateau", options->data);
-        return false;
-    }
     return true;
 }
 
@@ -139,10 +130,7 @@ static bool open_log(train_run *run) {
     const train_options *options = run->options;
     if (!options->log) return true;
     run->log = fopen(options->log, options->goes_on ? "a" : "w");
-    if (!run->log) {
-        command_fail("the log '%s' cannot be opened for writing", options->log);
-        return false;
-    }
+    if (!run->log) return command_error("the log '%s' cannot be opened for writing", options->log);
     /* Flush each line as soon as its step is done. */
     setvbuf(run->log, NULL, _IOLBF, 1 << 12);
     return true;

@@ -140,7 +140,7 @@ static bool open_looking(check_run *run) {
     params.session = &session;
     run->looking = kn_trainer_create(run->context, run->setup->loss.value, &params);
     if (kn_trainer_status(run->looking) == KN_OK) return true;
-    return command_fail("%s", run->looking ? kn_trainer_error(run->looking) : "out of memory") == EXIT_DONE;
+    return command_error("%s", run->looking ? kn_trainer_error(run->looking) : "out of memory");
 }
 
 /* Copies the current weights from the trainer. */
@@ -158,8 +158,7 @@ static bool bring_weights(check_run *run) {
             bool brought = data && kn_states_get(from, name, data, (size_t)bytes) == KN_OK &&
                            kn_states_set(to, name, &info, data, (size_t)bytes) == KN_OK;
             free(data);
-            if (!brought)
-                return command_fail("'%s' could not be copied: %s", name, kn_states_error(to)) == EXIT_DONE;
+            if (!brought) return command_error("'%s' could not be copied: %s", name, kn_states_error(to));
             break;
         }
     }
@@ -190,7 +189,7 @@ static bool look(check_run *run, bool last, int *without) {
     double loss;
     if (kn_trainer_step(run->looking, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count,
                         &loss) != KN_OK)
-        return command_fail("%s", kn_trainer_error(run->looking)) == EXIT_DONE;
+        return command_error("%s", kn_trainer_error(run->looking));
     for (size_t i = 0; i < kn_graph_parameter_count(graph); i++) {
         const char *name = kn_value_name(kn_graph_parameter_at(graph, i));
         char moment[300];
@@ -298,7 +297,7 @@ static bool learn(check_run *run) {
         double loss = 0;
         if (kn_trainer_step(run->trainer, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count,
                             &loss) != KN_OK)
-            return command_fail("%s", kn_trainer_error(run->trainer)) == EXIT_DONE;
+            return command_error("%s", kn_trainer_error(run->trainer));
         if (!steps) {
             first = loss;
             after_first = clock_now();
@@ -320,7 +319,7 @@ static bool learn(check_run *run) {
     progress_clear();
     /* Stopped early: inspect the gradients now. */
     if (!looked && (!bring_weights(run) || !look(run, true, &without))) return false;
-    if (!steps) return command_fail("interrupted before the first step") == EXIT_DONE;
+    if (!steps) return command_error("interrupted before the first step");
     check_end(run, first, end, steps);
     print_time(run, seconds);
     return true;

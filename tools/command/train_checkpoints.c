@@ -51,8 +51,7 @@ static bool open_folder(const train_options *options, train_checkpoints *checkpo
     if (options->keep != UINT64_MAX) params.keep = options->keep;
     checkpoints->files = kn_checkpoints_open(options->checkpoints, &params);
     if (kn_checkpoints_status(checkpoints->files) == KN_OK) return true;
-    command_fail("--checkpoints: %s", kn_checkpoints_error(checkpoints->files));
-    return false;
+    return command_error("--checkpoints: %s", kn_checkpoints_error(checkpoints->files));
 }
 
 bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
@@ -61,19 +60,18 @@ bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
     if (!options->checkpoints) return true;
     if (!open_folder(options, checkpoints)) return false;
     size_t count = kn_checkpoints_count(checkpoints->files);
-    if (!by_itself && count) {
-        command_fail("'%s' already has %zu checkpoint%s: --resume auto continues from the last; a new "
-                     "training run needs another folder",
-                     options->checkpoints, count, count > 1 ? "s" : "");
-        return false;
-    }
+    if (!by_itself && count)
+        return command_error(
+            "'%s' already has %zu checkpoint%s: --resume auto continues from the last; a new "
+            "training run needs another folder",
+            options->checkpoints, count, count > 1 ? "s" : "");
     if (!by_itself) return true;
     const char *path = kn_checkpoints_newest(checkpoints->files);
     options->resume = NULL;
     if (path) {
         /* The folder owns the string, which is valid only until its next call. */
         checkpoints->resumed = malloc(strlen(path) + 1);
-        if (!checkpoints->resumed) return command_fail("out of memory") == EXIT_DONE;
+        if (!checkpoints->resumed) return command_error("out of memory");
         options->resume = strcpy(checkpoints->resumed, path);
         options->init = NULL;
     } else if (kn_checkpoints_error(checkpoints->files)[0]) {
@@ -128,13 +126,13 @@ static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     /* Save the evaluated weights as the best. */
     bool exchange = score && checkpoints->options->rule.average > 0;
     if (exchange && kn_trainer_use_averages(trainer, true) != KN_OK)
-        return command_fail("%s", kn_trainer_error(trainer)) == EXIT_DONE;
+        return command_error("%s", kn_trainer_error(trainer));
     kn_status status =
         score ? kn_checkpoints_save_best(checkpoints->files, checkpoints->setup->model, states, pairs, count)
               : kn_checkpoints_save(checkpoints->files, checkpoints->setup->model, states,
                                     kn_trainer_steps(trainer), pairs, count);
     if (exchange && kn_trainer_use_averages(trainer, false) != KN_OK)
-        return command_fail("%s", kn_trainer_error(trainer)) == EXIT_DONE;
+        return command_error("%s", kn_trainer_error(trainer));
     checkpoints->written_at = clock_now();
     if (!score) checkpoints->failed = status != KN_OK;
     if (!score && status == KN_OK) checkpoints->written_step = kn_trainer_steps(trainer);

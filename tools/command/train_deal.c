@@ -13,10 +13,10 @@ bool shards_choose(train_options *options, int workers, bool equal) {
     const uint64_t count = (uint64_t)workers;
     const bool power = !(count & (count - 1)), given = options->shards != UINT64_MAX;
     if (options->sync_batch_norm && (!power || (given && options->shards != count)))
-        return command_fail("--sync-batch-norm computes all shards of a batch at the same time, each on a "
-                            "device or process, and there are %d; expected 2, 4, 8 and so on, and as many "
-                            "--shards, or none given",
-                            workers) == EXIT_DONE;
+        return command_error("--sync-batch-norm computes all shards of a batch at the same time, each on a "
+                             "device or process, and there are %d; expected 2, 4, 8 and so on, and as many "
+                             "--shards, or none given",
+                             workers);
     if (!given) {
         options->shards = power && (equal || options->sync_batch_norm) ? count : USUAL_SHARDS;
         while (options->shards < count)
@@ -25,10 +25,10 @@ bool shards_choose(train_options *options, int workers, bool equal) {
             options->shards /= 2;
     }
     if (options->shards >= count) return true;
-    return command_fail(
-               "a batch of %llu samples has %llu shards, fewer than %d workers: --batch and --shards set "
-               "them",
-               (unsigned long long)options->batch, (unsigned long long)options->shards, workers) == EXIT_DONE;
+    return command_error(
+        "a batch of %llu samples has %llu shards, fewer than %d workers: --batch and --shards set "
+        "them",
+        (unsigned long long)options->batch, (unsigned long long)options->shards, workers);
 }
 
 /* Seconds per training step on `batch` samples; if the device cannot run it, reports why and returns

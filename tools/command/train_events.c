@@ -9,8 +9,7 @@ bool events_open(const train_options *options, train_events *events) {
     if (!options->tensorboard) return true;
     events->file = kn_events_open(options->tensorboard, NULL);
     if (kn_events_status(events->file) == KN_OK) return true;
-    command_fail("--tensorboard: %s", events->file ? kn_events_error(events->file) : "out of memory");
-    return false;
+    return command_error("--tensorboard: %s", events->file ? kn_events_error(events->file) : "out of memory");
 }
 
 bool events_close(train_events *events) {

@@ -153,9 +153,10 @@ bool train_take_shards(train_options *options) {
     kn_safetensors_file_destroy(&saved);
     if (shards > 1 && shards <= WORKER_SHARDS) options->shards = shards;
     if (options->shards == UINT64_MAX || options->shards >= (uint64_t)options->device_count) return true;
-    return command_fail("'%s' was trained with %lu shards, fewer than %d devices: use fewer devices, or give "
-                        "--shards %d for a different result",
-                        options->resume, shards, options->device_count, WORKERS_MOST) == EXIT_DONE;
+    return command_error(
+        "'%s' was trained with %lu shards, fewer than %d devices: use fewer devices, or give "
+        "--shards %d for a different result",
+        options->resume, shards, options->device_count, WORKERS_MOST);
 }
 
 /* Whether the moments in a file are of the type of this training or can be converted to it, which must have
@@ -167,14 +168,14 @@ static bool moments_fit(const train_options *options, const char *path) {
     bool good = true;
     if (!before) before = kn_moments_name(KN_MOMENTS_FLOAT32); /* files of older versions */
     if (strcmp(before, now) && (!strcmp(before, bits) || !strcmp(now, bits)))
-        good =
-            command_fail("'%s' was trained with optimizer state in %s, which cannot be converted to %s: give "
-                         "--optimizer-dtype %s, or --init %s to start a new training run from its weights",
-                         path, before, now, before, path) == EXIT_DONE;
+        good = command_error(
+            "'%s' was trained with optimizer state in %s, which cannot be converted to %s: give "
+            "--optimizer-dtype %s, or --init %s to start a new training run from its weights",
+            path, before, now, before, path);
     else if (strcmp(before, now) && !options->rule.moments)
-        good = command_fail("'%s' was trained with optimizer state in %s: give --optimizer-dtype %s to keep "
-                            "it, or --optimizer-dtype %s to convert it",
-                            path, before, before, now) == EXIT_DONE;
+        good = command_error("'%s' was trained with optimizer state in %s: give --optimizer-dtype %s to keep "
+                             "it, or --optimizer-dtype %s to convert it",
+                             path, before, before, now);
     kn_safetensors_file_destroy(&saved);
     return good;
 }
@@ -335,8 +336,7 @@ bool train_save(training_setup *setup, kn_trainer *trainer, train_options *optio
     kn_status status = path_is_onnx(path) ? kn_model_save_onnx(setup->model, path, states, &params)
                                           : kn_model_save(setup->model, path, states, &params);
     if (status == KN_OK) return true;
-    command_fail("%s", kn_model_error(setup->model));
-    return false;
+    return command_error("%s", kn_model_error(setup->model));
 }
 
 /* ---- measured statistics ----------------------------------------------------------------------------- */
@@ -344,7 +344,7 @@ bool train_save(training_setup *setup, kn_trainer *trainer, train_options *optio
 static bool set_state(kn_states *states, const char *name, const float *numbers, int64_t count) {
     const kn_tensor_info info = {KN_FLOAT32, 1, {count}};
     return kn_states_set(states, name, &info, numbers, (size_t)count * sizeof *numbers) == KN_OK ||
-           command_fail("%s", kn_states_error(states)) == EXIT_DONE;
+           command_error("%s", kn_states_error(states));
 }
 
 bool train_measure(training_setup *setup, kn_trainer *trainer) {
@@ -378,21 +378,16 @@ bool train_load_training(training_setup *setup, kn_trainer *trainer, const char 
     kn_model_load_params_init(&params);
     params.training = true;
     uint32_t steps = 0;
-    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, NULL) != KN_OK) {
-        command_fail("%s", kn_model_error(setup->model));
-        return false;
-    }
-    if (kn_states_get(kn_trainer_states(trainer), "koine.step", &steps, sizeof steps) != KN_OK || !steps) {
-        command_fail(
+    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, NULL) != KN_OK)
+        return command_error("%s", kn_model_error(setup->model));
+    if (kn_states_get(kn_trainer_states(trainer), "koine.step", &steps, sizeof steps) != KN_OK || !steps)
+        return command_error(
             "'%s' has weights, but no training state to resume; --init starts a new training run from them",
             path);
-        return false;
-    }
     kn_trainer_set_steps(trainer, *done = steps);
     /* --ema saves the averages under the names of the weights. */
     if (kn_trainer_use_averages(trainer, false) == KN_OK) return true;
-    command_fail("%s", kn_trainer_error(trainer));
-    return false;
+    return command_error("%s", kn_trainer_error(trainer));
 }
 
 /* Loads the matching weights of another file (--init), or all weights of the model's file. */
@@ -401,15 +396,11 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
     kn_model_load_params_init(&params);
     params.incomplete = path != NULL;
     int loaded = 0;
-    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, &loaded) != KN_OK) {
-        command_fail("%s", kn_model_error(setup->model));
-        return false;
-    }
-    if (path && !loaded) {
-        command_fail("nothing in '%s' has the name and the shape of a parameter of '%s'", path,
-                     kn_model_name(setup->model));
-        return false;
-    }
+    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, &loaded) != KN_OK)
+        return command_error("%s", kn_model_error(setup->model));
+    if (path && !loaded)
+        return command_error("nothing in '%s' has the name and the shape of a parameter of '%s'", path,
+                             kn_model_name(setup->model));
     if (path)
         command_info("loaded %d parameters and statistics from %s; the others are initialized", loaded, path);
     return true;

@@ -73,10 +73,8 @@ static bool open_trainer(train_learner *learner) {
     }
     params.communicator = learner->communicator;
     learner->trainer = kn_trainer_create(learner->context, setup->loss.value, &params);
-    if (kn_trainer_status(learner->trainer) != KN_OK) {
-        command_fail("%s", learner->trainer ? kn_trainer_error(learner->trainer) : "out of memory");
-        return false;
-    }
+    if (kn_trainer_status(learner->trainer) != KN_OK)
+        return command_error("%s", learner->trainer ? kn_trainer_error(learner->trainer) : "out of memory");
     return !setup->validation || open_evaluation(learner);
 }
 
@@ -178,7 +176,7 @@ static bool make_smaller(train_learner *learner, int64_t largest) {
         options->batch = (uint64_t)batch;
     /* A different batch size changes the number of steps, on which the schedule may depend. */
     if (!open_trainer(learner)) return false;
-    return fits(learner, parts ? largest : batch) || command_fail("%s", plan_error(learner)) == EXIT_DONE;
+    return fits(learner, parts ? largest : batch) || command_error("%s", plan_error(learner));
 }
 
 /* Makes training fit into memory: first tries an evaluation that keeps no memory between runs. */
@@ -195,8 +193,7 @@ bool learner_open(train_learner *learner) {
     /* The first device of --devices determines the size for this process; processes agree later
      * (world_choose_part). */
     if (!done && learner->other)
-        return command_fail("%s: %s", kn_context_device(learner->context)->name, plan_error(learner)) ==
-               EXIT_DONE;
+        return command_error("%s: %s", kn_context_device(learner->context)->name, plan_error(learner));
     if (!done) {
         if (!move_moments(learner, batch)) return false;
         done = options->rule.host_moments && fits(learner, batch);

@@ -172,8 +172,8 @@ static const char style[] =
     ".line2{stroke:#4cbd70}.fill0{fill:#4a9be6}.fill1{fill:#f0853e}.fill2{fill:#4cbd70}}";
 
 bool page_fail(void) {
-    return command_fail("a part of the report could not be written: out of memory, or the data can no "
-                        "longer be read") == EXIT_DONE;
+    return command_error("a part of the report could not be written: out of memory, or the data can no "
+                         "longer be read");
 }
 
 static bool command_line(FILE *file, const train_options *options) {
@@ -368,8 +368,7 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     fputs("</body></html>\n", file);
     progress_clear();
     if (!whole_close(&whole, fine))
-        return command_fail("no report in '%s'; the model is saved, and koine eval evaluates it", path) ==
-               EXIT_DONE;
+        return command_error("no report in '%s'; the model is saved, and koine eval evaluates it", path);
     command_info("report in %s", path);
     return true;
 }

@@ -56,7 +56,7 @@ static bool find_place(const train_options *options, const kn_communicator *worl
     rank_place own = {.process = getpid(), .devices = mark_of_devices(options)};
     train_host(own.host, sizeof own.host);
     earlier = calloc((size_t)world->ranks, sizeof *earlier);
-    if (!earlier) return command_fail("out of memory") == EXIT_DONE;
+    if (!earlier) return command_error("out of memory");
     rank_place *all = world_gather(world, &own, sizeof own);
     if (!all) return false;
     for (int r = 0; r < world->ranks; r++) {
@@ -131,13 +131,13 @@ bool world_open(train_options *options, train_watch *watch, train_world *world) 
     char reason[512] = "";
     if (ranks_of_environment(NULL) < 2 || precompiling()) return true;
     if (options->check || options->common.pin || options->in_sequence)
-        return command_fail("this is one of %d processes that train one model, which %s does not support",
-                            ranks_of_environment(NULL),
-                            options->check         ? "--check"
-                            : options->in_sequence ? "--in-sequence"
-                                                   : "--pin") == EXIT_DONE;
+        return command_error("this is one of %d processes that train one model, which %s does not support",
+                             ranks_of_environment(NULL),
+                             options->check         ? "--check"
+                             : options->in_sequence ? "--in-sequence"
+                                                    : "--pin");
     of_mpi = (kn_communicator){.size = sizeof of_mpi};
-    if (ranks_open(&of_mpi, reason, sizeof reason) != KN_OK) return command_fail("%s", reason) == EXIT_DONE;
+    if (ranks_open(&of_mpi, reason, sizeof reason) != KN_OK) return command_error("%s", reason);
     world->found = true;
     world->all = of_mpi;
     watch->processes = true;
@@ -179,9 +179,9 @@ static bool count_workers(train_world *world, kn_context *const *contexts, int c
 bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count) {
     if (!count_workers(world, contexts, count)) return false;
     if (options->dealt && options->deal_count != world->workers)
-        return command_fail(
-                   "--shard-counts has %d numbers for %d devices of %d processes; expected one for each",
-                   options->deal_count, world->workers, world->all.ranks) == EXIT_DONE;
+        return command_error(
+            "--shard-counts has %d numbers for %d devices of %d processes; expected one for each",
+            options->deal_count, world->workers, world->all.ranks);
     if (!shards_choose(options, world->workers, world->equal)) return false;
     char devices[64] = "";
     if (world->most > 1) snprintf(devices, sizeof devices, " with %d devices", world->workers);

@@ -13,7 +13,7 @@ static const char *const names[FILES] = {"model.safetensors", "log.jsonl",   "re
 
 static bool path_in(const char *folder, int file, char path[RUN_PATH]) {
     return snprintf(path, RUN_PATH, "%s/%s", folder, names[file]) < RUN_PATH ||
-           command_fail("--run: '%.60s…' is too long a name for a folder", folder) == EXIT_DONE;
+           command_error("--run: '%.60s…' is too long a name for a folder", folder);
 }
 
 /* Also creates its parents. */
@@ -25,8 +25,7 @@ static bool make_folder(const char *folder) {
         const char ending = *at;
         *at = '\0';
         if (mkdir(part, 0777) != 0 && access(part, F_OK) != 0)
-            return command_fail("--run: cannot create the folder '%s': %s", part, strerror(errno)) ==
-                   EXIT_DONE;
+            return command_error("--run: cannot create the folder '%s': %s", part, strerror(errno));
         *at = ending;
     }
     return true;
@@ -38,9 +37,9 @@ bool run_open(train_options *options, const char *model) {
     for (int i = 0; i < FILES; i++) {
         if (!path_in(options->run, i, paths[0])) return false;
         if (access(paths[0], F_OK) == 0 && !options->common.overwrite && !options->goes_on)
-            return command_fail("--run: '%s' already has a run (%s): replace it with --overwrite, continue "
-                                "it with --resume, or choose another folder",
-                                options->run, names[i]) == EXIT_DONE;
+            return command_error("--run: '%s' already has a run (%s): replace it with --overwrite, continue "
+                                 "it with --resume, or choose another folder",
+                                 options->run, names[i]);
     }
     path_in(options->run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);
     options->save = paths[MODEL];
@@ -61,7 +60,7 @@ static bool write_options(const train_options *options) {
                       "quiet verbose");
     }
     if (file && !(ferror(file) | fclose(file))) return true;
-    return command_fail("--run: '%s' could not be written", options->run_files[OPTIONS]) == EXIT_DONE;
+    return command_error("--run: '%s' could not be written", options->run_files[OPTIONS]);
 }
 
 bool run_begin(const train_options *options) {
@@ -74,7 +73,7 @@ bool run_begin(const train_options *options) {
         fputc('\n', file);
     }
     if (file && !(ferror(file) | fclose(file))) return true;
-    return command_fail("--run: '%s' could not be written", path) == EXIT_DONE;
+    return command_error("--run: '%s' could not be written", path);
 }
 
 void command_line_write(FILE *stream, const train_options *options) {

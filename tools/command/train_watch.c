@@ -187,7 +187,7 @@ static void *keep_watch(void *argument) {
 bool watch_begin(train_watch *watch) {
     if (!watch->count) return true;
     watch->started = !pthread_create(&watch->thread, NULL, keep_watch, watch);
-    return watch->started || command_fail("a thread could not be started") == EXIT_DONE;
+    return watch->started || command_error("a thread could not be started");
 }
 
 void watch_end(train_watch *watch) {

@@ -247,12 +247,12 @@ static bool connect(train_workers *workers, const train_world *world, const kn_c
         return true;
     }
     if (kn_group_create(workers->count, NULL, &workers->group) != KN_OK)
-        return command_fail("out of memory") == EXIT_DONE;
+        return command_error("out of memory");
     for (int i = 0; i < workers->count; i++)
         ends[i] = kn_group_communicator(workers->group, i);
     if (!world->found) return true;
     if (ranks_open_workers(ends, workers->count, &workers->among, reason, sizeof reason) != KN_OK)
-        return command_fail("%s", reason) == EXIT_DONE;
+        return command_error("%s", reason);
     for (int i = 0; i < workers->count; i++)
         ends[i] = ranks_worker(workers->among, i);
     return true;
@@ -263,7 +263,7 @@ bool workers_open(train_learner *learner, train_watch *watch, train_world *world
     options->worker_count = 1;
     if (!options->device_count && !world->found) return true;
     train_workers *workers = *made = calloc(1, sizeof *workers);
-    if (!workers) return command_fail("out of memory") == EXIT_DONE;
+    if (!workers) return command_error("out of memory");
     const kn_communicator *ends[WORKERS_MOST] = {NULL};
     if (!open_contexts(workers, options, learner->context) || !take_parts(workers, learner, world) ||
         !(world->found ? choose_shards_among(workers, learner, world) : choose_shards(workers, learner)) ||
@@ -343,7 +343,7 @@ bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_f
         if (own->started) continue;
         const kn_communicator *all = &workers->ends[0];
         all->abort(all->user, "a thread could not be started");
-        return command_fail("the thread of a device could not be started") == EXIT_DONE;
+        return command_error("the thread of a device could not be started");
     }
     return true;
 }

@@ -173,16 +173,15 @@ static bool open_bare(training_setup *setup, const kn_model_setting *settings, s
     if (status == KN_OK) return true;
     char line[600] = "";
     if (status == KN_ERROR_SHAPE || status == KN_ERROR_UNSUPPORTED) open_settings(setup, line, sizeof line);
-    return command_fail("%s%s%s", setup->model ? kn_model_error(setup->model) : "out of memory",
-                        line[0] ? "; sizes that the file leaves open take numbers from --set " : "",
-                        line) == EXIT_DONE;
+    return command_error("%s%s%s", setup->model ? kn_model_error(setup->model) : "out of memory",
+                         line[0] ? "; sizes that the file leaves open take numbers from --set " : "", line);
 }
 
 static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
     if (!open_bare(setup, settings, count)) return false;
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
-    if (add_loss(setup) != KN_OK) return command_fail("%s", kn_model_error(setup->model)) == EXIT_DONE;
+    if (add_loss(setup) != KN_OK) return command_error("%s", kn_model_error(setup->model));
     setup->loss_name = kn_value_name(setup->loss.eval_loss);
     setup->accuracy = setup->loss.accuracy;
     setup->accuracy_name = setup->accuracy ? kn_value_name(setup->accuracy) : NULL;
@@ -193,7 +192,7 @@ bool setup_settings(training_setup *setup, const char *text) {
     if (!text) return true;
     free(setup->set_text);
     setup->set_text = malloc(strlen(text) + 1);
-    if (!setup->set_text) return command_fail("out of memory") == EXIT_DONE;
+    if (!setup->set_text) return command_error("out of memory");
     strcpy(setup->set_text, text);
     for (char *at = setup->set_text, *comma; at; at = comma ? comma + 1 : NULL) {
         comma = strchr(at, ',');
@@ -265,13 +264,12 @@ bool setup_sizes_known(const training_setup *setup) {
         }
     }
     if (!count) return true;
-    return command_fail("the model '%s' leaves %s open, which only data would determine: %s%s%s %s a number",
-                        kn_model_name(setup->model), list,
-                        onnx        ? "--set "
-                        : count > 1 ? "lines "
-                                    : "a line ",
-                        settings + 1, onnx ? "" : " of its text",
-                        count > 1 ? "give each" : "gives it") == EXIT_DONE;
+    return command_error("the model '%s' leaves %s open, which only data would determine: %s%s%s %s a number",
+                         kn_model_name(setup->model), list,
+                         onnx        ? "--set "
+                         : count > 1 ? "lines "
+                                     : "a line ",
+                         settings + 1, onnx ? "" : " of its text", count > 1 ? "give each" : "gives it");
 }
 
 /* The bytes of a batch determine one open size. If there are more, open the model with the sizes of the
@@ -312,11 +310,10 @@ int64_t setup_fixed_batch(const training_setup *setup) {
 bool setup_batch_fits(const training_setup *setup, uint64_t batch) {
     const int64_t fixed = setup_fixed_batch(setup);
     if (fixed < 0 || (uint64_t)fixed == batch) return true;
-    return command_fail(
-               "the file of the model '%s' has a fixed batch of %lld, not %llu: give --batch %lld, or export "
-               "it with a dynamic batch (dynamic_axes or dynamic_shapes of torch.onnx.export)",
-               kn_model_name(setup->model), (long long)fixed, (unsigned long long)batch,
-               (long long)fixed) == EXIT_DONE;
+    return command_error(
+        "the file of the model '%s' has a fixed batch of %lld, not %llu: give --batch %lld, or export "
+        "it with a dynamic batch (dynamic_axes or dynamic_shapes of torch.onnx.export)",
+        kn_model_name(setup->model), (long long)fixed, (unsigned long long)batch, (long long)fixed);
 }
 
 /* Computes class weights; the model must then be opened again for its loss. */
@@ -324,17 +321,16 @@ static bool weigh_classes(training_setup *setup, const char *data) {
     size_t count = (size_t)kn_dataset_classes(setup->all);
     free(setup->class_weights);
     setup->class_weights = malloc((count + 1) * sizeof *setup->class_weights);
-    if (!setup->class_weights) return command_fail("out of memory") == EXIT_DONE;
+    if (!setup->class_weights) return command_error("out of memory");
     if (kn_dataset_class_weights(setup->all, setup->class_weights, count) != KN_OK)
-        return command_fail(
-                   "--class-weights needs a class for each sample, but the data '%s' has no class labels",
-                   data) == EXIT_DONE;
+        return command_error(
+            "--class-weights needs a class for each sample, but the data '%s' has no class labels", data);
     /* A model may have more classes than the data. */
     const kn_value *output = kn_model_output_at(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
     if (answers > (int64_t)count) {
         float *more = realloc(setup->class_weights, (size_t)answers * sizeof *more);
-        if (!more) return command_fail("out of memory") == EXIT_DONE;
+        if (!more) return command_error("out of memory");
         setup->class_weights = more;
         while (count < (size_t)answers)
             more[count++] = 1;
@@ -426,22 +422,20 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
     size_t index;
     char wanted[200], found[200], hint[200];
     const char *name = kn_value_field(value);
-    if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field_at(setup->all, index, &field)) {
-        command_fail(
+    if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field_at(setup->all, index, &field))
+        return command_error(
             "the model '%s' reads an input '%s', but the data '%s' has no field of that name: its fields "
             "are 'x' (input) and 'y' (target)",
             kn_model_name(setup->model), name, data);
-        return false;
-    }
     if (field_fits(&field, value, found, sizeof found)) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
-    command_fail("the data '%s' does not match the model '%s': '%s' is %s (batch%s) in the data, but the "
-                 "model expects %s (%s)%s",
-                 data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
-                 kn_dtype_name(kn_value_dtype(value)), wanted,
-                 value == setup->loss.target ? target_hint(setup, &field)
-                                             : input_hint(setup, value, &field, hint, sizeof hint));
-    return false;
+    return command_error(
+        "the data '%s' does not match the model '%s': '%s' is %s (batch%s) in the data, but the "
+        "model expects %s (%s)%s",
+        data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
+        kn_dtype_name(kn_value_dtype(value)), wanted,
+        value == setup->loss.target ? target_hint(setup, &field)
+                                    : input_hint(setup, value, &field, hint, sizeof hint));
 }
 
 /* A label without an output would give a NaN loss. */
@@ -453,16 +447,14 @@ static bool check_classes(const training_setup *setup, const char *data) {
     char hint[60] = "";
     if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "classes", NULL))
         snprintf(hint, sizeof hint, ", as --set classes=%d sets it", classes);
-    command_fail("the data '%s' has %d classes, but the output '%s' of the model '%s' has %lld: its last "
-                 "layer should have %d outputs%s",
-                 data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers,
-                 classes, hint);
-    return false;
+    return command_error(
+        "the data '%s' has %d classes, but the output '%s' of the model '%s' has %lld: its last "
+        "layer should have %d outputs%s",
+        data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers, classes, hint);
 }
 
 static bool data_fail(const kn_dataset *dataset) {
-    command_fail("%s", dataset ? kn_dataset_error(dataset) : "out of memory");
-    return false;
+    return command_error("%s", dataset ? kn_dataset_error(dataset) : "out of memory");
 }
 
 /* Opens setup->all. Reports an error, including the model if its classes may be the reason. */
@@ -470,7 +462,7 @@ static bool open_data(training_setup *setup, const kn_dataset_params *params) {
     setup->all = kn_dataset_open(setup->data, params);
     const kn_status status = kn_dataset_status(setup->all);
     if (status == KN_ERROR_NOT_FOUND && params->classes)
-        return command_fail("%s: %s", setup->source, kn_dataset_error(setup->all)) == EXIT_DONE;
+        return command_error("%s: %s", setup->source, kn_dataset_error(setup->all));
     return status == KN_OK || data_fail(setup->all);
 }
 
@@ -497,8 +489,7 @@ static bool explain_loss(training_setup *setup, const char *data) {
         !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
         return true;
     kn_status status = kn_dataset_variance(setup_evaluation_data(setup), y, &setup->variance);
-    return status == KN_OK ||
-           command_fail("the variance of '%s': %s", data, kn_status_message(status)) == EXIT_DONE;
+    return status == KN_OK || command_error("the variance of '%s': %s", data, kn_status_message(status));
 }
 
 /* Whether the model reconstructs its input and the data has another kind of target: then "x" is also the
@@ -551,8 +542,7 @@ static bool name_classes(training_setup *setup) {
         if (name && strchr(name, '\n')) return true; /* cannot be stored on one line */
         room += name ? strlen(name) + 1 : 16;
     }
-    if (!(setup->classes = malloc(room)))
-        return command_fail("out of memory for the names of classes") == EXIT_DONE;
+    if (!(setup->classes = malloc(room))) return command_error("out of memory for the names of classes");
     for (int i = 0; i < count; i++) {
         const char *name = kn_dataset_class_name(setup->all, i), *before = i ? "\n" : "";
         used += name ? (size_t)snprintf(setup->classes + used, room - used, "%s%s", before, name)

@@ -11,7 +11,7 @@ bool tune_open_device(tune_run *run) {
     run->context = context_open(&run->options->common);
     if (!run->context) return false;
     run->tuner = kn_tuner_create(run->context);
-    return run->tuner || command_fail("out of memory") == EXIT_DONE;
+    return run->tuner || command_error("out of memory");
 }
 
 void tune_close(tune_run *run) {

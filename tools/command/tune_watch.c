@@ -157,7 +157,7 @@ static bool make_arguments(const tune_watching *watch, char seconds[32], char **
     static char program[] = "koine", verb[] = "tune-apart";
     const tune_options *options = watch->run->options;
     int count = 0;
-    if (options->count > MAX_WORDS - 4) return command_fail("too many arguments") == EXIT_DONE;
+    if (options->count > MAX_WORDS - 4) return command_error("too many arguments");
     snprintf(seconds, 32, "%.3f", watch->until - clock_now());
     arguments[count++] = program;
     arguments[count++] = verb;
@@ -189,9 +189,9 @@ static bool run_process(tune_watching *watch, bool *again) {
     watch->last = clock_now();
     if (!make_arguments(watch, seconds, arguments)) return false;
     const follow_end end = follow(arguments, &reader, &result, &code);
-    if (code) return command_fail("a process could not be started: %s", strerror(code)) == EXIT_DONE;
+    if (code) return command_error("a process could not be started: %s", strerror(code));
     if (end == FOLLOW_LOST)
-        return command_fail("a process that tries kernels does not end: restart the machine") == EXIT_DONE;
+        return command_error("a process that tries kernels does not end: restart the machine");
     if (end == FOLLOW_INTERRUPTED || watch->ended || clock_now() >= watch->until) return true;
     *again = true;
     if (end == FOLLOW_STOPPED && blame(watch, KN_TUNER_EVENT_HUNG, "hung", "")) return true;
@@ -201,11 +201,11 @@ static bool run_process(tune_watching *watch, bool *again) {
     if (end == FOLLOW_ENDED && !WIFSIGNALED(result) && watch->kernel[0] &&
         blame(watch, KN_TUNER_EVENT_FAILED, "failed", watch->error))
         return true;
-    return command_fail("the process that tries kernels %s%s%s",
-                        end == FOLLOW_STOPPED
-                            ? "does not respond before its first kernel; --timeout gives it more time"
-                            : "ended before it tried one",
-                        watch->error[0] ? ": " : "", watch->error) == EXIT_DONE;
+    return command_error("the process that tries kernels %s%s%s",
+                         end == FOLLOW_STOPPED
+                             ? "does not respond before its first kernel; --timeout gives it more time"
+                             : "ended before it tried one",
+                         watch->error[0] ? ": " : "", watch->error);
 }
 
 static void print_total(const tune_watching *watch) {
@@ -248,7 +248,7 @@ static bool list_shapes(tune_watching *watch) {
     kn_tuner *tuner = watch->run->tuner;
     watch->count = kn_tuner_shape_count(tuner);
     watch->rows = calloc((size_t)watch->count + 1, sizeof *watch->rows);
-    if (!watch->rows) return command_fail("out of memory") == EXIT_DONE;
+    if (!watch->rows) return command_error("out of memory");
     for (int i = 0; i < watch->count; i++) {
         if (watch->run->options->retune) kn_tuner_forget(tuner, i);
         watch->rows[i].shape = (kn_tuner_shape)KN_TUNER_SHAPE_DEFAULTS;

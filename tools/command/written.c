@@ -19,9 +19,8 @@ static void folder_of(const char *path, char *folder, size_t room) {
 static bool folder_taken(const char *path, const char *folder) {
     struct stat about;
     if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode) && access(folder, W_OK | X_OK) == 0) return true;
-    command_fail("'%s' cannot be written: %s: %s", path, folder,
-                 errno == ENOENT || errno == ENOTDIR ? "the folder does not exist" : strerror(errno));
-    return false;
+    return command_error("'%s' cannot be written: %s: %s", path, folder,
+                         errno == ENOENT || errno == ENOTDIR ? "the folder does not exist" : strerror(errno));
 }
 
 bool path_there(const char *path) {
@@ -34,20 +33,18 @@ bool path_writable(const char *path, path_use use, bool replace) {
     struct stat about;
     if (precompiling()) return true;
     if (!path[0] || strlen(path) >= sizeof folder)
-        return command_fail("'%.60s' is no name for a file", path) == EXIT_DONE;
+        return command_error("'%.60s' is no name for a file", path);
     const bool there = stat(path, &about) == 0, regular = there ? S_ISREG(about.st_mode) : path_there(path);
     if (there && S_ISDIR(about.st_mode))
-        return command_fail("'%s' is a folder; expected the name of a file to write", path) == EXIT_DONE;
+        return command_error("'%s' is a folder; expected the name of a file to write", path);
     if (there && !regular && use == PATH_WHOLE)
-        return command_fail("'%s' is a pipe or a device, which cannot be written atomically; expected the "
-                            "name of a file",
-                            path) == EXIT_DONE;
+        return command_error("'%s' is a pipe or a device, which cannot be written atomically; expected the "
+                             "name of a file",
+                             path);
     if (regular && !replace)
-        return command_fail("'%s' exists: replace it with --overwrite, or choose another name", path) ==
-               EXIT_DONE;
+        return command_error("'%s' exists: replace it with --overwrite, or choose another name", path);
     if (there && use == PATH_STREAM)
-        return access(path, W_OK) == 0 ||
-               command_fail("'%s' cannot be written: %s", path, strerror(errno)) == EXIT_DONE;
+        return access(path, W_OK) == 0 || command_error("'%s' cannot be written: %s", path, strerror(errno));
     folder_of(path, folder, sizeof folder);
     return folder_taken(path, folder);
 }
@@ -113,7 +110,7 @@ bool folder_makable(const char *path, char *reason, size_t room) {
 bool folder_writable(const char *path) {
     char reason[4300];
     return precompiling() || folder_makable(path, reason, sizeof reason) ||
-           command_fail("cannot write to the folder '%s': %s", path, reason) == EXIT_DONE;
+           command_error("cannot write to the folder '%s': %s", path, reason);
 }
 
 bool path_numbered(const char *path, unsigned number, char *text, size_t room) {
@@ -123,7 +120,7 @@ bool path_numbered(const char *path, unsigned number, char *text, size_t room) {
                             ? snprintf(text, room, "%s", path)
                             : snprintf(text, room, "%.*s-%u%s", (int)before, path, number, path + before);
     return (written >= 0 && (size_t)written < room) ||
-           command_fail("'%.60s…' is too long a name for a file", path) == EXIT_DONE;
+           command_error("'%.60s…' is too long a name for a file", path);
 }
 
 bool whole_open(whole_file *file, const char *path) {
@@ -133,7 +130,7 @@ bool whole_open(whole_file *file, const char *path) {
     struct stat about;
     int number = -1;
     *file = (whole_file){.path = path, .temporary = malloc(room)};
-    if (!file->temporary) return command_fail("out of memory") == EXIT_DONE;
+    if (!file->temporary) return command_error("out of memory");
     /* Named like the library's temporary files, which are cleaned up if one is left behind. */
     for (unsigned turn = 0; turn < 100 && number < 0; turn++) {
         snprintf(file->temporary, room, "%.*s.koine-%08x%08x.tmp", before, path, (unsigned)getpid(), turn);
