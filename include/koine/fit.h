@@ -38,6 +38,59 @@ typedef struct kn_score {
 KN_API KN_NODISCARD kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch,
                                           const char *loss, const char *accuracy, kn_score *score);
 
+/* ---- training within memory ---------------------------------------------------------------------------- */
+
+/* What has to fit into device memory together: steps on a batch, and an evaluation of the same states. */
+typedef struct kn_memory_request {
+    size_t size;
+    uint64_t batch; /* samples of a batch, of all workers together */
+    /* What one sample feeds to training and to evaluation: names, sizes and scales. */
+    const kn_feed *feeds, *eval_feeds;
+    size_t feed_count;            /* of each */
+    kn_value *const *eval_values; /* what the evaluation computes, such as a loss and an accuracy */
+    size_t eval_value_count;      /* 0: there is none */
+    bool whole; /* the batch is not cut into parts (samples go on in the next batch), but made smaller */
+    bool fixed; /* the batch and the place of the moments are not changed: another worker decides them */
+} kn_memory_request;
+#define KN_MEMORY_REQUEST_DEFAULTS KN_DEFAULTS_ZERO(kn_memory_request)
+typedef struct kn_memory_fit {
+    size_t size;
+    uint64_t batch;             /* as requested, or with `whole` the largest that fits */
+    uint64_t part;              /* samples that are computed at once by all workers; 0: the whole batch */
+    uint64_t bytes;             /* device memory of training and evaluation */
+    uint64_t host_bytes;        /* of moments in host memory */
+    int recomputed;             /* groups of nodes that are computed twice in a step, */
+    double recomputed_fraction; /* and their fraction of its FLOPs */
+    char message[700];          /* the error, or why the batch does not fit as it is; "" if it does */
+} kn_memory_fit;
+#define KN_MEMORY_FIT_DEFAULTS KN_DEFAULTS_ZERO(kn_memory_fit)
+/* Opens a trainer, and an inference session on its states (NULL without eval_values), that fit together into
+ * kn_session_params.memory_bytes or the device's memory (docs/memory.md). Measures are taken in this order,
+ * none before it is needed: activations are recomputed, the session keeps nothing between runs, moments move
+ * to host memory (params->offload_optimizer), and the batch is computed in parts (params->micro_batch). Both
+ * fields are set accordingly; params has the size of this version. The caller destroys the session, then the
+ * trainer; both are NULL after an error, which is in the message. fit may be NULL. */
+KN_API KN_NODISCARD kn_status kn_fit_prepare(kn_context *context, kn_value *loss, kn_trainer_params *params,
+                                             const kn_memory_request *request, kn_trainer **trainer,
+                                             kn_session **evaluation, kn_memory_fit *fit);
+
+/* ---- the shards of several workers --------------------------------------------------------------------- */
+
+/* How many shards a batch should have (kn_trainer_params.shards): one per worker if the workers are equal and
+ * a power of two, otherwise at least 16, which workers of different speed can share; not more than samples.
+ */
+KN_API int kn_shard_count(int workers, bool equal, uint64_t batch);
+/* Measures the seconds that a training step takes on one shard of a batch of batches->batch samples on this
+ * device: the shortest of three. An error is written to message, unless that is NULL, and the seconds are
+ * infinite. */
+KN_API kn_status kn_shard_seconds(kn_context *context, kn_value *loss, const kn_trainer_params *params,
+                                  const kn_dataset *dataset, const kn_loader_params *batches, double *seconds,
+                                  char *message, size_t size);
+/* Distributes `shards` among workers by their seconds per shard, so that the step takes the least time:
+ * counts[i] is for kn_trainer_params.shard_counts. The first worker gets at least one shard; a worker with 0
+ * is not worth using. */
+KN_API kn_status kn_deal_shards(const double *seconds, int workers, int shards, int *counts);
+
 /* ---- training ----------------------------------------------------------------------------------- */
 
 typedef enum kn_stop_reason {

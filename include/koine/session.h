@@ -147,6 +147,18 @@ KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
 KN_API KN_NODISCARD char *kn_session_plan_text(kn_session *session);
 KN_API void kn_session_free_text(kn_session *session, char *text);
 
+/* Plans for a batch of this size. */
+typedef struct kn_batch_plan {
+    void *user;
+    kn_status (*plan)(void *user, int64_t batch);
+} kn_batch_plan;
+/* Finds the largest batch, up to *batch, for which the plan succeeds, by trying some; with `parts`, the
+ * largest of the fewest equal parts of *batch. KN_ERROR_DEVICE_MEMORY and KN_ERROR_UNSUPPORTED (the range of
+ * indices) mean that a batch is too large; another error ends the search. After an error, which also is
+ * returned if not even one sample fits, *batch is unchanged; otherwise the last plan is that of the result.
+ */
+KN_API KN_NODISCARD kn_status kn_largest_batch(const kn_batch_plan *plan, bool parts, int64_t *batch);
+
 /* One step of the current plan. */
 enum { KN_PLAN_STEP_MAX_INPUTS = 32 };
 typedef struct kn_plan_step {

@@ -205,6 +205,52 @@ KN_API void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer opt
                 KN_FIELD(cycle_final_divisor, 1e4), KN_FIELD(power, 1), KN_FIELD(plateau_patience, 10),      \
                 KN_FIELD(plateau_threshold, 1e-4), KN_FIELD(outer_rate, 0.7), KN_FIELD(outer_momentum, 0.9))
 
+/* ---- settings by name --------------------------------------------------------------------------------- */
+
+/* What a setting is about. */
+typedef enum kn_setting_group {
+    KN_SETTING_GROUP_OPTIMIZER = 0,
+    KN_SETTING_GROUP_SCHEDULE = 1,
+    KN_SETTING_GROUP_WORKERS = 2,
+} kn_setting_group;
+
+/* A field of kn_trainer_params that is a bool, an integer, a number or a word. kn_trainer_create checks the
+ * fields, and koine train, Python and saved models name them, by these rows. */
+typedef struct kn_trainer_setting {
+    size_t size;
+    const char *name;     /* of the field, such as "learning_rate" */
+    const char *option;   /* of koine train, such as "lr"; NULL: none */
+    const char *argument; /* stands for the value in help, such as "RATE"; NULL: a flag */
+    const char *help;
+    kn_setting_group group;
+    /* the setting that decides whether this one is used: "optimizer", "schedule" or "sync_every"; NULL: it
+     * always is */
+    const char *owner;
+    bool is_count;    /* an integer of at least 0 */
+    bool same_result; /* results do not depend on it */
+} kn_trainer_setting;
+#define KN_TRAINER_SETTING_DEFAULTS KN_DEFAULTS_ZERO(kn_trainer_setting)
+/* The settings in the order of the help; false past the last. The texts are static. Thread-safe. */
+KN_API bool kn_trainer_setting_at(size_t position, kn_trainer_setting *setting);
+/* The words of a setting, such as "adam" of "optimizer"; NULL past the last, and for other settings. Static;
+ * thread-safe. */
+KN_API const char *kn_trainer_setting_word_at(const char *name, size_t position);
+/* Whether a trainer with these parameters uses the setting: with momentum 0.9, Adam has no momentum. */
+KN_API bool kn_trainer_params_use(const kn_trainer_params *params, const char *name);
+/* Sets a field from text: "yes" or "no", an integer, a number or a word. The optimizer also sets its usual
+ * settings (kn_trainer_params_choose), so it comes first. KN_ERROR_ARGUMENT: there is no such setting, and
+ * the message is "", or the text is not a value of it, and the message is such as "is '2'; expected a number
+ * of at least 0 and below 1". */
+KN_API kn_status kn_trainer_params_set(kn_trainer_params *params, const char *name, const char *text,
+                                       char *message, size_t size);
+/* Writes the value of a field as kn_trainer_params_set reads it. KN_ERROR_ARGUMENT: there is no such
+ * setting. */
+KN_API kn_status kn_trainer_params_get(const kn_trainer_params *params, const char *name, char *text,
+                                       size_t room);
+/* The checks of kn_trainer_create that need no graph. An error is written to message, unless that is NULL.
+ * Thread-safe. */
+KN_API kn_status kn_trainer_params_check(const kn_trainer_params *params, char *message, size_t size);
+
 /* ---- training ---------------------------------------------------------------------------------------- */
 
 typedef struct kn_trainer kn_trainer;

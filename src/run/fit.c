@@ -1,6 +1,6 @@
 /* Plans that fit into memory. A plan that needs more than allowed is replanned with measures that need less,
  * in this order: results that could be computed in each run do not persist; then as few values as possible
- * are recomputed (plan/recompute.c). Further measures are up to the caller. */
+ * are recomputed (plan/recompute.c). Further measures are those of training (train/fit_prepare.c). */
 #include "run/run_private.h"
 
 const char *const kn_memory_measures[] = {
@@ -67,4 +67,34 @@ kn_status kn_executable_make(const kn_executable_request *request, kn_executable
     kn_groups_forget(&reductions);
     *error = first;
     return first.status;
+}
+
+/* ---- the batch ----------------------------------------------------------------------------------------- */
+
+static bool too_large(kn_status status) {
+    return status == KN_ERROR_DEVICE_MEMORY || status == KN_ERROR_UNSUPPORTED;
+}
+
+kn_status kn_largest_batch(const kn_batch_plan *plan, bool parts, int64_t *batch) {
+    int64_t good = 1, bad;
+    if (!plan || !batch || *batch < 1) return KN_ERROR_ARGUMENT;
+    kn_status status = plan->plan(plan->user, bad = *batch);
+    /* Another program may have freed memory in the meantime. */
+    if (status == KN_ERROR_DEVICE_MEMORY) status = plan->plan(plan->user, bad);
+    if (!too_large(status) || bad == 1) return status;
+    if ((status = plan->plan(plan->user, 1)) != KN_OK) return status;
+    while (bad - good > 1) {
+        const int64_t middle = good + (bad - good) / 2;
+        status = plan->plan(plan->user, middle);
+        if (status == KN_OK)
+            good = middle;
+        else if (too_large(status))
+            bad = middle;
+        else
+            return status;
+    }
+    const int64_t count = (*batch + good - 1) / good, found = parts ? (*batch + count - 1) / count : good;
+    status = plan->plan(plan->user, found);
+    if (status == KN_OK) *batch = found;
+    return status;
 }

@@ -1,6 +1,7 @@
-/* The parameters of a trainer: defaults, checks, copies of the data they point to, and the group of each
- * parameter. */
+/* The parameters of a trainer: defaults, checks of their combinations (config.c checks each alone), copies of
+ * the data they point to, and the group of each parameter. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "train/optimizer.h"
@@ -29,53 +30,7 @@ void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer)
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* A number that must be at least `least`, and below `below` if that is finite. */
-typedef struct range {
-    const char *name;
-    double number, least, below;
-} range;
-
-static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) {
-    const range ranges[] = {
-        {"the learning rate", params->learning_rate, 0, INFINITY},
-        {"the momentum", params->momentum, 0, 1},
-        {"the dampening", params->dampening, 0, INFINITY},
-        {"beta1", params->beta1, 0, 1},
-        {"beta2", params->beta2, 0, 1},
-        {"epsilon", params->epsilon, 0, INFINITY},
-        {"the decay of the learning rate", params->rate_decay, 0, INFINITY},
-        {"the initial sum of squares", params->accumulator, 0, INFINITY},
-        {"the weight decay", params->weight_decay, 0, INFINITY},
-        {"the clipping value", params->clip_value, 0, INFINITY},
-        {"the clipping norm", params->clip_norm, 0, INFINITY},
-        {"the decay of the moving average", params->average, 0, 1},
-        {"the final fraction of the learning rate", params->final_fraction, 0, INFINITY},
-        {"the factor of the schedule", params->step_factor, 0, INFINITY},
-        {"the power of the schedule", params->power, 0, INFINITY},
-        {"the threshold of the plateau", params->plateau_threshold, 0, 1},
-        {"the outer learning rate", params->outer_rate, 0, INFINITY},
-        {"the outer momentum", params->outer_momentum, 0, 1},
-    };
-    for (size_t i = 0; i < KN_COUNT_OF(ranges); i++) {
-        const range *row = &ranges[i];
-        if (row->number >= row->least && row->number < row->below) continue;
-        if (isinf(row->below))
-            return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number of at least %g", row->name,
-                           row->number, row->least);
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number of at least %g and below %g",
-                       row->name, row->number, row->least, row->below);
-    }
-    return KN_OK;
-}
-
 static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
-    if (!kn_optimizer_row_of(params->optimizer) || (unsigned)params->schedule > KN_SCHEDULE_PLATEAU)
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "optimizer %d or schedule %d is unknown; koine/train.h lists them",
-                       (int)params->optimizer, (int)params->schedule);
-    if (!kn_moments_name(params->moments))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "moments %d is unknown; koine/train.h lists the values",
-                       (int)params->moments);
     if (params->moments != KN_MOMENTS_FLOAT32 && params->optimizer == KN_OPTIMIZER_RMSPROP &&
         params->centered)
         return kn_fail(error, KN_ERROR_ARGUMENT,
@@ -86,10 +41,6 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
                        "moments are on several devices in parts (shard_optimizer), or in host memory "
                        "(offload_optimizer): leave one of both out");
-    if (params->gradient_dtype != KN_FLOAT32 && !kn_is_half(params->gradient_dtype))
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "gradients are exchanged as %s; expected float32, float16 or bfloat16",
-                       kn_dtype_name(params->gradient_dtype));
     if (params->gradient_dtype != KN_FLOAT32 && params->sum_any_order)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
@@ -127,7 +78,6 @@ static kn_status check_rounds(const kn_trainer_params *params, kn_error *error) 
 }
 
 static kn_status check_schedule(const kn_trainer_params *params, kn_error *error) {
-    bool restarts = params->schedule == KN_SCHEDULE_COSINE_RESTARTS;
     if (params->milestone_count && !params->milestones)
         return kn_fail(error, KN_ERROR_ARGUMENT, "%zu milestones, but their list is NULL",
                        params->milestone_count);
@@ -136,19 +86,6 @@ static kn_status check_schedule(const kn_trainer_params *params, kn_error *error
             return kn_fail(
                 error, KN_ERROR_ARGUMENT, "milestone %zu is %llu, after %llu; expected ascending milestones",
                 i, (unsigned long long)params->milestones[i], (unsigned long long)params->milestones[i - 1]);
-    if (restarts && (!params->restart_every || !(params->restart_factor >= 1)))
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "a cosine of %llu updates, with each restart %g times as long; expected at least "
-                       "one update and a factor of at least 1",
-                       (unsigned long long)params->restart_every, params->restart_factor);
-    if (params->schedule == KN_SCHEDULE_ONE_CYCLE &&
-        !(params->cycle_rise >= 0 && params->cycle_rise <= 1 && params->cycle_divisor > 0 &&
-          params->cycle_final_divisor > 0))
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "one cycle rises for a fraction of %g of its length, starts at 1/%g and ends at 1/%g of "
-            "that; expected a fraction from 0 to 1 and divisors above 0",
-            params->cycle_rise, params->cycle_divisor, params->cycle_final_divisor);
     return KN_OK;
 }
 
@@ -311,16 +248,29 @@ static kn_status deal_shards(kn_trainer *trainer) {
     return status;
 }
 
+/* Checks params that have their size and defaults. */
+static kn_status check(kn_trainer_params *params, kn_error *error) {
+    if (!params->accumulate) params->accumulate = 1;
+    kn_status status = kn_trainer_check_settings(params, error);
+    if (status == KN_OK) status = check_rule(params, error);
+    if (status == KN_OK) status = check_rounds(params, error);
+    return status == KN_OK ? check_schedule(params, error) : status;
+}
+
+kn_status kn_trainer_params_check(const kn_trainer_params *params, char *message, size_t size) {
+    kn_error error = {.status = KN_OK};
+    kn_trainer_params own = KN_TRAINER_DEFAULTS;
+    if (KN_PARAMS_TAKE(kn_trainer_params, &own, params, &error) == KN_OK) check(&own, &error);
+    if (message) snprintf(message, size, "%s", error.text);
+    return error.status;
+}
+
 kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params) {
     kn_trainer_params *own = &trainer->params;
     kn_trainer_params_init(own);
     kn_error *error = &trainer->error;
     kn_status status = KN_PARAMS_TAKE(kn_trainer_params, own, params, error);
-    if (!own->accumulate) own->accumulate = 1;
-    if (status == KN_OK) status = check_ranges(own, error);
-    if (status == KN_OK) status = check_rule(own, error);
-    if (status == KN_OK) status = check_rounds(own, error);
-    if (status == KN_OK) status = check_schedule(own, error);
+    if (status == KN_OK) status = check(own, error);
     if (status == KN_OK && own->extra_count && !own->extra)
         status =
             kn_fail(error, KN_ERROR_ARGUMENT, "%zu extra values, but their list is NULL", own->extra_count);

@@ -87,6 +87,11 @@ struct kn_trainer {
     uint64_t evaluations;
 };
 
+/* ---- config.c: the settings by name ------------------------------------------------------------------ */
+
+/* Checks each setting against its range. */
+kn_status kn_trainer_check_settings(const kn_trainer_params *params, kn_error *error);
+
 /* ---- parameters.c: checks and copies -------------------------------------------------------------- */
 
 /* Checks and copies params (NULL: defaults). */

@@ -35,6 +35,8 @@ kn_tile: times
 kn_transpose: permutation
 kn_unsqueeze: axes
 kn_context_wait_for: events
+kn_trainer_params_check: message
+kn_shard_seconds: message
 """.strip().splitlines()}
 # Calls that would run all cases on the device.
 SKIPPED = {"kn_verify": ["params", "passed", "failed"]}

@@ -302,14 +302,14 @@ static void trainers_that_cannot_be(void **state) {
         const char *word;
     } wrong[] = {
         {{.learning_rate = -1}, "-1"},
-        {{.learning_rate = NAN}, "learning rate"},
-        {{.learning_rate = INFINITY}, "learning rate"},
+        {{.learning_rate = NAN}, "learning_rate"},
+        {{.learning_rate = INFINITY}, "learning_rate"},
         {{.momentum = 1}, "momentum"},
         {{.momentum = NAN}, "momentum"},
         {{.nesterov = true}, "Nesterov"},
         {{.beta1 = 1}, "beta"},
         {{.beta2 = -0.1}, "beta"},
-        {{.clip_norm = -1}, "clipping"},
+        {{.clip_norm = -1}, "clip_norm"},
         {{.weight_decay = NAN}, "decay"},
         {{.optimizer = (kn_optimizer)99}, "optimizer"},
         {{.schedule = (kn_schedule)9}, "schedule"},

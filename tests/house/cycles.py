@@ -24,7 +24,7 @@ KNOWN = {
      "ops/matmul/wide"): ROWS,
     ("ops/matmul/integer", "ops/matmul/integer_plain", "ops/matmul/integer_tiled", "ops/matmul/integer_wide"): ROWS,
     ("ops/attention/attention", "ops/attention/matrix", "ops/attention/plain", "ops/attention/tiled", "ops/attention/wide"): ROWS,
-    ("train/moments", "train/optimizer", "train/parameters", "train/rules", "train/schedule", "train/shards",
+    ("train/config", "train/moments", "train/optimizer", "train/parameters", "train/rules", "train/schedule", "train/shards",
      "train/spread"):
         "the table of optimizers names the rules, which call their helpers",
     ("graph/custom_kernel", "graph/custom_rules"): "the row of a custom kernel names its rules, which read its patterns",

@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 
+import numpy as np
+
 from package import case, expect, expect_equal, raises, run
 
 ROOT, KOINE = pathlib.Path(sys.argv[2]), sys.argv[3]
@@ -107,6 +109,34 @@ def optimizers_are_those_of_the_library():
         read = [field for field in train.OF_OPTIMIZERS if _library.lib.kn_optimizer_reads(number, field.encode())]
         expect_equal(sorted(made[name].settings), sorted([*read, "learning_rate", "weight_decay"]))
         expect_equal(made[name].settings, {field: getattr(chosen, field) for field in made[name].settings})
+
+
+@case
+def the_table_of_settings_is_complete():
+    """Each plain field of kn_trainer_params is a setting by name, except those that the loop or the workers decide."""
+    decided = {"size", "skip_not_finite", "sum_any_order", "micro_batch", "shards", "extra_count", "group_count", "milestone_count"}
+    plain = {name for name, field in _library.ffi.typeof("kn_trainer_params").fields if field.type.kind in ("primitive", "enum")}
+    expect_equal(sorted(setting.name for setting in train.trainer_settings()), sorted(plain - decided))
+    expect_equal(train.OF_OPTIMIZERS, tuple(setting.name for setting in train.trainer_settings() if setting.owner == "optimizer"))
+    expect(len(train.OF_OPTIMIZERS) == 10 and all(setting.help for setting in train.trainer_settings()))
+
+
+@case
+def training_is_fitted_and_shards_are_dealt():
+    x = koine.Graph().input("x", "batch,256")
+    loss = (x.linear(256).tanh().linear(256) ** 2).mean()
+    sample = {"x": np.zeros((1, 256), np.float32)}
+    whole, keywords = koine.Trainer.fit_memory(loss, 4096, sample, optimizer="sgd", eval_values=[loss])
+    expect_equal((whole.batch, whole.part, whole.message, keywords), (4096, 0, "", {"micro_batch": 0, "offload_optimizer": False}))
+    small, keywords = koine.Trainer.fit_memory(loss, 4096, sample, optimizer="sgd", memory_bytes=whole.bytes // 2)
+    expect(0 < keywords["micro_batch"] < 4096 and small.bytes <= whole.bytes // 2 and small.message, f"found {small}, {keywords}")
+    expect(koine.Trainer(loss, optimizer="sgd", **keywords).step(x=np.ones((4096, 256), np.float32)) > 0)
+    with raises(koine.DeviceMemoryError, "even with a batch of 1"):
+        koine.Trainer.fit_memory(loss, 4096, sample, memory_bytes=1000)
+    with raises(TypeError, "no input"):
+        koine.Trainer.fit_memory(loss, 4096, {"z": sample["x"]})
+    data = koine.Dataset.from_arrays(x=np.ones((64, 256), np.float32))
+    expect_equal(koine.Trainer.deal_shards(loss, data, [koine.default_context()], 4, 16), [4])
 
 
 @case

@@ -18,6 +18,13 @@ int command_fail(const char *format, ...) {
     va_end(arguments);
     return EXIT_FAILED;
 }
+bool command_error(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+    return false;
+}
 void command_warn(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -53,7 +60,7 @@ static const char *plan_error(void *user) {
 static bool fit(kn_context *context, model *m, int64_t *batch) {
     const batch_plans plans = {.allowed = 40, .user = m, .plan = plan, .error = plan_error};
     said[0] = '\0';
-    return batch_fit(context, &plans, false, "training continues with", batch);
+    return batch_fit(context, &plans, "training continues with", batch);
 }
 
 static void only_device_memory_makes_a_batch_smaller(void **state) {

@@ -386,8 +386,7 @@ def resumed_with_other_settings(folder):
     train(folder, "--steps", "1")
     train(folder, "--steps", "2", "--resume", "tiny.safetensors", "--batch", "16", "--seed", "7", "--optimizer", "sgd",
           err=("was trained with batch 64, and now it is 16", "with seed 1, and now it is 7", "with optimizer adam",
-               "with lr 0.001, and now it is 0.01", "with momentum none, and now it is 0.9",
-               "with schedule cosine until step 1, and now it is cosine until step 2"))
+               "with lr 0.001, and now it is 0.01", "with total-steps 1, and now it is 2"))
     train(folder, "--steps", "2", "--quiet", "--schedule", "constant")
     train(folder, "--steps", "3", "--resume", "tiny.safetensors", "--quiet", "--schedule", "constant", err="")
 
@@ -415,7 +414,7 @@ def resumed_with_other_moments(folder):
     koine(*refused, "--optimizer-dtype", "8bit", folder=folder).needs(
         1, err="with optimizer state in bfloat16, which cannot be converted to 8bit: give --optimizer-dtype bfloat16")
     train(folder, "--steps", "4", "--optimizer-dtype", "float32", "--schedule", "constant", "--resume", "half.safetensors",
-          "--save", "other.safetensors", err="with moments bfloat16, and now it is float32")
+          "--save", "other.safetensors", err="with optimizer-dtype bfloat16, and now it is float32")
     train(folder, "--steps", "4", "--optimizer-dtype", "bfloat16", "--schedule", "constant", "--resume", "half.safetensors",
           "--save", "half.safetensors", "--quiet", err="")
     whole, half, other = (read_safetensors(os.path.join(folder, name + ".safetensors")) for name in ("whole", "half", "other"))

@@ -439,8 +439,8 @@ static void averages_begin_with_those_of_all(void **state) {
  */
 
 static void what_needs_messages_in_each_step_is_refused(void **state) {
-    static const char *const names[] = {"shard_optimizer", "sync_batch_norm",     "sum_any_order",
-                                        "gradient_dtype",  "outer learning rate", "outer momentum",
+    static const char *const names[] = {"shard_optimizer", "sync_batch_norm", "sum_any_order",
+                                        "gradient_dtype",  "outer_rate",      "outer_momentum",
                                         "accumulate"};
     kn_context_params opening = device_params();
     kn_context *context = device_open(&opening);

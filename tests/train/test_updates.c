@@ -232,10 +232,10 @@ static void settings_out_of_range_are_reported(void **state) {
         const char *word;
     } wrong[] = {
         {offsetof(kn_trainer_params, beta2), 1, "beta2 is 1"},
-        {offsetof(kn_trainer_params, average), 1, "moving average"},
-        {offsetof(kn_trainer_params, learning_rate), NAN, "learning rate is nan"},
-        {offsetof(kn_trainer_params, clip_value), -1, "clipping value is -1"},
-        {offsetof(kn_trainer_params, power), INFINITY, "power of the schedule is inf"},
+        {offsetof(kn_trainer_params, average), 1, "average is 1"},
+        {offsetof(kn_trainer_params, learning_rate), NAN, "learning_rate is nan"},
+        {offsetof(kn_trainer_params, clip_value), -1, "clip_value is -1"},
+        {offsetof(kn_trainer_params, power), INFINITY, "power is inf"},
     };
     plane made = plane_make();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

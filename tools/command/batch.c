@@ -6,83 +6,51 @@
 
 typedef struct fitting {
     const batch_plans *plans;
+    const char *device;
+    int64_t asked;
     uint64_t allowed;
-    uint64_t needed; /* bytes needed by the last plan; 0: unknown, because a single value is too large */
-    kn_status status;
+    char why[700];  /* the problem of the batch that was asked for, as a clause */
+    char last[700]; /* the same of the last plan that failed */
 } fitting;
 
-/* Whether the last plan failed for a reason that a smaller batch would not solve: neither device memory nor
- * index range. */
-static bool broken(const fitting *state) {
-    return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY &&
-           state->status != KN_ERROR_UNSUPPORTED;
-}
-
-static bool fits(fitting *state, int64_t batch) {
-    state->needed = 0;
-    state->status = state->plans->plan(state->plans->user, batch, &state->needed);
-    return state->status == KN_OK && state->needed <= state->allowed;
-}
-
-/* Describe the last plan's problem as a clause. */
-static const char *complaint(const fitting *state, const char *device, char *text, size_t room) {
+/* Plans for a batch, and describes the problem if it does not fit. */
+static kn_status plan(void *user, int64_t batch) {
+    fitting *state = user;
     char needed[32], allowed[32];
-    if (state->status != KN_OK) {
-        snprintf(text, room, "%s", state->plans->error(state->plans->user));
-        char *advice = strstr(text, "; use a smaller batch");
-        if (advice) *advice = '\0'; /* batch_fit already reduces the batch */
-    } else
-        snprintf(text, room, "%s of device memory are needed (%llu bytes), and %s may use %s (%llu)",
-                 bytes_text((double)state->needed, needed, sizeof needed), (unsigned long long)state->needed,
-                 device, bytes_text((double)state->allowed, allowed, sizeof allowed),
+    uint64_t bytes = 0;
+    if (batch != state->asked && batch != 1)
+        progress_line("a batch of %lld is too large; trying %lld", (long long)state->asked, (long long)batch);
+    const kn_status status = state->plans->plan(state->plans->user, batch, &bytes);
+    if (status == KN_OK && bytes <= state->allowed) return KN_OK;
+    snprintf(state->last, sizeof state->last, "%s", state->plans->error(state->plans->user));
+    if (status == KN_OK)
+        snprintf(state->last, sizeof state->last,
+                 "%s of device memory are needed (%llu bytes), and %s may use %s (%llu)",
+                 bytes_text((double)bytes, needed, sizeof needed), (unsigned long long)bytes, state->device,
+                 bytes_text((double)state->allowed, allowed, sizeof allowed),
                  (unsigned long long)state->allowed);
-    return text;
+    char *advice = strstr(state->last, "; use a smaller batch");
+    if (advice) *advice = '\0'; /* which is what happens */
+    if (batch == state->asked) memcpy(state->why, state->last, sizeof state->why);
+    return status == KN_OK ? KN_ERROR_DEVICE_MEMORY : status;
 }
 
-/* Bisects between `good`, which fits, and `bad`, which does not. */
-static int64_t search(fitting *state, int64_t good, int64_t bad) {
-    int64_t asked = bad;
-    while (bad - good > 1) {
-        int64_t middle = good + (bad - good) / 2;
-        progress_line("a batch of %lld is too large; trying %lld", (long long)asked, (long long)middle);
-        if (fits(state, middle))
-            good = middle;
-        else if (broken(state))
-            break;
-        else
-            bad = middle;
-    }
-    return good;
-}
-
-/* Split a batch into the fewest parts of at most `most` samples; return the size of the largest part. */
-static int64_t largest_part(int64_t batch, int64_t most) {
-    const int64_t parts = (batch + most - 1) / most;
-    return (batch + parts - 1) / parts;
-}
-
-bool batch_fit(const kn_context *context, const batch_plans *plans, bool parts, const char *then,
-               int64_t *batch) {
-    fitting state = {.plans = plans, .allowed = plans->allowed};
-    const char *device = kn_context_device(context)->name;
-    char why[700];
+bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch) {
+    fitting state = {.plans = plans,
+                     .device = kn_context_device(context)->name,
+                     .asked = *batch,
+                     .allowed = plans->allowed};
     if (!state.allowed) state.allowed = kn_context_capabilities(context)->memory_bytes;
-    if (fits(&state, *batch)) return true;
-    /* Another program may have freed memory in the meantime. */
-    if (state.status == KN_ERROR_DEVICE_MEMORY && fits(&state, *batch)) return true;
-    complaint(&state, device, why, sizeof why);
-    if (broken(&state) || *batch == 1 || !fits(&state, 1)) {
-        const char *large = broken(&state) || state.status == KN_ERROR_UNSUPPORTED
-                                ? ""
-                                : "the model is too large for the device, even with a batch of 1: ";
-        return command_error("%s%s", large, complaint(&state, device, why, sizeof why));
-    }
-    int64_t largest = search(&state, 1, *batch);
-    if (parts) largest = largest_part(*batch, largest);
-    if (broken(&state) || !fits(&state, largest)) return command_error("%s", plans->error(plans->user));
-    command_warn("a batch of %lld does not fit: %s; %s %lld, the largest %s", (long long)*batch, why, then,
-                 (long long)largest, parts ? "equal ones that do" : "that does");
-    *batch = largest;
+    const kn_status status = kn_largest_batch(&(kn_batch_plan){&state, plan}, false, batch);
+    if (status != KN_OK)
+        return command_error("%s%s",
+                             status == KN_ERROR_DEVICE_MEMORY
+                                 ? "the model is too large for the device, even with a batch of 1: "
+                                 : "",
+                             state.last);
+    if (*batch != state.asked)
+        command_warn("a batch of %lld does not fit: %s; %s %lld, the largest that does",
+                     (long long)state.asked, state.why, then, (long long)*batch);
     return true;
 }
 

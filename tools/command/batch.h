@@ -15,11 +15,9 @@ typedef struct batch_plans {
 } batch_plans;
 
 /* Plans for *batch samples. If they do not fit, reports the needed and available memory, and sets *batch to
- * the largest number that fits (with `parts`: the largest of the fewest equal parts that fit), which is
- * planned last. If not even one sample fits, or on another error, reports it and returns false. `then`
- * completes the sentence: "samples go in batches of". */
-bool batch_fit(const kn_context *context, const batch_plans *plans, bool parts, const char *then,
-               int64_t *batch);
+ * the largest number that fits, which is planned last. If not even one sample fits, or on another error,
+ * reports it and returns false. `then` completes the sentence: "samples go in batches of". */
+bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch);
 
 void arithmetic_apply(const arithmetic *how, kn_session_params *params);
 /* An inference session without a memory limit, because batch_fit applies the limit. states NULL: new states.

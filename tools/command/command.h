@@ -50,6 +50,10 @@ typedef struct command {
 } command;
 enum { BRIEF_EXAMPLES = 5 };
 
+enum { OPTIONS_MOST = 160 };
+/* Appends rows, up to the one without a name, to a table, and ends it. */
+void options_add(option *options, size_t *count, const option *rows);
+
 /* Parses options and collects the other words in words[0..*word_count). With -h or --help, prints the help,
  * sets *status to EXIT_DONE and returns false. On an error, reports it, sets *status to EXIT_USAGE and
  * returns false. */

@@ -245,7 +245,7 @@ static int evaluate(eval_run *run) {
     run->session =
         run->states ? setup_evaluation(setup, run->context, run->states, &run->common.arithmetic, true, NULL)
                     : NULL;
-    if (!run->session || !batch_fit(run->context, &plans, false, "evaluation continues with", &batch))
+    if (!run->session || !batch_fit(run->context, &plans, "evaluation continues with", &batch))
         return EXIT_FAILED;
     if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model));

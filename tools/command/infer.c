@@ -311,7 +311,7 @@ static int infer(infer_run *run, const char *output) {
         return EXIT_FAILED;
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t batch = (int64_t)run->batch < run->samples ? (int64_t)run->batch : run->samples;
-    if (!batch_fit(run->context, &plans, false, "samples go in batches of", &batch) ||
+    if (!batch_fit(run->context, &plans, "samples go in batches of", &batch) ||
         !measure(run, batch, &whole, &row_bytes))
         return EXIT_FAILED;
     print_compile_time(run->context);

@@ -272,8 +272,7 @@ static bool prepare(void *user, kn_context *context) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->context = context;
     run->batch = run->asked;
-    if (!open_session(run) ||
-        !batch_fit(run->context, &plans, false, "samples go in batches of", &run->batch))
+    if (!open_session(run) || !batch_fit(run->context, &plans, "samples go in batches of", &run->batch))
         return false;
     kn_status status = KN_OK;
     for (int i = 0; status == KN_OK && i < run->output_count; i++) {

@@ -7,7 +7,11 @@
 
 #include "command.h"
 
-enum { MAX_OPTIONS = 160 };
+void options_add(option *options, size_t *count, const option *rows) {
+    while (rows->name)
+        options[(*count)++] = *rows++;
+    options[*count] = *rows;
+}
 
 /* ---- help for other programs -------------------------------------------------------------------- */
 
@@ -145,11 +149,11 @@ const char *option_alias(const option *row) {
 
 static int unknown(const command *self, const option *options, const char *dashes, const char *name,
                    size_t length) {
-    const char *names[MAX_OPTIONS];
+    const char *names[OPTIONS_MOST];
     char word[64];
     int count = 0;
     snprintf(word, sizeof word, "%.*s", (int)length, name);
-    for (const option *row = options; row->name && count < MAX_OPTIONS; row++)
+    for (const option *row = options; row->name && count < OPTIONS_MOST; row++)
         if (row->kind != OPTION_HEADING) names[count++] = row->name;
     const char *near = nearest_word(word, names, count);
     if (near)
@@ -179,7 +183,7 @@ static bool read_bytes(const char *text, uint64_t *bytes) {
 }
 
 /* The given options, for options_write, and the first other word. */
-static struct { const char *name, *value; /* value NULL: a flag */ } given[MAX_OPTIONS];
+static struct { const char *name, *value; /* value NULL: a flag */ } given[OPTIONS_MOST];
 static int given_count;
 static const char *given_word;
 
@@ -187,7 +191,7 @@ static void remember(const option *row, const char *value) {
     int i = 0;
     while (i < given_count && strcmp(given[i].name, row->name))
         i++;
-    if (i == MAX_OPTIONS) return;
+    if (i == OPTIONS_MOST) return;
     given[i].name = row->name;
     given[i].value = value;
     if (i == given_count) given_count++;

@@ -18,11 +18,9 @@ typedef struct plan_run {
     kn_plan_info info;
     bool training, measure, dot, svg;
     const char *programs; /* the output folder */
-    kn_optimizer optimizer;
-    kn_moments moments;
+    kn_trainer_params how;
     uint64_t batch, memory;
-    uint64_t ranks; /* UINT64_MAX: not given */
-    bool shard_optimizer, host_moments;
+    uint64_t ranks;  /* UINT64_MAX: not given */
     kn_group *group; /* with --ranks: a communicator that exchanges nothing */
 } plan_run;
 
@@ -48,13 +46,8 @@ static const char *plan_error(void *user) {
 static bool open_planned(plan_run *run) {
     kn_status status;
     if (run->training) {
-        kn_trainer_params params;
-        kn_trainer_params_init(&params);
-        kn_trainer_params_choose(&params, run->optimizer);
-        params.moments = run->moments;
-        params.offload_optimizer = run->host_moments;
+        kn_trainer_params params = run->how;
         params.communicator = kn_group_communicator(run->group, 0);
-        params.shard_optimizer = run->shard_optimizer;
         kn_session_params session = KN_SESSION_DEFAULTS;
         arithmetic_apply(&run->common.arithmetic, &session);
         session.memory_bytes = run->memory;
@@ -157,8 +150,8 @@ static int measure(plan_run *run, const char *name, const char *set, int64_t bat
                              .training = run->training,
                              .batch = (uint64_t)batch,
                              .set = set,
-                             .optimizer = &run->optimizer,
-                             .moments = run->moments};
+                             .optimizer = &run->how.optimizer,
+                             .moments = run->how.moments};
     options.common.timeline = true;
     kn_trainer_destroy(&run->trainer);
     kn_session_destroy(&run->session);
@@ -177,7 +170,7 @@ static bool settle_batch(plan_run *run) {
 static int show(plan_run *run, const char *name, const char *set) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t batch = (int64_t)run->batch;
-    if (!open_planned(run) || !batch_fit(run->context, &plans, false, "this is the plan of", &batch))
+    if (!open_planned(run) || !batch_fit(run->context, &plans, "this is the plan of", &batch))
         return EXIT_FAILED;
     print_compile_time(run->context);
     progress_clear();
@@ -239,7 +232,7 @@ static bool programs_writable(const char *folder, bool replace) {
 }
 
 static int check_ranks(const plan_run *run, bool training) {
-    if (run->shard_optimizer && run->ranks == UINT64_MAX)
+    if (run->how.shard_optimizer && run->ranks == UINT64_MAX)
         return command_misuse("--shard-optimizer needs --ranks");
     if (run->ranks == UINT64_MAX) return EXIT_DONE;
     if (run->ranks < 2 || run->ranks > RANKS_MOST)
@@ -260,20 +253,22 @@ static bool open_group(plan_run *run) {
 
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
-    plan_run run = {.batch = UINT64_MAX, .ranks = UINT64_MAX};
-    const char *mode = "train", *optimizer = "adam", *moments = NULL, *set = NULL;
-    bool parameters = false;
+    plan_run run = {.batch = UINT64_MAX, .ranks = UINT64_MAX, .how = KN_TRAINER_DEFAULTS};
+    const char *mode = "train", *optimizer = "adam", *moments = "float32", *set = NULL;
+    bool parameters = false, sharded = false, offload = false;
     const option options[] = {
         HEADING("model"),
         {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
         {"optimizer", OPTION_TEXT, "NAME", "optimizer of koine train (adam)", &optimizer},
-        MOMENTS_OPTION(moments),
-        HOST_MOMENTS_OPTION(run.host_moments),
+        {"optimizer-dtype", OPTION_TEXT, "TYPE",
+         "store the optimizer state as float32, bfloat16 or 8bit (float32)", &moments},
+        {"offload-optimizer", OPTION_FLAG, NULL, "keep the optimizer state in host memory between updates",
+         &offload},
         {"ranks", OPTION_COUNT, "N", "plan of the first of N devices or processes that share each batch",
          &run.ranks},
         {"shard-optimizer", OPTION_FLAG, NULL, "with --ranks: split the optimizer state among them",
-         &run.shard_optimizer},
+         &sharded},
         SET_OPTION(set),
         HEADING("output"),
         {"measure", OPTION_FLAG, NULL, "run the plan, and print the time of each step", &run.measure},
@@ -307,9 +302,12 @@ static int run(int count, char **arguments) {
     if (run.batch != UINT64_MAX && (!run.batch || run.batch > INT32_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     int chosen = option_choice("mode", mode, modes, 2);
-    int rule = optimizer_choice(optimizer);
-    int stored = moments_choice(moments);
-    if (chosen < 0 || rule < 0 || stored < 0) return EXIT_USAGE;
+    if (chosen < 0) return EXIT_USAGE;
+    if ((status = setting_take(&run.how, "optimizer", "optimizer", optimizer)) ||
+        (status = setting_take(&run.how, "optimizer-dtype", "moments", moments)))
+        return status;
+    run.how.offload_optimizer = offload;
+    run.how.shard_optimizer = sharded;
     if ((status = check_ranks(&run, chosen == 0)) != EXIT_DONE) return status;
     if (run.dot + run.svg + ((run.dot || run.svg) && (run.measure || run.common.json)) > 1)
         return command_misuse("give one of --dot, --svg%s", run.measure ? " and --measure" : " and --json");
@@ -319,8 +317,6 @@ static int run(int count, char **arguments) {
                               : run.common.pin ? "--pin"
                                                : "--device");
     if (run.programs && !programs_writable(run.programs, run.common.overwrite)) return EXIT_FAILED;
-    run.optimizer = (kn_optimizer)rule;
-    run.moments = (kn_moments)stored;
     run.training = chosen == 0;
     status = EXIT_FAILED;
     progress_setup(&run.common);

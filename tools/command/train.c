@@ -35,17 +35,18 @@ static bool file_there(const char *path) {
 
 /* --check writes no files. */
 static bool outputs_free(train_options *options, const training_setup *setup) {
-    const char *log = options->log, *report = options->report, *trace = options->trace;
+    const char *log = options->outputs.log, *report = options->outputs.report,
+               *trace = options->outputs.trace;
     train_mark(options, setup);
-    if (options->check || options->follows) return true;
+    if (options->check || options->crew.follows) return true;
     if (!train_choose_path(options, setup)) return false;
     const output_file outputs[] = {
-        {"the model", options->path}, {"--log", log}, {"--report", report}, {"--trace", trace}};
+        {"the model", options->outputs.path}, {"--log", log}, {"--report", report}, {"--trace", trace}};
     return outputs_apart(outputs, 4) == EXIT_DONE &&
            (!log || path_writable(log, PATH_STREAM, options->common.overwrite || options->goes_on)) &&
            (!report || path_writable(report, PATH_WHOLE, train_replaces(options, report))) &&
            (!trace || path_writable(trace, PATH_STREAM, train_replaces(options, trace))) &&
-           (!options->tensorboard || folder_writable(options->tensorboard));
+           (!options->outputs.tensorboard || folder_writable(options->outputs.tensorboard));
 }
 
 /* Applies --validation 0 and --validate-samples. */
@@ -107,7 +108,7 @@ static bool open_data(train_run *run, const char *model) {
     if (options->batch > run->learner.samples && options->batch > 64)
         command_info("--batch %llu is more than the %llu samples of the data: each step takes all of them",
                      (unsigned long long)options->batch, (unsigned long long)run->learner.samples);
-    bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
+    bool plateau = options->config.params.schedule == KN_SCHEDULE_PLATEAU;
     if ((options->patience || plateau) && options->unvalidated)
         return command_error("%s needs validation data, and --validation 0 turns it off",
                              options->patience ? "--patience" : "--schedule plateau");
@@ -128,9 +129,9 @@ static bool choose_device(train_run *run) {
 
 static bool open_log(train_run *run) {
     const train_options *options = run->options;
-    if (!options->log) return true;
-    run->log = fopen(options->log, options->goes_on ? "a" : "w");
-    if (!run->log) return command_error("the log '%s' cannot be opened for writing", options->log);
+    if (!options->outputs.log) return true;
+    run->log = fopen(options->outputs.log, options->goes_on ? "a" : "w");
+    if (!run->log) return command_error("the log '%s' cannot be opened for writing", options->outputs.log);
     /* Flush each line as soon as its step is done. */
     setvbuf(run->log, NULL, _IOLBF, 1 << 12);
     return true;
@@ -140,7 +141,7 @@ static bool open_log(train_run *run) {
 
 /* Traces the host's activity since the last call. */
 static void trace_stretch(train_run *run, const char *name) {
-    if (!run->options->trace) return;
+    if (!run->options->outputs.trace) return;
     double now = kn_context_clock(run->context);
     trace_host(name, run->traced, now);
     trace_queues(run->context);
@@ -177,7 +178,7 @@ static bool on_step_of_follower(void *user, const kn_fit_step *step) {
 static bool wait_for(void *user, uint64_t step) {
     train_run *run = user;
     bool saved = checkpoints_wait_for(&run->checkpoints, step);
-    return saved || run->options->trace || page_times_step(run->page);
+    return saved || run->options->outputs.trace || page_times_step(run->page);
 }
 
 /* Reports the loss scale, which float16 training uses (koine/train.h). */
@@ -209,7 +210,7 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
 
 static bool to_best(void *user) {
     train_run *run = user;
-    if (run->options->follows) return true; /* this process saves nothing */
+    if (run->options->crew.follows) return true; /* this process saves nothing */
     return checkpoints_to_best(&run->checkpoints);
 }
 
@@ -241,13 +242,13 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.accuracy = run->setup.accuracy_name;
     params.train_accuracy = learner_reports_accuracy(&run->learner) ? run->setup.accuracy_name : NULL;
     params.find_not_finite = options->find_nan;
-    params.use_averages = options->rule.average > 0;
+    params.use_averages = options->config.params.average > 0;
     params.user = run;
-    params.on_step = options->follows ? on_step_of_follower : on_step;
+    params.on_step = options->crew.follows ? on_step_of_follower : on_step;
     params.needs_states = wait_for;
-    params.on_epoch = options->follows ? NULL : on_epoch;
-    params.on_validation = options->follows ? NULL : on_validation;
-    params.save_progress = options->checkpoints != NULL;
+    params.on_epoch = options->crew.follows ? NULL : on_epoch;
+    params.on_validation = options->crew.follows ? NULL : on_validation;
+    params.save_progress = options->outputs.checkpoints != NULL;
     params.restore_best = to_best;
     return params;
 }
@@ -287,22 +288,22 @@ static int fit(train_run *run) {
         const char *told = all ? all->error(all->user) : "";
         return command_fail("%s%s", told[0] ? told : result.message, train_how_to_go_on(options));
     }
-    if (options->follows) return EXIT_DONE;
+    if (options->crew.follows) return EXIT_DONE;
     bool checkpointed = checkpoints_at_end(checkpoints, &result);
     /* Save the evaluated weights. */
-    if (options->rule.average > 0 && kn_trainer_use_averages(run->learner.trainer, true) != KN_OK)
+    if (options->config.params.average > 0 && kn_trainer_use_averages(run->learner.trainer, true) != KN_OK)
         return command_fail("%s", kn_trainer_error(run->learner.trainer));
     if (!train_save(setup, run->learner.trainer, options)) return EXIT_FAILED;
     if (options->common.json)
-        report_end_json(stdout, setup, &result, options->path);
+        report_end_json(stdout, setup, &result, options->outputs.path);
     else
-        report_end_text(setup, &result, before, options->path);
+        report_end_text(setup, &result, before, options->outputs.path);
     fflush(stdout);
     if (run->page && !page_write(run->page, setup, run->context, run->learner.trainer, &result))
         checkpointed = false;
     if (result.stop_reason == KN_STOP_CALLBACK)
         command_warn("stopped before the end; to resume, repeat the command with --resume %s",
-                     options->checkpoints ? "auto" : options->path);
+                     options->outputs.checkpoints ? "auto" : options->outputs.path);
     return checkpointed ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -354,10 +355,10 @@ static void print_validation_hint(const train_run *run) {
 }
 
 static int files_apart(const train_options *options) {
-    const output_file outputs[] = {{"--save", options->save},
-                                   {"--log", options->log},
-                                   {"--report", options->report},
-                                   {"--trace", options->trace}};
+    const output_file outputs[] = {{"--save", options->outputs.save},
+                                   {"--log", options->outputs.log},
+                                   {"--report", options->outputs.report},
+                                   {"--trace", options->outputs.trace}};
     return outputs_apart(outputs, 4);
 }
 
@@ -368,18 +369,20 @@ static int train(train_options *options, const char *model, const train_checkpoi
     if (!world_open(options, &run.watch, &run.world)) goto done;
     progress_setup(&options->common);
     options->goes_on = options->resume != NULL;
-    if (precompiling()) options->trace = options->report = options->checkpoints = options->run = NULL;
+    if (precompiling())
+        options->outputs.trace = options->outputs.report = options->outputs.checkpoints =
+            options->outputs.run = NULL;
     if (precompiling() && model && train_resumes_by_itself(options)) options->resume = NULL;
     if (!run_open(options, model ? model : options->resume)) goto done;
-    options->common.timeline = options->common.timeline || options->report;
-    if (options->report && !(run.page = page_open(options))) {
+    options->common.timeline = options->common.timeline || options->outputs.report;
+    if (options->outputs.report && !(run.page = page_open(options))) {
         command_fail("out of memory");
         goto done;
     }
     if ((status = files_apart(options)) != EXIT_DONE) goto done;
     status = EXIT_FAILED;
     if (!checkpoints_open(options, &run.checkpoints)) goto done;
-    if (options->follows) kn_checkpoints_destroy(&run.checkpoints.files);
+    if (options->crew.follows) kn_checkpoints_destroy(&run.checkpoints.files);
     if (!train_take_shards(options)) goto done;
     if (!model) model = options->resume;
     if (!model) {
@@ -387,12 +390,12 @@ static int train(train_options *options, const char *model, const train_checkpoi
         goto done;
     }
     if (!open_data(&run, model) ||
-        !trace_open(options->trace, train_replaces(options, options->trace), options->mark,
-                    &options->common) ||
+        !trace_open(options->outputs.trace, train_replaces(options, options->outputs.trace),
+                    options->outputs.mark, &options->common) ||
         !choose_device(&run) || !(run.context = context_open(&options->common)) ||
         !devices_join(run.context, &options->common, run.setup.model))
         goto done;
-    if (!options->device_count && !run.world.found) precompile_allow(&options->common, run.context);
+    if (!options->crew.device_count && !run.world.found) precompile_allow(&options->common, run.context);
     progress_clear();
     command_info("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
@@ -426,7 +429,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
 done:
     watch_end(&run.watch);
     if (run.log && (ferror(run.log) | fclose(run.log)) && status == EXIT_DONE)
-        status = command_fail("the log '%s' could not be written", options->log);
+        status = command_fail("the log '%s' could not be written", options->outputs.log);
     if (!trace_close()) status = EXIT_FAILED;
     if (!events_close(&run.events)) status = EXIT_FAILED;
     checkpoints_close(&run.checkpoints);
@@ -442,8 +445,8 @@ done:
 /* ---- the command line ---------------------------------------------------------------------------------- */
 
 static int check_numbers(const train_options *own) {
-    if (!(own->timeout >= 0 && own->timeout <= 1e9))
-        return command_misuse("--timeout is %g; expected seconds, or 0 for never", own->timeout);
+    if (!(own->crew.timeout >= 0 && own->crew.timeout <= 1e9))
+        return command_misuse("--timeout is %g; expected seconds, or 0 for never", own->crew.timeout);
     if (!own->batch || own->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)own->batch, INT32_MAX);
     if (own->validate_samples == 0)
@@ -473,11 +476,11 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
         return command_misuse("--resume loads the weights: omit --init");
-    if (own->run && (own->save || own->log || own->report))
-        return command_misuse("--run names the files of model, log and report: omit --%s", own->save ? "save"
-                                                                                           : own->log
-                                                                                               ? "log"
-                                                                                               : "report");
+    if (own->outputs.run && (own->outputs.save || own->outputs.log || own->outputs.report))
+        return command_misuse("--run names the files of model, log and report: omit --%s",
+                              own->outputs.save  ? "save"
+                              : own->outputs.log ? "log"
+                                                 : "report");
     if (own->resume && path_is_onnx(own->resume))
         return command_misuse("--resume has an ONNX file, which has weights but no training state: name it "
                               "as the model, or resume from one of --checkpoints");
@@ -491,8 +494,8 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
                               "--in-sequence: omit one of them");
     status = settings_check(own->set);
     if (status != EXIT_DONE) return status;
-    return train_rule_check(&own->rule,
-                            own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
+    return config_check(&own->config,
+                        own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
 /* Absent options are UINT64_MAX or NaN, to distinguish them from an explicit 0. */
@@ -505,11 +508,12 @@ static void settle(train_options *own) {
     if (isnan(own->validation)) own->validation = 0;
     own->drop_last = own->drop_last || own->in_sequence;
     if (own->check) { /* the full learning rate, and an update in each step */
-        own->rule.schedule = "constant";
-        own->rule.warmup = 0;
-        own->rule.accumulate = 1;
-        own->rule.average = 0;
-        own->sync_every = 0;
+        own->config.cosine = false;
+        own->config.params.schedule = KN_SCHEDULE_CONSTANT;
+        own->config.params.warmup_steps = 0;
+        own->config.params.accumulate = 1;
+        own->config.params.average = 0;
+        own->config.params.sync_every = 0;
     }
 }
 
@@ -521,15 +525,12 @@ static int run(int count, char **arguments) {
                          .validation = NAN,
                          .validate_samples = UINT64_MAX,
                          .seed = 1,
-                         .keep = UINT64_MAX,
-                         .shards = UINT64_MAX,
-                         .timeout = 600,
-                         .outer_rate = NAN,
-                         .outer_momentum = NAN,
+                         .outputs.keep = UINT64_MAX,
+                         .crew.shards = UINT64_MAX,
+                         .crew.timeout = 600,
                          .batch_norm = "batch"};
     train_checkpoints checkpoints = {.files = NULL};
-    train_rule_init(&own.rule);
-    const option options[] = {
+    const option head[] = {
         HEADING("data"),
         {"data", OPTION_TEXT, "DATA", "training data, such as digits or text:FILE; see koine datasets",
          &own.data},
@@ -574,31 +575,43 @@ static int run(int count, char **arguments) {
          "overfit one batch and inspect the gradients; reports whether training can succeed", &own.check},
         {"find-nan", OPTION_FLAG, NULL, "if a loss is not finite, name the operator that caused it",
          &own.find_nan},
-        RULE_OPTIONS(own.rule),
+        {.name = NULL}};
+    const option lists[] = {
+        {"groups", OPTION_TEXT, "GROUPS",
+         "settings of some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen'; lr is a factor",
+         &own.config.groups},
+        {"freeze", OPTION_TEXT, "PATTERNS",
+         "do not train these parameters: comma-separated names with * and ?", &own.config.freeze},
+        {.name = NULL}};
+    const option milestones[] = {{"milestones", OPTION_TEXT, "N,N,...",
+                                  "updates at which the rate is reduced", &own.config.milestones},
+                                 {.name = NULL}};
+    const option body[] = {
         HEADING("output"),
         {"save", OPTION_TEXT, "FILE",
          "the saved model (the file of --resume, else MODEL.safetensors, or MODEL-2.safetensors … if that "
          "exists)",
-         &own.save},
+         &own.outputs.save},
         {"run", OPTION_TEXT, "DIR", "folder for model, log, report and options; created if missing",
-         &own.run},
+         &own.outputs.run},
         {"config", OPTION_TEXT, "FILE",
          "read options from a file such as options.txt of --run; the command line takes precedence",
-         &own.config},
+         &own.file},
         {"log", OPTION_TEXT, "FILE", "write a JSON object per step and one at the end; --resume appends",
-         &own.log},
+         &own.outputs.log},
         {"report", OPTION_TEXT, "FILE.html", "self-contained page with curves, mistakes, times and the plan",
-         &own.report},
+         &own.outputs.report},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
-         &own.tensorboard},
-        TRACE_OPTION(own.trace),
+         &own.outputs.tensorboard},
+        TRACE_OPTION(own.outputs.trace),
         OVERWRITE_OPTION(own.common),
         HEADING("checkpoints"),
         {"checkpoints", OPTION_TEXT, "DIR", "folder for training states: the newest ones and the best",
-         &own.checkpoints},
+         &own.outputs.checkpoints},
         {"checkpoint-every", OPTION_TEXT, "N", "number of steps, or a time such as 30s or 10m (each epoch)",
-         &own.every},
-        {"keep", OPTION_COUNT, "N", "number of newest checkpoints to keep, besides the best (3)", &own.keep},
+         &own.outputs.every},
+        {"keep", OPTION_COUNT, "N", "number of newest checkpoints to keep, besides the best (3)",
+         &own.outputs.keep},
         {"resume", OPTION_TEXT, "FILE",
          "resume a saved training run, bit for bit; auto: from the last of --checkpoints, if any",
          &own.resume},
@@ -610,36 +623,32 @@ static int run(int count, char **arguments) {
         COMMON_DEVICE_OPTIONS(own.common),
         HEADING("several devices or processes"),
         {"devices", OPTION_TEXT, "LIST", "train on several devices, such as gpu:0,gpu:1,cpu, or all",
-         &own.devices},
+         &own.crew.devices},
         {"shards", OPTION_COUNT, "N",
-         "parts of each batch, a power of two: the same bits for any number of devices", &own.shards},
+         "parts of each batch, a power of two: the same bits for any number of devices", &own.crew.shards},
         {"shard-counts", OPTION_TEXT, "N,N,…",
          "number of shards per device, of all processes (as in the file of --resume, or by speed)",
-         &own.dealt},
+         &own.crew.dealt},
         {"timeout", OPTION_NUMBER, "S", "stop if a device or process is silent for S seconds (600; 0: never)",
-         &own.timeout},
-        {"shard-optimizer", OPTION_FLAG, NULL,
-         "split the optimizer state and its updates among the devices: less memory, the same bits",
-         &own.shard_optimizer},
-        {"gradient-type", OPTION_TEXT, "TYPE", "exchange gradients as float32, bfloat16 or float16 (float32)",
-         &own.gradient_word},
+         &own.crew.timeout},
         {"all-reduce", OPTION_TEXT, "HOW",
          "tree: add gradients in the order of the shards; mpi: by MPI_Allreduce, whose bits depend on the "
          "number of processes (tree)",
-         &own.sum_word},
-        {"sync-batch-norm", OPTION_FLAG, NULL,
-         "batch statistics over all devices or processes, each with one shard: 2, 4, 8 … of them",
-         &own.sync_batch_norm},
-        {"sync-every", OPTION_COUNT, "N",
-         "for slow links: average the weights after every N local steps, a multiple of --accumulate (0: add "
-         "gradients in each step)",
-         &own.sync_every},
-        {"outer-rate", OPTION_NUMBER, "R", "with --sync-every: learning rate of the averaged change (0.7)",
-         &own.outer_rate},
-        {"outer-momentum", OPTION_NUMBER, "M", "with --sync-every: Nesterov momentum of that change (0.9)",
-         &own.outer_momentum},
-        MESSAGE_OPTIONS(own.common),
+         &own.crew.sum_word},
         {.name = NULL}};
+    const option messages[] = {MESSAGE_OPTIONS(own.common), {.name = NULL}};
+    option options[OPTIONS_MOST];
+    size_t rows = 0;
+    options_add(options, &rows, head);
+    options[rows++] = (option)HEADING("optimizer");
+    rows += config_rows(&own.config, KN_SETTING_GROUP_OPTIMIZER, options + rows);
+    options_add(options, &rows, lists);
+    options[rows++] = (option)HEADING("learning rate schedule");
+    rows += config_rows(&own.config, KN_SETTING_GROUP_SCHEDULE, options + rows);
+    options_add(options, &rows, milestones);
+    options_add(options, &rows, body);
+    rows += config_rows(&own.config, KN_SETTING_GROUP_WORKERS, options + rows);
+    options_add(options, &rows, messages);
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_train, options, count, arguments, words, &word_count, 1, &status))
@@ -649,7 +658,7 @@ static int run(int count, char **arguments) {
         return command_misuse("train needs a model: a name such as lenet, a text model, or a saved file");
     if (!own.data) return command_misuse("train needs --data, such as --data digits");
     /* Train weights from other programs exactly as the command line says. */
-    if (!own.rule.schedule && model && path_is_onnx(model)) own.rule.schedule = "constant";
+    own.config.constant = model && path_is_onnx(model);
     if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
         (status = math_options_check(&own.common)) || (status = pin_option_check(&own.common)) ||
         (status = workers_check(&own)))

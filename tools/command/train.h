@@ -7,146 +7,83 @@
 
 #include "training.h"
 
-/* ---- train_rule.c: the optimizer's options -------------------------------------------------------- */
+/* ---- train_config.c: settings of the trainer ------------------------------------------------------- */
 
-enum { RULE_MILESTONES = 32, RULE_GROUPS = 16, RULE_GROUP_BYTES = 1024, RULE_HELP_BYTES = 160 };
-/* The options that depend on the optimizer. */
 enum {
-    RULE_LR,
-    RULE_MOMENTUM,
-    RULE_DAMPENING,
-    RULE_NESTEROV,
-    RULE_AMSGRAD,
-    RULE_CENTERED,
-    RULE_BETA1,
-    RULE_BETA2,
-    RULE_EPSILON,
-    RULE_LR_DECAY,
-    RULE_ACCUMULATOR,
-    RULE_WEIGHT_DECAY,
-    RULE_FIELDS
+    CONFIG_SETTINGS = 64,
+    CONFIG_MILESTONES = 32,
+    CONFIG_GROUPS = 16,
+    CONFIG_GROUP_BYTES = 1024,
+    CONFIG_HELP = 200,
+    CONFIG_NUMBER = 64
 };
-
-/* Values as given; absent options are NULL, UINT64_MAX or NaN, to distinguish them from an explicit 0. */
-typedef struct train_rule {
-    const char *optimizer, *moments, *schedule, *milestones, *groups, *freeze;
-    bool host_moments;
-    double rate, momentum, dampening, beta1, beta2, epsilon, rate_decay, accumulator;
-    double decay, clip, clip_value, average;
-    double final_share, step_factor, restart_factor, cycle_rise, cycle_divisor, power, threshold;
-    uint64_t accumulate, warmup, step_every, restart_every, plateau_patience, plateau_cooldown;
-    bool nesterov, amsgrad, centered, decay_matrices;
-    /* Parsed milestones and groups. */
-    uint64_t milestone_list[RULE_MILESTONES];
-    kn_parameter_group group_list[RULE_GROUPS];
+typedef struct train_config {
+    kn_trainer_params params; /* from config_check on; its lists are those below */
+    /* As given, by the position of kn_trainer_setting_at; NULL or false: not given. */
+    const char *texts[CONFIG_SETTINGS];
+    bool flags[CONFIG_SETTINGS];
+    const char *milestones, *groups, *freeze;
+    bool constant; /* without --schedule the rate is constant */
+    bool cosine;   /* without --schedule it falls towards the end, which is known */
+    uint64_t milestone_list[CONFIG_MILESTONES];
+    kn_parameter_group group_list[CONFIG_GROUPS];
     size_t milestone_count, group_count;
-    char group_text[RULE_GROUP_BYTES], freeze_text[RULE_GROUP_BYTES];
-    /* Help text for the optimizers and their options, set by train_rule_init. */
-    char names[RULE_HELP_BYTES], help[RULE_FIELDS][RULE_HELP_BYTES];
-} train_rule;
+    char group_text[CONFIG_GROUP_BYTES], freeze_text[CONFIG_GROUP_BYTES];
+    char help[CONFIG_SETTINGS][CONFIG_HELP]; /* from config_rows on */
+} train_config;
 
-/* Initialises without options. */
-void train_rule_init(train_rule *rule);
-/* EXIT_DONE, or reports an error and returns EXIT_USAGE. Parses milestones and groups. */
-int train_rule_check(train_rule *rule, bool end_known);
-/* Sets the trainer's parameters. total_steps: the last update; 0: unknown. The rule must outlive them. */
-void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params);
-
-/* The rows of an option table for it. */
-#define RULE_OPTIONS(rule)                                                                                   \
-    HEADING("optimizer"), {"optimizer", OPTION_TEXT, "NAME", (rule).names, &(rule).optimizer},               \
-        {"lr", OPTION_NUMBER, "RATE", (rule).help[RULE_LR], &(rule).rate},                                   \
-        {"momentum", OPTION_NUMBER, "M", (rule).help[RULE_MOMENTUM], &(rule).momentum},                      \
-        {"dampening", OPTION_NUMBER, "D", (rule).help[RULE_DAMPENING], &(rule).dampening},                   \
-        {"nesterov", OPTION_FLAG, NULL, (rule).help[RULE_NESTEROV], &(rule).nesterov},                       \
-        {"amsgrad", OPTION_FLAG, NULL, (rule).help[RULE_AMSGRAD], &(rule).amsgrad},                          \
-        {"centered", OPTION_FLAG, NULL, (rule).help[RULE_CENTERED], &(rule).centered},                       \
-        {"beta1", OPTION_NUMBER, "B", (rule).help[RULE_BETA1], &(rule).beta1},                               \
-        {"beta2", OPTION_NUMBER, "B", (rule).help[RULE_BETA2], &(rule).beta2},                               \
-        {"epsilon", OPTION_NUMBER, "E", (rule).help[RULE_EPSILON], &(rule).epsilon},                         \
-        {"lr-decay", OPTION_NUMBER, "D", (rule).help[RULE_LR_DECAY], &(rule).rate_decay},                    \
-        {"accumulator", OPTION_NUMBER, "A", (rule).help[RULE_ACCUMULATOR], &(rule).accumulator},             \
-        MOMENTS_OPTION((rule).moments), HOST_MOMENTS_OPTION((rule).host_moments),                            \
-        {"weight-decay", OPTION_NUMBER, "W", (rule).help[RULE_WEIGHT_DECAY], &(rule).decay},                 \
-        {"decay-matrices", OPTION_FLAG, NULL, "no weight decay for biases and other parameters of rank 1",   \
-         &(rule).decay_matrices},                                                                            \
-        {"groups", OPTION_TEXT, "GROUPS",                                                                    \
-         "settings of some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen'; lr is a factor",             \
-         &(rule).groups},                                                                                    \
-        {"freeze", OPTION_TEXT, "PATTERNS",                                                                  \
-         "do not train these parameters: comma-separated names with * and ?", &(rule).freeze},               \
-        {"clip", OPTION_NUMBER, "NORM", "clip the norm of all gradients together (0: off)", &(rule).clip},   \
-        {"clip-value", OPTION_NUMBER, "V", "clip each element of a gradient to [-V, V] (0: off)",            \
-         &(rule).clip_value},                                                                                \
-        {"accumulate", OPTION_COUNT, "N", "update once per N batches, with their mean gradient (1)",         \
-         &(rule).accumulate},                                                                                \
-        {"ema", OPTION_NUMBER, "D",                                                                          \
-         "evaluate and save a moving average of the weights with this decay, such as 0.999 (0: off)",        \
-         &(rule).average},                                                                                   \
-        HEADING("learning rate schedule"),                                                                   \
-        {"schedule", OPTION_TEXT, "NAME", "see above (cosine if the end is known, else constant)",           \
-         &(rule).schedule},                                                                                  \
-        {"warmup", OPTION_COUNT, "N", "updates of linear warm-up (0)", &(rule).warmup},                      \
-        {"lr-end", OPTION_NUMBER, "F", "final rate as a fraction of the initial one (0)",                    \
-         &(rule).final_share},                                                                               \
-        {"step-every", OPTION_COUNT, "N", "updates between reductions", &(rule).step_every},                 \
-        {"step-factor", OPTION_NUMBER, "F", "factor of each reduction (0.1)", &(rule).step_factor},          \
-        {"milestones", OPTION_TEXT, "N,N,...", "updates at which the rate is reduced", &(rule).milestones},  \
-        {"restart-every", OPTION_COUNT, "N", "updates of the first cosine", &(rule).restart_every},          \
-        {"restart-factor", OPTION_NUMBER, "F", "length of each cosine relative to the previous one (1)",     \
-         &(rule).restart_factor},                                                                            \
-        {"cycle-rise", OPTION_NUMBER, "F", "fraction of the cycle in which the rate rises (0.3)",            \
-         &(rule).cycle_rise},                                                                                \
-        {"cycle-divisor", OPTION_NUMBER, "D", "peak rate divided by the initial rate (25)",                  \
-         &(rule).cycle_divisor},                                                                             \
-        {"power", OPTION_NUMBER, "P", "exponent of polynomial (1)", &(rule).power},                          \
-        {"plateau-patience", OPTION_COUNT, "N",                                                              \
-         "epochs without a lower validation loss before a reduction (10)", &(rule).plateau_patience},        \
-        {"plateau-cooldown", OPTION_COUNT, "N", "epochs after a reduction that are not counted (0)",         \
-         &(rule).plateau_cooldown},                                                                          \
-    {                                                                                                        \
-        "plateau-threshold", OPTION_NUMBER, "F", "minimum relative decrease of the loss (0.0001)",           \
-            &(rule).threshold                                                                                \
-    }
+/* Fills in the option rows of a group of settings; returns their number. */
+size_t config_rows(train_config *config, kn_setting_group group, option *rows);
+/* Whether the option of this setting was given. */
+bool config_gives(const train_config *config, const char *name);
+/* Sets the parameters from the options. EXIT_DONE, or reports an error and returns EXIT_USAGE. end_known:
+ * whether the number of steps is limited. */
+int config_check(train_config *config, bool end_known);
 
 /* ---- train.c ------------------------------------------------------------------------------------- */
 
 enum { RUN_PATH = 4096, WORKERS_MOST = 64, WORKER_NAME = 128, WORKER_SHARDS = 1024 };
+
+/* What is written where. */
+typedef struct train_outputs {
+    const char *save, *log, *report, *run, *tensorboard, *trace, *checkpoints, *every;
+    uint64_t keep;
+    bool replaces;               /* the file at `path` belongs to this training run or may be replaced */
+    char path[RUN_PATH];         /* destination of the model */
+    char mark[17];               /* identifies this training run in the files written with the model */
+    char run_files[5][RUN_PATH]; /* with --run */
+} train_outputs;
+
+/* The devices and processes, and the shards of each. */
+typedef struct train_crew {
+    const char *devices, *dealt; /* --devices, --shard-counts */
+    const char *sum_word;        /* --all-reduce */
+    uint64_t shards;             /* UINT64_MAX: not given */
+    double timeout;              /* seconds; 0: forever */
+    int count;                   /* number of workers in all processes */
+    int device_count;            /* 0: without --devices */
+    char device_names[WORKERS_MOST][WORKER_NAME];
+    int deal[WORKERS_MOST], deal_count;
+    char kept_deal[300]; /* the shards per device for different devices (train_deal.c); "": none */
+    bool follows;        /* another process reports and writes the files */
+} train_crew;
+
 typedef struct train_options {
     common_options common;
-    train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace,
-        *bad, *batch_norm, *augment, *class_weights, *report, *run, *config;
+    train_config config;
+    train_outputs outputs;
+    train_crew crew;
+    const char *data, *loss, *init, *resume, *set, *bad, *batch_norm, *augment, *class_weights, *file;
     char **arguments; /* the command line */
     int argument_count;
-    uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
+    uint64_t epochs, steps, batch, seed, patience, memory, cache, workers;
     uint64_t part;              /* the largest number of samples that fits on a device at once; 0: all */
     double seconds, validation; /* validation NaN: not given */
     uint64_t validate_samples;  /* UINT64_MAX: all */
     bool unvalidated;           /* --validation 0 */
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
-    bool goes_on;                /* --resume was given, even if it found nothing */
-    bool replaces;               /* the file at `path` belongs to this training run or may be replaced */
-    char path[4096];             /* destination of the model */
-    char mark[17];               /* identifies this training run in the files written with the model */
-    char run_files[5][RUN_PATH]; /* with --run */
-    kn_trainer_params how;       /* the resulting trainer parameters */
-    bool follows;                /* another process reports and writes the files */
-    const char *devices, *dealt; /* --devices, --shard-counts */
-    uint64_t shards;             /* UINT64_MAX: not given */
-    bool shard_optimizer;
-    const char *gradient_word, *sum_word; /* --gradient-type, --all-reduce */
-    kn_dtype gradient_type;
-    bool sum_any_order;
-    bool sync_batch_norm;
-    uint64_t sync_every;               /* --sync-every; 0: gradients are added in each step */
-    double outer_rate, outer_momentum; /* NaN: not given */
-    int worker_count;                  /* number of workers in all processes */
-    char device_names[WORKERS_MOST][WORKER_NAME];
-    double timeout;   /* seconds; 0: forever */
-    int device_count; /* 0: without --devices */
-    int deal[WORKERS_MOST], deal_count;
-    char kept_deal[300]; /* the shards per device for different devices (train_deal.c); "": none */
+    bool goes_on;          /* --resume was given, even if it found nothing */
+    kn_trainer_params how; /* the resulting trainer parameters */
 } train_options;
 
 /* ---- train_memory.c: the trainer and evaluation, within memory limits ----------------------------- */
@@ -163,11 +100,7 @@ typedef struct train_learner {
     kn_trainer *trainer;
     kn_session *evaluator; /* NULL without validation data */
     uint64_t total_steps;
-    uint64_t planned_bytes; /* device memory needed by the last plan */
-    bool frugal;            /* evaluation keeps no memory between runs */
-    uint64_t host_bytes;    /* moments in host memory, in the last plan */
-    int recomputed;         /* groups of recomputed nodes, in the last plan, */
-    double recomputed_part; /* and their fraction of the FLOPs */
+    uint64_t planned_bytes; /* device memory of training and evaluation */
 } train_learner;
 
 /* Both point to *session, which is set too. */
@@ -361,9 +294,16 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings besides the model that affect the result, as metadata, to detect that a run is resumed with
  * different settings. */
-enum { TRAIN_SETTINGS = 31, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 5 };
+enum {
+    TRAIN_SETTINGS = 80,
+    TRAIN_KEY_BYTES = 40,
+    TRAIN_SETTING_BYTES = 300,
+    TRAIN_PAIRS = TRAIN_SETTINGS + 5
+};
 typedef struct train_settings {
-    char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
+    char keys[TRAIN_SETTINGS][TRAIN_KEY_BYTES];
+    char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES]; /* "": not stored */
+    char rate[24];
 } train_settings;
 /* Reads the number of shards from the --resume file, unless --shards is given. Reports an error and returns
  * false. */

@@ -21,16 +21,17 @@ static bool read_every(const char *text, train_checkpoints *checkpoints) {
 }
 
 int checkpoints_check(const train_options *options, train_checkpoints *checkpoints) {
-    const char *alone = options->every                     ? "--checkpoint-every"
-                        : options->keep != UINT64_MAX      ? "--keep"
-                        : train_resumes_by_itself(options) ? "--resume auto"
-                                                           : NULL;
-    if (alone && !options->checkpoints) return command_misuse("%s needs a folder: --checkpoints DIR", alone);
-    if (options->keep == 0) return command_misuse("--keep is 0; expected at least 1");
-    if (options->every && !read_every(options->every, checkpoints))
+    const char *alone = options->outputs.every                ? "--checkpoint-every"
+                        : options->outputs.keep != UINT64_MAX ? "--keep"
+                        : train_resumes_by_itself(options)    ? "--resume auto"
+                                                              : NULL;
+    if (alone && !options->outputs.checkpoints)
+        return command_misuse("%s needs a folder: --checkpoints DIR", alone);
+    if (options->outputs.keep == 0) return command_misuse("--keep is 0; expected at least 1");
+    if (options->outputs.every && !read_every(options->outputs.every, checkpoints))
         return command_misuse(
             "--checkpoint-every is '%s'; expected a number of steps, or a time such as 30s or 10m",
-            options->every);
+            options->outputs.every);
     return EXIT_DONE;
 }
 
@@ -48,8 +49,8 @@ static bool open_folder(const train_options *options, train_checkpoints *checkpo
     kn_checkpoints_params params;
     kn_checkpoints_params_init(&params);
     params.log = (kn_logger){.level = KN_LOG_WARNING, .write = write_log};
-    if (options->keep != UINT64_MAX) params.keep = options->keep;
-    checkpoints->files = kn_checkpoints_open(options->checkpoints, &params);
+    if (options->outputs.keep != UINT64_MAX) params.keep = options->outputs.keep;
+    checkpoints->files = kn_checkpoints_open(options->outputs.checkpoints, &params);
     if (kn_checkpoints_status(checkpoints->files) == KN_OK) return true;
     return command_error("--checkpoints: %s", kn_checkpoints_error(checkpoints->files));
 }
@@ -57,14 +58,14 @@ static bool open_folder(const train_options *options, train_checkpoints *checkpo
 bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
     bool by_itself = train_resumes_by_itself(options);
     checkpoints->written_at = clock_now();
-    if (!options->checkpoints) return true;
+    if (!options->outputs.checkpoints) return true;
     if (!open_folder(options, checkpoints)) return false;
     size_t count = kn_checkpoints_count(checkpoints->files);
     if (!by_itself && count)
         return command_error(
             "'%s' already has %zu checkpoint%s: --resume auto continues from the last; a new "
             "training run needs another folder",
-            options->checkpoints, count, count > 1 ? "s" : "");
+            options->outputs.checkpoints, count, count > 1 ? "s" : "");
     if (!by_itself) return true;
     const char *path = kn_checkpoints_newest(checkpoints->files);
     options->resume = NULL;
@@ -76,9 +77,9 @@ bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
         options->init = NULL;
     } else if (kn_checkpoints_error(checkpoints->files)[0]) {
         command_warn("warning: no checkpoint in '%s' is whole; starting from the beginning",
-                     options->checkpoints);
+                     options->outputs.checkpoints);
     } else {
-        command_info("no checkpoint in '%s' yet; starting from the beginning", options->checkpoints);
+        command_info("no checkpoint in '%s' yet; starting from the beginning", options->outputs.checkpoints);
     }
     return true;
 }
@@ -124,7 +125,7 @@ static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     size_t count = write_place(checkpoints, score, places, pairs);
     count += train_pairs(checkpoints->setup, checkpoints->options, &settings, pairs + count);
     /* Save the evaluated weights as the best. */
-    bool exchange = score && checkpoints->options->rule.average > 0;
+    bool exchange = score && checkpoints->options->config.params.average > 0;
     if (exchange && kn_trainer_use_averages(trainer, true) != KN_OK)
         return command_error("%s", kn_trainer_error(trainer));
     kn_status status =

@@ -6,8 +6,8 @@
 #include "train.h"
 
 bool events_open(const train_options *options, train_events *events) {
-    if (!options->tensorboard) return true;
-    events->file = kn_events_open(options->tensorboard, NULL);
+    if (!options->outputs.tensorboard) return true;
+    events->file = kn_events_open(options->outputs.tensorboard, NULL);
     if (kn_events_status(events->file) == KN_OK) return true;
     return command_error("--tensorboard: %s", events->file ? kn_events_error(events->file) : "out of memory");
 }

@@ -8,171 +8,135 @@
 
 /* ---- training settings stored in the file --------------------------------------------------- */
 
+/* Settings other than the trainer's. */
 enum {
-    SETTING_BYTES = TRAIN_SETTING_BYTES,
-    NORMS = TRAIN_SETTINGS - 6,
-    ROUNDS,
-    GRADIENTS,
+    DATA,
+    BATCH,
+    SEED,
+    VALIDATION,
+    SHUFFLE,
+    DROP_LAST,
+    LOSS,
+    MATH,
+    AUGMENT,
+    OVERSAMPLE,
+    CLASS_WEIGHTS,
+    PRECISION,
+    GROUPS,
+    MILESTONES,
     SHARDS,
-    MOMENTS,
-    PRECISION
+    WORKERS,
+    OWN_KEYS
 };
-static const char *const setting_keys[TRAIN_SETTINGS] = {
-    "train.data",      "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
-    "train.drop-last", "train.loss",       "train.math",       "train.optimizer",    "train.lr",
-    "train.momentum",  "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
-    "train.smoothing", "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
-    "train.decay-of",  "train.adagrad",    "train.augment",    "train.oversample",   "train.class-weights",
-    "train.batchnorm", "train.rounds",     "train.gradients",  "train.shards",       "train.moments",
-    "train.precision",
+static const char *const own_keys[OWN_KEYS] = {
+    [DATA] = "data",
+    [BATCH] = "batch",
+    [SEED] = "seed",
+    [VALIDATION] = "validation",
+    [SHUFFLE] = "shuffle",
+    [DROP_LAST] = "drop-last",
+    [LOSS] = "loss",
+    [MATH] = "math",
+    [AUGMENT] = "augment",
+    [OVERSAMPLE] = "oversample",
+    [PRECISION] = "precision",
+    [GROUPS] = "groups",
+    [SHARDS] = "shards",
+    [WORKERS] = "workers",
+    [MILESTONES] = "milestones",
+    [CLASS_WEIGHTS] = "class-weights",
 };
 
-static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
-    text[0] = '\0';
-    for (size_t i = 0; i < how->milestone_count; i++)
-        snprintf(text + strlen(text), room - strlen(text), "%s%llu", i ? "," : "",
-                 (unsigned long long)how->milestones[i]);
-    return text;
+static const char *yes_no(bool yes) {
+    return yes ? "yes" : "no";
 }
 
-static void write_schedule(const kn_trainer_params *how, char *text) {
-    char warmup[60] = "", falls[150];
-    unsigned long long end = how->total_steps, every = how->step_every;
-    if (how->warmup_steps)
-        snprintf(warmup, sizeof warmup, " after a warm-up of %llu", (unsigned long long)how->warmup_steps);
-    switch (how->schedule) {
-    case KN_SCHEDULE_COSINE:
-        snprintf(text, SETTING_BYTES, "cosine until step %llu", end);
-        break;
-    case KN_SCHEDULE_STEP:
-        snprintf(text, SETTING_BYTES, "times %.9g every %llu steps", how->step_factor, every);
-        break;
-    case KN_SCHEDULE_MULTI_STEP:
-        snprintf(text, SETTING_BYTES, "times %.9g at steps %s", how->step_factor,
-                 falls_text(how, falls, sizeof falls));
-        break;
-    case KN_SCHEDULE_EXPONENTIAL:
-        snprintf(text, SETTING_BYTES, "times %.9g over each %llu steps", how->step_factor, every);
-        break;
-    case KN_SCHEDULE_COSINE_RESTARTS:
-        snprintf(text, SETTING_BYTES, "cosine begun again after %llu steps, each %.9g times as long",
-                 (unsigned long long)how->restart_every, how->restart_factor);
-        break;
-    case KN_SCHEDULE_ONE_CYCLE:
-        snprintf(text, SETTING_BYTES, "one cycle until step %llu, rising for %.9g of it from 1/%.9g", end,
-                 how->cycle_rise, how->cycle_divisor);
-        break;
-    case KN_SCHEDULE_POLYNOMIAL:
-        snprintf(text, SETTING_BYTES, "polynomial of power %.9g until step %llu", how->power, end);
-        break;
-    case KN_SCHEDULE_PLATEAU:
-        snprintf(text, SETTING_BYTES, "times %.9g after %llu epochs not lower by %.9g, and %llu of rest",
-                 how->step_factor, (unsigned long long)how->plateau_patience, how->plateau_threshold,
-                 (unsigned long long)how->plateau_cooldown);
-        break;
-    default:
-        snprintf(text, SETTING_BYTES, "constant");
-    }
-    if (how->final_fraction > 0)
-        snprintf(text + strlen(text), SETTING_BYTES - strlen(text), " down to %.9g", how->final_fraction);
-    snprintf(text + strlen(text), SETTING_BYTES - strlen(text), "%s", warmup);
+/* The key of a setting in files: "train.lr". Those of the trainer follow the others; false past the last.
+ * *setting: of the trainer; its name is NULL for others, and for those that do not change results, which are
+ * not stored. */
+static bool key_at(size_t position, char key[TRAIN_KEY_BYTES], kn_trainer_setting *setting) {
+    *setting = (kn_trainer_setting)KN_TRAINER_SETTING_DEFAULTS;
+    if (position >= OWN_KEYS && !kn_trainer_setting_at(position - OWN_KEYS, setting)) return false;
+    const char *name = position < OWN_KEYS ? own_keys[position] : setting->option;
+    snprintf(key, TRAIN_KEY_BYTES, "train.%s", name ? name : setting->name);
+    for (char *at = key; (at = strchr(at, '_'));)
+        *at = '-';
+    if (setting->same_result) setting->name = NULL;
+    return true;
 }
 
-static void write_rule(const train_rule *rule, const kn_trainer_params *how, char (*values)[SETTING_BYTES]) {
-    bool sgd = how->optimizer == KN_OPTIMIZER_SGD,
-         momentum = sgd || (kn_optimizer_reads(how->optimizer, "momentum") && how->momentum > 0);
-    snprintf(values[8], SETTING_BYTES, "%s", rule->optimizer);
-    snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
-    snprintf(values[10], SETTING_BYTES, "none");
-    if (momentum)
-        snprintf(values[10], SETTING_BYTES, "%.9g%s", how->momentum, how->nesterov ? " by Nesterov" : "");
-    if (how->dampening > 0)
-        snprintf(values[10] + strlen(values[10]), SETTING_BYTES - strlen(values[10]), " dampened by %.9g",
-                 how->dampening);
-    snprintf(values[11], SETTING_BYTES, "%.9g", how->clip_norm);
-    write_schedule(how, values[12]);
-    snprintf(values[13], SETTING_BYTES, "%.9g", how->weight_decay);
-    snprintf(values[14], SETTING_BYTES, "%s",
-             how->amsgrad    ? "amsgrad"
-             : how->centered ? "centered"
-                             : "plain");
-    snprintf(values[15], SETTING_BYTES, "none");
-    if (!sgd)
-        snprintf(values[15], SETTING_BYTES, "%.9g and %.9g, epsilon %.9g", how->beta1, how->beta2,
-                 how->epsilon);
-    snprintf(values[16], SETTING_BYTES, "%.9g", how->clip_value);
-    snprintf(values[17], SETTING_BYTES, "%llu", (unsigned long long)how->accumulate);
-    snprintf(values[18], SETTING_BYTES, "%.9g", how->average);
-    const char *groups = rule->groups ? rule->groups : rule->freeze ? "" : "none";
-    snprintf(values[19], SETTING_BYTES, "%s%s%s", groups, rule->freeze ? " frozen: " : "",
-             rule->freeze ? rule->freeze : "");
-    snprintf(values[20], SETTING_BYTES, "%s", how->decay_matrices_only ? "matrices" : "all");
-    snprintf(values[21], SETTING_BYTES, "%.9g, from %.9g", how->rate_decay, how->accumulator);
-    snprintf(values[MOMENTS], SETTING_BYTES, "%s", kn_moments_name(how->moments));
-}
-
-static void write_settings(const training_setup *setup, const train_options *options,
-                           char (*values)[SETTING_BYTES]) {
-    snprintf(values[0], SETTING_BYTES, "%s", options->data);
-    snprintf(values[1], SETTING_BYTES, "%llu", (unsigned long long)options->batch);
-    snprintf(values[2], SETTING_BYTES, "%llu", (unsigned long long)options->seed);
-    snprintf(values[3], SETTING_BYTES, "none");
-    if (!options->unvalidated) snprintf(values[3], SETTING_BYTES, "%.9g", options->validation);
+static void write_own(const training_setup *setup, const train_options *options,
+                      char (*values)[TRAIN_SETTING_BYTES]) {
+    const train_config *config = &options->config;
+    const size_t room = TRAIN_SETTING_BYTES;
+    char most[40] = "", falls[TRAIN_SETTING_BYTES] = "none";
     if (options->validate_samples != UINT64_MAX)
-        snprintf(values[3] + strlen(values[3]), SETTING_BYTES - strlen(values[3]), ", at most %llu samples",
-                 (unsigned long long)options->validate_samples);
-    snprintf(values[4], SETTING_BYTES, "%s",
-             options->in_sequence  ? "no, in sequence"
-             : options->no_shuffle ? "no"
-                                   : "yes");
-    snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
-    snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
-    snprintf(values[7], SETTING_BYTES, "%s", options->common.arithmetic.exact ? "exact" : "fast");
-    snprintf(values[22], SETTING_BYTES, "%s", setup_augment(setup));
-    snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
-    snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");
-    snprintf(values[NORMS], SETTING_BYTES, "%s", options->sync_batch_norm ? "of all shards" : "of a shard");
-    snprintf(values[ROUNDS], SETTING_BYTES, "none");
-    if (options->sync_every)
-        snprintf(values[ROUNDS], SETTING_BYTES, "%llu steps, %d workers, outer rate %.9g, momentum %.9g",
-                 (unsigned long long)options->sync_every, options->worker_count, options->how.outer_rate,
-                 options->how.outer_momentum);
-    snprintf(values[GRADIENTS], SETTING_BYTES, "%s", kn_dtype_name(options->gradient_type));
-    snprintf(values[SHARDS], SETTING_BYTES, "%llu",
-             options->shards == UINT64_MAX ? 1 : (unsigned long long)options->shards);
-    snprintf(values[PRECISION], SETTING_BYTES, "%s", kn_precision_name(options->common.arithmetic.precision));
-    write_rule(&options->rule, &options->how, values);
+        snprintf(most, sizeof most, ", at most %llu samples", (unsigned long long)options->validate_samples);
+    snprintf(values[DATA], room, "%s", options->data);
+    snprintf(values[BATCH], room, "%llu", (unsigned long long)options->batch);
+    snprintf(values[SEED], room, "%llu", (unsigned long long)options->seed);
+    snprintf(values[VALIDATION], room, "none");
+    if (!options->unvalidated) snprintf(values[VALIDATION], room, "%.9g%s", options->validation, most);
+    snprintf(values[SHUFFLE], room, "%s%s", yes_no(!options->in_sequence && !options->no_shuffle),
+             options->in_sequence ? ", in sequence" : "");
+    snprintf(values[DROP_LAST], room, "%s", yes_no(options->drop_last));
+    snprintf(values[LOSS], room, "%s", options->loss ? options->loss : "the model's own");
+    snprintf(values[MATH], room, "%s", options->common.arithmetic.exact ? "exact" : "fast");
+    snprintf(values[AUGMENT], room, "%s", setup_augment(setup));
+    snprintf(values[OVERSAMPLE], room, "%s", yes_no(options->oversample));
+    snprintf(values[CLASS_WEIGHTS], room, "%s", options->class_weights ? options->class_weights : "none");
+    snprintf(values[PRECISION], room, "%s", kn_precision_name(options->common.arithmetic.precision));
+    snprintf(values[GROUPS], room, "%s%s%s",
+             config->groups   ? config->groups
+             : config->freeze ? ""
+                              : "none",
+             config->freeze ? " frozen: " : "", config->freeze ? config->freeze : "");
+    snprintf(values[MILESTONES], room, "%s", config->milestones ? config->milestones : falls);
+    snprintf(values[SHARDS], room, "%llu",
+             options->crew.shards == UINT64_MAX ? 1 : (unsigned long long)options->crew.shards);
+    if (options->how.sync_every) snprintf(values[WORKERS], room, "%d", options->crew.count);
+}
+
+/* Settings that are not used get an empty text. */
+static void write_settings(const training_setup *setup, const train_options *options,
+                           train_settings *settings) {
+    kn_trainer_setting setting;
+    memset(settings, 0, sizeof *settings);
+    write_own(setup, options, settings->values);
+    for (size_t i = 0; i < TRAIN_SETTINGS && key_at(i, settings->keys[i], &setting); i++)
+        if (setting.name && kn_trainer_params_use(&options->how, setting.name))
+            kn_trainer_params_get(&options->how, setting.name, settings->values[i], TRAIN_SETTING_BYTES);
 }
 
 /* Resumed training keeps the number of shards unless --shards is given. */
 bool train_take_shards(train_options *options) {
-    if (!options->resume || options->shards != UINT64_MAX) return true;
+    if (!options->resume || options->crew.shards != UINT64_MAX) return true;
     kn_safetensors_file *saved = kn_safetensors_file_open(options->resume, NULL);
-    const char *before = kn_safetensors_file_metadata(saved, setting_keys[SHARDS]);
+    const char *before = kn_safetensors_file_metadata(saved, "train.shards");
     const unsigned long shards = before ? strtoul(before, NULL, 10) : 1;
     kn_safetensors_file_destroy(&saved);
-    if (shards > 1 && shards <= WORKER_SHARDS) options->shards = shards;
-    if (options->shards == UINT64_MAX || options->shards >= (uint64_t)options->device_count) return true;
+    if (shards > 1 && shards <= WORKER_SHARDS) options->crew.shards = shards;
+    if (options->crew.shards == UINT64_MAX || options->crew.shards >= (uint64_t)options->crew.device_count)
+        return true;
     return command_error(
         "'%s' was trained with %lu shards, fewer than %d devices: use fewer devices, or give "
         "--shards %d for a different result",
-        options->resume, shards, options->device_count, WORKERS_MOST);
+        options->resume, shards, options->crew.device_count, WORKERS_MOST);
 }
 
 /* Whether the moments in a file are of the type of this training or can be converted to it, which must have
  * been requested. Reports otherwise. */
 static bool moments_fit(const train_options *options, const char *path) {
     kn_safetensors_file *saved = kn_safetensors_file_open(path, NULL);
-    const char *before = kn_safetensors_file_metadata(saved, setting_keys[MOMENTS]);
+    const char *before = kn_safetensors_file_metadata(saved, "train.optimizer-dtype");
     const char *now = kn_moments_name(options->how.moments), *bits = kn_moments_name(KN_MOMENTS_8BIT);
     bool good = true;
-    if (!before) before = kn_moments_name(KN_MOMENTS_FLOAT32); /* files of older versions */
-    if (strcmp(before, now) && (!strcmp(before, bits) || !strcmp(now, bits)))
+    if (before && strcmp(before, now) && (!strcmp(before, bits) || !strcmp(now, bits)))
         good = command_error(
             "'%s' was trained with optimizer state in %s, which cannot be converted to %s: give "
             "--optimizer-dtype %s, or --init %s to start a new training run from its weights",
             path, before, now, before, path);
-    else if (strcmp(before, now) && !options->rule.moments)
+    else if (before && strcmp(before, now) && !config_gives(&options->config, "moments"))
         good = command_error("'%s' was trained with optimizer state in %s: give --optimizer-dtype %s to keep "
                              "it, or --optimizer-dtype %s to convert it",
                              path, before, before, now);
@@ -185,22 +149,19 @@ static bool compare_settings(const training_setup *setup, const train_options *o
     train_settings settings;
     bool good = true;
     kn_safetensors_file *saved = kn_safetensors_file_open(path, NULL);
-    write_settings(setup, options, settings.values);
+    write_settings(setup, options, &settings);
     for (int i = 0; i < TRAIN_SETTINGS && good; i++) {
-        const char *value = settings.values[i];
-        const char *before = kn_safetensors_file_metadata(saved, setting_keys[i]);
-        if (!before && (i == PRECISION || i == MOMENTS)) before = "float32"; /* files of older versions */
-        if (!before && i == ROUNDS) before = "none";
+        const char *key = settings.keys[i], *value = settings.values[i];
+        const char *before = value[0] ? kn_safetensors_file_metadata(saved, key) : NULL;
         if (!before || !strcmp(before, value)) continue;
-        if (i == PRECISION && !options->common.precision) {
-            command_fail(
+        if (i == PRECISION && !options->common.precision)
+            good = command_error(
                 "'%s' was trained in %s: give --precision %s to keep it, or --precision %s to change it",
                 path, before, before, value);
-            good = false;
-        } else
+        else
             command_warn("warning: '%s' was trained with %s %s, and now it is %s: the result will differ "
                          "from an uninterrupted run",
-                         path, setting_keys[i] + strlen("train."), before, value);
+                         path, key + strlen("train."), before, value);
     }
     kn_safetensors_file_destroy(&saved);
     return good;
@@ -208,14 +169,14 @@ static bool compare_settings(const training_setup *setup, const train_options *o
 
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
                    kn_model_pair *pairs) {
-    size_t count = TRAIN_SETTINGS;
-    write_settings(setup, options, settings->values);
-    for (size_t i = 0; i < count; i++)
-        pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
+    size_t count = 0;
+    write_settings(setup, options, settings);
+    for (size_t i = 0; i < TRAIN_SETTINGS; i++)
+        if (settings->values[i][0]) pairs[count++] = (kn_model_pair){settings->keys[i], settings->values[i]};
     /* Metadata that `generate`, `infer` and later training need: for reading text and tables, and class
      * names. */
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
-    if (options->kept_deal[0]) pairs[count++] = (kn_model_pair){DEAL_KEY, options->kept_deal};
+    if (options->crew.kept_deal[0]) pairs[count++] = (kn_model_pair){DEAL_KEY, options->crew.kept_deal};
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
     snprintf(settings->rate, sizeof settings->rate, "%llu",
@@ -266,9 +227,11 @@ static bool same_training(const char *path, const char *later) {
     if (stat(path, &one) || stat(later, &other)) return false;
     if (one.st_dev == other.st_dev && one.st_ino == other.st_ino) return true;
     saved_training before = saved_open(path), after = saved_open(later);
-    bool same = saved_setting(&before, setting_keys[0])[0] && saved_steps(&before) <= saved_steps(&after);
-    for (int i = 0; same && i < TRAIN_SETTINGS; i++)
-        same = !strcmp(saved_setting(&before, setting_keys[i]), saved_setting(&after, setting_keys[i]));
+    bool same = saved_setting(&before, "train.data")[0] && saved_steps(&before) <= saved_steps(&after);
+    kn_trainer_setting setting;
+    char key[TRAIN_KEY_BYTES];
+    for (size_t i = 0; same && key_at(i, key, &setting); i++)
+        same = !strcmp(saved_setting(&before, key), saved_setting(&after, key));
     saved_close(&before);
     saved_close(&after);
     return same;
@@ -284,39 +247,43 @@ static bool is_checkpoint(const char *path) {
 
 void train_mark(train_options *options, const training_setup *setup) {
     char text[2 * RUN_PATH];
-    const train_rule *rule = &options->rule;
+    const kn_trainer_params *how = &options->config.params;
     snprintf(text, sizeof text, "%s %s %s %s %.9g %.9g %llu %llu", kn_model_name(setup->model), options->data,
-             options->loss ? options->loss : "", rule->optimizer ? rule->optimizer : "", rule->rate,
+             options->loss ? options->loss : "", kn_optimizer_name(how->optimizer), how->learning_rate,
              options->validation, (unsigned long long)options->seed, (unsigned long long)options->batch);
-    snprintf(options->mark, sizeof options->mark, "%016llx", (unsigned long long)text_hash(text));
+    snprintf(options->outputs.mark, sizeof options->outputs.mark, "%016llx",
+             (unsigned long long)text_hash(text));
 }
 
 bool train_replaces(const train_options *options, const char *path) {
-    return options->common.overwrite || (options->goes_on && path && file_has_mark(path, options->mark));
+    return options->common.overwrite ||
+           (options->goes_on && path && file_has_mark(path, options->outputs.mark));
 }
 
 /* Sets the path to the first name of the form `name` that is unused, or used only by the run that `resume`
  * (NULL: none) continues. */
 static bool count_up(train_options *options, const char *name, const char *resume) {
-    char *path = options->path;
-    for (unsigned number = 1; path_numbered(name, number, path, sizeof options->path); number++) {
+    char *path = options->outputs.path;
+    for (unsigned number = 1; path_numbered(name, number, path, sizeof options->outputs.path); number++) {
         if (!path_there(path)) return true;
-        options->replaces = options->common.overwrite || (resume && same_training(path, resume));
-        if (options->replaces) return true;
+        options->outputs.replaces = options->common.overwrite || (resume && same_training(path, resume));
+        if (options->outputs.replaces) return true;
     }
     return false;
 }
 
 bool train_choose_path(train_options *options, const training_setup *setup) {
-    const char *resume = options->resume, *wanted = options->save;
+    const char *resume = options->resume, *wanted = options->outputs.save;
     char name[200];
     if (!wanted && resume && !is_checkpoint(resume)) wanted = resume;
     snprintf(name, sizeof name, path_is_onnx(setup->source) ? "%s-trained.onnx" : "%s.safetensors",
              kn_model_name(setup->model));
     if (!wanted && !count_up(options, name, resume)) return false;
-    if (wanted && !path_numbered(wanted, 1, options->path, sizeof options->path)) return false;
-    if (wanted) options->replaces = options->common.overwrite || (resume && same_training(wanted, resume));
-    return path_writable(options->path, PATH_WHOLE, options->replaces);
+    if (wanted && !path_numbered(wanted, 1, options->outputs.path, sizeof options->outputs.path))
+        return false;
+    if (wanted)
+        options->outputs.replaces = options->common.overwrite || (resume && same_training(wanted, resume));
+    return path_writable(options->outputs.path, PATH_WHOLE, options->outputs.replaces);
 }
 
 bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options) {
@@ -328,11 +295,11 @@ bool train_save(training_setup *setup, kn_trainer *trainer, train_options *optio
     params.pairs = pairs;
     params.pair_count = train_pairs(setup, options, &settings, pairs);
     kn_states *states = kn_trainer_states(trainer);
-    char path[sizeof options->path];
+    char path[sizeof options->outputs.path];
     /* Another program may have written this file in the meantime. */
-    strcpy(path, options->path);
-    if (!options->replaces && !count_up(options, path, NULL)) return false;
-    strcpy(path, options->path);
+    strcpy(path, options->outputs.path);
+    if (!options->outputs.replaces && !count_up(options, path, NULL)) return false;
+    strcpy(path, options->outputs.path);
     kn_status status = path_is_onnx(path) ? kn_model_save_onnx(setup->model, path, states, &params)
                                           : kn_model_save(setup->model, path, states, &params);
     if (status == KN_OK) return true;

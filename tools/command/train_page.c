@@ -48,7 +48,7 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
         time_operators(page, context);
         page->timed++;
     }
-    if (!page->options->trace) kn_context_timeline_clear(context);
+    if (!page->options->outputs.trace) kn_context_timeline_clear(context);
     page->begun = true; /* discard times before the first step */
     page->steps_an_epoch = step->batches;
     page->last_step = step->step;
@@ -76,7 +76,8 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
 void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
                 const kn_fit_epoch *epoch) {
     if (!page) return;
-    if (!page->options->trace) kn_context_timeline_clear(context); /* evaluation is not part of a step */
+    if (!page->options->outputs.trace)
+        kn_context_timeline_clear(context); /* evaluation is not part of a step */
     if (page->epoch_count == PAGE_EPOCHS) return;
     size_t at = page->epoch_count++;
     const double number = (double)page->last_step, r2 = setup_r2(setup, &epoch->validation);
@@ -347,14 +348,14 @@ static bool evaluation_parts(FILE *file, const train_page *page, training_setup 
 
 bool page_write(train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer,
                 const kn_fit_result *result) {
-    const char *path = page->options->report, *name = kn_model_name(setup->model);
+    const char *path = page->options->outputs.report, *name = kn_model_name(setup->model);
     whole_file whole;
     if (!whole_open(&whole, path)) return false;
     FILE *file = whole.stream;
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">",
           file);
-    fprintf(file, "<meta name=\"koine-training\" content=\"%s\"><title>", page->options->mark);
+    fprintf(file, "<meta name=\"koine-training\" content=\"%s\"><title>", page->options->outputs.mark);
     html_text(file, name);
     fprintf(file, ", training report</title><style>%s</style></head><body>\n<h1>", style);
     html_text(file, name);

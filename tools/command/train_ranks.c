@@ -28,14 +28,14 @@ static int earlier_count;
 
 /* A hash of --devices and of the devices that this process can see: a launcher may hide some. */
 static uint64_t mark_of_devices(const train_options *options) {
-    if (!options->device_count) return 0;
+    if (!options->crew.device_count) return 0;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     uint64_t mark = 1;
-    for (int i = 0; i < options->device_count + (int)kn_device_list_count(list); i++) {
-        const kn_device_info *info = kn_device_list_at(list, i - options->device_count);
+    for (int i = 0; i < options->crew.device_count + (int)kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i - options->crew.device_count);
         char text[512];
         snprintf(text, sizeof text, "%016llx %s %s %s", (unsigned long long)mark,
-                 info ? info->name : options->device_names[i], info ? info->platform : "",
+                 info ? info->name : options->crew.device_names[i], info ? info->platform : "",
                  info ? info->identity : "");
         mark = text_hash(text);
     }
@@ -81,7 +81,7 @@ static bool an_earlier_lives(void) {
 /* Distribute --devices among the processes on a machine with the same list in order: several devices per
  * process or, if there are more processes than devices, several processes per device. */
 static void share_devices(train_options *options, const host_place *place) {
-    const int count = options->device_count, sharers = place->same_count;
+    const int count = options->crew.device_count, sharers = place->same_count;
     if (count < sharers)
         command_info("%d processes of this machine share %d device%s", sharers, count, count == 1 ? "" : "s");
     int kept = 0;
@@ -89,11 +89,11 @@ static void share_devices(train_options *options, const host_place *place) {
         const bool own =
             count < sharers ? i == place->same_number % count : i % sharers == place->same_number;
         if (!own) continue;
-        if (kept != i) memcpy(options->device_names[kept], options->device_names[i], WORKER_NAME);
+        if (kept != i) memcpy(options->crew.device_names[kept], options->crew.device_names[i], WORKER_NAME);
         kept++;
     }
-    options->device_count = kept;
-    options->common.device = options->device_names[0];
+    options->crew.device_count = kept;
+    options->common.device = options->crew.device_names[0];
 }
 
 /* Distribute the devices of a machine among its processes in turn: its GPUs, or all devices if it has
@@ -113,16 +113,17 @@ static void choose_device(train_options *options, const host_place *place) {
         const kn_device_info *info = kn_device_list_at(list, i);
         if (!info->usable || (gpus && info->type != KN_DEVICE_GPU) || at++ != place->number % choices)
             continue;
-        snprintf(options->device_names[0], WORKER_NAME, "%d", info->index);
-        options->common.device = options->device_names[0];
+        snprintf(options->crew.device_names[0], WORKER_NAME, "%d", info->index);
+        options->common.device = options->crew.device_names[0];
     }
     kn_device_list_destroy(&list);
 }
 
 /* This process writes no files and prints only errors. */
 static void follow_first(train_options *options) {
-    options->follows = true;
-    options->log = options->report = options->trace = options->tensorboard = options->run = NULL;
+    options->crew.follows = true;
+    options->outputs.log = options->outputs.report = options->outputs.trace = options->outputs.tensorboard =
+        options->outputs.run = NULL;
     options->common.quiet = true;
     options->common.json = false;
 }
@@ -145,7 +146,7 @@ bool world_open(train_options *options, train_watch *watch, train_world *world) 
     if (of_mpi.rank) follow_first(options);
     host_place place = {0};
     if (!find_place(options, &of_mpi, &place)) return false;
-    if (options->devices)
+    if (options->crew.devices)
         share_devices(options, &place);
     else
         choose_device(options, &place);
@@ -178,16 +179,16 @@ static bool count_workers(train_world *world, kn_context *const *contexts, int c
 
 bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count) {
     if (!count_workers(world, contexts, count)) return false;
-    if (options->dealt && options->deal_count != world->workers)
+    if (options->crew.dealt && options->crew.deal_count != world->workers)
         return command_error(
             "--shard-counts has %d numbers for %d devices of %d processes; expected one for each",
-            options->deal_count, world->workers, world->all.ranks);
+            options->crew.deal_count, world->workers, world->all.ranks);
     if (!shards_choose(options, world->workers, world->equal)) return false;
     char devices[64] = "";
     if (world->most > 1) snprintf(devices, sizeof devices, " with %d devices", world->workers);
     command_info("on %d processes%s, each batch split into %llu shards%s%s", world->all.ranks, devices,
-                 (unsigned long long)options->shards, options->dealt ? ", counts " : "",
-                 options->dealt ? options->dealt : "");
+                 (unsigned long long)options->crew.shards, options->crew.dealt ? ", counts " : "",
+                 options->crew.dealt ? options->crew.dealt : "");
     return true;
 }
 
@@ -210,17 +211,19 @@ bool world_agrees(const train_world *own_world, const train_learner *learner) {
     const train_options *options = learner->options;
     char text[700];
     if (!own_world->found) return true;
-    snprintf(text, sizeof text,
-             "%s %s %.300s %s %s %s %s %s %llu %.9g %.9g %llu %llu %llu %llu %llu %llu %llu",
-             kn_version_text(), options->mark, options->dealt ? options->dealt : "",
-             options->common.arithmetic.exact ? "exact" : "fast",
-             options->sync_batch_norm ? "sync-batch-norm" : "",
-             options->shard_optimizer ? "shard-optimizer" : "", kn_dtype_name(options->gradient_type),
-             options->sum_any_order ? "mpi" : "tree", (unsigned long long)options->sync_every,
-             options->how.outer_rate, options->how.outer_momentum, (unsigned long long)learner->samples,
-             (unsigned long long)options->part, (unsigned long long)options->batch,
-             (unsigned long long)options->rule.accumulate, (unsigned long long)learner->total_steps,
-             (unsigned long long)options->shards, (unsigned long long)kn_trainer_steps(learner->trainer));
+    snprintf(
+        text, sizeof text, "%s %s %.300s %s %s %s %s %s %llu %.9g %.9g %llu %llu %llu %llu %llu %llu %llu",
+        kn_version_text(), options->outputs.mark, options->crew.dealt ? options->crew.dealt : "",
+        options->common.arithmetic.exact ? "exact" : "fast",
+        options->config.params.sync_batch_norm ? "sync-batch-norm" : "",
+        options->config.params.shard_optimizer ? "shard-optimizer" : "",
+        kn_dtype_name(options->config.params.gradient_dtype),
+        options->config.params.sum_any_order ? "mpi" : "tree",
+        (unsigned long long)options->config.params.sync_every, options->how.outer_rate,
+        options->how.outer_momentum, (unsigned long long)learner->samples, (unsigned long long)options->part,
+        (unsigned long long)options->batch, (unsigned long long)options->how.accumulate,
+        (unsigned long long)learner->total_steps, (unsigned long long)options->crew.shards,
+        (unsigned long long)kn_trainer_steps(learner->trainer));
     const uint64_t own = text_hash(text);
     uint64_t *all = world_gather(world, &own, sizeof own);
     if (!all) return false;

@@ -32,27 +32,27 @@ static bool make_folder(const char *folder) {
 }
 
 bool run_open(train_options *options, const char *model) {
-    char(*paths)[RUN_PATH] = options->run_files;
-    if (!options->run || options->check || precompiling()) return true;
+    char(*paths)[RUN_PATH] = options->outputs.run_files;
+    if (!options->outputs.run || options->check || precompiling()) return true;
     for (int i = 0; i < FILES; i++) {
-        if (!path_in(options->run, i, paths[0])) return false;
+        if (!path_in(options->outputs.run, i, paths[0])) return false;
         if (access(paths[0], F_OK) == 0 && !options->common.overwrite && !options->goes_on)
             return command_error("--run: '%s' already has a run (%s): replace it with --overwrite, continue "
                                  "it with --resume, or choose another folder",
-                                 options->run, names[i]);
+                                 options->outputs.run, names[i]);
     }
-    path_in(options->run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);
-    options->save = paths[MODEL];
+    path_in(options->outputs.run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);
+    options->outputs.save = paths[MODEL];
     for (int i = LOG; i <= OPTIONS; i++)
-        path_in(options->run, i, paths[i]);
-    options->log = paths[LOG];
-    options->report = paths[REPORT];
-    return make_folder(options->run);
+        path_in(options->outputs.run, i, paths[i]);
+    options->outputs.log = paths[LOG];
+    options->outputs.report = paths[REPORT];
+    return make_folder(options->outputs.run);
 }
 
 /* Options for --config: the options that affect the result, without output names. */
 static bool write_options(const train_options *options) {
-    FILE *file = fopen(options->run_files[OPTIONS], "w");
+    FILE *file = fopen(options->outputs.run_files[OPTIONS], "w");
     if (file) {
         fputs("# koine train --config FILE repeats this training run.\n", file);
         options_write(file,
@@ -60,12 +60,12 @@ static bool write_options(const train_options *options) {
                       "quiet verbose");
     }
     if (file && !(ferror(file) | fclose(file))) return true;
-    return command_error("--run: '%s' could not be written", options->run_files[OPTIONS]);
+    return command_error("--run: '%s' could not be written", options->outputs.run_files[OPTIONS]);
 }
 
 bool run_begin(const train_options *options) {
-    const char *path = options->run_files[COMMAND];
-    if (!options->run) return true;
+    const char *path = options->outputs.run_files[COMMAND];
+    if (!options->outputs.run) return true;
     if (!options->goes_on && !write_options(options)) return false;
     FILE *file = fopen(path, options->goes_on ? "a" : "w");
     if (file) {

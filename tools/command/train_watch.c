@@ -19,7 +19,7 @@ void train_host(char *name, size_t bytes) {
 }
 
 const char *train_how_to_go_on(const train_options *options) {
-    return options->checkpoints
+    return options->outputs.checkpoints
                ? ". To resume from the last checkpoint, repeat the command with --resume auto"
                : ". Nothing was saved; --checkpoints saves states to resume from";
 }
@@ -115,13 +115,15 @@ static const train_watched *one_at_work(const train_watch *watch) {
 /* The factor for --timeout while waiting for other processes: with --sync-every, a fast process waits for all
  * local steps of a slow one. */
 static uint64_t times_of_waiting(const train_watch *watch) {
-    return watch->processes && watch->options->sync_every > 1 ? watch->options->sync_every : 1;
+    return watch->processes && watch->options->config.params.sync_every > 1
+               ? watch->options->config.params.sync_every
+               : 1;
 }
 
 /* Ends this process, because the blocked thread cannot be ended. */
 static void end_process(const train_watch *watch) {
     const train_watched *silent = one_at_work(watch);
-    const double seconds = watch->options->timeout;
+    const double seconds = watch->options->crew.timeout;
     const uint64_t times = times_of_waiting(watch);
     progress_clear();
     if (silent)
@@ -146,7 +148,7 @@ static void print_of_launcher(const train_watch *watch) {
     if (watch->another_reports && watch->another_reports()) return;
     command_fail("%s: received a request to end while it waited for other ranks. If one of them has failed%s",
                  watch->ranks[0].name,
-                 watch->options->checkpoints
+                 watch->options->outputs.checkpoints
                      ? ", repeat the command with --resume auto to resume from the last checkpoint"
                      : ", nothing was saved; --checkpoints saves states to resume from");
     fflush(stderr);
@@ -155,7 +157,7 @@ static void print_of_launcher(const train_watch *watch) {
 /* If processes wait for a rank in another process, the lowest rank reports it. */
 static double patience(const train_watch *watch) {
     const train_watched *first = &watch->ranks[0];
-    double seconds = watch->options->timeout;
+    double seconds = watch->options->crew.timeout;
     if (watch->processes && !one_at_work(watch))
         seconds = seconds * (double)times_of_waiting(watch) +
                   (first->inner.rank < LATER ? first->inner.rank + 1 : LATER);
@@ -165,7 +167,7 @@ static double patience(const train_watch *watch) {
 static void *keep_watch(void *argument) {
     train_watch *watch = argument;
     const struct timespec tick = {.tv_nsec = 1000000000 / TICKS};
-    const bool ends = watch->options->timeout > 0;
+    const bool ends = watch->options->crew.timeout > 0;
     uint64_t before = progress(watch);
     bool told = false;
     for (double quiet = 0; !atomic_load(&watch->ends); quiet++) {

@@ -32,8 +32,8 @@ struct train_workers {
  */
 
 static bool add_device(train_options *own, const char *text, size_t length) {
-    if (own->device_count == WORKERS_MOST) return false;
-    char *name = own->device_names[own->device_count++];
+    if (own->crew.device_count == WORKERS_MOST) return false;
+    char *name = own->crew.device_names[own->crew.device_count++];
     snprintf(name, WORKER_NAME, "%.*s", (int)length, text);
     return true;
 }
@@ -50,16 +50,16 @@ static int add_all(train_options *own) {
     }
     kn_device_list_destroy(&list);
     if (!fits) return command_misuse("--devices all: there are more than %d", WORKERS_MOST);
-    return own->device_count ? EXIT_DONE : command_fail("--devices all: no OpenCL device was found");
+    return own->crew.device_count ? EXIT_DONE : command_fail("--devices all: no OpenCL device was found");
 }
 
 static int split_devices(train_options *own) {
-    if (!strcmp(own->devices, "all")) return add_all(own);
-    for (const char *at = own->devices;; at++) {
+    if (!strcmp(own->crew.devices, "all")) return add_all(own);
+    for (const char *at = own->crew.devices;; at++) {
         const size_t length = strcspn(at, ",");
         if (!length)
             return command_misuse("--devices is '%s'; expected devices with commas between, or all",
-                                  own->devices);
+                                  own->crew.devices);
         if (!add_device(own, at, length))
             return command_misuse("--devices has more than %d devices", WORKERS_MOST);
         at += length;
@@ -68,59 +68,44 @@ static int split_devices(train_options *own) {
 }
 
 static int split_deal(train_options *own) {
-    const char *at = own->dealt;
+    const char *at = own->crew.dealt;
     uint64_t dealt;
-    const int count = own->deal_count = deal_read(&at, own->deal, &dealt);
+    const int count = own->crew.deal_count = deal_read(&at, own->crew.deal, &dealt);
     bool good = count && !*at;
     for (int i = 0; i < count; i++)
-        good = good && own->deal[i];
+        good = good && own->crew.deal[i];
     if (!good)
         return command_misuse(
-            "--shard-counts is '%s'; expected the number of shards of each device, such as 13,3", own->dealt);
-    if (count != own->device_count && ranks_of_environment(NULL) < 2)
+            "--shard-counts is '%s'; expected the number of shards of each device, such as 13,3",
+            own->crew.dealt);
+    if (count != own->crew.device_count && ranks_of_environment(NULL) < 2)
         return command_misuse("--shard-counts has %d numbers for %d devices; expected one for each", count,
-                              own->device_count);
-    if (own->shards != UINT64_MAX && own->shards != dealt)
+                              own->crew.device_count);
+    if (own->crew.shards != UINT64_MAX && own->crew.shards != dealt)
         return command_misuse("--shard-counts assigns %llu shards, but --shards is %llu",
-                              (unsigned long long)dealt, (unsigned long long)own->shards);
-    own->shards = dealt;
+                              (unsigned long long)dealt, (unsigned long long)own->crew.shards);
+    own->crew.shards = dealt;
     return EXIT_DONE;
 }
 
 /* The type and algorithm of the gradient all-reduce. */
 static int check_sums(train_options *own) {
-    static const char *const types[] = {"float32", "float16", "bfloat16"}, *const ways[] = {"tree", "mpi"};
-    static const kn_dtype numbers[] = {KN_FLOAT32, KN_FLOAT16, KN_BFLOAT16};
-    const bool several = own->devices || ranks_of_environment(NULL) > 1;
-    const int type = own->gradient_word ? option_choice("gradient-type", own->gradient_word, types, 3) : 0;
-    const int way = own->sum_word ? option_choice("all-reduce", own->sum_word, ways, 2) : 0;
-    if (type < 0 || way < 0) return EXIT_USAGE;
-    own->gradient_type = numbers[type];
-    own->sum_any_order = way == 1;
-    if (type && !several && own->shards == UINT64_MAX)
+    static const char *const ways[] = {"tree", "mpi"};
+    const bool several = own->crew.devices || ranks_of_environment(NULL) > 1;
+    const kn_dtype type = own->config.params.gradient_dtype;
+    const int way = own->crew.sum_word ? option_choice("all-reduce", own->crew.sum_word, ways, 2) : 0;
+    if (way < 0) return EXIT_USAGE;
+    own->config.params.sum_any_order = way == 1;
+    if (type != KN_FLOAT32 && !several && own->crew.shards == UINT64_MAX)
         return command_misuse(
             "--gradient-type applies to the exchange between devices: give --devices or --shards "
             "too, or start several processes with mpirun");
-    if (way && (own->devices || !several))
+    if (way && (own->crew.devices || !several))
         return command_misuse(
             "--all-reduce mpi needs several processes: start them with mpirun, without --devices");
-    if (way && type)
+    if (way && type != KN_FLOAT32)
         return command_misuse("--all-reduce mpi adds float32, but --gradient-type is %s: omit one of them",
-                              own->gradient_word);
-    return EXIT_DONE;
-}
-
-/* Options of local steps (--sync-every); kn_trainer_create rejects incompatible ones. */
-static int check_rounds(train_options *own) {
-    const char *rule = !isnan(own->outer_rate)       ? "--outer-rate"
-                       : !isnan(own->outer_momentum) ? "--outer-momentum"
-                                                     : NULL;
-    if (rule && !own->sync_every) return command_misuse("%s needs --sync-every", rule);
-    if (own->outer_rate < 0 || isinf(own->outer_rate))
-        return command_misuse("--outer-rate is %g; expected a number of at least 0", own->outer_rate);
-    if (own->outer_momentum < 0 || own->outer_momentum >= 1)
-        return command_misuse("--outer-momentum is %g; expected a number of at least 0 and below 1",
-                              own->outer_momentum);
+                              kn_dtype_name(type));
     return EXIT_DONE;
 }
 
@@ -130,31 +115,31 @@ int workers_check(train_options *own) {
                         : own->check       ? "--check"
                                            : NULL;
     int status = check_sums(own);
-    if (status == EXIT_DONE) status = check_rounds(own);
     if (status != EXIT_DONE) return status;
-    if (own->devices && other) return command_misuse("--devices and %s exclude each other", other);
-    if (own->shard_optimizer && !own->devices && ranks_of_environment(NULL) < 2)
+    if (own->crew.devices && other) return command_misuse("--devices and %s exclude each other", other);
+    if (own->config.params.shard_optimizer && !own->crew.devices && ranks_of_environment(NULL) < 2)
         return command_misuse("--shard-optimizer splits the optimizer state among several devices: give "
                               "--devices too, or start several processes with mpirun");
-    if (own->dealt && !own->devices && ranks_of_environment(NULL) < 2)
+    if (own->crew.dealt && !own->crew.devices && ranks_of_environment(NULL) < 2)
         return command_misuse("--shard-counts needs --devices");
-    if (own->in_sequence && (own->devices || own->shards != UINT64_MAX))
+    if (own->in_sequence && (own->crew.devices || own->crew.shards != UINT64_MAX))
         return command_misuse(
             "--in-sequence continues each sample of a batch in the next, which shards do not: "
             "omit one of them");
-    if (own->devices) status = split_devices(own);
-    if (status == EXIT_DONE && own->devices) own->common.device = own->device_names[0];
-    if (status == EXIT_DONE && own->dealt) status = split_deal(own);
-    if (status != EXIT_DONE || own->shards == UINT64_MAX) return status;
-    if (own->shards < 1 || own->shards > WORKER_SHARDS || (own->shards & (own->shards - 1)))
+    if (own->crew.devices) status = split_devices(own);
+    if (status == EXIT_DONE && own->crew.devices) own->common.device = own->crew.device_names[0];
+    if (status == EXIT_DONE && own->crew.dealt) status = split_deal(own);
+    if (status != EXIT_DONE || own->crew.shards == UINT64_MAX) return status;
+    if (own->crew.shards < 1 || own->crew.shards > WORKER_SHARDS ||
+        (own->crew.shards & (own->crew.shards - 1)))
         return command_misuse("--shards is %llu; expected a power of two, at most %d",
-                              (unsigned long long)own->shards, WORKER_SHARDS);
-    if (own->shards < (uint64_t)own->device_count && ranks_of_environment(NULL) < 2)
+                              (unsigned long long)own->crew.shards, WORKER_SHARDS);
+    if (own->crew.shards < (uint64_t)own->crew.device_count && ranks_of_environment(NULL) < 2)
         return command_misuse("--shards is %llu; expected at least one for each of %d devices",
-                              (unsigned long long)own->shards, own->device_count);
-    if (own->shards > own->batch)
+                              (unsigned long long)own->crew.shards, own->crew.device_count);
+    if (own->crew.shards > own->batch)
         return command_misuse("--shards is %llu; expected at most %llu, the samples of a batch",
-                              (unsigned long long)own->shards, (unsigned long long)own->batch);
+                              (unsigned long long)own->crew.shards, (unsigned long long)own->batch);
     return EXIT_DONE;
 }
 
@@ -175,21 +160,21 @@ static void deal_and_close(train_workers *workers, const train_learner *learner)
     train_options *options = learner->options;
     kn_context **contexts = workers->contexts;
     int kept = 1;
-    if (!options->dealt && !deal_take(options, contexts, workers->count))
-        deal_by_speed(learner, contexts, workers->count, options->deal);
+    if (!options->crew.dealt && !deal_take(options, contexts, workers->count))
+        deal_by_speed(learner, contexts, workers->count, options->crew.deal);
     deal_keep(options, contexts, workers->count);
-    if (options->dealt) return;
+    if (options->crew.dealt) return;
     for (int i = 1; i < workers->count; i++) {
-        if (!options->deal[i]) {
+        if (!options->crew.deal[i]) {
             kn_context_destroy(&contexts[i]);
             continue;
         }
         contexts[kept] = contexts[i];
-        options->deal[kept++] = options->deal[i];
+        options->crew.deal[kept++] = options->crew.deal[i];
     }
     workers->count = kept;
-    deal_write(options->deal, kept, workers->dealt, sizeof workers->dealt);
-    options->dealt = workers->dealt;
+    deal_write(options->crew.deal, kept, workers->dealt, sizeof workers->dealt);
+    options->crew.dealt = workers->dealt;
 }
 
 static void print_workers(const train_workers *workers) {
@@ -199,9 +184,9 @@ static void print_workers(const train_workers *workers) {
 
 static bool open_contexts(train_workers *workers, const train_options *options, kn_context *first) {
     workers->contexts[0] = first;
-    for (workers->count = 1; workers->count < options->device_count; workers->count++) {
+    for (workers->count = 1; workers->count < options->crew.device_count; workers->count++) {
         common_options common = options->common;
-        common.device = options->device_names[workers->count];
+        common.device = options->crew.device_names[workers->count];
         common.timeline = false;
         if (!(workers->contexts[workers->count] = context_open(&common))) return false;
     }
@@ -219,16 +204,16 @@ static bool take_parts(train_workers *workers, train_learner *learner, const tra
 /* Chooses the shards for the devices of only this process. */
 static bool choose_shards(train_workers *workers, train_learner *learner) {
     train_options *options = learner->options;
-    const bool equal = are_equal(workers), given = options->shards != UINT64_MAX;
+    const bool equal = are_equal(workers), given = options->crew.shards != UINT64_MAX;
     if (!shards_choose(options, workers->count, equal)) return false;
-    if (!equal && !options->sync_batch_norm) deal_and_close(workers, learner);
+    if (!equal && !options->config.params.sync_batch_norm) deal_and_close(workers, learner);
     if (workers->count == 1 && !given) {
-        options->shards = 1;
-        options->dealt = NULL;
+        options->crew.shards = 1;
+        options->crew.dealt = NULL;
     }
     print_workers(workers);
-    command_info("each batch is split into %llu shards%s%s", (unsigned long long)options->shards,
-                 options->dealt ? ", counts " : "", options->dealt ? options->dealt : "");
+    command_info("each batch is split into %llu shards%s%s", (unsigned long long)options->crew.shards,
+                 options->crew.dealt ? ", counts " : "", options->crew.dealt ? options->crew.dealt : "");
     return true;
 }
 
@@ -260,8 +245,8 @@ static bool connect(train_workers *workers, const train_world *world, const kn_c
 
 bool workers_open(train_learner *learner, train_watch *watch, train_world *world, train_workers **made) {
     train_options *options = learner->options;
-    options->worker_count = 1;
-    if (!options->device_count && !world->found) return true;
+    options->crew.count = 1;
+    if (!options->crew.device_count && !world->found) return true;
     train_workers *workers = *made = calloc(1, sizeof *workers);
     if (!workers) return command_error("out of memory");
     const kn_communicator *ends[WORKERS_MOST] = {NULL};
@@ -272,7 +257,7 @@ bool workers_open(train_learner *learner, train_watch *watch, train_world *world
     for (int i = 0; i < workers->count; i++)
         workers->ends[i] = watch_rank(watch, ends[i], workers->contexts[i]);
     learner->communicator = &workers->ends[0];
-    options->worker_count = learner->communicator->ranks;
+    options->crew.count = learner->communicator->ranks;
     for (int i = 1; i < workers->count; i++)
         workers->others[i - 1].learner = (train_learner){.options = options,
                                                          .setup = learner->setup,

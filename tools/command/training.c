@@ -20,28 +20,6 @@ const char *const loss_words[] = {"cross-entropy",
                                   "hinge"};
 const int loss_word_count = sizeof loss_words / sizeof *loss_words;
 
-int optimizer_list(const char *words[OPTIMIZERS_MOST]) {
-    int count = kn_optimizer_count();
-    if (count > OPTIMIZERS_MOST) count = OPTIMIZERS_MOST;
-    for (int i = 0; i < count; i++)
-        words[i] = kn_optimizer_name((kn_optimizer)i);
-    return count;
-}
-
-int optimizer_choice(const char *word) {
-    const char *words[OPTIMIZERS_MOST];
-    const int count = optimizer_list(words);
-    return option_choice("optimizer", word, words, count);
-}
-
-int moments_choice(const char *word) {
-    const char *words[MOMENTS_MOST];
-    int count = 0;
-    for (; count < MOMENTS_MOST && kn_moments_name((kn_moments)count); count++)
-        words[count] = kn_moments_name((kn_moments)count);
-    return word ? option_choice("optimizer-dtype", word, words, count) : KN_MOMENTS_FLOAT32;
-}
-
 const char *const bn_words[BN_WORDS] = {"batch", "frozen"};
 
 const char *setup_augment(const training_setup *setup) {

@@ -48,26 +48,9 @@ typedef struct training_setup {
 /* The words of --loss. */
 extern const char *const loss_words[];
 extern const int loss_word_count;
-/* Sets the words of --optimizer, in the order of kn_optimizer; returns their number. */
-enum { OPTIMIZERS_MOST = 31 }; /* bits of an unsigned */
-int optimizer_list(const char *words[OPTIMIZERS_MOST]);
-/* The kn_optimizer with this name; otherwise reports the valid names and returns -1. */
-int optimizer_choice(const char *word);
-/* The kn_moments with this name, float32 if it is NULL; otherwise reports the valid names and returns -1. */
-enum { MOMENTS_MOST = 8 };
-int moments_choice(const char *word);
-#define MOMENTS_OPTION(word)                                                                                 \
-    {                                                                                                        \
-        "optimizer-dtype", OPTION_TEXT, "TYPE",                                                              \
-            "store the optimizer state as float32, bfloat16 or 8bit (float32)", &(word)                      \
-    }
-#define HOST_MOMENTS_OPTION(flag)                                                                            \
-    {                                                                                                        \
-        "offload-optimizer", OPTION_FLAG, NULL,                                                              \
-            "keep the optimizer state in host memory between updates: less device memory, more time, the "   \
-            "same bits",                                                                                     \
-            &(flag)                                                                                          \
-    }
+/* Sets a setting of the trainer to the text of the option `word` (kn_trainer_params_set). EXIT_DONE, or
+ * reports an error and returns EXIT_USAGE. */
+int setting_take(kn_trainer_params *params, const char *word, const char *name, const char *text);
 /* The words of --batch-norm: the statistics that batch norms use in training. */
 enum { BN_BATCH, BN_FROZEN, BN_WORDS };
 extern const char *const bn_words[BN_WORDS];

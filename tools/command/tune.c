@@ -9,7 +9,7 @@ static bool apart;
 static double apart_seconds;
 
 /* EXIT_DONE, or reports invalid words and returns EXIT_USAGE. */
-static int check(const tune_options *options, const char *mode, const char *optimizer) {
+static int check(const tune_options *options, const char *mode) {
     static const char *const modes[] = {"train", "infer"};
     int status;
     if ((status = kernel_options_check(&options->common)) != EXIT_DONE ||
@@ -17,7 +17,7 @@ static int check(const tune_options *options, const char *mode, const char *opti
         return status;
     const int files = options->list + !!options->import + !!options->export,
               tuned = !!options->model + !!options->operators;
-    if (option_choice("mode", mode, modes, 2) < 0 || optimizer_choice(optimizer) < 0) return EXIT_USAGE;
+    if (option_choice("mode", mode, modes, 2) < 0) return EXIT_USAGE;
     if (files + tuned != 1)
         return command_misuse("tune needs one of: a model, --operators, --list, --export, --import");
     if (options->batch != UINT64_MAX && (!options->batch || options->batch > INT32_MAX))
@@ -34,6 +34,7 @@ static int check(const tune_options *options, const char *mode, const char *opti
 static int run(int count, char **arguments) {
     tune_options options = {
         .seconds = 300, .timeout = 30, .batch = UINT64_MAX, .arguments = arguments, .count = count};
+    kn_trainer_params how = KN_TRAINER_DEFAULTS;
     const char *mode = "train", *optimizer = "adam";
     const option rows[] = {
         HEADING("shapes"),
@@ -65,10 +66,11 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_tune, rows, count, arguments, words, &word_count, 1, &status)) return status;
     options.model = word_count ? words[0] : NULL;
     if ((status = math_options_check(&options.common)) != EXIT_DONE ||
-        (status = check(&options, mode, optimizer)) != EXIT_DONE)
+        (status = check(&options, mode)) != EXIT_DONE ||
+        (status = setting_take(&how, "optimizer", "optimizer", optimizer)) != EXIT_DONE)
         return status;
     options.training = !strcmp(mode, "train");
-    options.optimizer = (kn_optimizer)optimizer_choice(optimizer);
+    options.optimizer = how.optimizer;
     if (options.export && !path_writable(options.export, PATH_WHOLE, options.common.overwrite))
         return EXIT_FAILED;
     tune_run run = {.options = &options};

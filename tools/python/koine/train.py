@@ -11,11 +11,11 @@ True
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arrays import fetches_of
+from ._arrays import feeds_of, fetches_of, ready
 from ._handle import busy, close_late
 from ._library import NULL, encoded, ffi, lib, make, number_of, pointer_of, put, read, text, unknown
 from ._samples import check_numbers
@@ -29,7 +29,7 @@ from .graph import Value
 from .optim import Optimizer
 from .session import Runs, Session, States, inputs_of
 from .types import (PYTHON_NAMES, FitEpoch, FitResult, FitSettings, FitStep, LoaderSettings, OptimizerName, ParameterGroup, ScheduleName,
-                    Score, SessionSettings, TrainerSettings)
+                    MemoryFit, Score, SessionSettings, TrainerSetting, TrainerSettings)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -84,10 +84,28 @@ def trainer_params(keep: List[Any], optimizer: Union[str, Optimizer] = "adam", g
     return made
 
 
+def trainer_settings() -> List[TrainerSetting]:
+    """Returns the settings of a trainer that are flags, numbers or words, with their help and the option of koine train."""
+    found: List[TrainerSetting] = []
+    row = make("kn_trainer_setting")
+    while lib.kn_trainer_setting_at(len(found), row):
+        found.append(read(row))
+    return found
+
+
 # Settings that only some optimizers read.
-OF_OPTIMIZERS = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay", "accumulator")
+OF_OPTIMIZERS = tuple(setting.name for setting in trainer_settings() if setting.owner == "optimizer")
 # Settings whose defaults depend on the optimizer.
 CHOSEN = (*OF_OPTIMIZERS, "weight_decay")
+
+
+def _params(keep: List[Any], loss: Value, settings: Any) -> Any:
+    """kn_trainer_params with their session, from keywords of Trainer."""
+    pointer_of(loss, "Value")
+    of_session = {name: settings.pop(name) for name in list(settings) if name in names_in(SessionSettings)}
+    params = trainer_params(keep, **settings)
+    params.session = make("kn_session_params", keep, **of_session)
+    return params
 
 
 class TrainingSettings(TrainerSettings, SessionSettings, total=False):
@@ -362,6 +380,83 @@ class Trainer(Runs):
         if code:
             raise error_of(code, text(result.message))
         return read(result)
+
+    @staticmethod
+    def fit_memory(loss: Value, batch_size: int, sample: Mapping[str, Any], *, eval_values: Sequence[Value] = (),
+                   context: Optional[Context] = None, whole: bool = False, **settings: Any) -> Tuple[MemoryFit, Dict[str, Any]]:
+        """Finds out how training fits into the device's memory, without running it.
+
+        Args:
+            loss: The value to minimize.
+            batch_size: Samples of a batch.
+            sample: One sample for each input by name, with a first dimension of 1.
+            eval_values: What is evaluated with the same states, such as a loss and an accuracy.
+            context: The device; without it, default_context().
+            whole: The batch is made smaller instead of being computed in parts.
+            **settings: Keywords of koine.Trainer, such as optimizer and memory_bytes.
+
+        Returns:
+            What fits, and the keywords of koine.Trainer for it: micro_batch and offload_optimizer.
+
+        Example:
+            >>> import koine, numpy as np
+            >>> x = koine.Graph().input("x", "batch,2")
+            >>> fit, keywords = koine.Trainer.fit_memory((x.linear(1) ** 2).mean(), 64, {"x": np.zeros((1, 2), np.float32)})
+            >>> fit.batch, keywords
+            (64, {'micro_batch': 0, 'offload_optimizer': False})
+        """
+        keep: List[Any] = []
+        check_numbers(whole=("batch_size",), batch_size=batch_size)
+        params = _params(keep, loss, settings)
+        inputs, names = inputs_of(loss.graph), list(sample)
+        for name in names:
+            if name not in inputs:
+                raise TypeError(unknown("input", name, list(inputs)))
+        feeds = feeds_of(names, [ready(sample[name], inputs[name][0], name) for name in names], keep)
+        values = ffi.new("kn_value *[]", [pointer_of(value, "Value") for value in eval_values] or 1)
+        request = make("kn_memory_request", keep, batch=batch_size, whole=whole)
+        request.feeds, request.eval_feeds, request.feed_count = feeds, feeds, len(names)
+        request.eval_values, request.eval_value_count = values, len(eval_values)
+        made, session, fit = ffi.new("kn_trainer **"), ffi.new("kn_session **"), make("kn_memory_fit")
+        with loss.graph._lock:
+            code = lib.kn_fit_prepare(pointer_of(context or default_context(), "Context"), loss._pointer, params, request, made, session, fit)
+            lib.kn_session_destroy(session)
+            lib.kn_trainer_destroy(made)
+        if code:
+            raise error_of(code, text(fit.message))
+        return read(fit), {"micro_batch": int(params.micro_batch), "offload_optimizer": bool(params.offload_optimizer)}
+
+    @staticmethod
+    def deal_shards(loss: Value, dataset: Dataset, contexts: Sequence[Context], shards: int, batch_size: int = 64, **settings: Any) -> List[int]:
+        """Measures a training step on each device and distributes the shards of a batch, so that a step takes the least time.
+
+        Args:
+            loss: The value to minimize.
+            dataset: The samples.
+            contexts: The devices. The first gets at least one shard.
+            shards: The number of shards of a batch, a power of two.
+            batch_size: Samples of a batch.
+            **settings: Keywords of koine.Trainer, such as optimizer.
+
+        Returns:
+            The number of shards of each device, for shard_counts of koine.Trainer; a device with 0 is not worth using.
+        """
+        keep: List[Any] = []
+        check_numbers(whole=("batch_size", "shards"), batch_size=batch_size, shards=shards)
+        params = _params(keep, loss, {**settings, "shards": shards})
+        batches = loader_params(keep, None, batch_size=batch_size)
+        room, seconds = ffi.new("char[]", 600), ffi.new("double[]", len(contexts))
+        with loss.graph._lock:
+            for i, context in enumerate(contexts):
+                code = lib.kn_shard_seconds(pointer_of(context, "Context"), loss._pointer, params, dataset._pointer, batches, seconds + i,
+                                            room, 600)
+                if code:
+                    raise error_of(code, f"{context.name}: {text(room)}")
+        counts = ffi.new("int[]", len(contexts))
+        code = lib.kn_deal_shards(seconds, len(contexts), shards, counts)
+        if code:
+            raise error_of(code, f"{shards} shards for {len(contexts)} devices; expected at least one of each")
+        return list(counts)
 
     def __repr__(self) -> str:
         return "<koine.Trainer, closed>" if self.closed else f"<koine.Trainer after {self.steps} steps>"
