@@ -200,7 +200,7 @@ static void write_parameter(FILE *output, const char *text, size_t length) {
     if (number) length = (size_t)(number - text) + 1;
     char word[64];
     size_t last = 0;
-    int pointer = 0, local = 0;
+    int pointer = 0, local = 0, constant = 0;
     for (const char *at = text; at < name;) {
         size_t size = 0;
         while (at + size < name && is_word(at[size]))
@@ -211,6 +211,7 @@ static void write_parameter(FILE *output, const char *text, size_t length) {
             continue;
         }
         local = local || (size == 5 && !strncmp(at, "local", 5));
+        constant = constant || (size == 5 && !strncmp(at, "const", 5));
         if (size < sizeof word) {
             memcpy(word, at, size);
             word[size] = '\0';
@@ -222,7 +223,7 @@ static void write_parameter(FILE *output, const char *text, size_t length) {
         const char *type;
         char kind;
     } kinds[] = {{"int", 'i'}, {"KN_INDEX", 'x'}, {"float", 'f'}, {"uint", 'u'}};
-    char kind = pointer ? local ? 'l' : 'p' : 'n';
+    char kind = !pointer ? 'n' : local ? 'l' : constant ? 'c' : 'p';
     for (size_t i = 0; !pointer && last && i < sizeof kinds / sizeof kinds[0]; i++)
         if (!strcmp(word, kinds[i].type)) kind = kinds[i].kind;
     fprintf(output, "%c:%.*s ", kind, (int)(text + length - name), name);

@@ -230,7 +230,16 @@ bool kn_expression_is_name(const char *text, size_t length);
 
 /* ---- signature.c --------------------------------------------------------------------------------- */
 
-/* Checks that a step's arguments match its kernel in cl/ in kind, order and (if named) name. */
-kn_status kn_step_check_arguments(const kn_step *step, kn_error *error);
+/* Puts a step's arguments in the order of its kernel in cl/, and checks that each parameter has one, of its
+ * kind. */
+kn_status kn_step_order_arguments(kn_step *step, kn_error *error);
+/* The first entry of the step's kernel; NULL: none. */
+const struct kn_signature *kn_step_signature(const kn_step *step);
+/* The kind (signature.h) of the kernel's parameter `name`; 0: none. always: only if the kernel has it
+ * whatever the host defines. */
+char kn_step_parameter(const kn_step *step, const char *name, bool always);
+/* The name, not terminated, of the next global memory that the kernel always takes, after `at` (NULL: the
+ * first); NULL: no more. */
+const char *kn_step_next_memory(const kn_step *step, const char *at, size_t *length, char *kind);
 
 #endif

@@ -233,6 +233,8 @@ typedef enum kn_turn {
     KN_TURN_LAST          /* when no other node is ready */
 } kn_turn;
 
+enum { KN_MAX_NAMES = 10 };
+
 struct kn_operator {
     const char *name;
     kn_operator_class class;
@@ -242,7 +244,9 @@ struct kn_operator {
     int min_inputs, max_inputs; /* of a pointwise row: derived from the expression if 0 */
     int outputs;                /* visible; 0 means 1 */
     int hidden;                 /* outputs that only the gradient reads */
-    bool backward;              /* built only by gradients and builders: not part of the text format */
+    /* How kernels call the inputs and outputs, for kn_step_bind_values; NULL: in different ways. */
+    const char *input_names[KN_MAX_NAMES], *output_names[KN_MAX_NAMES];
+    bool backward; /* built only by gradients and builders: not part of the text format */
     /* For a backward row that kn_apply accepts: describes an error in a user's node that the shape rule does
      * not check because gradients never build it; NULL if there is none. */
     const char *(*wrong)(const kn_node *node);

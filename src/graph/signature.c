@@ -1,4 +1,4 @@
-/* Compares the arguments of a step with the parameters of its kernel. */
+/* Finds the parameters of kernels by name, and puts the arguments of a step in the order of its kernel. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,16 +12,17 @@ typedef struct following {
     const struct following *next;
 } following;
 
-/* The attempt that matched the most arguments, for the message. */
+/* The attempt that found the most arguments, for the message. */
 typedef struct matching {
-    const kn_step *step;
+    kn_step *step;
     int furthest;
-    const char *expected; /* the parameter at that position; NULL: the end of the list */
+    const char *expected; /* the parameter without an argument; NULL: an argument without a parameter */
 } matching;
 
 static const char *kind_name(char kind) {
     switch (kind) {
     case 'p':
+    case 'c':
         return "memory";
     case 'l':
         return "local memory";
@@ -71,8 +72,16 @@ static bool same_name(const char *parameter, size_t length, const char *name) {
 
 static bool takes(const char *word, size_t length, const kn_argument *argument) {
     char kind = kind_of(argument);
-    if (*word != kind && !(*word == 'n' && kind != 'p' && kind != 'l')) return false;
-    return !argument->name || same_name(word + 2, length - 2, argument->name);
+    const bool suits =
+        *word == kind || (*word == 'c' && kind == 'p') || (*word == 'n' && kind != 'p' && kind != 'l');
+    return suits && argument->name && same_name(word + 2, length - 2, argument->name);
+}
+
+/* Moves argument `from` to position `to`, before those that have no position yet; they keep their order. */
+static void move_argument(kn_step *step, int from, int to) {
+    const kn_argument moved = step->arguments[from];
+    memmove(&step->arguments[to + 1], &step->arguments[to], (size_t)(from - to) * sizeof moved);
+    step->arguments[to] = moved;
 }
 
 static bool match(matching *all, const char *words, const char *end, const following *next, int at);
@@ -96,8 +105,8 @@ static bool is_generated(const kn_argument *argument, const char *words) {
 static bool match_macro(matching *all, const char *words, const following *rest, int at) {
     const char *open = strchr(words, '{'), *close = closing(open);
     int made = at;
-    while (made < all->step->argument_count && is_generated(&all->step->arguments[made], words))
-        made++;
+    for (int i = at; i < all->step->argument_count; i++)
+        if (is_generated(&all->step->arguments[i], words)) move_argument(all->step, i, made++);
     if (made > at) return match(all, rest->words, rest->end, rest->next, made);
     for (const char *from = open + 1, *to = from;; to++) {
         if (*to == '{') to = closing(to);
@@ -108,9 +117,18 @@ static bool match_macro(matching *all, const char *words, const following *rest,
     }
 }
 
-/* Whether the words, and those that follow them, match all arguments from `at`. */
+/* The first argument from `at` for the parameter; argument_count: none. */
+static int find_argument(const kn_step *step, const char *word, size_t length, int at) {
+    while (at < step->argument_count &&
+           (step->arguments[at].macro || !takes(word, length, &step->arguments[at])))
+        at++;
+    return at;
+}
+
+/* Whether the words, and those that follow them, match all arguments from `at`, which are put in their
+ * order. */
 static bool match(matching *all, const char *words, const char *end, const following *next, int at) {
-    const kn_step *step = all->step;
+    kn_step *step = all->step;
     while (words < end && *words == ' ')
         words++;
     if (words == end) {
@@ -126,13 +144,15 @@ static bool match(matching *all, const char *words, const char *end, const follo
         const following rest = {close + 1, end, next}, again = {words, end, next};
         if (*words == '$') return match_macro(all, words, &rest, at);
         /* Repeats as long as it matches; each repetition consumes an argument. */
-        return (at < step->argument_count && !step->arguments[at].macro &&
-                match(all, strchr(words, '{') + 1, close, &again, at)) ||
+        return (at < step->argument_count && match(all, strchr(words, '{') + 1, close, &again, at)) ||
                match(all, rest.words, rest.end, rest.next, at);
     }
     size_t length = strcspn(words, " |}");
-    if (at < step->argument_count && !step->arguments[at].macro && takes(words, length, &step->arguments[at]))
+    const int found = find_argument(step, words, length, at);
+    if (found < step->argument_count) {
+        move_argument(step, found, at);
         return match(all, words + length, end, next, at + 1);
+    }
     if (at >= all->furthest) {
         all->furthest = at;
         all->expected = words;
@@ -142,29 +162,111 @@ static bool match(matching *all, const char *words, const char *end, const follo
 
 static kn_status fail_argument(const matching *all, kn_error *error) {
     const kn_step *step = all->step;
-    const char *word = all->expected;
-    char wanted[96] = "no more arguments", given[96] = "nothing";
-    if (word)
-        snprintf(wanted, sizeof wanted, "%s '%.*s'", kind_name(*word), (int)strcspn(word + 2, " |}"),
-                 word + 2);
-    if (all->furthest < step->argument_count) {
+    if (!all->expected) {
         const kn_argument *argument = &step->arguments[all->furthest];
-        snprintf(given, sizeof given, argument->name ? "%s '%.60s'" : "%s", kind_name(kind_of(argument)),
-                 argument->name);
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: the kernel %s of %s has no parameter for %s '%s'",
+                       step->label, step->kernel, step->file, kind_name(kind_of(argument)),
+                       argument->name ? argument->name : "");
     }
-    return kn_fail(error, KN_ERROR_INTERNAL, "%s: argument %d of the kernel %s of %s is %s; expected %s",
-                   step->label, all->furthest + 1, step->kernel, step->file, given, wanted);
+    const char *word = all->expected, *other = NULL;
+    const int length = (int)strcspn(word, " |}");
+    for (int i = 0; i < step->argument_count && !other; i++) {
+        const kn_argument *argument = &step->arguments[i];
+        if (argument->name && same_name(word + 2, (size_t)length - 2, argument->name) &&
+            !takes(word, (size_t)length, argument))
+            other = kind_name(kind_of(argument));
+    }
+    return kn_fail(error, KN_ERROR_INTERNAL, "%s: the kernel %s of %s needs %s '%.*s', which is %s%s",
+                   step->label, step->kernel, step->file, kind_name(*word), length - 2, word + 2,
+                   other ? "set as " : "not set", other ? other : "");
 }
 
-kn_status kn_step_check_arguments(const kn_step *step, kn_error *error) {
+static bool is_of(const kn_signature *row, const kn_step *step) {
+    return !strcmp(row->kernel, step->kernel) && !strcmp(row->file, step->file);
+}
+
+const kn_signature *kn_step_signature(const kn_step *step) {
+    if (step->signature && is_of(step->signature, step)) return step->signature;
+    for (const kn_signature *row = kn_signatures; row->file; row++)
+        if (is_of(row, step)) return row;
+    return NULL;
+}
+
+/* The next entry of the step's kernel after `row`, or the first if it is NULL; NULL: no more. The entries of
+ * a file are adjacent. */
+static const kn_signature *next_signature(const kn_step *step, const kn_signature *row) {
+    if (!row) return kn_step_signature(step);
+    for (row++; row->file && !strcmp(row->file, step->file); row++)
+        if (is_of(row, step)) return row;
+    return NULL;
+}
+
+kn_status kn_step_order_arguments(kn_step *step, kn_error *error) {
     matching all = {.step = step};
-    bool known = false;
-    for (const kn_signature *row = kn_signatures; row->file; row++) {
-        if (strcmp(row->kernel, step->kernel) || strcmp(row->file, step->file)) continue;
-        known = true;
+    const kn_signature *row = next_signature(step, NULL);
+    if (!row)
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: kernel %s not found in %s", step->label, step->kernel,
+                       step->file);
+    for (; row; row = next_signature(step, row))
         if (match(&all, row->parameters, row->parameters + strlen(row->parameters), NULL, 0)) return KN_OK;
+    return fail_argument(&all, error);
+}
+
+/* ---- parameters by name ------------------------------------------------------------------------------- */
+
+/* Whether the macro's definitions differ, so that the host decides which parameters there are. */
+static bool has_choice(const char *open, const char *close) {
+    for (const char *at = open + 1; at < close; at++) {
+        if (*at == '{') at = closing(at);
+        if (*at == '|') return true;
     }
-    if (known) return fail_argument(&all, error);
-    return kn_fail(error, KN_ERROR_INTERNAL, "%s: kernel %s not found in %s", step->label, step->kernel,
-                   step->file);
+    return false;
+}
+
+/* The next parameter from `at` on that the kernel always has; NULL: no more. */
+static const char *next_parameter(const char *at, size_t *length) {
+    for (at += strspn(at, " }"); *at == '$' || *at == '*'; at += strspn(at, " }")) {
+        const char *open = strchr(at, '{'), *close = closing(open);
+        at = *at == '*' || has_choice(open, close) ? close + 1 : open + 1;
+    }
+    *length = strcspn(at, " }");
+    return *at ? at : NULL;
+}
+
+/* The kind of the parameter in one entry, if the kernel always has it; 0: it does not. */
+static char kind_always(const kn_signature *row, const char *name) {
+    size_t length;
+    for (const char *at = row->parameters; (at = next_parameter(at, &length)); at += length)
+        if (same_name(at + 2, length - 2, name)) return *at;
+    return 0;
+}
+
+char kn_step_parameter(const kn_step *step, const char *name, bool always) {
+    char kind = 0;
+    for (const kn_signature *row = next_signature(step, NULL); row; row = next_signature(step, row)) {
+        if (always) {
+            kind = kind_always(row, name);
+            if (!kind) return 0;
+            continue;
+        }
+        for (const char *at = row->parameters; *at; at += strcspn(at, " |{}")) {
+            at += strspn(at, " |{}");
+            const size_t length = strcspn(at, " |{}");
+            if (length > 2 && at[1] == ':' && same_name(at + 2, length - 2, name)) return *at;
+        }
+    }
+    return kind;
+}
+
+const char *kn_step_next_memory(const kn_step *step, const char *at, size_t *length, char *kind) {
+    const kn_signature *row = next_signature(step, NULL);
+    for (at = at    ? at + *length
+              : row ? row->parameters
+                    : "";
+         (at = next_parameter(at, length)); at += *length)
+        if (*at == 'p' || *at == 'c') break;
+    if (!at) return NULL;
+    *kind = *at;
+    *length -= 2;
+    return at + 2;
 }

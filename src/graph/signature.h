@@ -3,7 +3,7 @@
 #define KN_GRAPH_SIGNATURE_H
 
 /* `parameters` are words in the kernel's order:
- *   p:x            global memory; l:x local memory
+ *   p:x c:x l:x    global memory, constant global memory (`global const`), local memory
  *   i:x x:x u:x f:x n:x
  *                  an int, a KN_INDEX, a uint, a float, a number of another type
  *   $NAME{…|…}     the definitions of macro NAME; or, if the host defines it, the arguments of

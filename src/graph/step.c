@@ -1,4 +1,5 @@
-/* Steps: operators write them argument by argument; they are checked when they end. */
+/* Steps: operators set their arguments by name; they are checked, and put in the kernel's order, at the end.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,6 +132,7 @@ kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kern
     step->kernel = kn_arena_text(step->arena, kernel);
     if (!step->file || !step->kernel) fail(step, KN_ERROR_MEMORY, NULL);
     step->wide_indices = lowering->emitter->target->wide_indices;
+    if (step->file && step->kernel) step->signature = kn_step_signature(step);
     add_define(step, step->arena, step->wide_indices ? "#define KN_INDEX long\n" : "#define KN_INDEX int\n");
     return step;
 }
@@ -266,6 +268,64 @@ void kn_step_local(kn_step *step, const char *name, size_t bytes) {
 
 void kn_step_present(kn_step *step) {
     add_argument(step, (kn_argument){.name = "present", .kind = KN_ARGUMENT_PRESENT});
+}
+
+/* ---- by name -------------------------------------------------------------------------------------- */
+
+static bool is_set(const kn_step *step, const char *name) {
+    for (int i = 0; i < step->argument_count; i++)
+        if (step->arguments[i].name && !strcmp(step->arguments[i].name, name)) return true;
+    return false;
+}
+
+/* Sets a number as the kernel declares its parameter. */
+static void set_number(kn_step *step, const kn_number *number, char kind) {
+    if (kind == 'i')
+        kn_step_int(step, number->name, number->value);
+    else if (kind == 'x')
+        kn_step_index(step, number->name, number->value);
+    else if (kind == 'u' && number->value >= 0 && number->value <= UINT32_MAX)
+        kn_step_uint(step, number->name, (uint32_t)number->value);
+    else if (kind == 'u')
+        fail(step, KN_ERROR_UNSUPPORTED, "a kernel argument does not fit in 32 bits");
+    else
+        fail(step, KN_ERROR_INTERNAL,
+             kn_arena_format(step->arena, "the kernel %s of %s takes no integer '%s'", step->kernel,
+                             step->file, number->name));
+}
+
+void kn_step_set_numbers(kn_step *step, const kn_number *numbers, size_t count) {
+    for (size_t i = 0; step && i < count; i++)
+        set_number(step, &numbers[i], kn_step_parameter(step, numbers[i].name, false));
+}
+
+void kn_step_bind_numbers(kn_step *step, const kn_number *numbers, size_t count) {
+    for (size_t i = 0; step && i < count; i++) {
+        const char kind = kn_step_parameter(step, numbers[i].name, true);
+        const bool is_integer = kind == 'i' || kind == 'x' || kind == 'u';
+        if (is_integer && !is_set(step, numbers[i].name)) set_number(step, &numbers[i], kind);
+    }
+}
+
+static bool is_called(const char *name, size_t length, const char *text) {
+    return text && strlen(text) == length && !memcmp(name, text, length);
+}
+
+void kn_step_bind_values(kn_step *step, const kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const char *word = NULL;
+    char kind = 0;
+    for (size_t length = 0; step && (word = kn_step_next_memory(step, word, &length, &kind));) {
+        for (int i = 0; i < KN_MAX_NAMES; i++) {
+            const char *input = node->op->input_names[i], *output = node->op->output_names[i];
+            if (kind == 'c' && is_called(word, length, input) && !is_set(step, input))
+                kn_step_read(step, input, i < node->input_count ? node->inputs[i] : NULL);
+            if (!is_called(word, length, output) || is_set(step, output)) continue;
+            kn_value *value = i == 0 ? lowering->result : node->outputs[i];
+            add_value(step, output, value, kind == 'c', kind != 'c');
+        }
+    }
+    if (step && kn_step_parameter(step, "present", true) && !is_set(step, "present")) kn_step_present(step);
 }
 
 /* ---- generated parameters -------------------------------------------------------------------------- */
@@ -554,7 +614,7 @@ kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *err
     if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_groups(step, target, error);
     if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_argument_bytes(step, error);
     if (status == KN_OK && step->kind == KN_STEP_KERNEL && !step->source)
-        status = kn_step_check_arguments(step, error);
+        status = kn_step_order_arguments(step, error);
     if (status == KN_OK && !build_prelude(step)) status = kn_fail_memory(error, sizeof *step);
     return status;
 }

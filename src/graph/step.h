@@ -67,7 +67,7 @@ typedef enum kn_argument_kind {
 
 typedef struct kn_argument {
     kn_argument_kind kind;
-    const char *name; /* of the kernel's parameter; NULL: any */
+    const char *name; /* of the kernel's parameter; NULL: not in cl/, and in the kernel's order */
     kn_value *value;  /* NULL with KN_ARGUMENT_VALUE: absent */
     bool reads, writes;
     const char
@@ -104,7 +104,8 @@ typedef struct kn_step {
     struct kn_step_define *defines, *last_define; /* used until kn_step_end */
     kn_arena *arena;
     bool wide_indices;
-    const char *generating; /* the macro of the following arguments, or NULL */
+    const char *generating;               /* the macro of the following arguments, or NULL */
+    const struct kn_signature *signature; /* the kernel's first entry, to be found fast; NULL: unknown */
 } kn_step;
 
 /* Collects steps. Created by the plan; memory comes from its arena. */
@@ -122,11 +123,11 @@ void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, 
                      kn_error *error);
 void kn_emitter_finish(kn_emitter *emitter); /* frees the arrays; steps stay in the arena */
 
-/* Between kn_step_begin and kn_step_end, arguments are added in the kernel's order, each with the name of its
- * parameter (a static string, in which # matches any number; or from kn_step_name). Failures (memory, a value
- * too large for 32-bit indices) are reported by kn_step_end, which also compares kinds and names with the
- * kernel's; a NULL step means out of memory. Every prelude starts with KN_INDEX. A step with 0 in its global
- * size is dropped. */
+/* Between kn_step_begin and kn_step_end, arguments are set in any order, each with the name of its parameter
+ * (a static string, in which # matches any number: such arguments keep their order; or from kn_step_name).
+ * Failures (memory, a value too large for 32-bit indices) are reported by kn_step_end, which also checks that
+ * each parameter of the kernel is set once with its kind; a NULL step means out of memory. Every prelude
+ * starts with KN_INDEX. A step with 0 in its global size is dropped. */
 kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel);
 /* The language version of the kernel, "CL3.0": only for devices known to support it. */
 void kn_step_language(kn_step *step, const char *language);
@@ -142,6 +143,26 @@ void kn_step_write(kn_step *step, const char *name, kn_value *value);
 void kn_step_update(kn_step *step, const char *name, kn_value *value); /* reads and writes */
 void kn_step_scratch(kn_step *step, const char *name, int scratch);    /* reads and writes */
 void kn_step_read_scratch(kn_step *step, const char *name, int scratch);
+/* Integers by name; the kernel declares their types. KN_STEP_SET(step, {"rows", rows}, {"columns", columns})
+ * sets parameters, which must exist. KN_STEP_BIND describes facts, such as the sizes of a convolution: it
+ * sets those parameters that the kernel always has (not in a macro with several definitions) and that are not
+ * set yet. */
+typedef struct kn_number {
+    const char *name;
+    int64_t value;
+} kn_number;
+void kn_step_set_numbers(kn_step *step, const kn_number *numbers, size_t count);
+void kn_step_bind_numbers(kn_step *step, const kn_number *numbers, size_t count);
+#define KN_STEP_LIST(function, step, ...)                                                                    \
+    function(step, (const kn_number[]){__VA_ARGS__},                                                         \
+             sizeof((const kn_number[]){__VA_ARGS__}) / sizeof(kn_number))
+#define KN_STEP_SET(...) KN_STEP_LIST(kn_step_set_numbers, __VA_ARGS__)
+#define KN_STEP_BIND(...) KN_STEP_LIST(kn_step_bind_numbers, __VA_ARGS__)
+/* Sets the memory that the kernel calls like inputs or outputs of the row (input_names, output_names) and
+ * that is not set yet: it reads `global const` memory, and writes outputs. Output 0 is the lowering's result.
+ * Also sets `present`, if the kernel has it. */
+void kn_step_bind_values(kn_step *step, const kn_lowering *lowering);
+/* One integer of a certain type. */
 void kn_step_int(kn_step *step, const char *name, int64_t number);
 void kn_step_index(kn_step *step, const char *name, int64_t number);
 void kn_step_float(kn_step *step, const char *name, double number);

@@ -119,8 +119,11 @@ void kn_step_lanes(kn_step *step, const kn_target *target, int64_t results, int6
 void kn_step_epilogue_sizes(kn_step *step, const kn_shape *shape) {
     const kn_dim *dims = shape->dims;
     const int rank = shape->rank;
-    kn_step_index(step, "middle_size", rank == 4 ? dims[1] : rank > 1 ? dims[rank - 2] : 1);
-    kn_step_index(step, "inner_size", rank == 4 ? dims[2] * dims[3] : dims[rank - 1]);
+    KN_STEP_SET(step,
+                {"middle_size", rank == 4  ? dims[1]
+                                : rank > 1 ? dims[rank - 2]
+                                           : 1},
+                {"inner_size", rank == 4 ? dims[2] * dims[3] : dims[rank - 1]});
 }
 
 int64_t kn_wide_vectors(int64_t width, int64_t columns) {

@@ -308,24 +308,22 @@ static void test_arguments(void **state) {
         const char *file, *kernel, *words, *problem; /* NULL: there is no problem */
     } cases[] = {
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size", NULL},
-        {sum, "kn_sum_parts", "p: p: x: i: x: x:", NULL},
+        {sum, "kn_sum_parts", "x:inner_size x:middle_size p:result g i:parts x:elements p:partials", NULL},
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size g g", NULL},
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:part x:middle_size x:inner_size",
-         "argument 4 of the kernel kn_sum_parts of common/sum_parts.cl is int 'part'; expected int 'parts'"},
+         "the kernel kn_sum_parts of common/sum_parts.cl needs int 'parts', which is not set"},
         {sum, "kn_sum_parts", "p:partials p:result x:elements x:parts x:middle_size x:inner_size",
-         "argument 4 of the kernel kn_sum_parts of common/sum_parts.cl is KN_INDEX 'parts'; expected int "
-         "'parts'"},
-        {sum, "kn_sum_parts", "p:result p:partials x:elements i:parts x:middle_size x:inner_size",
-         "expected memory 'partials'"},
+         "the kernel kn_sum_parts of common/sum_parts.cl needs int 'parts', which is set as KN_INDEX"},
+        {sum, "kn_sum_parts", "p:partials p: x:elements i:parts x:middle_size x:inner_size",
+         "needs memory 'result', which is not set"},
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size i:parts",
+         "has no parameter for int 'parts'"},
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size",
-         "argument 6 of the kernel kn_sum_parts of common/sum_parts.cl is nothing; expected KN_INDEX "
-         "'inner_size'"},
+         "needs KN_INDEX 'inner_size', which is not set"},
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size i:more",
-         "is int 'more'; expected no more arguments"},
-        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts g x:middle_size x:inner_size",
-         "is memory 'e0'; expected KN_INDEX 'middle_size'"},
+         "has no parameter for int 'more'"},
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size h",
-         "is memory 'b0'; expected no more arguments"},
+         "has no parameter for memory 'b0'"},
         {"matmul/tiled.cl", "kn_sum_parts",
          "p:partials p:result x:elements i:parts x:middle_size x:inner_size", NULL},
         {sum, "kn_sum_part", "p:partials", "kernel kn_sum_part not found"},
@@ -337,9 +335,9 @@ static void test_arguments(void **state) {
          NULL},
         {rotary, "kn_rotary",
          "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base p:starts",
-         "is nothing; expected int 'starts_row'"},
+         "needs int 'starts_row', which is not set"},
         {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse i:base",
-         "expected float 'base'"},
+         "needs float 'base', which is set as int"},
         /* A macro that takes a number, used once or several times. */
         {strided, "kn_strided",
          "p:in p:out x:in_offset x:out_offset x:count x:size# x:in_stride# x:out_stride#", NULL},
@@ -348,12 +346,11 @@ static void test_arguments(void **state) {
          "x:in_stride1 x:out_stride1",
          NULL},
         {strided, "kn_strided",
-         "p:in p:out x:in_offset x:out_offset x:count x:size# x:out_stride# x:in_stride#",
-         "is KN_INDEX 'out_stride#'; expected KN_INDEX 'in_stride#'"},
+         "p:in p:out x:in_offset x:out_offset x:count x:size# x:size# x:out_stride# x:in_stride#",
+         "needs KN_INDEX 'in_stride#', which is not set"},
         {"reduce/reduce.cl", "kn_reduce",
          "p:in p:out x:outputs x:count x:part x:divisor x:kept# x:kept_stride# x:kept#",
-         "argument 10 of the kernel kn_reduce of reduce/reduce.cl is nothing; expected KN_INDEX "
-         "'kept_stride1'"},
+         "needs KN_INDEX 'kept_stride1', which is not set"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         bench *b = bench_make("5");
@@ -365,10 +362,65 @@ static void test_arguments(void **state) {
     }
 }
 
+/* Arguments by name: explicit numbers, facts, and the values that the row names. */
+static void test_by_name(void **state) {
+    (void)state;
+    bench *b = bench_make("5,7");
+    static const kn_operator named = {.name = "named", .input_names = {"x"}, .output_names = {"y"}};
+    kn_node node = *b->y->producer;
+    kn_lowering lowering = b->lowering;
+    node.op = &named;
+    lowering.node = &node;
+    kn_step *step = kn_step_begin(&lowering, "reduce/softmax.cl", "kn_softmax");
+    KN_STEP_SET(step, {"chunk", 3}, {"inner", 1});
+    /* x is memory, columns no parameter, and inner is already set. */
+    KN_STEP_BIND(step, {"x", 8}, {"rows", 5}, {"inner", 9}, {"count", 7}, {"columns", 8});
+    kn_step_bind_values(step, &lowering);
+    kn_step_size1(step, 64, 16);
+    assert_int_equal(kn_step_end(step, &lowering), KN_OK);
+    static const char *const names[] = {"x", "y", "rows", "count", "inner", "chunk"};
+    static const int64_t expected[] = {0, 0, 5, 7, 1, 3};
+    assert_int_equal(step->argument_count, 6);
+    for (int i = 0; i < 6; i++) {
+        assert_string_equal(step->arguments[i].name, names[i]);
+        assert_int_equal(step->arguments[i].kind, i < 2 ? KN_ARGUMENT_VALUE : KN_ARGUMENT_INDEX);
+        assert_int_equal(step->arguments[i].integer, expected[i]);
+    }
+    assert_true(step->arguments[0].value == b->x && step->arguments[0].reads && !step->arguments[0].writes);
+    assert_true(step->arguments[1].value == b->y && !step->arguments[1].reads && step->arguments[1].writes);
+    static const struct {
+        const char *file, *kernel;
+        kn_number number;
+        const char *problem;
+    } wrong[] = {{"reduce/softmax.cl",
+                  "kn_softmax",
+                  {"row", 5},
+                  "kn_softmax of reduce/softmax.cl takes no integer 'row'"},
+                 {"reduce/softmax.cl", "kn_softmax", {"x", 5}, "takes no integer 'x'"},
+                 {"reduce/softmax.cl", "kn_softmax", {"rows", INT64_C(1) << 31}, "does not fit in 32 bits"},
+                 {"gather/gather.cl", "kn_gather", {"missing", -1}, "does not fit in 32 bits"},
+                 {"gather/gather.cl", "kn_gather", {"missing", INT64_C(1) << 32}, "does not fit in 32 bits"}};
+    for (size_t i = 0; i < KN_COUNT_OF(wrong); i++) {
+        step = kn_step_begin(&lowering, wrong[i].file, wrong[i].kernel);
+        KN_STEP_SET(step, wrong[i].number);
+        kn_step_size1(step, 64, 16);
+        assert_true(kn_step_end(step, &lowering) != KN_OK);
+        assert_words(b->error.text, wrong[i].problem);
+    }
+    /* A parameter in a macro with two definitions exists only if the host decides so. */
+    step = kn_step_begin(&lowering, "attention/rotary.cl", "kn_rotary");
+    KN_STEP_BIND(step, {"starts_row", 1}, {"inverse", 1});
+    assert_int_equal(step->argument_count, 1);
+    KN_STEP_SET(step, {"starts_row", 1});
+    assert_int_equal(step->argument_count, 2);
+    bench_release(b);
+}
+
 int test_step(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernel),   cmocka_unit_test(test_others),   cmocka_unit_test(test_wide_indices),
         cmocka_unit_test(test_mistakes), cmocka_unit_test(test_epilogue), cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_by_name),
     };
     return cmocka_run_group_tests_name("graph: steps", tests, NULL, NULL);
 }

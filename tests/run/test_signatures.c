@@ -74,9 +74,9 @@ static void check_kernel(const char *file, cl_kernel kernel) {
         arguments[i].name = names[i];
         arguments[i].kind = kind_of(kernel, i);
     }
-    const kn_step step = {
+    kn_step step = {
         .label = "test", .file = file, .kernel = name, .arguments = arguments, .argument_count = (int)count};
-    if (kn_step_check_arguments(&step, &error)) fail_msg("%s", error.text);
+    if (kn_step_order_arguments(&step, &error)) fail_msg("%s", error.text);
 }
 
 static int check_file(kn_context *context, const char *file) {

@@ -393,8 +393,8 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = kn_attention_plain_lower,                                                          \
                  .promise.halves = {__VA_ARGS__}})
-#define FORWARD_VARIANTS VARIANTS(~0u, 1)
-#define BACKWARD_VARIANTS VARIANTS(~(1u << KN_ATTENTION_LOG_SUM), 7)
+#define FORWARD_VARIANTS .output_names = {"y", "log_sum"}, VARIANTS(~0u, 1)
+#define BACKWARD_VARIANTS .input_names = {"dy", "y", "log_sum"}, VARIANTS(~(1u << KN_ATTENTION_LOG_SUM), 7)
 
 KN_OPERATOR(
     attention,

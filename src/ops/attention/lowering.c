@@ -8,32 +8,23 @@ kn_value *kn_attention_part(kn_value *const *values, const kn_attention_form *fo
 
 void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form) {
     const kn_dtype type = kn_accumulator(node, node->outputs[0]->shape.dtype);
-    kn_step_int(step, "queries", form->queries);
-    kn_step_int(step, "keys", form->keys);
-    kn_step_index(step, "q_first", form->q_first);
-    kn_step_index(step, "k_first", form->k_first);
-    kn_step_index(step, "v_first", form->v_first);
-    kn_step_index(step, "q_row", form->q_row);
-    kn_step_index(step, "k_row", form->k_row);
-    kn_step_index(step, "y_row", form->y_row);
-    kn_step_int(step, "causal", form->causal);
-    kn_step_int(step, "last", form->last);
-    kn_step_int(step, "group", form->group);
-    kn_step_int(step, "heads", form->heads);
+    KN_STEP_SET(step, {"queries", form->queries}, {"keys", form->keys}, {"q_first", form->q_first},
+                {"k_first", form->k_first}, {"v_first", form->v_first}, {"q_row", form->q_row},
+                {"k_row", form->k_row}, {"y_row", form->y_row}, {"causal", form->causal},
+                {"last", form->last}, {"group", form->group}, {"heads", form->heads});
     kn_step_number(step, "scale", type, form->scale);
     if (form->lengths_at >= 0) {
         kn_step_read(step, "lengths", node->inputs[form->lengths_at]);
-        kn_step_int(step, "lengths_row", form->lengths_row);
+        KN_STEP_SET(step, {"lengths_row", form->lengths_row});
     }
     if (form->mask_at >= 0) {
         kn_step_read(step, "mask", node->inputs[form->mask_at]);
-        kn_step_index(step, "mask_batch", form->mask_batch);
-        kn_step_index(step, "mask_head", form->mask_head);
+        KN_STEP_SET(step, {"mask_batch", form->mask_batch}, {"mask_head", form->mask_head});
     }
     if (form->step_at >= 0) {
         kn_step_read(step, "step", node->inputs[form->step_at]);
-        kn_step_uint(step, "key_low", (uint32_t)node->random_key);
-        kn_step_uint(step, "key_high", (uint32_t)(node->random_key >> 32));
+        KN_STEP_SET(step, {"key_low", (uint32_t)node->random_key},
+                    {"key_high", (uint32_t)(node->random_key >> 32)});
         kn_step_number(step, "rate", type, form->rate);
     }
 }

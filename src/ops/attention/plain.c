@@ -24,9 +24,7 @@ static kn_status lower_gradient(kn_lowering *lowering, const kn_attention_form *
     kn_status status = KN_OK;
     for (int by_keys = 0; by_keys < 2 && status == KN_OK; by_keys++) {
         kn_step *step = begin(lowering, form, by_keys ? "kn_attention_keys" : "kn_attention_queries");
-        kn_step_read(step, "dy", node->inputs[KN_ATTENTION_DY]);
-        kn_step_read(step, "y", node->inputs[KN_ATTENTION_Y]);
-        kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
+        kn_step_bind_values(step, lowering);
         kn_attention_read_parts(step, node, form, KN_ATTENTION_Q);
         for (int part = by_keys; part <= 2 * by_keys; part++)
             kn_step_write(step, kn_attention_gradient_names[part],
@@ -45,7 +43,6 @@ kn_status kn_attention_plain_lower(kn_lowering *lowering) {
     if (node->op->backward) return lower_gradient(lowering, &form);
     kn_step *step = begin(lowering, &form, "kn_attention_forward");
     kn_attention_read_parts(step, node, &form, 0);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_write(step, "log_sum", node->outputs[1]);
+    kn_step_bind_values(step, lowering);
     return end(step, lowering, &form, form.queries, form.heads);
 }

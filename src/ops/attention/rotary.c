@@ -89,16 +89,13 @@ static kn_status rotary_lower(kn_lowering *lowering) {
     if (form.starts) kn_step_define(step, "KN_STARTS", "1");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_write(step, "y", lowering->result);
-    kn_step_index(step, "items", form.batches * form.length * form.pairs);
-    kn_step_index(step, "length", form.length);
-    kn_step_index(step, "heads", form.heads);
-    kn_step_index(step, "pairs", form.pairs);
-    kn_step_int(step, "interleaved", form.interleaved);
-    kn_step_int(step, "inverse", form.inverse);
+    KN_STEP_SET(step, {"items", form.batches * form.length * form.pairs}, {"length", form.length},
+                {"heads", form.heads}, {"pairs", form.pairs}, {"interleaved", form.interleaved},
+                {"inverse", form.inverse});
     kn_step_float(step, "base", form.base);
     if (form.starts) {
         kn_step_read(step, "starts", node->inputs[1]);
-        kn_step_int(step, "starts_row", form.starts_row);
+        KN_STEP_SET(step, {"starts_row", form.starts_row});
     }
     kn_step_size1(step, (size_t)(form.batches * form.length * form.pairs), 0);
     return kn_step_end(step, lowering);

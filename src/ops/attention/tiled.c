@@ -62,9 +62,7 @@ static kn_status lower_gradient(kn_lowering *lowering, const kn_attention_form *
                        &tile);
         kn_step *step =
             begin(lowering, form, tiling, &tile, by_keys ? "kn_attention_keys" : "kn_attention_queries");
-        kn_step_read(step, "dy", node->inputs[KN_ATTENTION_DY]);
-        if (!by_keys) kn_step_read(step, "y", node->inputs[KN_ATTENTION_Y]);
-        kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
+        kn_step_bind_values(step, lowering);
         if (by_keys)
             kn_step_read_scratch(step, "delta", delta);
         else
@@ -92,8 +90,7 @@ kn_status kn_attention_lower_tiles(kn_lowering *lowering, const kn_attention_til
     tiling->choose(lowering->target, node, &form, KN_ATTENTION_FORWARD, &tile);
     kn_step *step = begin(lowering, &form, tiling, &tile, "kn_attention_forward");
     kn_attention_read_parts(step, node, &form, 0);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_write(step, "log_sum", node->outputs[1]);
+    kn_step_bind_values(step, lowering);
     return end(step, lowering, &form, &tile, form.queries, form.heads, form.keys, 2);
 }
 

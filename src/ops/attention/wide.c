@@ -60,11 +60,7 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_BLOCK", "%d", (int)wide.block);
     kn_attention_define_limits(step, &form);
     size_t heads = (size_t)form.heads, batches = (size_t)form.batches;
-    if (backward) {
-        kn_step_read(step, "dy", node->inputs[KN_ATTENTION_DY]);
-        kn_step_read(step, "y", node->inputs[KN_ATTENTION_Y]);
-        kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
-    }
+    if (backward) kn_step_bind_values(step, lowering);
     kn_attention_read_parts(step, node, &form, first);
     if (backward) {
         /* The gradient of q is accumulated in place, one block of keys after another, or separately in
@@ -73,14 +69,12 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
             kn_step_update(step, kn_attention_gradient_names[part],
                            kn_attention_part(node->outputs, &form, part));
         if (separate_sums) kn_step_scratch(step, "sums", sums);
-        kn_attention_add_numbers(step, node, &form);
         kn_step_size2(step, (size_t)form.key_heads, batches, 1, 1);
     } else {
-        kn_step_write(step, "y", lowering->result);
-        kn_step_write(step, "log_sum", node->outputs[1]);
-        kn_attention_add_numbers(step, node, &form);
+        kn_step_bind_values(step, lowering);
         size_t blocks = (size_t)kn_divide_up(form.queries, wide.block);
         kn_step_size3(step, (size_t[3]){blocks, heads, batches}, (size_t[3]){1, 1, 1});
     }
+    kn_attention_add_numbers(step, node, &form);
     return kn_step_end(step, lowering);
 }

@@ -60,10 +60,9 @@ static kn_status add_parts(kn_lowering *lowering, const kn_product *product) {
     kn_step_types(step, lowering->node, KN_FLOAT32);
     kn_step_scratch(step, "partials", product->partials);
     kn_step_write(step, "result", lowering->result);
-    kn_step_index(step, "vectors", elements / KN_BLOCK_OF_THREADS);
-    kn_step_int(step, "parts", product->parts);
-    kn_step_index(step, "blocks", shape->dims[1] / KN_BLOCK_OF_THREADS);
-    kn_step_index(step, "pixels", shape->dims[2] * shape->dims[3]);
+    KN_STEP_SET(step, {"vectors", elements / KN_BLOCK_OF_THREADS}, {"parts", product->parts},
+                {"blocks", shape->dims[1] / KN_BLOCK_OF_THREADS},
+                {"pixels", shape->dims[2] * shape->dims[3]});
     kn_step_epilogue(step, lowering);
     kn_product_cost_of_sum(step, lowering, product, elements);
     kn_step_size_free(step, elements / KN_BLOCK_OF_THREADS, lowering->target);
@@ -91,10 +90,8 @@ static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *pack
     kn_step_define(step, "KN_PLACES", "%d", (int)group_places);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_scratch(step, "packed", *packed);
-    kn_step_index(step, "sources", sources);
-    kn_step_index(step, "places", places);
-    kn_step_index(step, "source_stride", data ? places : taps);
-    kn_step_index(step, "group_stride", data ? PACKED_PLACES : form->channels * taps);
+    KN_STEP_SET(step, {"sources", sources}, {"places", places}, {"source_stride", data ? places : taps},
+                {"group_stride", data ? PACKED_PLACES : form->channels * taps});
     kn_step_cost(step, 0, (double)numbers * 6);
     const size_t groups[3] = {(size_t)kn_divide_up(places, group_places) * items,
                               (size_t)kn_divide_up(sources, group_sources), 1};
@@ -119,17 +116,14 @@ static kn_status lower_image(kn_lowering *lowering) {
     kn_step_read(step, "source", node->inputs[0]);
     kn_step_read_scratch(step, "packed", packed);
     kn_step_write(step, "result", lowering->result);
-    kn_product_partials(step, &product);
-    kn_step_int(step, "images", form.images);
-    kn_step_int(step, "sources", data ? form.outputs : form.channels);
-    kn_step_int(step, "source_height", data ? form.out_height : form.height);
-    kn_step_int(step, "source_width", data ? form.out_width : form.width);
-    kn_step_int(step, "targets", data ? form.channels : form.outputs);
-    kn_step_int(step, "target_height", data ? form.height : form.out_height);
-    kn_step_int(step, "target_width", data ? form.width : form.out_width);
-    kn_conv_step_window(step, &form);
-    kn_step_int(step, "parts", product.parts);
-    kn_step_int(step, "part_depth", product.part_depth);
+    kn_product_bind(step, &product);
+    KN_STEP_SET(step, {"sources", data ? form.outputs : form.channels},
+                {"source_height", data ? form.out_height : form.height},
+                {"source_width", data ? form.out_width : form.width},
+                {"targets", data ? form.channels : form.outputs},
+                {"target_height", data ? form.height : form.out_height},
+                {"target_width", data ? form.width : form.out_width});
+    kn_conv_bind(step, &form);
     kn_step_epilogue(step, lowering);
     kn_step_cost_of_node(step, lowering);
     kn_conv_report_phases(&product, node, &form);
@@ -159,23 +153,13 @@ static kn_status lower_weight(kn_lowering *lowering) {
     kn_product_plan(lowering, &product, elements);
     kn_step *step = kn_step_begin(lowering, product.file, "kn_conv_blocked_weight");
     define_weight(step, lowering, &product);
-    kn_step_read(step, "dy", node->inputs[0]);
-    kn_step_read(step, "x", node->inputs[1]);
-    kn_step_write(step, "dw", lowering->result);
-    kn_product_partials(step, &product);
-    kn_step_int(step, "channels", form.channels);
-    kn_step_int(step, "height", form.height);
-    kn_step_int(step, "width", form.width);
-    kn_step_int(step, "outputs", form.outputs);
-    kn_step_int(step, "out_height", form.out_height);
-    kn_step_int(step, "out_width", form.out_width);
-    kn_conv_step_window(step, &form);
-    kn_step_int(step, "depth", product.depth);
-    kn_step_int(step, "parts", product.parts);
-    kn_step_int(step, "part_depth", product.part_depth);
-    kn_step_int(step, "step_images", product.slice / (form.out_height * form.out_width));
-    kn_step_int(step, "step_y", product.slice / form.out_width % form.out_height);
-    kn_step_int(step, "step_x", product.slice % form.out_width);
+    kn_step_bind_values(step, lowering);
+    kn_product_bind(step, &product);
+    KN_STEP_SET(step, {"depth", product.depth},
+                {"step_images", product.slice / (form.out_height * form.out_width)},
+                {"step_y", product.slice / form.out_width % form.out_height},
+                {"step_x", product.slice % form.out_width});
+    kn_conv_bind(step, &form);
     kn_step_epilogue(step, lowering);
     kn_step_cost_of_node(step, lowering);
     kn_product_size(step, &product);

@@ -341,8 +341,9 @@ KN_OPERATOR(
                   KN_BOOLEAN("same", 0,
                              "pads so that the output size is the input size / stride, rounded up"),
                   KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
-    .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
-    .reference = conv_reference, .cost = conv_cost, SWEEPS(forward_sizes),
+    .min_inputs = 2, .max_inputs = 2, .input_names = {"x", "weight"}, .output_names = {"y"},
+    .shape = conv_shape, .gradient = conv_gradient, .reference = conv_reference, .cost = conv_cost,
+    SWEEPS(forward_sizes),
     KN_CASES(
         {.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
         {.inputs = {"1,4,7,6", "6,2,3,2"},
@@ -403,8 +404,9 @@ KN_OPERATOR(
 KN_OPERATOR(
     conv2d_data, .help = "gradient of conv2d with respect to its data; also used for transposed convolutions",
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
-    .min_inputs = 2, .max_inputs = 2, .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient,
-    .reference = conv_reference, .cost = conv_cost, SWEEPS(data_sizes),
+    .min_inputs = 2, .max_inputs = 2, .input_names = {"dy", "weight"}, .output_names = {"dx"},
+    .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient, .reference = conv_reference,
+    .cost = conv_cost, SWEEPS(data_sizes),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},
@@ -450,8 +452,8 @@ KN_OPERATOR(
 KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d with respect to its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
-    .max_inputs = 2, .shape = weight_shape, .wrong = gradient_wrong, .reference = conv_reference,
-    .cost = conv_cost,
+    .max_inputs = 2, .input_names = {"dy", "x"}, .output_names = {"dw"}, .shape = weight_shape,
+    .wrong = gradient_wrong, .reference = conv_reference, .cost = conv_cost,
     KN_VARIANTS(WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
                 WIDE("depthwise_wide", kn_conv_depthwise_wide,
                      .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),

@@ -14,6 +14,8 @@ typedef struct kn_conv_form {
 void kn_conv_describe(const kn_node *node, kn_conv_form *form);
 extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight, kn_row_average_pool;
 
+/* bind.c: describes the convolution to a kernel. */
+void kn_conv_bind(kn_step *step, const kn_conv_form *form);
 /* implicit.c */
 kn_status kn_conv_implicit_lower(kn_lowering *lowering);
 /* On a matrix unit, if the first operand has 16 bits. */
@@ -31,10 +33,6 @@ void kn_conv_report_phases(kn_product *product, const kn_node *node, const kn_co
 /* blocked.c: the same for blocked images. */
 bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_blocked_lower(kn_lowering *lowering);
-/* The arguments filter_height … dilation_x of the kernels for many-thread devices, and all of images …
- * groups. */
-void kn_conv_step_window(kn_step *step, const kn_conv_form *form);
-void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form);
 /* plain.c */
 kn_status kn_conv_plain_lower(kn_lowering *lowering);
 /* depthwise.c */

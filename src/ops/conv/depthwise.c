@@ -24,15 +24,6 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t items) {
     return step;
 }
 
-static void add_sizes(kn_step *step, const kn_conv_form *form) {
-    kn_step_int(step, "channels", form->channels);
-    kn_step_int(step, "height", form->height);
-    kn_step_int(step, "width", form->width);
-    kn_step_int(step, "out_height", form->out_height);
-    kn_step_int(step, "out_width", form->out_width);
-    kn_conv_step_window(step, form);
-}
-
 /* Computes y from x and weight, or dx from dy and weight. */
 static kn_status lower_pixels(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
@@ -44,12 +35,9 @@ static kn_status lower_pixels(kn_lowering *lowering) {
     bool forward = node->op == &kn_row_conv2d;
     if (target->wide_vector) chunk = kn_divide_up(total, 8 * (int64_t)target->compute_units);
     kn_step *step = begin(lowering, forward ? "kn_depthwise" : "kn_depthwise_data", 1);
-    kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
-    kn_step_read(step, "weight", node->inputs[1]);
-    kn_step_write(step, forward ? "y" : "dx", lowering->result);
-    kn_step_index(step, "total", total);
-    kn_step_index(step, "chunk", chunk);
-    add_sizes(step, &form);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"total", total}, {"chunk", chunk});
+    kn_conv_bind(step, &form);
     kn_step_epilogue(step, lowering);
     kn_step_size_free(step, kn_divide_up(total, chunk), target);
     return kn_step_end(step, lowering);
@@ -69,20 +57,17 @@ static kn_status lower_filters(kn_lowering *lowering) {
     kn_dtype sums = kn_accumulator(node, node->outputs[0]->shape.dtype);
     int partials = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * kn_dtype_bytes(sums));
     kn_step *step = begin(lowering, "kn_depthwise_weight", items);
-    kn_step_read(step, "dy", node->inputs[0]);
-    kn_step_read(step, "x", node->inputs[1]);
+    kn_step_bind_values(step, lowering);
     kn_step_scratch(step, "partials", partials);
-    kn_step_int(step, "images", form.images);
-    kn_step_int(step, "part", part);
-    add_sizes(step, &form);
+    KN_STEP_SET(step, {"part", part});
+    kn_conv_bind(step, &form);
     kn_step_size2(step, (size_t)(taps * parts) * items, (size_t)form.channels, items, 1);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, "kn_depthwise_sum", items);
     kn_step_scratch(step, "partials", partials);
     kn_step_write(step, "dw", lowering->result);
-    kn_step_int(step, "elements", elements);
-    kn_step_int(step, "parts", parts);
+    KN_STEP_SET(step, {"elements", elements}, {"parts", parts});
     kn_step_size_free(step, elements, target);
     return kn_step_end(step, lowering);
 }

@@ -46,12 +46,9 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "filter", node->inputs[1]);
     kn_step_write(step, "y", lowering->result);
-    kn_step_int(step, "images", form.images);
-    kn_conv_add_sizes(step, &form, swapped);
-    kn_step_int(step, "gradient", swapped);
-    kn_step_int(step, "item_rows", rows);
-    kn_step_int(step, "item_images", images);
-    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
+    kn_conv_bind_wide(step, &form, swapped);
+    KN_STEP_SET(step, {"gradient", swapped}, {"item_rows", rows}, {"item_images", images},
+                {"stream", kn_is_streamed(lowering->result)});
     if (gathers)
         kn_conv_gather(lowering, step, form.channels, form.images * kn_divide_up(result->dims[2], part),
                        part);
@@ -76,20 +73,17 @@ static kn_status lower_filters(kn_lowering *lowering) {
     parts = kn_divide_up(rows, part);
     int partials = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * sizeof(float));
     kn_step *step = begin(lowering, "kn_depthwise_weights");
-    kn_step_read(step, "dy", node->inputs[0]);
-    kn_step_read(step, "x", node->inputs[1]);
+    kn_step_bind_values(step, lowering);
     kn_step_scratch(step, "partials", partials);
-    kn_step_int(step, "images", form.images);
-    kn_conv_add_sizes(step, &form, false);
-    kn_step_int(step, "part_rows", part);
+    kn_conv_bind_wide(step, &form, false);
+    KN_STEP_SET(step, {"part_rows", part});
     kn_step_size3(step, (size_t[3]){(size_t)parts, (size_t)blocks, 1}, (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, "kn_depthwise_weights_sum");
     kn_step_scratch(step, "partials", partials);
     kn_step_write(step, "dw", lowering->result);
-    kn_step_int(step, "taps", form.filter_height * form.filter_width);
-    kn_step_int(step, "parts", parts);
+    KN_STEP_SET(step, {"taps", form.filter_height * form.filter_width}, {"parts", parts});
     kn_step_size1(step, (size_t)blocks, 1);
     return kn_step_end(step, lowering);
 }

@@ -96,19 +96,9 @@ static kn_status lower(kn_lowering *lowering, bool padded) {
             scratch = kn_conv_padded_scratch(lowering, &made.filter, form->images, form->outputs, plane));
     else
         kn_step_write(step, "y", lowering->result);
-    const int64_t channels = kn_round_up(form->outputs, made.filter.width);
-    kn_step_int(step, "x_channels", form->channels);
-    kn_step_int(step, "y_channels", channels);
-    kn_step_int(step, "x_height", form->height);
-    kn_step_int(step, "x_width", form->width);
-    kn_step_int(step, "y_height", height);
-    kn_step_int(step, "y_width", form->out_width);
-    kn_step_int(step, "filter_height", form->filter_height);
-    kn_step_int(step, "stride_y", form->stride[0]);
-    kn_step_int(step, "pad_y", form->padding[0]);
-    kn_step_int(step, "pad_x", form->padding[1]);
-    kn_step_int(step, "line", made.line);
-    kn_step_int(step, "item_rows", rows);
+    KN_STEP_SET(step, {"y_channels", kn_round_up(form->outputs, made.filter.width)}, {"line", made.line},
+                {"item_rows", rows});
+    kn_conv_bind_wide(step, form, false);
     if (!padded)
         kn_conv_gather(lowering, step, form->outputs, form->images * kn_divide_up(height, part), part);
     kn_step_cost_of_node(step, lowering);

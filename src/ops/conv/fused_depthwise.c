@@ -82,22 +82,10 @@ kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     kn_step_read_scratch(step, "filter", form.filter.scratch);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_write(step, "y", lowering->result);
-    kn_step_int(step, "x_channels", form.first.channels);
-    kn_step_int(step, "y_channels", second->channels);
-    kn_step_int(step, "x_height", second->height);
-    kn_step_int(step, "x_width", second->width);
-    kn_step_int(step, "y_height", second->out_height);
-    kn_step_int(step, "y_width", second->out_width);
-    kn_step_int(step, "filter_height", second->filter_height);
-    kn_step_int(step, "filter_width", second->filter_width);
-    kn_step_int(step, "stride_y", second->stride[0]);
-    kn_step_int(step, "stride_x", second->stride[1]);
-    kn_step_int(step, "pad_y", second->padding[0]);
-    kn_step_int(step, "pad_x", second->padding[1]);
-    kn_step_int(step, "ring_rows", form.ring_rows);
-    kn_step_int(step, "ring_width", form.ring_width);
-    kn_step_int(step, "item_rows", rows);
-    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
+    KN_STEP_SET(step, {"x_channels", form.first.channels}, {"y_channels", second->channels},
+                {"ring_rows", form.ring_rows}, {"ring_width", form.ring_width}, {"item_rows", rows},
+                {"stream", kn_is_streamed(lowering->result)});
+    kn_conv_bind_wide(step, second, false);
     add_cost(step, lowering);
     kn_step_producer(step, lowering);
     kn_step_epilogue(step, lowering);

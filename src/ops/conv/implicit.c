@@ -110,29 +110,6 @@ void kn_conv_report_phases(kn_product *product, const kn_node *node, const kn_co
     product->part_depth = kn_divide_up(product->depth, product->parts);
 }
 
-void kn_conv_step_window(kn_step *step, const kn_conv_form *form) {
-    kn_step_int(step, "filter_height", form->filter_height);
-    kn_step_int(step, "filter_width", form->filter_width);
-    kn_step_int(step, "stride_y", form->stride[0]);
-    kn_step_int(step, "stride_x", form->stride[1]);
-    kn_step_int(step, "pad_top", form->padding[0]);
-    kn_step_int(step, "pad_left", form->padding[1]);
-    kn_step_int(step, "dilation_y", form->dilation[0]);
-    kn_step_int(step, "dilation_x", form->dilation[1]);
-}
-
-void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form) {
-    kn_step_int(step, "images", form->images);
-    kn_step_int(step, "channels", form->channels);
-    kn_step_int(step, "height", form->height);
-    kn_step_int(step, "width", form->width);
-    kn_step_int(step, "outputs", form->outputs);
-    kn_step_int(step, "out_height", form->out_height);
-    kn_step_int(step, "out_width", form->out_width);
-    kn_conv_step_window(step, form);
-    kn_step_int(step, "groups", form->groups);
-}
-
 static const char *file_of(const kn_node *node) {
     return node->op == &kn_row_conv2d        ? "conv/implicit.cl"
            : node->op == &kn_row_conv2d_data ? "conv/implicit_data.cl"
@@ -170,19 +147,15 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
                                   : data  ? "kn_conv_data"
                                           : "kn_conv_weight");
     define(step, lowering, &product);
-    kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
-    kn_step_read(step, forward || data ? "weight" : "x", node->inputs[1]);
-    kn_step_write(step, forward ? "y" : data ? "dx" : "dw", lowering->result);
-    kn_product_partials(step, &product);
-    kn_conv_step_sizes(step, &form);
-    kn_step_int(step, "parts", product.parts);
-    kn_step_int(step, "part_depth", product.part_depth);
+    kn_step_bind_values(step, lowering);
+    kn_product_bind(step, &product);
+    kn_conv_bind(step, &form);
     if (forward) {
-        kn_step_uint(step, "taps_multiplier", kn_divide_multiplier(form.filter_height * form.filter_width));
-        kn_step_uint(step, "width_multiplier", kn_divide_multiplier(form.filter_width));
+        KN_STEP_SET(step, {"taps_multiplier", kn_divide_multiplier(form.filter_height * form.filter_width)},
+                    {"width_multiplier", kn_divide_multiplier(form.filter_width)});
     } else if (!data) {
-        kn_step_uint(step, "pixels_multiplier", kn_divide_multiplier(form.out_height * form.out_width));
-        kn_step_uint(step, "width_multiplier", kn_divide_multiplier(form.out_width));
+        KN_STEP_SET(step, {"pixels_multiplier", kn_divide_multiplier(form.out_height * form.out_width)},
+                    {"width_multiplier", kn_divide_multiplier(form.out_width)});
     }
     kn_step_epilogue(step, lowering);
     kn_conv_report_phases(&product, node, &form);

@@ -74,23 +74,11 @@ static kn_status columns_lower(kn_lowering *lowering) {
     if (lines == 0) return KN_OK;
     kn_step *step = kn_step_begin(lowering, "conv/columns.cl", "kn_columns");
     kn_step_define_type(step, "KN_T", lowering->result->shape.dtype);
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "blank", node->input_count > 1 ? node->inputs[1] : NULL);
-    kn_step_write(step, "columns", lowering->result);
-    kn_step_present(step);
-    kn_step_index(step, "lines", lines);
-    kn_step_int(step, "height", h.image);
-    kn_step_int(step, "width", w.image);
-    kn_step_int(step, "filter_height", h.window);
-    kn_step_int(step, "filter_width", w.window);
-    kn_step_int(step, "out_height", h.places);
-    kn_step_int(step, "out_width", w.places);
-    kn_step_int(step, "stride_y", h.stride);
-    kn_step_int(step, "stride_x", w.stride);
-    kn_step_int(step, "pad_y", h.padding);
-    kn_step_int(step, "pad_x", w.padding);
-    kn_step_int(step, "dilation_y", h.dilation);
-    kn_step_int(step, "dilation_x", w.dilation);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"lines", lines}, {"height", h.image}, {"width", w.image}, {"filter_height", h.window},
+                {"filter_width", w.window}, {"out_height", h.places}, {"out_width", w.places},
+                {"stride_y", h.stride}, {"stride_x", w.stride}, {"pad_y", h.padding}, {"pad_x", w.padding},
+                {"dilation_y", h.dilation}, {"dilation_x", w.dilation});
     kn_step_size_free(step, lines, lowering->target);
     return kn_step_end(step, lowering);
 }
@@ -104,7 +92,8 @@ KN_OPERATOR(
         KN_INTS("dilation", "1", "distance between the window's taps"),
         KN_BOOLEAN("same", 0, "pads so that the output size is the input size / stride, rounded up"),
         KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
-    .min_inputs = 1, .max_inputs = 2, .shape = columns_shape, .reference = columns_reference,
+    .min_inputs = 1, .max_inputs = 2, .input_names = {"x", "blank"}, .output_names = {"columns"},
+    .shape = columns_shape, .reference = columns_reference,
     KN_VARIANTS({.name = "lines", .lower = columns_lower}),
     KN_CASES({.inputs = {"uint8 2,3,7,5", "uint8"},
               .attributes = "padding=1",

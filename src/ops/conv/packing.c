@@ -40,13 +40,10 @@ kn_step *kn_conv_begin(kn_lowering *lowering, const kn_packed_filter *pack, cons
 
 /* Adds the common arguments of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
 static void add_packing(kn_step *step, const kn_packed_filter *pack, bool swapped) {
-    kn_step_int(step, "targets", pack->targets);
-    kn_step_int(step, "sources", pack->sources);
-    kn_step_int(step, "taps", pack->taps);
-    kn_step_index(step, "plain_group", pack->targets * pack->sources * pack->taps);
-    kn_step_index(step, "plain_target", swapped ? pack->taps : pack->sources * pack->taps);
-    kn_step_index(step, "plain_source", swapped ? pack->targets * pack->taps : pack->taps);
-    kn_step_int(step, "lanes", pack->lanes);
+    KN_STEP_SET(step, {"targets", pack->targets}, {"sources", pack->sources}, {"taps", pack->taps},
+                {"plain_group", pack->targets * pack->sources * pack->taps},
+                {"plain_target", swapped ? pack->taps : pack->sources * pack->taps},
+                {"plain_source", swapped ? pack->targets * pack->taps : pack->taps}, {"lanes", pack->lanes});
 }
 
 static void size_packing(kn_step *step, const kn_packed_filter *pack) {
@@ -70,42 +67,21 @@ kn_status kn_conv_unpack(kn_lowering *lowering, const kn_packed_filter *filter, 
     kn_step_scratch(step, "packed", scratch);
     kn_step_write(step, "plain", lowering->result);
     add_packing(step, filter, false);
-    kn_step_int(step, "parts", parts);
-    kn_step_index(step, "packed_part", filter->floats);
-    kn_step_int(step, "accumulate", 0);
+    KN_STEP_SET(step, {"parts", parts}, {"packed_part", filter->floats}, {"accumulate", 0});
     size_packing(step, filter);
     return kn_step_end(step, lowering);
 }
 
-void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
-    kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
-    kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
-    kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
-    kn_step_int(step, "y_width", swapped ? form->width : form->out_width);
-    kn_step_int(step, "filter_height", form->filter_height);
-    kn_step_int(step, "filter_width", form->filter_width);
-    kn_step_int(step, "stride_y", form->stride[0]);
-    kn_step_int(step, "stride_x", form->stride[1]);
-    kn_step_int(step, "pad_y", form->padding[0]);
-    kn_step_int(step, "pad_x", form->padding[1]);
-    kn_step_int(step, "dilation_y", form->dilation[0]);
-    kn_step_int(step, "dilation_x", form->dilation[1]);
-}
-
 kn_status kn_conv_emit_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
                               int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking) {
-    int64_t blocks = kn_divide_up(channels, pack->width), chunk = kn_round_up(pixels, pack->width);
+    int64_t blocks = kn_divide_up(channels, pack->width);
     kn_step *step = kn_conv_begin(lowering, pack, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
     if (blocking) kn_step_read(step, "plain", plain);
     kn_step_scratch(step, "blocked", scratch);
     if (!blocking) kn_step_write(step, "plain", plain);
-    kn_step_int(step, "channels", channels);
-    kn_step_int(step, "pixels", pixels);
-    if (!blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
-    kn_step_index(step, "plain_image", channels * pixels);
-    kn_step_index(step, "plain_channel", pixels);
-    if (blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
-    kn_step_int(step, "item_pixels", chunk);
+    KN_STEP_SET(step, {"channels", channels}, {"pixels", pixels}, {"plain_image", channels * pixels},
+                {"plain_channel", pixels}, {"blocked_image", blocks * pack->width * pixels},
+                {"item_pixels", kn_round_up(pixels, pack->width)});
     if (!blocking) kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
     return kn_step_end(step, lowering);
@@ -125,7 +101,7 @@ void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int6
     };
     kn_step_define(step, "KN_STATISTICS", "1");
     kn_step_scratch(step, "statistics", lowering->gathers->scratch);
-    kn_step_int(step, "part", part);
+    KN_STEP_SET(step, {"part", part});
 }
 
 int64_t kn_conv_tile_rows(const kn_packed_filter *filter) {

@@ -32,9 +32,8 @@ kn_status kn_conv_emit_blocks(kn_lowering *lowering, const kn_packed_filter *pac
                               int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking);
 /* The pixels of a tile for this many vectors (KN_ROWS of cl/common/pixel_tile.cl). */
 int64_t kn_conv_tile_rows(const kn_packed_filter *filter);
-/* Adds the arguments for sizes, stride, padding and dilation of the wide-vector kernels. swapped: they read y
- * and compute x. */
-void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped);
+/* Describes the convolution to a wide-vector kernel. swapped: it reads y and computes x. */
+void kn_conv_bind_wide(kn_step *step, const kn_conv_form *form, bool swapped);
 /* Lets the step collect statistics (cl/common/statistics.cl), if requested, in parts of `part` pixels of the
  * result's `channels`. Call after adding the step's other arguments, before its epilogue. */
 void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part);

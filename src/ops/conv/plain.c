@@ -13,11 +13,9 @@ kn_status kn_conv_plain_lower(kn_lowering *lowering) {
                                   : data  ? "kn_conv_data_plain"
                                           : "kn_conv_weight_plain");
     kn_step_types(step, node, node->outputs[0]->shape.dtype);
-    kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
-    kn_step_read(step, forward || data ? "weight" : "x", node->inputs[1]);
-    kn_step_write(step, forward ? "y" : data ? "dx" : "dw", lowering->result);
-    kn_step_index(step, "count", elements);
-    kn_conv_step_sizes(step, &form);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"count", elements});
+    kn_conv_bind(step, &form);
     kn_step_size_free(step, elements, lowering->target);
     return kn_step_end(step, lowering);
 }

@@ -284,25 +284,13 @@ static kn_status lower(kn_lowering *lowering) {
         kn_step_define(step, "KN_PAIRS", "1");
         kn_step_define(step, "KN_PAD_X", "%d", (int)form.padding[1]);
     }
-    kn_step_read(step, form.data ? "dy" : "x", node->inputs[0]);
-    if (form.maximum && form.data) kn_step_read(step, "places", node->inputs[1]);
-    kn_step_write(step, form.data ? "dx" : "y", lowering->result);
-    if (form.maximum && !form.data) {
+    if (form.maximum && !form.data)
         kn_step_write(step, "places", kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);
-        kn_step_present(step);
-    }
-    if (!form.maximum) kn_step_int(step, "skip_padding", form.skip_padding);
-    kn_step_index(step, "total", total);
-    kn_step_index(step, "chunk", chunk);
-    kn_step_int(step, "blocks", form.channels / lanes);
-    kn_step_int(step, "height", form.height);
-    kn_step_int(step, "width", form.width);
-    kn_step_int(step, "out_height", form.out_height);
-    kn_step_int(step, "out_width", form.out_width);
-    kn_step_int(step, "pad_top", form.padding[0]);
-    kn_step_int(step, "pad_left", form.padding[1]);
-    kn_step_int(step, "bottom", form.end[0]);
-    kn_step_int(step, "right", form.end[1]);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_BIND(step, {"skip_padding", form.skip_padding}, {"total", total}, {"chunk", chunk},
+                 {"blocks", form.channels / lanes}, {"height", form.height}, {"width", form.width},
+                 {"out_height", form.out_height}, {"out_width", form.out_width}, {"pad_top", form.padding[0]},
+                 {"pad_left", form.padding[1]}, {"bottom", form.end[0]}, {"right", form.end[1]});
     kn_step_epilogue(step, lowering);
     kn_step_size_free(step, kn_divide_up(total, chunk), target);
     return kn_step_end(step, lowering);
@@ -367,8 +355,8 @@ static const char *data_wrong(const kn_node *node) {
 #define SIZE KN_INTS("size", "", "height and width of the images")
 #define SKIP KN_BOOLEAN("skip_padding", 0, "divides by the number of elements inside the image")
 #define FORWARD                                                                                              \
-    .min_inputs = 1, .max_inputs = 1, .shape = pool_shape, .gradient = pool_gradient,                        \
-    .reference = pool_reference, .cost = pool_cost,                                                          \
+    .min_inputs = 1, .max_inputs = 1, .input_names = {"x"}, .output_names = {"y", "places"},                 \
+    .shape = pool_shape, .gradient = pool_gradient, .reference = pool_reference, .cost = pool_cost,          \
     KN_VARIANTS({.name = "window",                                                                           \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = lower,                                                                             \
@@ -376,7 +364,8 @@ static const char *data_wrong(const kn_node *node) {
                  .promise.takes_epilogue = true,                                                             \
                  .promise.any = true})
 #define BACKWARD                                                                                             \
-    .backward = true, .shape = pool_data_shape, .reference = pool_reference, .cost = pool_cost,              \
+    .backward = true, .input_names = {"dy", "places"}, .output_names = {"dx"}, .shape = pool_data_shape,     \
+    .reference = pool_reference, .cost = pool_cost,                                                          \
     KN_VARIANTS({.name = "window",                                                                           \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = lower,                                                                             \

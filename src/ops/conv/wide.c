@@ -102,12 +102,10 @@ void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial) {
                  by_data ? 7 : side, by_data ? 5 : side);
 }
 
-/* Adds the channels of both sides, then sizes, stride, padding and dilation, in the kernels' order. */
-static void add_form(kn_step *step, const kn_conv_form *form, const kn_packed_filter *pack, bool swapped) {
-    kn_step_int(step, "x_channels", pack->sources);
-    kn_step_int(step, "x_lanes", pack->lanes);
-    kn_step_int(step, "y_channels", pack->targets);
-    kn_conv_add_sizes(step, form, swapped);
+/* Describes the convolution to a kernel; channels are those of a group. */
+static void bind(kn_step *step, const kn_conv_form *form, const kn_packed_filter *pack, bool swapped) {
+    KN_STEP_SET(step, {"x_channels", pack->sources}, {"x_lanes", pack->lanes}, {"y_channels", pack->targets});
+    kn_conv_bind_wide(step, form, swapped);
 }
 
 /* 1x1 filters without padding. */
@@ -136,18 +134,11 @@ static void add_single(kn_step *step, const kn_conv_form *form, const kn_packed_
     const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
     int64_t plane = from[0] * from[1], lanes = filter->lanes;
     bool plain = lanes == 1;
-    kn_step_int(step, "x_channels", filter->sources);
-    kn_step_int(step, "y_channels", filter->targets);
-    kn_step_int(step, "rows", to[0]);
-    kn_step_int(step, "columns", to[1]);
-    kn_step_index(step, "x_row", form->stride[0] * from[1] * lanes);
-    kn_step_index(step, "x_column", form->stride[1] * lanes);
-    kn_step_index(step, "x_pass", plain ? 0 : plane * lanes);
-    kn_step_int(step, "pass_channels", plain ? filter->sources : lanes);
-    kn_step_index(step, "channel_step", plain ? plane : 1);
-    kn_step_int(step, "pixels", form->images * to[0] * to[1]);
-    kn_step_int(step, "item_pixels", chunk);
-    kn_step_int(step, "item_panels", panels);
+    KN_STEP_SET(step, {"x_channels", filter->sources}, {"y_channels", filter->targets}, {"rows", to[0]},
+                {"columns", to[1]}, {"x_row", form->stride[0] * from[1] * lanes},
+                {"x_column", form->stride[1] * lanes}, {"x_pass", plain ? 0 : plane * lanes},
+                {"pass_channels", plain ? filter->sources : lanes}, {"channel_step", plain ? plane : 1},
+                {"pixels", form->images * to[0] * to[1]}, {"item_pixels", chunk}, {"item_panels", panels});
 }
 
 /* The pixels of one work-item, in whole tiles, for at most `items` work-items. */
@@ -206,17 +197,13 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
         kn_step_scratch(step, "y", scratch);
     else
         kn_step_write(step, "y", lowering->result);
-    if (!single) kn_step_int(step, "images", form.images);
-    kn_step_index(step, "x_image", source);
-    kn_step_index(step, "y_image", result_channels * plane);
+    KN_STEP_SET(step, {"x_image", source}, {"y_image", result_channels * plane});
     if (single) {
         add_single(step, &form, &filter, swapped, chunk, item_panels);
     } else {
-        add_form(step, &form, &filter, swapped);
-        kn_step_int(step, "gradient", swapped);
-        kn_step_int(step, "item_pixels", chunk);
-        kn_step_int(step, "pass_blocks", blocks > 1 ? blocks : 1);
-        kn_step_int(step, "accumulate", 0);
+        bind(step, &form, &filter, swapped);
+        KN_STEP_SET(step, {"gradient", swapped}, {"item_pixels", chunk},
+                    {"pass_blocks", blocks > 1 ? blocks : 1}, {"accumulate", 0});
     }
     if (gathers) kn_conv_gather(lowering, step, result->dims[1], kn_divide_up(pixels, part), part);
     kn_step_cost_of_node(step, lowering);
@@ -265,20 +252,14 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int partials = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = kn_conv_begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
     if (kn_conv_is_pointwise(&form)) kn_step_define(step, "KN_SINGLE", "1");
-    kn_step_read(step, "x", node->inputs[1]);
-    if (padded)
-        kn_step_scratch(step, "dy", dy);
-    else
-        kn_step_read(step, "dy", node->inputs[0]);
+    if (padded) kn_step_scratch(step, "dy", dy);
     kn_step_scratch(step, "dw", partials);
-    kn_step_int(step, "images", form.images);
-    kn_step_index(step, "x_image", form.channels * form.height * form.width);
-    kn_step_index(step, "y_image", (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane);
-    add_form(step, &form, &filter, false);
-    kn_step_int(step, "item_blocks", item_blocks);
-    kn_step_int(step, "item_taps", taps);
-    kn_step_int(step, "part_pixels", part);
-    kn_step_index(step, "dw_part", filter.floats);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"x_image", form.channels * form.height * form.width},
+                {"y_image", (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane});
+    bind(step, &form, &filter, false);
+    KN_STEP_SET(step, {"item_blocks", item_blocks}, {"item_taps", taps}, {"part_pixels", part},
+                {"dw_part", filter.floats});
     kn_step_cost_of_node(step, lowering);
     kn_step_size3(
         step, (size_t[3]){(size_t)(groups * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},

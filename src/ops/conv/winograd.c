@@ -128,21 +128,17 @@ static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *k
     return step;
 }
 
-static void add_x_size(kn_step *step, const winograd *form) {
-    kn_step_int(step, "x_height", form->x_size[0]);
-    kn_step_int(step, "x_width", form->x_size[1]);
-}
-static void add_y_size(kn_step *step, const winograd *form) {
-    kn_step_int(step, "y_height", form->y_size[0]);
-    kn_step_int(step, "y_width", form->y_size[1]);
-}
-static void add_padding(kn_step *step, const winograd *form) {
-    kn_step_int(step, "pad_y", form->pad[0]);
-    kn_step_int(step, "pad_x", form->pad[1]);
-}
-
-static void size(kn_step *step, int64_t first, int64_t second) {
+/* Describes the convolution to the kernel, and launches first x second work-items. */
+static kn_status finish(kn_step *step, kn_lowering *lowering, const winograd *form, int64_t first,
+                        int64_t second) {
+    KN_STEP_BIND(step, {"images", form->images}, {"sources", form->sources}, {"targets", form->targets},
+                 {"x_channels", form->sources}, {"y_channels", form->targets}, {"x_height", form->x_size[0]},
+                 {"x_width", form->x_size[1]}, {"y_height", form->y_size[0]}, {"y_width", form->y_size[1]},
+                 {"pad_y", form->pad[0]}, {"pad_x", form->pad[1]},
+                 {"x_image", form->sources * form->x_size[0] * form->x_size[1]},
+                 {"y_image", form->targets * form->y_size[0] * form->y_size[1]});
     kn_step_size2(step, (size_t)first, (size_t)second, 1, 1);
+    return kn_step_end(step, lowering);
 }
 
 static int take_floats(kn_lowering *lowering, int64_t floats) {
@@ -156,13 +152,9 @@ static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     kn_step *step = begin(lowering, form, "kn_winograd_filter");
     kn_step_read(step, "plain", lowering->node->inputs[1]);
     kn_step_scratch(step, "packed", form->filter);
-    kn_step_int(step, "targets", form->targets);
-    kn_step_int(step, "sources", form->sources);
-    kn_step_index(step, "plain_target", form->swapped ? 9 : form->sources * 9);
-    kn_step_index(step, "plain_source", form->swapped ? form->targets * 9 : 9);
-    kn_step_int(step, "turned", form->swapped);
-    size(step, form->sources / form->width, form->panels);
-    return kn_step_end(step, lowering);
+    KN_STEP_SET(step, {"plain_target", form->swapped ? 9 : form->sources * 9},
+                {"plain_source", form->swapped ? form->targets * 9 : 9}, {"turned", form->swapped});
+    return finish(step, lowering, form, form->sources / form->width, form->panels);
 }
 
 /* Statistics are collected in parts of a few tiles; blocks and chunks are multiples of them. */
@@ -181,20 +173,11 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
     kn_step_read_scratch(step, "filter", form->filter);
     kn_step_scratch(step, "scratch", scratch);
     kn_step_write(step, "y", lowering->result);
-    kn_step_int(step, "images", form->images);
-    kn_step_index(step, "x_image", form->sources * form->x_size[0] * form->x_size[1]);
-    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
-    kn_step_int(step, "x_channels", form->sources);
-    kn_step_int(step, "y_channels", form->targets);
-    add_x_size(step, form);
-    add_y_size(step, form);
-    add_padding(step, form);
-    kn_step_int(step, "block_tiles", block);
+    KN_STEP_SET(step, {"block_tiles", block});
     gather(lowering, form, step);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
-    size(step, items, 1);
-    return kn_step_end(step, lowering);
+    return finish(step, lowering, form, items, 1);
 }
 
 /* Zeros, to be read for pixels outside the image. */
@@ -202,8 +185,7 @@ static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *z
     *zeros = take_floats(lowering, form->width);
     kn_step *step = begin_plain(lowering, form, "kn_winograd_zeros");
     kn_step_scratch(step, "zeros", *zeros);
-    size(step, 1, 1);
-    return kn_step_end(step, lowering);
+    return finish(step, lowering, form, 1, 1);
 }
 
 /* Computes sources (points,tiles,channels) from x, for `tiles` tiles starting at `first`. */
@@ -214,16 +196,8 @@ static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_va
     kn_step_read(step, "x", x);
     kn_step_read_scratch(step, "zeros", zeros);
     kn_step_scratch(step, "sources", sources);
-    kn_step_index(step, "x_image", form->sources * form->x_size[0] * form->x_size[1]);
-    kn_step_int(step, "x_channels", form->sources);
-    add_x_size(step, form);
-    add_y_size(step, form);
-    add_padding(step, form);
-    kn_step_int(step, "first_tile", first);
-    kn_step_int(step, "tiles", tiles);
-    kn_step_int(step, "item_tiles", chunk);
-    size(step, kn_divide_up(tiles, chunk), 1);
-    return kn_step_end(step, lowering);
+    KN_STEP_SET(step, {"first_tile", first}, {"tiles", tiles}, {"item_tiles", chunk});
+    return finish(step, lowering, form, kn_divide_up(tiles, chunk), 1);
 }
 
 /* All tiles at once, in three launches: a large filter is read only once. */
@@ -246,27 +220,18 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     kn_step_read_scratch(step, "sources", sources);
     kn_step_read_scratch(step, "filter", form->filter);
     kn_step_scratch(step, "targets", targets);
-    kn_step_int(step, "tiles", form->tiles);
-    kn_step_int(step, "x_channels", form->sources);
-    kn_step_int(step, "y_channels", form->targets);
-    kn_step_int(step, "item_tiles", part);
+    KN_STEP_SET(step, {"tiles", form->tiles}, {"item_tiles", part});
     kn_step_cost_of_node(step, lowering);
-    size(step, products, kn_divide_up(form->tiles, part));
-    status = kn_step_end(step, lowering);
+    status = finish(step, lowering, form, products, kn_divide_up(form->tiles, part));
     if (status != KN_OK) return status;
 
     step = begin(lowering, form, "kn_winograd_target");
     kn_step_read_scratch(step, "targets", targets);
     kn_step_write(step, "y", lowering->result);
-    kn_step_int(step, "images", form->images);
-    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
-    kn_step_int(step, "y_channels", form->targets);
-    add_y_size(step, form);
-    kn_step_int(step, "item_tiles", chunk);
+    KN_STEP_SET(step, {"item_tiles", chunk});
     gather(lowering, form, step);
     kn_step_epilogue(step, lowering);
-    size(step, chunks, 1);
-    return kn_step_end(step, lowering);
+    return finish(step, lowering, form, chunks, 1);
 }
 
 static int64_t block_of(const kn_target *target, const winograd *form) {
@@ -310,14 +275,8 @@ static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int
     kn_step *step = begin(lowering, form, "kn_winograd_gradient");
     kn_step_read(step, "dy", lowering->node->inputs[0]);
     kn_step_scratch(step, "gradients", gradients);
-    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
-    kn_step_int(step, "y_channels", form->targets);
-    add_y_size(step, form);
-    kn_step_int(step, "first_tile", first);
-    kn_step_int(step, "tiles", tiles);
-    kn_step_int(step, "item_tiles", chunk);
-    size(step, kn_divide_up(tiles, chunk), 1);
-    return kn_step_end(step, lowering);
+    KN_STEP_SET(step, {"first_tile", first}, {"tiles", tiles}, {"item_tiles", chunk});
+    return finish(step, lowering, form, kn_divide_up(tiles, chunk), 1);
 }
 
 /* dw (targets,sources,3,3) from dy and x. */
@@ -340,27 +299,19 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
         kn_step_read_scratch(step, "all_sources", sources);
         kn_step_read_scratch(step, "all_gradients", gradients);
         kn_step_scratch(step, "all_sums", sums);
-        kn_step_int(step, "tiles", count);
-        kn_step_int(step, "x_channels", form.sources);
-        kn_step_int(step, "y_channels", form.targets);
-        kn_step_int(step, "item_channels", form.sources);
-        kn_step_int(step, "accumulate", first > 0);
+        KN_STEP_SET(step, {"tiles", count}, {"item_channels", form.sources}, {"accumulate", first > 0});
         kn_cost cost;
         kn_node_cost(lowering->node, &cost);
         double fraction = (double)count / (double)form.tiles;
         kn_step_cost(step, cost.flops * fraction, cost.bytes * fraction);
-        size(step, form.points * form.panels, 1);
-        status = kn_step_end(step, lowering);
+        status = finish(step, lowering, &form, form.points * form.panels, 1);
     }
     if (status != KN_OK) return status;
     kn_step *step = begin(lowering, &form, "kn_winograd_unfilter");
     kn_step_read_scratch(step, "sums", sums);
     kn_step_write(step, "plain", lowering->result);
-    kn_step_int(step, "targets", form.targets);
-    kn_step_int(step, "sources", form.sources);
-    kn_step_index(step, "plain_target", form.sources * 9);
-    size(step, form.sources / form.width, form.panels);
-    return kn_step_end(step, lowering);
+    KN_STEP_SET(step, {"plain_target", form.sources * 9});
+    return finish(step, lowering, &form, form.sources / form.width, form.panels);
 }
 
 static bool weights_pay(const kn_target *target, const kn_node *node, int tile) {

@@ -108,17 +108,11 @@ static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *k
 /* Adds the arguments columns … width: a chunk of tiles starting at `first`, in images of this size. */
 static void add_tiles(kn_step *step, const winograd *form, int64_t first, int64_t channels,
                       const int64_t size[2]) {
-    kn_step_int(step, "columns", form->columns);
-    kn_step_uint(step, "columns_multiplier", kn_divide_multiplier(form->columns));
-    kn_step_int(step, "first_tile", first);
-    kn_step_int(step, "tiles", form->tiles);
-    kn_step_int(step, "image_tiles", form->image_tiles);
-    kn_step_uint(step, "image_multiplier", kn_divide_multiplier(form->image_tiles));
-    kn_step_int(step, "row_tiles", form->row_tiles);
-    kn_step_uint(step, "row_multiplier", kn_divide_multiplier(form->row_tiles));
-    kn_step_int(step, "channels", channels);
-    kn_step_int(step, "height", size[0]);
-    kn_step_int(step, "width", size[1]);
+    KN_STEP_SET(step, {"columns", form->columns}, {"columns_multiplier", kn_divide_multiplier(form->columns)},
+                {"first_tile", first}, {"tiles", form->tiles}, {"image_tiles", form->image_tiles},
+                {"image_multiplier", kn_divide_multiplier(form->image_tiles)}, {"row_tiles", form->row_tiles},
+                {"row_multiplier", kn_divide_multiplier(form->row_tiles)}, {"channels", channels},
+                {"height", size[0]}, {"width", size[1]});
 }
 
 /* Sets the cost of a transform of the tiles of a chunk, between points and float32 pixels: its bytes. */
@@ -133,8 +127,7 @@ static kn_status lower_filters(kn_lowering *lowering, const winograd *form, int 
     kn_step *step = begin(lowering, form, "kn_winograd_filters");
     kn_step_read(step, "weight", lowering->node->inputs[1]);
     kn_step_scratch(step, "filters", filters);
-    kn_step_index(step, "items", pairs);
-    kn_step_int(step, "turned", form->turned);
+    KN_STEP_SET(step, {"items", pairs}, {"turned", form->turned});
     kn_step_cost(step, 0, 4.0 * (double)(pairs * (form->points + 9)));
     kn_step_size_free(step, pairs, lowering->target);
     return kn_step_end(step, lowering);
@@ -147,10 +140,9 @@ static kn_status lower_images(kn_lowering *lowering, const winograd *form, int i
     kn_step_define(step, "KN_VECTOR", "%d", fours ? 4 : 1);
     kn_step_read(step, "x", form->x);
     kn_step_scratch(step, "images", images);
-    kn_step_index(step, "items", items);
+    KN_STEP_SET(step, {"items", items});
     add_tiles(step, form, first, form->sources, form->x_size);
-    kn_step_int(step, "pad_y", form->pad[0]);
-    kn_step_int(step, "pad_x", form->pad[1]);
+    KN_STEP_SET(step, {"pad_y", form->pad[0]}, {"pad_x", form->pad[1]});
     add_cost(step, form, form->sources);
     kn_step_size_free(step, items, lowering->target);
     return kn_step_end(step, lowering);
@@ -194,21 +186,11 @@ static kn_status lower_products(kn_lowering *lowering, const winograd *form, con
         kn_step_write(step, "c", NULL);
     else
         kn_step_scratch(step, "c", products->sums);
-    kn_product_partials(step, product);
-    kn_step_int(step, "m", product->rows);
-    kn_step_int(step, "n", product->columns);
-    kn_step_int(step, "k", product->depth);
-    kn_step_int(step, "batches", product->batches);
-    kn_step_int(step, "parts", product->parts);
-    kn_step_int(step, "part_depth", product->part_depth);
-    kn_step_int(step, "middle", 1);
-    kn_step_int(step, "inner", product->batches);
-    kn_step_index(step, "a_outer", 0);
-    kn_step_index(step, "a_middle", 0);
-    kn_step_index(step, "a_inner", product->rows * product->depth);
-    kn_step_index(step, "b_outer", 0);
-    kn_step_index(step, "b_middle", 0);
-    kn_step_index(step, "b_inner", product->depth * product->columns);
+    kn_product_bind(step, product);
+    KN_STEP_SET(step, {"m", product->rows}, {"n", product->columns}, {"k", product->depth},
+                {"batches", product->batches}, {"middle", 1}, {"inner", product->batches}, {"a_outer", 0},
+                {"a_middle", 0}, {"a_inner", product->rows * product->depth}, {"b_outer", 0}, {"b_middle", 0},
+                {"b_inner", product->depth * product->columns});
     kn_cost cost;
     kn_node_cost(lowering->node, &cost);
     const double fraction = (double)form->columns / (double)kn_round_up(form->tiles, form->columns);
@@ -224,8 +206,7 @@ static kn_status lower_results(kn_lowering *lowering, const winograd *form, cons
     kn_step_define(step, "KN_VECTOR", "%d", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1);
     kn_step_read_scratch(step, "sums", products->sums);
     kn_step_write(step, "y", lowering->result);
-    kn_step_index(step, "items", items);
-    kn_step_int(step, "parts", products->product.parts);
+    KN_STEP_SET(step, {"items", items}, {"parts", products->product.parts});
     add_tiles(step, form, first, form->targets, form->y_size);
     add_cost(step, form, form->targets);
     kn_step_epilogue(step, lowering);
@@ -262,7 +243,7 @@ static kn_status lower_gradients(kn_lowering *lowering, const winograd *form, in
     kn_step_define(step, "KN_VECTOR", "%d", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1);
     kn_step_read(step, "dy", lowering->node->inputs[0]);
     kn_step_scratch(step, "gradients", gradients);
-    kn_step_index(step, "items", items);
+    KN_STEP_SET(step, {"items", items});
     add_tiles(step, form, first, form->targets, form->y_size);
     add_cost(step, form, form->targets);
     kn_step_size_free(step, items, lowering->target);
@@ -284,10 +265,8 @@ static kn_status lower_unfilters(kn_lowering *lowering, const winograd *form, co
         kn_step_write(step, "dw", lowering->result);
     else
         kn_step_write(step, "dw", NULL);
-    kn_step_index(step, "items", pairs);
-    kn_step_int(step, "parts", products->product.parts);
-    kn_step_int(step, "first", first == 0);
-    kn_step_int(step, "last", last);
+    KN_STEP_SET(step, {"items", pairs}, {"parts", products->product.parts}, {"first", first == 0},
+                {"last", last});
     kn_step_cost(step, 0, 4.0 * (double)(pairs * (form->points + 9)));
     kn_step_size_free(step, pairs, lowering->target);
     return kn_step_end(step, lowering);

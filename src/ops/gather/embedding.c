@@ -134,13 +134,8 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
             kn_step_size1(step, (size_t)(count * columns), items);
         }
     }
-    kn_step_read(step, backward ? "dy" : "table", node->inputs[0]);
-    kn_step_read(step, "numbers", node->inputs[1]);
-    kn_step_write(step, backward ? "dtable" : "y", lowering->result);
-    kn_step_index(step, "count", count);
-    kn_step_index(step, "rows", rows);
-    kn_step_index(step, "columns", columns);
-    kn_step_index(step, "chunk", chunk);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"count", count}, {"rows", rows}, {"columns", columns}, {"chunk", chunk});
     return kn_step_end(step, lowering);
 }
 
@@ -172,8 +167,9 @@ static bool takes_tables_wide(const kn_target *target, const kn_node *node) {
 
 KN_OPERATOR(
     embedding, .help = "rows of a table (V,D) selected by int32 indices; NaN if an index is out of range",
-    .min_inputs = 2, .max_inputs = 2, .moves = true, .index = {.number = 2}, .shape = embedding_shape,
-    .gradient = embedding_gradient, .reference = embedding_reference, .cost = embedding_cost,
+    .min_inputs = 2, .max_inputs = 2, .input_names = {"table", "numbers"}, .output_names = {"y"},
+    .moves = true, .index = {.number = 2}, .shape = embedding_shape, .gradient = embedding_gradient,
+    .reference = embedding_reference, .cost = embedding_cost,
     KN_VARIANTS(
         {.name = "wide", .choice.accepts = takes_tables_wide, .lower = lower_wide, .promise.halves = {0, 1}},
         {.name = "threads", .choice.accepts = takes_tables, .lower = lower_many, .promise.halves = {0, 1}}),
@@ -195,7 +191,8 @@ static const char *gradient_wrong(const kn_node *node) {
 KN_OPERATOR(
     embedding_gradient, .help = "gradient of embedding with respect to its table", .backward = true,
     .wrong = gradient_wrong, KN_ATTRIBUTES(KN_INT("rows", 1, "rows of the table")), .min_inputs = 2,
-    .max_inputs = 2, .shape = gradient_shape, .reference = gradient_reference, .cost = gradient_cost,
+    .max_inputs = 2, .input_names = {"dy", "numbers"}, .output_names = {"dtable"}, .shape = gradient_shape,
+    .reference = gradient_reference, .cost = gradient_cost,
     KN_VARIANTS({.name = "wide",
                  .choice.accepts = kn_takes_kernel_types_wide,
                  .lower = lower_wide,

@@ -220,13 +220,9 @@ static const char *bits_of(kn_dtype dtype) {
 }
 
 static void add_gather_form(kn_step *step, const gather_form *pick, const char *count_name, int64_t all) {
-    kn_step_index(step, "number_outer", pick->number_outer);
-    kn_step_index(step, "number_each", pick->number_each);
-    kn_step_index(step, "number_inner", pick->number_inner);
-    kn_step_index(step, count_name, all);
-    kn_step_index(step, "inner", pick->inner);
-    kn_step_index(step, "count", pick->count);
-    kn_step_index(step, "size", pick->size);
+    KN_STEP_SET(step, {"number_outer", pick->number_outer}, {"number_each", pick->number_each},
+                {"number_inner", pick->number_inner}, {count_name, all}, {"inner", pick->inner},
+                {"count", pick->count}, {"size", pick->size});
 }
 
 static kn_status lower_gather(kn_lowering *lowering, bool wide) {
@@ -238,12 +234,10 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     kn_step *step = kn_step_begin(lowering, "gather/gather.cl", "kn_gather");
     kn_step_define(step, "KN_T", "%s", bits_of(dtype));
     kn_step_define_type(step, "KN_I", node->inputs[1]->shape.dtype);
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "numbers", node->inputs[1]);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_uint(step, "missing", kn_attribute_of(node, "outside")->integer ? 0 : missing_bits(dtype));
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"missing", kn_attribute_of(node, "outside")->integer ? 0 : missing_bits(dtype)},
+                {"chunk", chunk});
     add_gather_form(step, &pick, "all", all);
-    kn_step_index(step, "chunk", chunk);
     kn_step_size1(step, (size_t)kn_divide_up(all, chunk), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }
@@ -268,20 +262,12 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
     kn_step_define(step, "KN_SCATTER", "1");
     kn_step_define_type(step, "KN_T", y->shape.dtype);
     kn_step_define_type(step, "KN_I", node->inputs[1]->shape.dtype);
-    kn_step_read(step, "x", backward ? NULL : node->inputs[0]);
-    kn_step_read(step, "numbers", node->inputs[1]);
-    kn_step_read(step, "updates", node->inputs[backward ? 0 : 2]);
-    if (begin)
-        kn_step_update(step, "y", lowering->result);
-    else
-        kn_step_write(step, "y", lowering->result);
-    kn_step_present(step);
-    kn_step_int(step, "mode", mode_of(node));
+    if (backward) kn_step_read(step, "x", NULL);
+    if (begin) kn_step_update(step, "y", lowering->result);
+    kn_step_bind_values(step, lowering);
     add_gather_form(step, &pick, "lanes", lanes);
-    kn_step_index(step, "chunk", chunk);
-    kn_step_index(step, "rows", rows);
-    kn_step_index(step, "begin", begin);
-    kn_step_index(step, "stop", stop);
+    KN_STEP_SET(step, {"mode", mode_of(node)}, {"chunk", chunk}, {"rows", rows}, {"begin", begin},
+                {"stop", stop});
     kn_step_size2(step, (size_t)kn_divide_up(lanes, chunk), (size_t)kn_divide_up(pick.size, rows),
                   wide ? 1 : 0, wide ? 1 : 0);
     return kn_step_end(step, lowering);
@@ -384,8 +370,8 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = scatter_wide},       \
                 {.name = "threads", .choice.accepts = kn_takes_stored_types, .lower = scatter_threads})
 #define GATHERING                                                                                            \
-    .min_inputs = 2, .max_inputs = 2, .moves = true, .index = {.number = 2, .from_end = true},               \
-    .gradient = gather_gradient, .reference = gather_reference,                                              \
+    .min_inputs = 2, .max_inputs = 2, .input_names = {"x", "numbers"}, .output_names = {"y"}, .moves = true, \
+    .index = {.number = 2, .from_end = true}, .gradient = gather_gradient, .reference = gather_reference,    \
     KN_ATTRIBUTES(AXIS, KN_CHOICE("outside", "nan zero", 0, "result for indices out of range")),             \
     GATHER_VARIANTS
 
@@ -415,8 +401,8 @@ KN_OPERATOR(
     gather_gradient, .help = "gradient of gather and gather_elements", .backward = true,
     KN_ATTRIBUTES(KN_INT("axis", 0, "axis that was indexed"), KN_INT("size", 1, "its size"),
                   KN_BOOLEAN("elements", 0, "gradient of gather_elements")),
-    .min_inputs = 2, .max_inputs = 2, .shape = gradient_shape, .reference = scatter_reference,
-    SCATTER_VARIANTS,
+    .min_inputs = 2, .max_inputs = 2, .input_names = {"updates", "numbers"}, .output_names = {"y"},
+    .shape = gradient_shape, .reference = scatter_reference, SCATTER_VARIANTS,
     KN_CASES(
         {.inputs = {"3,5", "int32 3"}, .ranges = {NULL, "-5..4"}, .attributes = "size=4", .smallest = true},
         {.inputs = {"31,33,17", "int32 31,33"}, .ranges = {NULL, "0..92"}, .attributes = "size=93"},
@@ -428,8 +414,8 @@ KN_OPERATOR(
         {.inputs = {"0,7", "int32 0"}, .attributes = "size=3"}));
 
 #define SCATTERING                                                                                           \
-    .min_inputs = 3, .max_inputs = 3, .shape = scatter_shape, .gradient = scatter_gradient,                  \
-    .reference = scatter_reference,                                                                          \
+    .min_inputs = 3, .max_inputs = 3, .input_names = {"x", "numbers", "updates"}, .output_names = {"y"},     \
+    .shape = scatter_shape, .gradient = scatter_gradient, .reference = scatter_reference,                    \
     KN_ATTRIBUTES(                                                                                           \
         AXIS, KN_CHOICE("reduction", REDUCTIONS, 0, "how an update is combined with the existing element")), \
     SCATTER_VARIANTS

@@ -119,19 +119,10 @@ static kn_status rows_lower(kn_lowering *lowering) {
     if (elements == 0) return KN_OK;
     kn_step *step = kn_step_begin(lowering, "gather/rows.cl", form.put ? "kn_put_rows" : "kn_take_rows");
     kn_step_define_type(step, "KN_T", node->outputs[0]->shape.dtype);
-    kn_step_read(step, "x", node->inputs[0]);
-    if (form.put) kn_step_read(step, "rows", node->inputs[1]);
-    kn_step_read(step, "starts", node->inputs[form.starts_at]);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_index(step, "elements", elements);
-    kn_step_index(step, "most", form.most);
-    kn_step_index(step, "count", form.count);
-    kn_step_index(step, "columns", form.columns);
-    kn_step_int(step, "starts_row", form.starts_row);
-    if (form.put) {
-        kn_step_int(step, "clear", form.clear);
-        kn_step_int(step, "blank", form.blank);
-    }
+    kn_step_bind_values(step, lowering);
+    KN_STEP_BIND(step, {"elements", elements}, {"most", form.most}, {"count", form.count},
+                 {"columns", form.columns}, {"starts_row", form.starts_row}, {"clear", form.clear},
+                 {"blank", form.blank});
     kn_step_size1(step, (size_t)elements, 0);
     return kn_step_end(step, lowering);
 }
@@ -142,8 +133,8 @@ KN_OPERATOR(
             "ignored",
     KN_ATTRIBUTES(KN_BOOLEAN("clear", 0, "sets all other rows to 0"),
                   KN_BOOLEAN("blank", 0, "writes zeros instead of the rows")),
-    .min_inputs = 3, .max_inputs = 3, .shape = put_shape, .gradient = put_gradient,
-    .reference = rows_reference,
+    .min_inputs = 3, .max_inputs = 3, .input_names = {"x", "rows", "starts"}, .output_names = {"y"},
+    .shape = put_shape, .gradient = put_gradient, .reference = rows_reference,
     KN_VARIANTS({.name = "threads",
                  .choice.accepts = kn_takes_kernel_types,
                  .lower = rows_lower,
@@ -158,7 +149,8 @@ KN_OPERATOR(
 KN_OPERATOR(take_rows,
             .help = "rows of x (B,M,C) starting at row start, int32 (B) or (1); 0 beyond the end of x",
             KN_ATTRIBUTES(KN_INT("rows", 1, "how many")), .min_inputs = 2, .max_inputs = 2,
-            .shape = take_shape, .gradient = take_gradient, .reference = rows_reference,
+            .input_names = {"x", "starts"}, .output_names = {"y"}, .shape = take_shape,
+            .gradient = take_gradient, .reference = rows_reference,
             KN_VARIANTS({.name = "threads", .choice.accepts = kn_takes_kernel_types, .lower = rows_lower}),
             KN_CASES({.inputs = {"2,7,3", "int32 2"},
                       .attributes = "rows=3",

@@ -214,11 +214,8 @@ static kn_status emit_counted_mean(kn_lowering *lowering, int scratch, kn_method
     const size_t items = kn_group_items(lowering->target, "losses/cross_entropy.cl");
     kn_step_lanes(step, lowering->target, 1, 1, method == KN_METHOD_TREE ? items : 1, items);
     kn_step_scratch(step, "loss", scratch);
-    kn_step_read(step, "target", node->inputs[1]);
-    kn_step_write(step, "mean", lowering->result);
-    kn_step_write(step, "counted", node->outputs[COUNTED]);
-    kn_step_index(step, "rows", row_count(logits));
-    kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"rows", row_count(logits)}, {"ignored", (int32_t)ignored_of(node)->integer});
     return kn_step_end(step, lowering);
 }
 
@@ -236,17 +233,12 @@ static kn_status lower_loss(kn_lowering *lowering, kn_method method) {
     if (row_count(logits) > 0) {
         int64_t chunk;
         kn_step *step = begin(lowering, "kn_cross_entropy", method, &chunk);
-        kn_step_read(step, "x", node->inputs[0]);
-        kn_step_read(step, "target", node->inputs[1]);
-        kn_step_write(step, "most", node->outputs[MOST]);
-        kn_step_write(step, "log_sum", node->outputs[LOG_SUM]);
         kn_step_scratch(step, "loss", scratch);
-        kn_step_index(step, "rows", row_count(logits));
-        kn_step_index(step, "classes", class_count(logits));
+        kn_step_bind_values(step, lowering);
+        KN_STEP_SET(step, {"rows", row_count(logits)}, {"classes", class_count(logits)}, {"chunk", chunk});
         kn_step_number(step, "smoothing", kn_accumulator(node, logits->dtype),
                        kn_attribute_of(node, "label_smoothing")->number);
-        kn_step_index(step, "chunk", chunk);
-        if (ignored_of(node)) kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
+        if (ignored_of(node)) KN_STEP_SET(step, {"ignored", (int32_t)ignored_of(node)->integer});
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
@@ -260,17 +252,12 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     if (kn_elements_of(node->inputs[0]) == 0) return KN_OK;
     int64_t chunk;
     kn_step *step = begin(lowering, "kn_cross_entropy_gradient", method, &chunk);
-    static const char *const names[] = {"x", "target", "most", "log_sum", "g"};
-    for (int i = 0; i < 5; i++)
-        kn_step_read(step, names[i], node->inputs[i]);
-    kn_step_write(step, "dx", lowering->result);
-    kn_step_index(step, "rows", row_count(logits));
-    kn_step_index(step, "classes", class_count(logits));
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"rows", row_count(logits)}, {"classes", class_count(logits)}, {"chunk", chunk});
     kn_step_number(step, "smoothing", kn_accumulator(node, logits->dtype),
                    kn_attribute_of(node, "label_smoothing")->number);
-    kn_step_index(step, "chunk", chunk);
     if (ignored_of(node)) {
-        kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
+        KN_STEP_SET(step, {"ignored", (int32_t)ignored_of(node)->integer});
         kn_step_read(step, "counted", node->inputs[5]);
     }
     return kn_step_end(step, lowering);
@@ -283,12 +270,9 @@ static kn_status lower_accuracy(kn_lowering *lowering, kn_method method) {
     if (row_count(logits) > 0) {
         int64_t chunk;
         kn_step *step = begin(lowering, "kn_hits", method, &chunk);
-        kn_step_read(step, "x", node->inputs[0]);
-        kn_step_read(step, "target", node->inputs[1]);
         kn_step_scratch(step, "hit", scratch);
-        kn_step_index(step, "rows", row_count(logits));
-        kn_step_index(step, "classes", class_count(logits));
-        kn_step_index(step, "chunk", chunk);
+        kn_step_bind_values(step, lowering);
+        KN_STEP_SET(step, {"rows", row_count(logits)}, {"classes", class_count(logits)}, {"chunk", chunk});
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
@@ -351,8 +335,12 @@ static kn_status cross_entropy_gradient(kn_gradient_call *call) {
 #define SMOOTHED KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes")
 #define SMOOTHING KN_ATTRIBUTES(SMOOTHED)
 #define IGNORING KN_ATTRIBUTES(SMOOTHED, KN_INT("ignored", -100, "class index of rows to ignore"))
-#define LOSS_VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower_loss, .promise.halves = {1, 0}))
-#define GRADIENT_VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower_gradient, .promise.halves = {1, 1}))
+#define LOSS_VARIANTS                                                                                        \
+    .input_names = {"x", "target"}, .output_names = {"mean", "most", "log_sum", "counted"},                  \
+    KN_VARIANTS(KN_METHOD_VARIANTS(lower_loss, .promise.halves = {1, 0}))
+#define GRADIENT_VARIANTS                                                                                    \
+    .input_names = {"x", "target", "most", "log_sum", "g"}, .output_names = {"dx"},                          \
+    KN_VARIANTS(KN_METHOD_VARIANTS(lower_gradient, .promise.halves = {1, 1}))
 #define LABELS(count) "0.." #count
 
 KN_OPERATOR(
@@ -436,8 +424,8 @@ KN_OPERATOR(cross_entropy_counted_gradient,
                       .no_gradient = true}));
 KN_OPERATOR(
     accuracy, .help = "fraction of rows whose largest logit is the target's", .min_inputs = 2,
-    .max_inputs = 2, .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,
-    KN_VARIANTS(KN_METHOD_VARIANTS(lower_accuracy, .promise.halves = {1, 0})),
+    .max_inputs = 2, .input_names = {"x", "target"}, .shape = accuracy_shape, .reference = accuracy_reference,
+    .cost = logits_cost, KN_VARIANTS(KN_METHOD_VARIANTS(lower_accuracy, .promise.halves = {1, 0})),
     KN_CASES(
         {.inputs = {"31,7", "int32 31"}, .ranges = {NULL, LABELS(6)}, .no_gradient = true, .smallest = true},
         {.inputs = {"3,93,2", "int32 3,93"}, .ranges = {NULL, LABELS(1)}, .no_gradient = true},

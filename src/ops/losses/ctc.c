@@ -182,19 +182,15 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, bool plain, siz
     kn_step *step = kn_step_begin(lowering, "losses/ctc.cl", kernel);
     kn_step_define_type(step, "KN_T", lowering->node->outputs[0]->shape.dtype);
     kn_step_define(step, "KN_ITEMS", "%zu", *items);
-    kn_step_read(step, "x", lowering->node->inputs[X]);
-    kn_step_read(step, "labels", lowering->node->inputs[LABELS]);
-    kn_step_read(step, "times_of", lowering->node->inputs[TIMES_OF]);
-    kn_step_read(step, "labels_of", lowering->node->inputs[LABELS_OF]);
     return step;
 }
 
 static kn_status finish(kn_step *step, kn_lowering *lowering, size_t items) {
     const kn_shape *x = &lowering->node->inputs[X]->shape;
-    kn_step_int(step, "times", x->dims[1]);
-    kn_step_int(step, "classes", x->dims[2]);
-    kn_step_int(step, "most", lowering->node->inputs[LABELS]->shape.dims[1]);
-    kn_step_int(step, "blank", kn_attribute_of(lowering->node, "blank")->integer);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"times", x->dims[1]}, {"classes", x->dims[2]},
+                {"most", lowering->node->inputs[LABELS]->shape.dims[1]},
+                {"blank", kn_attribute_of(lowering->node, "blank")->integer});
     kn_step_size1(step, (size_t)x->dims[0] * items, items);
     return kn_step_end(step, lowering);
 }
@@ -203,7 +199,6 @@ static kn_status lower_ctc(kn_lowering *lowering, bool plain) {
     size_t items;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     kn_step *step = begin(lowering, "kn_ctc", plain, &items);
-    kn_step_write(step, "losses", lowering->result);
     kn_step_update(step, "alphas", lowering->node->outputs[1]);
     return finish(step, lowering, items);
 }
@@ -216,10 +211,6 @@ static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
     int betas = kn_emit_scratch(lowering, 3 * numbers * kn_dtype_bytes(node->outputs[0]->shape.dtype));
     int chains = kn_emit_scratch(lowering, numbers * sizeof(int32_t));
     kn_step *step = begin(lowering, "kn_ctc_gradient", plain, &items);
-    kn_step_read(step, "alphas", node->inputs[ALPHAS]);
-    kn_step_read(step, "losses", node->inputs[LOSSES]);
-    kn_step_read(step, "dlosses", node->inputs[SLOPES]);
-    kn_step_write(step, "dx", lowering->result);
     kn_step_scratch(step, "betas", betas);
     kn_step_scratch(step, "chains", chains);
     return finish(step, lowering, items);
@@ -257,8 +248,9 @@ static kn_status ctc_gradient(kn_gradient_call *call) {
 KN_OPERATOR(
     ctc,
     .help = "negative log-likelihood of labels (N,S) for log-probabilities (N,T,C), with lengths (N) of both",
-    BLANK, .min_inputs = 4, .max_inputs = 4, .hidden = 1, .shape = ctc_shape, .gradient = ctc_gradient,
-    .reference = ctc_reference, .cost = ctc_cost, .tolerance = 8,
+    BLANK, .min_inputs = 4, .max_inputs = 4, .hidden = 1,
+    .input_names = {"x", "labels", "times_of", "labels_of"}, .output_names = {"losses"}, .shape = ctc_shape,
+    .gradient = ctc_gradient, .reference = ctc_reference, .cost = ctc_cost, .tolerance = 8,
     KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = ctc_steps},
                 {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = ctc_plain}),
     KN_CASES({.inputs = {"2,5,4", "int32 2,2", "int32 2", "int32 2"},
@@ -283,8 +275,10 @@ KN_OPERATOR(
 #define GRADIENT_CASE(x, labels, n, alphas)                                                                  \
     .inputs = {x, "int32 " labels, "int32 " n, "int32 " n, alphas, n, n}, .no_gradient = true
 KN_OPERATOR(ctc_gradient, .help = "gradient of ctc with respect to the log-probabilities", BLANK,
-            .min_inputs = 7, .max_inputs = 7, .backward = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = ctc_cost, .tolerance = 8,
+            .min_inputs = 7, .max_inputs = 7, .backward = true,
+            .input_names = {"x", "labels", "times_of", "labels_of", "alphas", "losses", "dlosses"},
+            .output_names = {"dx"}, .shape = gradient_shape, .reference = gradient_reference,
+            .cost = ctc_cost, .tolerance = 8,
             KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = gradient_steps},
                         {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain}),
             KN_CASES({GRADIENT_CASE("2,5,4", "2,2", "2", "2,5,5"),

@@ -95,18 +95,11 @@ static kn_status lower(kn_lowering *lowering, bool split) {
         kn_step_define(step, "KN_HALF_a", "0");
     }
     if (target->emulates_matrix_unit) kn_step_define(step, "KN_EMULATED", "1");
-    kn_step_read(step, "a", lowering->node->inputs[0]);
-    kn_step_read(step, "b", lowering->node->inputs[1]);
-    kn_step_write(step, "c", lowering->result);
-    kn_step_int(step, "m", form.m);
-    kn_step_int(step, "n", form.n);
-    kn_step_int(step, "k", form.k);
-    kn_step_index(step, "a_step", form.transpose_a ? form.m : form.k);
-    kn_step_index(step, "b_step", form.transpose_b ? form.k : form.n);
-    kn_step_index(step, "c_row", form.n);
-    kn_matmul_add_batches(step, &form, form.b_strides[1], form.b_strides[0]);
-    kn_step_int(step, "item_rows", rows);
-    kn_step_int(step, "item_columns", columns);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"a_step", form.transpose_a ? form.m : form.k},
+                {"b_step", form.transpose_b ? form.k : form.n}, {"item_rows", rows},
+                {"item_columns", columns});
+    kn_matmul_bind(step, &form, 2);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,

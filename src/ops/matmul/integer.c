@@ -103,7 +103,8 @@ static void cost(const kn_node *node, kn_cost *cost) {
 KN_OPERATOR(
     matmul_integer,
     .help = "int32 product of the 8-bit matrices a and b minus their zero points a_zero and b_zero",
-    .min_inputs = 2, .max_inputs = 4, .shape = shape, .reference = reference, .cost = cost,
+    .min_inputs = 2, .max_inputs = 4, .input_names = {"a", "b", "a_zero", "b_zero"}, .output_names = {"c"},
+    .shape = shape, .reference = reference, .cost = cost,
     KN_VARIANTS({.name = "wide",
                  .choice.accepts = kn_matmul_integer_wide_accepts,
                  .lower = kn_matmul_integer_wide_lower,

@@ -59,17 +59,10 @@ static int emit_line_sums(kn_lowering *lowering, const kn_matmul_form *form, boo
     kn_step *step = kn_step_begin(lowering, file, "kn_line_sums");
     kn_step_read(step, "source", node->inputs[of_b]);
     kn_step_scratch(step, "sums", sums);
-    kn_step_int(step, "batches", form->batches);
-    kn_step_int(step, "lines", lines);
-    kn_step_int(step, "length", form->k);
-    kn_step_index(step, "line", of_b ? 1 : form->k);
-    kn_step_index(step, "step", of_b ? form->n : 1);
-    kn_step_int(step, "middle", form->sizes[1]);
-    kn_step_int(step, "inner", form->sizes[0]);
-    kn_step_index(step, "outer_stride", strides[2]);
-    kn_step_index(step, "middle_stride", strides[1]);
-    kn_step_index(step, "inner_stride", strides[0]);
-    kn_step_int(step, "is_signed", is_signed(node, of_b));
+    KN_STEP_SET(step, {"batches", form->batches}, {"lines", lines}, {"length", form->k},
+                {"line", of_b ? 1 : form->k}, {"step", of_b ? form->n : 1}, {"middle", form->sizes[1]},
+                {"inner", form->sizes[0]}, {"outer_stride", strides[2]}, {"middle_stride", strides[1]},
+                {"inner_stride", strides[0]}, {"is_signed", is_signed(node, of_b)});
     const double of_lines = (double)(form->batches * lines);
     kn_step_cost(step, of_lines * (double)form->k,
                  (double)kn_elements_of(node->inputs[of_b]) + of_lines * sizeof(int32_t));
@@ -109,31 +102,12 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     if (status != KN_OK) return status;
     kn_step *step = kn_step_begin(lowering, product.file, "kn_matmul_integer");
     define_tiled(step, lowering, &product);
-    kn_step_read(step, "a", node->inputs[0]);
-    kn_step_read(step, "b", node->inputs[1]);
-    kn_step_write(step, "c", lowering->result);
-    kn_product_partials(step, &product);
     read_sums(step, "row_sums", sums_rows, row_sums);
     read_sums(step, "column_sums", sums_columns, column_sums);
-    kn_step_read(step, "a_zero", form.a_zero);
-    kn_step_read(step, "b_zero", form.b_zero);
-    kn_step_present(step);
-    kn_step_int(step, "m", of->m);
-    kn_step_int(step, "n", of->n);
-    kn_step_int(step, "k", of->k);
-    kn_step_int(step, "batches", of->batches);
-    kn_step_int(step, "parts", product.parts);
-    kn_step_int(step, "part_depth", product.part_depth);
-    kn_step_int(step, "middle", of->sizes[1]);
-    kn_step_int(step, "inner", of->sizes[0]);
-    kn_step_index(step, "a_outer", of->a_strides[2]);
-    kn_step_index(step, "a_middle", of->a_strides[1]);
-    kn_step_index(step, "a_inner", of->a_strides[0]);
-    kn_step_index(step, "b_outer", of->b_strides[2]);
-    kn_step_index(step, "b_middle", of->b_strides[1]);
-    kn_step_index(step, "b_inner", of->b_strides[0]);
-    kn_step_index(step, "a_zero_row", form.a_zero_row);
-    kn_step_index(step, "b_zero_column", form.b_zero_column);
+    kn_step_bind_values(step, lowering);
+    kn_product_bind(step, &product);
+    KN_STEP_SET(step, {"a_zero_row", form.a_zero_row}, {"b_zero_column", form.b_zero_column});
+    kn_matmul_bind(step, of, TILED_LEVELS);
     kn_step_cost_of_node(step, lowering);
     kn_product_size(step, &product);
     status = kn_step_end(step, lowering);

@@ -65,25 +65,11 @@ kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_DEPTH", "%d", (int)sizes.depth);
     kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)sizes.left_rows);
     kn_step_define(step, "KN_PANELS", "%d", (int)sizes.item_panels);
-    kn_step_read(step, "a", node->inputs[0]);
-    kn_step_read(step, "b", node->inputs[1]);
-    kn_step_write(step, "c", lowering->result);
-    kn_step_read(step, "a_zero", form.a_zero);
-    kn_step_read(step, "b_zero", form.b_zero);
-    kn_step_present(step);
-    kn_step_int(step, "m", of->m);
-    kn_step_int(step, "n", of->n);
-    kn_step_int(step, "k", of->k);
-    kn_step_index(step, "a_zero_row", form.a_zero_row);
-    kn_step_index(step, "b_zero_column", form.b_zero_column);
-    kn_step_int(step, "batch_inner", of->sizes[0]);
-    kn_step_index(step, "a_outer", of->a_strides[1]);
-    kn_step_index(step, "a_inner", of->a_strides[0]);
-    kn_step_index(step, "b_outer", of->b_strides[1]);
-    kn_step_index(step, "b_inner", of->b_strides[0]);
-    kn_step_int(step, "item_rows", sizes.rows);
-    kn_step_int(step, "item_panels", sizes.item_panels);
-    kn_step_int(step, "slice_depth", sizes.slice_depth);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"a_zero_row", form.a_zero_row}, {"b_zero_column", form.b_zero_column},
+                {"item_rows", sizes.rows}, {"item_panels", sizes.item_panels},
+                {"slice_depth", sizes.slice_depth});
+    kn_matmul_bind(step, of, WIDE_LEVELS);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(of->m, sizes.rows),
                               (size_t)kn_divide_up(sizes.panels, sizes.item_panels), (size_t)of->batches},

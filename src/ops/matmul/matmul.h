@@ -38,12 +38,9 @@ bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool
 kn_status kn_matmul_amx_split_lower(kn_lowering *lowering);
 /* matmul/plain.c */
 kn_status kn_matmul_plain_lower(kn_lowering *lowering);
-/* Adds the arguments count, m … b_step of the kernels of cl/matmul/plain.cl. */
-void kn_matmul_plain_sizes(kn_step *step, const kn_lowering *lowering, const kn_matmul_form *form);
 /* matmul/wide.c */
-/* Adds the arguments by which the kernels of cl/matmul find a batch: outer and inner strides, with b's as
- * given. */
-void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner);
+/* Describes the matrices to a kernel that finds a batch by two or three levels. */
+void kn_matmul_bind(kn_step *step, const kn_matmul_form *form, int levels);
 bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_library_lower(kn_lowering *lowering);
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node);

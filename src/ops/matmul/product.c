@@ -273,11 +273,12 @@ void kn_product_define_tile(kn_step *step, const kn_product *product) {
     }
 }
 
-void kn_product_partials(kn_step *step, const kn_product *product) {
+void kn_product_bind(kn_step *step, const kn_product *product) {
     if (product->parts > 1)
         kn_step_scratch(step, "partials", product->partials);
     else
         kn_step_write(step, "partials", NULL);
+    KN_STEP_SET(step, {"parts", product->parts}, {"part_depth", product->part_depth});
 }
 
 void kn_product_size(kn_step *step, const kn_product *product) {
@@ -324,10 +325,8 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
     define(step, lowering, product);
     kn_step_scratch(step, "partials", product->partials);
     kn_step_write(step, "result", lowering->result);
-    kn_step_index(step, "elements", elements);
-    kn_step_int(step, "parts", product->parts);
-    kn_step_index(step, "middle_size", middle);
-    kn_step_index(step, "inner_size", inner);
+    KN_STEP_SET(step, {"elements", elements}, {"parts", product->parts}, {"middle_size", middle},
+                {"inner_size", inner});
     kn_step_epilogue(step, lowering);
     kn_product_cost_of_sum(step, lowering, product, elements);
     kn_step_size_free(step, elements, lowering->target);

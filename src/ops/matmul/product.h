@@ -48,8 +48,8 @@ int kn_product_vector(const kn_product *product, int64_t row);
 void kn_product_define(kn_step *step, const kn_product *product);
 /* The same, without the types. */
 void kn_product_define_tile(kn_step *step, const kn_product *product);
-/* Adds the kernels' argument `partials`: the scratch memory of the parts, or NULL. */
-void kn_product_partials(kn_step *step, const kn_product *product);
+/* Sets `partials`, the scratch memory of the parts or NULL, `parts` and `part_depth`. */
+void kn_product_bind(kn_step *step, const kn_product *product);
 /* Sets the launch size, and its tiles for reports. */
 void kn_product_size(kn_step *step, const kn_product *product);
 /* The cost of a step that adds the parts of `elements` results. */

@@ -206,20 +206,10 @@ static kn_step *begin(kn_lowering *lowering, const quantized_form *form, const c
     kn_step_define_number(step, "KN_USUAL_ZERO", form->usual_zero);
     kn_step_define(step, "KN_BLOCK", "%" PRId64, form->block);
     kn_step_define(step, "KN_WHOLE", "%d", form->k % PIECE == 0 && form->row_bytes % PIECE == 0);
-    kn_step_read(step, "a", lowering->node->inputs[A]);
-    kn_step_read(step, "codes", lowering->node->inputs[CODES]);
-    kn_step_read(step, "scale", lowering->node->inputs[SCALE]);
-    kn_step_read(step, "zero", form->zero);
-    kn_step_write(step, "c", lowering->result);
-    kn_step_present(step);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_BIND(step, {"m", form->m}, {"n", form->n}, {"k", form->k}, {"row_bytes", form->row_bytes},
+                 {"blocks", form->blocks}, {"middle", form->middle});
     return step;
-}
-
-static void end_sizes(kn_step *step, const quantized_form *form) {
-    kn_step_int(step, "n", form->n);
-    kn_step_int(step, "k", form->k);
-    kn_step_index(step, "row_bytes", form->row_bytes);
-    kn_step_int(step, "blocks", form->blocks);
 }
 
 /* Rows and columns that are computed together. */
@@ -240,9 +230,6 @@ static kn_status lower_tree(kn_lowering *lowering) {
     kn_step_define(step, "KN_ROWS", "%d", rows);
     kn_step_define(step, "KN_ITEMS", "%zu", items);
     kn_step_define(step, "KN_WIDTH", "4");
-    kn_step_int(step, "m", form.m);
-    end_sizes(step, &form);
-    kn_step_int(step, "middle", form.middle);
     kn_step_epilogue(step, lowering);
     kn_step_size2(step, (size_t)kn_divide_up(form.n, tile_columns(rows)) * items,
                   (size_t)kn_divide_up(form.m, rows), items, 1);
@@ -256,10 +243,7 @@ static kn_status lower_wide(kn_lowering *lowering) {
     const int64_t columns = kn_round_up(kn_divide_up(form.n, 8 * units), tile_columns((int)rows));
     kn_step *step = begin(lowering, &form, "kn_matmul_quantized_wide");
     kn_step_define(step, "KN_ROWS", "%" PRId64, rows);
-    kn_step_int(step, "m", form.m);
-    end_sizes(step, &form);
-    kn_step_int(step, "middle", form.middle);
-    kn_step_int(step, "item_columns", columns);
+    KN_STEP_SET(step, {"item_columns", columns});
     kn_step_epilogue(step, lowering);
     kn_step_size1(step, form.m > 0 ? (size_t)kn_divide_up(form.n, columns) : 0, 1);
     return kn_step_end(step, lowering);
@@ -269,8 +253,7 @@ static kn_status lower_plain(kn_lowering *lowering) {
     quantized_form form;
     describe(lowering->node, lowering->node->inputs, &form);
     kn_step *step = begin(lowering, &form, "kn_matmul_quantized_plain");
-    kn_step_index(step, "count", kn_elements_of(lowering->result));
-    end_sizes(step, &form);
+    KN_STEP_SET(step, {"count", kn_elements_of(lowering->result)});
     kn_step_size_free(step, kn_elements_of(lowering->result), lowering->target);
     return kn_step_end(step, lowering);
 }
@@ -285,8 +268,9 @@ KN_OPERATOR(
     .help = "product of a (...,M,K) with weights stored as codes (N,bytes): (code - zero) * scale",
     KN_ATTRIBUTES(KN_INT("bits", 8, "bits per code: 8, or 4 or 2 packed in uint8, lowest first"),
                   KN_INT("block", 0, "codes of a row that share a scale and a zero point; 0: all")),
-    .min_inputs = 3, .max_inputs = 4, .matrices = true, .any_type = true, .at_sizes = with_many_rows,
-    .shape = shape, .gradient = gradient, .reference = reference, .cost = cost,
+    .min_inputs = 3, .max_inputs = 4, .input_names = {"a", "codes", "scale", "zero"}, .output_names = {"c"},
+    .matrices = true, .any_type = true, .at_sizes = with_many_rows, .shape = shape, .gradient = gradient,
+    .reference = reference, .cost = cost,
     KN_VARIANTS({.name = "wide",
                  .choice.accepts = wide_accepts,
                  .lower = lower_wide,

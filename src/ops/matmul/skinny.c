@@ -24,12 +24,8 @@ kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
 static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "matmul/skinny.cl", kernel);
     kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
-    kn_step_read(step, "a", lowering->node->inputs[0]);
-    kn_step_read(step, "b", lowering->node->inputs[1]);
-    kn_step_write(step, "c", lowering->result);
-    kn_step_int(step, "m", form->m);
-    kn_step_int(step, "n", form->n);
-    kn_step_int(step, "k", form->k);
+    kn_step_bind_values(step, lowering);
+    kn_matmul_bind(step, form, 2);
     return step;
 }
 
@@ -39,11 +35,7 @@ static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bo
     int64_t columns = kn_round_up(kn_divide_up(form->n, 8 * units), along ? width : 2 * width);
     if (!along && columns > STRETCH) columns = STRETCH;
     kn_step *step = begin(lowering, form, along ? "kn_matmul_along" : "kn_matmul_across");
-    kn_step_index(step, "a_row", form->k);
-    kn_step_index(step, along ? "b_column" : "b_row", along ? form->k : form->n);
-    kn_step_index(step, "c_row", form->n);
-    kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
-    kn_step_int(step, "item_columns", columns);
+    KN_STEP_SET(step, {"item_columns", columns});
     kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->n, columns), 1, (size_t)form->batches},
                   (size_t[3]){1, 1, 1});
@@ -61,15 +53,8 @@ static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form
     const int64_t stretches = kn_divide_up(form->n, columns) * form->batches;
     const int64_t rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(8 * units, stretches)), 2);
     kn_step *step = begin(lowering, form, "kn_matmul_shallow");
-    kn_step_index(step, "a_row", form->transpose_a ? 1 : form->k);
-    kn_step_index(step, "a_column", form->transpose_a ? form->m : 1);
-    kn_step_index(step, "b_row", form->n);
-    kn_step_index(step, "c_row", form->n);
-    kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
-    kn_step_int(step, "item_rows", rows);
-    kn_step_int(step, "item_columns", columns);
-    kn_step_int(step, "streams",
-                kn_is_streamed(lowering->result) && !kn_is_half(lowering->result->shape.dtype));
+    KN_STEP_SET(step, {"item_rows", rows}, {"item_columns", columns},
+                {"streams", kn_is_streamed(lowering->result) && !kn_is_half(lowering->result->shape.dtype)});
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(form->n, columns), (size_t)kn_divide_up(form->m, rows),

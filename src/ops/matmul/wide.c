@@ -118,14 +118,16 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
     return step;
 }
 
-void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner) {
-    kn_step_int(step, "batch_inner", form->sizes[0]);
-    kn_step_index(step, "a_outer", form->a_strides[1]);
-    kn_step_index(step, "a_inner", form->a_strides[0]);
-    kn_step_index(step, "b_outer", b_outer);
-    kn_step_index(step, "b_inner", b_inner);
-    kn_step_index(step, "c_outer", form->sizes[0] * form->m * form->n);
-    kn_step_index(step, "c_inner", form->m * form->n);
+void kn_matmul_bind(kn_step *step, const kn_matmul_form *form, int levels) {
+    const int64_t *a = form->a_strides, *b = form->b_strides, *sizes = form->sizes;
+    KN_STEP_BIND(step, {"m", form->m}, {"n", form->n}, {"k", form->k}, {"batches", form->batches},
+                 {"middle", sizes[1]}, {"inner", sizes[0]}, {"batch_inner", sizes[0]},
+                 {"a_outer", a[levels - 1]}, {"a_middle", a[1]}, {"a_inner", a[0]},
+                 {"b_outer", b[levels - 1]}, {"b_middle", b[1]}, {"b_inner", b[0]},
+                 {"c_outer", sizes[0] * form->m * form->n}, {"c_inner", form->m * form->n},
+                 {"a_row", form->transpose_a ? 1 : form->k}, {"a_column", form->transpose_a ? form->m : 1},
+                 {"b_row", form->transpose_b ? 1 : form->n}, {"b_column", form->transpose_b ? form->k : 1},
+                 {"c_row", form->n});
 }
 
 static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
@@ -134,19 +136,10 @@ static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
     kn_step *step = begin(lowering, wide, "kn_matmul_sum");
     kn_step_scratch(step, "source", wide->partials);
     kn_step_write(step, "c", lowering->result);
-    kn_step_int(step, "m", form->m);
-    kn_step_int(step, "n", form->n);
-    kn_step_int(step, "parts", wide->parts);
-    kn_step_index(step, "source_row", form->n);
-    kn_step_index(step, "source_part", form->batches * form->m * form->n);
-    kn_step_index(step, "source_batch", form->m * form->n);
-    kn_step_index(step, "c_row", form->n);
-    kn_step_int(step, "batch_inner", form->sizes[0]);
-    kn_step_index(step, "c_outer", form->sizes[0] * form->m * form->n);
-    kn_step_index(step, "c_inner", form->m * form->n);
-    kn_step_int(step, "item_rows", rows);
-    kn_step_int(step, "item_columns", kn_round_up(form->n, wide->width));
-    kn_step_int(step, "accumulate", 0);
+    KN_STEP_SET(step, {"parts", wide->parts}, {"source_row", form->n},
+                {"source_part", form->batches * form->m * form->n}, {"source_batch", form->m * form->n},
+                {"item_rows", rows}, {"item_columns", kn_round_up(form->n, wide->width)}, {"accumulate", 0});
+    kn_matmul_bind(step, form, WIDE_LEVELS);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), 1, (size_t)form->batches},
                   (size_t[3]){1, 1, 1});
@@ -166,15 +159,8 @@ static kn_status lower_pack(kn_lowering *lowering, wide_form *wide) {
     kn_step *step = begin(lowering, wide, "kn_matmul_pack");
     kn_step_read(step, "b", lowering->node->inputs[1]);
     kn_step_scratch(step, "panels", wide->weights);
-    kn_step_int(step, "n", form->n);
-    kn_step_int(step, "k", form->k);
-    kn_step_index(step, "b_row", form->transpose_b ? 1 : form->n);
-    kn_step_index(step, "b_column", form->transpose_b ? form->k : 1);
-    kn_step_int(step, "batch_inner", form->sizes[0]);
-    kn_step_index(step, "b_outer", form->b_strides[1]);
-    kn_step_index(step, "b_inner", form->b_strides[0]);
-    kn_step_index(step, "panels_batch", wide->packed_batch);
-    kn_step_int(step, "item_panels", panels);
+    KN_STEP_SET(step, {"panels_batch", wide->packed_batch}, {"item_panels", panels});
+    kn_matmul_bind(step, form, WIDE_LEVELS);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(wide->panels, panels), 1, (size_t)batches},
                   (size_t[3]){1, 1, 1});
     return kn_step_end(step, lowering);
@@ -200,33 +186,15 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     if (wide->sums && rows > wide->sums)
         rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(form->m, wide->sums)), ROWS);
     kn_step *step = begin(lowering, wide, "kn_matmul");
-    kn_step_read(step, "a", lowering->node->inputs[0]);
-    if (wide->packed)
+    if (wide->packed) {
         kn_step_read_scratch(step, "b", wide->weights);
-    else
-        kn_step_read(step, "b", lowering->node->inputs[1]);
-    if (wide->parts > 1)
-        kn_step_scratch(step, "c", wide->partials);
-    else
-        kn_step_write(step, "c", lowering->result);
-    kn_step_int(step, "m", form->m);
-    kn_step_int(step, "n", form->n);
-    kn_step_int(step, "k", form->k);
-    kn_step_index(step, "a_row", form->transpose_a ? 1 : form->k);
-    kn_step_index(step, "a_column", form->transpose_a ? form->m : 1);
-    kn_step_index(step, "b_row", form->transpose_b ? 1 : form->n);
-    kn_step_index(step, "b_column", form->transpose_b ? form->k : 1);
-    kn_step_index(step, "c_row", form->n);
-    kn_step_index(step, "c_part", elements);
-    if (wide->packed)
-        kn_matmul_add_batches(step, form, form->sizes[0] * wide->packed_batch, wide->packed_batch);
-    else
-        kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
-    kn_step_int(step, "item_rows", rows);
-    kn_step_int(step, "item_panels", item_panels);
-    kn_step_int(step, "part_depth", wide->part_depth);
-    kn_step_int(step, "slice_depth", wide->slice_depth);
-    kn_step_int(step, "accumulate", 0);
+        KN_STEP_SET(step, {"b_outer", form->sizes[0] * wide->packed_batch}, {"b_inner", wide->packed_batch});
+    }
+    if (wide->parts > 1) kn_step_scratch(step, "c", wide->partials);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"c_part", elements}, {"item_rows", rows}, {"item_panels", item_panels},
+                {"part_depth", wide->part_depth}, {"slice_depth", wide->slice_depth}, {"accumulate", 0});
+    kn_matmul_bind(step, form, WIDE_LEVELS);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels, (size_t)batches},

@@ -162,27 +162,21 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     return step;
 }
 
+/* Describes the work to a kernel. */
+static void bind(kn_step *step, const kn_lowering *lowering, const division *work) {
+    kn_step_bind_values(step, lowering);
+    KN_STEP_BIND(step, {"channels", work->form.channels}, {"blocks", work->blocks},
+                 {"inner", work->form.inner}, {"total", work->form.total}, {"part", work->part},
+                 {"parts", work->parts}, {"count", work->count}, {"chunk", work->chunk},
+                 {"stream", kn_is_streamed(lowering->result)});
+}
+
 static void size_by_part(kn_step *step, const division *work) {
-    kn_step_int(step, "blocks", work->blocks);
-    kn_step_int(step, "inner", work->form.inner);
-    kn_step_int(step, "total", work->form.total);
-    kn_step_int(step, "part", work->part);
     kn_step_size2(step, (size_t)work->parts, (size_t)work->blocks, 1, 1);
 }
 
 static void size_by_element(kn_step *step, const kn_lowering *lowering, const division *work) {
     kn_step_size_free(step, kn_divide_up(work->count, work->chunk), lowering->target);
-}
-
-static void size_by_block(kn_step *step, const kn_lowering *lowering, const division *work,
-                          const kn_statistics *given) {
-    kn_step_int(step, "blocks", work->blocks);
-    kn_step_int(step, "inner", work->form.inner);
-    kn_step_int(step, "total", work->form.total);
-    if (!given) kn_step_int(step, "part", work->part);
-    kn_step_int(step, "parts", given ? given->parts : work->parts);
-    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
-    kn_step_size1(step, (size_t)work->blocks, 1);
 }
 
 /* The statistics of x that its producer collected, if any. */
@@ -191,25 +185,19 @@ static const kn_statistics *gathered(const kn_lowering *lowering) {
 }
 
 static kn_status lower_whole_norm(kn_lowering *lowering, const division *work) {
-    const kn_node *node = lowering->node;
     const kn_statistics *given = gathered(lowering);
     kn_step *step = begin(lowering, work, given ? "kn_batch_norm_gathered" : "kn_batch_norm_whole");
-    if (given) kn_step_read_scratch(step, "partials", given->scratch);
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "weight", node->inputs[1]);
-    kn_step_read(step, "bias", node->inputs[2]);
-    kn_step_read(step, "running_mean", node->inputs[3]);
-    kn_step_read(step, "running_variance", node->inputs[4]);
-    if (!given) kn_step_scratch(step, "partials", work->partials);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_write(step, "mean", node->outputs[KN_NORM_MEAN]);
-    kn_step_write(step, "inverse", node->outputs[KN_NORM_INVERSE]);
-    kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
-    kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
-    size_by_block(step, lowering, work, given);
-    kn_batch_norm_numbers(step, node);
+    if (given) {
+        kn_step_read_scratch(step, "partials", given->scratch);
+        KN_STEP_SET(step, {"parts", given->parts});
+    } else {
+        kn_step_scratch(step, "partials", work->partials);
+    }
+    bind(step, lowering, work);
+    kn_batch_norm_numbers(step, lowering->node);
     kn_batch_norm_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
     kn_step_epilogue(step, lowering);
+    kn_step_size1(step, (size_t)work->blocks, 1);
     return kn_step_end(step, lowering);
 }
 
@@ -221,8 +209,8 @@ static kn_status lower_norm(kn_lowering *lowering) {
     if (work.whole) return lower_whole_norm(lowering, &work);
     if (work.form.total > 0 && !given) {
         kn_step *step = begin(lowering, &work, "kn_batch_norm_statistics");
-        kn_step_read(step, "x", node->inputs[0]);
         kn_step_scratch(step, "partials", work.partials);
+        bind(step, lowering, &work);
         kn_batch_norm_cost(step, lowering, 1, 3);
         size_by_part(step, &work);
         status = kn_step_end(step, lowering);
@@ -230,29 +218,14 @@ static kn_status lower_norm(kn_lowering *lowering) {
     }
     kn_step *step = begin(lowering, &work, "kn_batch_norm_finish");
     kn_step_read_scratch(step, "partials", given ? given->scratch : work.partials);
-    kn_step_read(step, "running_mean", node->inputs[3]);
-    kn_step_read(step, "running_variance", node->inputs[4]);
-    kn_step_write(step, "mean", node->outputs[KN_NORM_MEAN]);
-    kn_step_write(step, "inverse", node->outputs[KN_NORM_INVERSE]);
-    kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
-    kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
-    kn_step_int(step, "blocks", work.blocks);
-    kn_step_int(step, "parts", given ? given->parts : work.parts);
+    if (given) KN_STEP_SET(step, {"parts", given->parts});
+    bind(step, lowering, &work);
     kn_batch_norm_numbers(step, node);
     kn_step_size_free(step, work.blocks, lowering->target);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || work.count == 0) return status;
     step = begin(lowering, &work, "kn_batch_norm_apply");
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "weight", node->inputs[1]);
-    kn_step_read(step, "bias", node->inputs[2]);
-    kn_step_read(step, "mean", node->outputs[KN_NORM_MEAN]);
-    kn_step_read(step, "inverse", node->outputs[KN_NORM_INVERSE]);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_int(step, "blocks", work.blocks);
-    kn_step_int(step, "inner", work.form.inner);
-    kn_step_index(step, "count", work.count);
-    kn_step_index(step, "chunk", work.chunk);
+    bind(step, lowering, &work);
     kn_step_epilogue_sizes(step, &node->inputs[0]->shape);
     kn_batch_norm_cost(step, lowering, 2, 3);
     kn_step_epilogue(step, lowering);
@@ -261,36 +234,22 @@ static kn_status lower_norm(kn_lowering *lowering) {
 }
 
 static kn_status lower_whole_gradient(kn_lowering *lowering, const division *work) {
-    const kn_node *node = lowering->node;
     kn_step *step = begin(lowering, work, "kn_batch_norm_whole_gradient");
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "dy", node->inputs[1]);
-    kn_step_read(step, "weight", node->inputs[2]);
-    kn_step_read(step, "mean", node->inputs[3]);
-    kn_step_read(step, "inverse", node->inputs[4]);
     kn_step_scratch(step, "partials", work->partials);
-    kn_step_write(step, "dx", lowering->result);
-    kn_step_write(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
-    kn_step_write(step, "dbias", node->outputs[KN_NORM_DBIAS]);
-    size_by_block(step, lowering, work, NULL);
+    bind(step, lowering, work);
     kn_batch_norm_cost(step, lowering, 5, 9);
+    kn_step_size1(step, (size_t)work->blocks, 1);
     return kn_step_end(step, lowering);
 }
 
 static kn_status lower_gradient(kn_lowering *lowering) {
-    const kn_node *node = lowering->node;
-    kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
-    kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
     division work = divide_work(lowering);
     kn_status status = KN_OK;
     if (work.whole) return lower_whole_gradient(lowering, &work);
     if (work.form.total > 0) {
         kn_step *step = begin(lowering, &work, "kn_batch_norm_sums");
-        kn_step_read(step, "x", x);
-        kn_step_read(step, "dy", dy);
-        kn_step_read(step, "mean", mean);
-        kn_step_read(step, "inverse", inverse);
         kn_step_scratch(step, "partials", work.partials);
+        bind(step, lowering, &work);
         kn_batch_norm_cost(step, lowering, 2, 4);
         size_by_part(step, &work);
         status = kn_step_end(step, lowering);
@@ -298,27 +257,12 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     }
     kn_step *step = begin(lowering, &work, "kn_batch_norm_gather");
     kn_step_scratch(step, "partials", work.partials);
-    kn_step_write(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
-    kn_step_write(step, "dbias", node->outputs[KN_NORM_DBIAS]);
-    kn_step_int(step, "channels", work.form.channels);
-    kn_step_int(step, "parts", work.parts);
+    bind(step, lowering, &work);
     kn_step_size_free(step, work.form.channels, lowering->target);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || work.count == 0) return status;
     step = begin(lowering, &work, "kn_batch_norm_data");
-    kn_step_read(step, "x", x);
-    kn_step_read(step, "dy", dy);
-    kn_step_read(step, "weight", weight);
-    kn_step_read(step, "mean", mean);
-    kn_step_read(step, "inverse", inverse);
-    kn_step_read(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
-    kn_step_read(step, "dbias", node->outputs[KN_NORM_DBIAS]);
-    kn_step_write(step, "dx", lowering->result);
-    kn_step_int(step, "blocks", work.blocks);
-    kn_step_int(step, "inner", work.form.inner);
-    kn_step_index(step, "count", work.count);
-    kn_step_index(step, "chunk", work.chunk);
-    kn_step_int(step, "total", work.form.total);
+    bind(step, lowering, &work);
     kn_batch_norm_cost(step, lowering, 3, 5);
     size_by_element(step, lowering, &work);
     return kn_step_end(step, lowering);
@@ -392,9 +336,11 @@ KN_OPERATOR(batch_norm,
                     "running statistics",
             KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
                           KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
-            .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
-            .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
-            .hidden_inputs = 1 << 3 | 1 << 4,
+            .min_inputs = 5, .max_inputs = 5, .hidden = 4,
+            .input_names = {"x", "weight", "bias", "running_mean", "running_variance"},
+            .output_names = {"y", "mean", "inverse", "next_mean", "next_variance"}, .shape = norm_shape,
+            .gradient = norm_gradient, .without_training = without_training, .reference = norm_reference,
+            .cost = norm_cost, .hidden_inputs = 1 << 3 | 1 << 4,
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,
                          .lower = norm_parts,
@@ -426,7 +372,9 @@ KN_OPERATOR(batch_norm,
     .inputs = {x, x, c, c, c}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"}, .no_gradient = true
 KN_OPERATOR(batch_norm_gradient,
             .help = "gradients of batch_norm in training with respect to x, weight and bias", .min_inputs = 5,
-            .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape, .wrong = gradient_wrong,
+            .max_inputs = 5, .outputs = 3, .backward = true,
+            .input_names = {"x", "dy", "weight", "mean", "inverse"},
+            .output_names = {"dx", "dweight", "dbias"}, .shape = gradient_shape, .wrong = gradient_wrong,
             .reference = gradient_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,

@@ -89,36 +89,24 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     return step;
 }
 
-/* Adds the arguments for the positions of elements, and sets the launch size: `count` groups for each group
- * of channels. */
-static void size_by(kn_step *step, const division *work, int64_t count, size_t items) {
+/* Describes the work to a kernel, and sets the launch size: `count` groups for each group of channels. */
+static void bind(kn_step *step, const kn_lowering *lowering, const division *work, int64_t count,
+                 size_t items) {
     const kn_batch_norm_form *form = &work->form;
-    kn_step_int(step, "channels", form->channels);
-    kn_step_int(step, "inner", form->inner);
-    kn_step_uint(step, "line_multiplier", form->inner ? kn_divide_multiplier(form->inner / work->vector) : 0);
-    kn_step_int(step, "total", form->total);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_BIND(step, {"channels", form->channels}, {"inner", form->inner},
+                 {"line_multiplier", form->inner ? kn_divide_multiplier(form->inner / work->vector) : 0},
+                 {"total", form->total}, {"part", work->part}, {"parts", work->parts},
+                 {"slice", work->slice});
     kn_step_size2(step, (size_t)count * items, (size_t)kn_divide_up(form->channels, work->channels), items,
                   1);
-}
-static void size_by_part(kn_step *step, const division *work) {
-    size_by(step, work, work->parts, work->sum_items);
-    kn_step_int(step, "part", work->part);
-    kn_step_int(step, "parts", work->parts);
-}
-/* work->parts 0: the group holds its channels. */
-static void size_by_slice(kn_step *step, const division *work) {
-    size_by(step, work, work->slices, work->slice_items);
-    if (!work->parts) return;
-    kn_step_int(step, "slice", work->slice);
-    kn_step_int(step, "parts", work->parts);
 }
 
 /* The first of two launches: the moments of parts. */
 static kn_status lower_moments(kn_lowering *lowering, const division *work, int64_t flight) {
     kn_step *step = begin(lowering, work, "kn_batch_norm_moments", work->sum_items, flight);
-    kn_step_read(step, "x", lowering->node->inputs[0]);
     kn_step_scratch(step, "partials", work->partials);
-    size_by_part(step, work);
+    bind(step, lowering, work, work->parts, work->sum_items);
     kn_batch_norm_cost(step, lowering, 1, 3);
     return kn_step_end(step, lowering);
 }
@@ -126,11 +114,10 @@ static kn_status lower_moments(kn_lowering *lowering, const division *work, int6
 /* Makes the kernel add the parts of x, and store x for the gradient. */
 static void read_parts(kn_step *step, kn_value *x, const kn_part_sum *sum) {
     kn_step_define(step, "KN_X_PARTS", "1");
+    kn_step_read(step, "x", NULL);
     kn_step_read_scratch(step, "x_parts", sum->partials);
     kn_step_write(step, "x_sum", x);
-    kn_step_index(step, "x_offset", sum->offset);
-    kn_step_index(step, "x_stride", sum->stride);
-    kn_step_int(step, "x_count", sum->parts);
+    KN_STEP_SET(step, {"x_offset", sum->offset}, {"x_stride", sum->stride}, {"x_count", sum->parts});
 }
 
 /* x is (N,C,...). */
@@ -149,21 +136,11 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
                           work.slice_items, held ? HELD : FLIGHT);
     bool images = x->rank == 3 || x->rank == 4; /* whose axes match the epilogue's */
     kn_step_define(step, "KN_FLAT", "%d", !images);
-    kn_step_read(step, "x", in_parts ? NULL : node->inputs[0]);
+    if (in_parts) read_parts(step, node->inputs[0], &sum);
     if (!held) kn_step_read_scratch(step, "partials", work.partials);
-    kn_step_read(step, "weight", node->inputs[1]);
-    kn_step_read(step, "bias", node->inputs[2]);
-    kn_step_read(step, "running_mean", node->inputs[3]);
-    kn_step_read(step, "running_variance", node->inputs[4]);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_write(step, "mean", node->outputs[KN_NORM_MEAN]);
-    kn_step_write(step, "inverse", node->outputs[KN_NORM_INVERSE]);
-    kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
-    kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
-    size_by_slice(step, &work);
+    bind(step, lowering, &work, work.slices, work.slice_items);
     kn_batch_norm_numbers(step, node);
     kn_step_epilogue_sizes(step, x);
-    if (in_parts) read_parts(step, node->inputs[0], &sum);
     kn_batch_norm_cost(step, lowering, held ? 3 : 2, held ? 6 : 3);
     kn_step_epilogue(step, lowering);
     return kn_step_end(step, lowering);
@@ -171,14 +148,9 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
 
 /* The first of two launches: the sums of parts. */
 static kn_status lower_slopes(kn_lowering *lowering, const division *work, int64_t flight) {
-    const kn_node *node = lowering->node;
     kn_step *step = begin(lowering, work, "kn_batch_norm_slopes", work->sum_items, flight);
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "dy", node->inputs[1]);
-    kn_step_read(step, "mean", node->inputs[3]);
-    kn_step_read(step, "inverse", node->inputs[4]);
     kn_step_scratch(step, "partials", work->partials);
-    size_by_part(step, work);
+    bind(step, lowering, work, work->parts, work->sum_items);
     kn_batch_norm_cost(step, lowering, 2, 4);
     return kn_step_end(step, lowering);
 }
@@ -186,7 +158,6 @@ static kn_status lower_slopes(kn_lowering *lowering, const division *work, int64
 /* x and dy are (N,C,...). */
 kn_status kn_batch_norm_groups_gradient_lower(kn_lowering *lowering) {
     enum { FLIGHT = 2 };
-    const kn_node *node = lowering->node;
     division work;
     const bool held = is_held(lowering, &work);
     if (!held) work = divide_work(lowering, FLIGHT, 2);
@@ -194,16 +165,8 @@ kn_status kn_batch_norm_groups_gradient_lower(kn_lowering *lowering) {
     if (status != KN_OK) return status;
     kn_step *step = begin(lowering, &work, held ? "kn_batch_norm_held_gradient" : "kn_batch_norm_backward",
                           work.slice_items, held ? HELD : FLIGHT);
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "dy", node->inputs[1]);
     if (!held) kn_step_read_scratch(step, "partials", work.partials);
-    kn_step_read(step, "weight", node->inputs[2]);
-    kn_step_read(step, "mean", node->inputs[3]);
-    kn_step_read(step, "inverse", node->inputs[4]);
-    kn_step_write(step, "dx", lowering->result);
-    kn_step_write(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
-    kn_step_write(step, "dbias", node->outputs[KN_NORM_DBIAS]);
-    size_by_slice(step, &work);
+    bind(step, lowering, &work, work.slices, work.slice_items);
     kn_batch_norm_cost(step, lowering, held ? 5 : 3, held ? 9 : 5);
     return kn_step_end(step, lowering);
 }

@@ -195,17 +195,11 @@ static kn_status lower_norm(kn_lowering *lowering, kn_method method) {
     if (work.rows == 0 || work.count == 0) return KN_OK;
     int64_t chunk = WORK / work.count + 1;
     kn_step *step = begin(lowering, &work, "kn_layer_norm");
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "weight", node->inputs[1]);
-    kn_step_read(step, "bias", node->input_count > 2 ? node->inputs[2] : NULL);
-    kn_step_write(step, "y", lowering->result);
-    kn_step_write(step, "mean", is_centered(node) ? node->outputs[FIRST_HIDDEN] : NULL);
-    kn_step_write(step, "inverse", node->outputs[node->output_count - 1]);
-    kn_step_index(step, "rows", work.rows);
-    kn_step_index(step, "count", work.count);
+    if (!is_centered(node)) kn_step_write(step, "mean", NULL);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"rows", work.rows}, {"count", work.count}, {"chunk", chunk});
     kn_step_number(step, "epsilon", kn_accumulator(node, node->inputs[0]->shape.dtype),
                    kn_attribute_of(node, "epsilon")->number);
-    kn_step_index(step, "chunk", chunk);
     if (method == KN_METHOD_WIDE)
         kn_step_size1(step, (size_t)kn_divide_up(work.rows, chunk), 1);
     else
@@ -219,16 +213,11 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     const bool in_parts = work->method != KN_METHOD_WIDE && kn_is_read_by_one(node->inputs[1]) &&
                           kn_take_sum(lowering, node->inputs[1], vector_of(work), &sum);
     kn_step *step = begin(lowering, work, "kn_layer_norm_gradient");
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "dy", in_parts ? NULL : node->inputs[1]);
-    kn_step_read(step, "weight", node->inputs[2]);
-    kn_step_read(step, "mean", is_centered(node) ? node->inputs[3] : NULL);
-    kn_step_read(step, "inverse", node->inputs[node->input_count - 1]);
-    kn_step_write(step, "dx", lowering->result);
+    if (in_parts) kn_step_read(step, "dy", NULL);
+    if (!is_centered(node)) kn_step_read(step, "mean", NULL);
     kn_step_scratch(step, "partials", partials);
-    kn_step_index(step, "rows", work->rows);
-    kn_step_index(step, "count", work->count);
-    kn_step_index(step, "chunk", work->part);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"rows", work->rows}, {"count", work->count}, {"chunk", work->part});
     if (work->method == KN_METHOD_WIDE) {
         kn_step_size1(step, (size_t)work->parts, 1);
         return kn_step_end(step, lowering);
@@ -237,8 +226,7 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     if (in_parts) {
         kn_step_define(step, "KN_DY_PARTS", "%d", (int)sum.parts);
         kn_step_read_scratch(step, "dy_parts", sum.partials);
-        kn_step_index(step, "dy_offset", sum.offset);
-        kn_step_index(step, "dy_stride", sum.stride);
+        KN_STEP_SET(step, {"dy_offset", sum.offset}, {"dy_stride", sum.stride});
     }
     kn_step_epilogue(step, lowering);
     size_by_row_and_column(step, lowering->target, work);
@@ -274,12 +262,9 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     int64_t chunk = 64;
     kn_step *step = begin(lowering, &work, "kn_layer_norm_sum");
     kn_step_scratch(step, "partials", partials);
-    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
-    kn_step_write(step, "dbias", is_centered(node) ? node->outputs[BIAS] : NULL);
-    kn_step_present(step);
-    kn_step_index(step, "parts", work.parts);
-    kn_step_index(step, "count", work.count);
-    kn_step_index(step, "chunk", chunk);
+    if (!is_centered(node)) kn_step_write(step, "dbias", NULL);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"parts", work.parts}, {"count", work.count}, {"chunk", chunk});
     kn_step_size1(step, (size_t)kn_divide_up(work.count, chunk), 1);
     return kn_step_end(step, lowering);
 }
@@ -356,7 +341,8 @@ static const char *gradient_wrong(const kn_node *node) {
 KN_OPERATOR(
     layer_norm,
     .help = "rows of x (...,D) normalized to mean 0 and variance 1, times weight (D), plus bias (D) if given",
-    .min_inputs = 2, .max_inputs = 3, .hidden = 2, NORM,
+    .min_inputs = 2, .max_inputs = 3, .hidden = 2, .input_names = {"x", "weight", "bias"},
+    .output_names = {"y", "mean", "inverse"}, NORM,
     KN_CASES({.inputs = {"3,7", "7", "7"}, .smallest = true},
              {.inputs = {"2,3,33", "33", "33"}, .smallest = true}, {.inputs = {"31,93", "93", "93"}},
              {.inputs = {"7,31", "31"}}, {.inputs = {"33", "33", "33"}}, {.inputs = {"7,1", "1", "1"}},
@@ -370,7 +356,8 @@ KN_OPERATOR(
               .no_gradient = true},
              {.inputs = {"0,5", "5", "5"}}, {.inputs = {"5,0", "0", "0"}, .no_gradient = true}));
 KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by their root mean square, times weight (D)",
-            .min_inputs = 2, .max_inputs = 2, .hidden = 1, NORM,
+            .min_inputs = 2, .max_inputs = 2, .hidden = 1, .input_names = {"x", "weight", "bias"},
+            .output_names = {"y", "inverse"}, NORM,
             KN_CASES({.inputs = {"3,7", "7"}, .smallest = true}, {.inputs = {"2,3,33", "33"}},
                      {.inputs = {"31,93", "93"}}, {.inputs = {"7,1", "1"}, .ranges = {"0.5..2"}},
                      {.inputs = {"1033,7", "7"}}, {.inputs = {"2,1033", "1033"}},
@@ -382,7 +369,9 @@ KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by their root mean squa
     .inputs = {x, x, d, rows, rows}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"},                  \
     .no_gradient = true
 KN_OPERATOR(layer_norm_gradient, .help = "gradients of layer_norm with respect to x, weight and bias",
-            .min_inputs = 5, .max_inputs = 5, .outputs = 3, .wrong = gradient_wrong, BACKWARD,
+            .min_inputs = 5, .max_inputs = 5, .outputs = 3, .wrong = gradient_wrong,
+            .input_names = {"x", "dy", "weight", "mean", "inverse"},
+            .output_names = {"dx", "dweight", "dbias"}, BACKWARD,
             KN_CASES({GRADIENT_CASE("3,7", "7", "3"), .smallest = true},
                      {GRADIENT_CASE("31,93", "93", "31"), .smallest = true},
                      {GRADIENT_CASE("3,7,33", "33", "3,7")}, {GRADIENT_CASE("1033,7", "7", "1033")},
@@ -390,7 +379,8 @@ KN_OPERATOR(layer_norm_gradient, .help = "gradients of layer_norm with respect t
 #define RMS_GRADIENT_CASE(x, d, rows)                                                                        \
     .inputs = {x, x, d, rows}, .ranges = {NULL, NULL, NULL, "0.5..1.5"}, .no_gradient = true
 KN_OPERATOR(rms_norm_gradient, .help = "gradients of rms_norm with respect to x and weight", .min_inputs = 4,
-            .max_inputs = 4, .outputs = 2, BACKWARD,
+            .max_inputs = 4, .outputs = 2, .input_names = {"x", "dy", "weight", "inverse"},
+            .output_names = {"dx", "dweight"}, BACKWARD,
             KN_CASES({RMS_GRADIENT_CASE("3,7", "7", "3"), .smallest = true},
                      {RMS_GRADIENT_CASE("31,93", "93", "31")}, {RMS_GRADIENT_CASE("1033,7", "7", "1033")},
                      {RMS_GRADIENT_CASE("2,1033", "1033", "2")}));

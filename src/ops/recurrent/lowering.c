@@ -115,14 +115,11 @@ static void write_place(kn_step *step, const char *name, const place *to) {
         kn_step_update(step, name, to->value);
 }
 static void add_place(kn_step *step, const char *row_name, const char *at_name, const place *where) {
-    kn_step_index(step, row_name, where->row);
-    kn_step_index(step, at_name, where->at);
+    KN_STEP_SET(step, {row_name, where->row}, {at_name, where->at});
 }
 
 static void add_sizes(kn_step *step, const kn_recurrent_form *form) {
-    kn_step_int(step, "batch", form->batch);
-    kn_step_int(step, "length", form->length);
-    kn_step_int(step, "units", form->units);
+    KN_STEP_SET(step, {"batch", form->batch}, {"length", form->length}, {"units", form->units});
 }
 
 static void read_weight(kn_step *step, kn_value *weight, recurrent_way way, int panels) {
@@ -209,11 +206,8 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
         each = panels;
         rows = band_of(lowering, form, way);
     }
-    kn_step_int(step, "item_panels", each);
-    kn_step_int(step, "item_rows", rows);
-    kn_step_int(step, "steps", on->steps);
-    kn_step_int(step, "direction", direction_of(form, backward));
-    kn_step_index(step, "cells_apart", on->cells_apart);
+    KN_STEP_SET(step, {"item_panels", each}, {"item_rows", rows}, {"steps", on->steps},
+                {"direction", direction_of(form, backward)}, {"cells_apart", on->cells_apart});
     kn_step_size2(step, (size_t)kn_divide_up(panels, each), (size_t)kn_divide_up(form->batch, rows), 1, 1);
     return kn_step_end(step, lowering);
 }
@@ -228,7 +222,7 @@ static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_v
     kn_step *step = begin(lowering, form, WIDE, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
     kn_step_read(step, "weight", weight);
     kn_step_scratch(step, "panels", *panels);
-    kn_step_int(step, "units", form->units);
+    KN_STEP_SET(step, {"units", form->units});
     kn_step_size1(step, (size_t)count, 1);
     return kn_step_end(step, lowering);
 }
@@ -312,7 +306,7 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     add_place(step, "after_row", "after_at", &after);
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
     add_place(step, "cells_row", "cells_at", &cells);
-    kn_step_int(step, "step", kn_recurrent_time(form, done));
+    KN_STEP_SET(step, {"step", kn_recurrent_time(form, done)});
     return finish(step, lowering, form, on->way, &along);
 }
 
@@ -386,9 +380,8 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
     kn_step_present(step);
     add_sizes(step, form);
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
-    kn_step_int(step, "step", start ? 0 : kn_recurrent_time(form, done));
-    kn_step_int(step, "from", first ? 0 : kn_recurrent_time(form, done + 1));
-    kn_step_int(step, "first", first);
+    KN_STEP_SET(step, {"step", start ? 0 : kn_recurrent_time(form, done)},
+                {"from", first ? 0 : kn_recurrent_time(form, done + 1)}, {"first", first});
     return finish(step, lowering, form, on->way, &along);
 }
 

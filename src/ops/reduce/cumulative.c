@@ -63,15 +63,10 @@ static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, in
         kn_step_update(step, "all_y", lowering->result);
     else
         kn_step_write(step, "all_y", lowering->result);
-    kn_step_index(step, "lanes", lanes);
-    kn_step_index(step, "inner", form.inner);
-    kn_step_index(step, "size", form.size);
-    kn_step_index(step, "first", reverse ? form.size - 1 : 0);
-    kn_step_index(step, "step", reverse ? -1 : 1);
-    kn_step_int(step, "exclusive", kn_attribute_of(node, "exclusive")->integer);
-    kn_step_index(step, "chunk", chunk);
-    kn_step_index(step, "begin", begin);
-    kn_step_index(step, "stop", stop);
+    KN_STEP_SET(step, {"lanes", lanes}, {"inner", form.inner}, {"size", form.size},
+                {"first", reverse ? form.size - 1 : 0}, {"step", reverse ? -1 : 1},
+                {"exclusive", kn_attribute_of(node, "exclusive")->integer}, {"chunk", chunk},
+                {"begin", begin}, {"stop", stop});
     kn_step_size1(step, (size_t)kn_divide_up(lanes, chunk), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }

@@ -178,21 +178,16 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_m
             kn_emit_scratch(lowering, (uint64_t)(work.parts * shape.outputs) * kn_dtype_bytes(accumulator));
         kn_step_scratch(step, "out", scratch);
     }
-    kn_step_index(step, "outputs", shape.outputs);
-    kn_step_index(step, "count", shape.count);
-    kn_step_index(step, "part", work.part);
-    kn_step_index(step, "divisor", reduction->divisor);
+    KN_STEP_SET(step, {"outputs", shape.outputs}, {"count", shape.count}, {"part", work.part},
+                {"divisor", reduction->divisor});
     if (wide) {
-        kn_step_index(step, "parts", work.parts);
-        kn_step_index(step, "chunk", work.chunk);
+        KN_STEP_SET(step, {"parts", work.parts}, {"chunk", work.chunk});
     }
     for (int i = 0; i < 4; i++) {
-        kn_step_index(step, "kept#", shape.kept_size[i]);
-        kn_step_index(step, "kept_stride#", shape.kept_stride[i]);
+        KN_STEP_SET(step, {"kept#", shape.kept_size[i]}, {"kept_stride#", shape.kept_stride[i]});
     }
     for (int i = 0; i < 4; i++) {
-        kn_step_index(step, "reduced#", shape.reduced_size[i]);
-        kn_step_index(step, "reduced_stride#", shape.reduced_stride[i]);
+        KN_STEP_SET(step, {"reduced#", shape.reduced_size[i]}, {"reduced_stride#", shape.reduced_stride[i]});
     }
     if (wide) {
         kn_step_size1(step, (size_t)kn_divide_up(work.tasks, work.chunk), 1);

@@ -122,13 +122,8 @@ static kn_status lower(kn_lowering *lowering, kn_method method) {
         kn_step_define(step, "KN_ADJACENT", "%d", shape.inner == 1);
         kn_step_lanes(step, target, rows, 1, method == KN_METHOD_PLAIN ? 1 : lanes, items);
     }
-    kn_step_read(step, backward ? "y" : "x", node->inputs[0]);
-    if (backward) kn_step_read(step, "g", node->inputs[1]);
-    kn_step_write(step, backward ? "dx" : "y", lowering->result);
-    kn_step_index(step, "rows", rows);
-    kn_step_index(step, "count", shape.count);
-    kn_step_index(step, "inner", shape.inner);
-    kn_step_index(step, "chunk", chunk);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"rows", rows}, {"count", shape.count}, {"inner", shape.inner}, {"chunk", chunk});
     return kn_step_end(step, lowering);
 }
 
@@ -157,8 +152,9 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
 #define VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower, .promise.halves = {3, 1}))
 #define FORWARD                                                                                              \
     AXIS,                                                                                                    \
-        .min_inputs = 1, .max_inputs = 1, .shape = softmax_shape, .gradient = softmax_gradient,              \
-        .reference = softmax_reference, .cost = softmax_cost, VARIANTS, .tolerance = 4,                      \
+        .min_inputs = 1, .max_inputs = 1, .input_names = {"x"}, .output_names = {"y"},                       \
+        .shape = softmax_shape, .gradient = softmax_gradient, .reference = softmax_reference,                \
+        .cost = softmax_cost, VARIANTS, .tolerance = 4,                                                      \
         KN_CASES({.inputs = {"3,7"}, .smallest = true},                                                      \
                  {.inputs = {"2,7,3"}, .attributes = "axis=1", .smallest = true},                            \
                  {.inputs = {"31,93"}, .ranges = {"-30..30"}}, {.inputs = {"1,1"}},                          \
@@ -168,9 +164,9 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
                  {.inputs = {"float64 7,93"}, .no_gradient = true},                                          \
                  {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true})
 #define BACKWARD                                                                                             \
-    AXIS, .min_inputs = 2, .max_inputs = 2, .backward = true, .shape = gradient_shape,                       \
-          .wrong = gradient_wrong, .reference = softmax_gradient_reference, .cost = softmax_cost, VARIANTS,  \
-          .tolerance = 4,                                                                                    \
+    AXIS, .min_inputs = 2, .max_inputs = 2, .input_names = {"y", "g"}, .output_names = {"dx"},               \
+          .backward = true, .shape = gradient_shape, .wrong = gradient_wrong,                                \
+          .reference = softmax_gradient_reference, .cost = softmax_cost, VARIANTS, .tolerance = 4,           \
           KN_CASES(                                                                                          \
               {.inputs = {"3,7", "3,7"}, .no_gradient = true, .smallest = true},                             \
               {.inputs = {"2,7,3", "2,7,3"}, .attributes = "axis=1", .no_gradient = true, .smallest = true}, \

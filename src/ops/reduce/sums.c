@@ -26,11 +26,8 @@ void kn_step_sums(kn_step *step, const kn_target *target, const kn_part_sum *sum
         else
             kn_step_read(step, "partials#", NULL);
         kn_step_write(step, "result#", sum->result);
-        kn_step_index(step, "offset#", sum->offset);
-        kn_step_index(step, "stride#", sum->stride);
-        kn_step_index(step, "elements#", sum->elements);
-        kn_step_int(step, "parts#", sum->parts);
-        kn_step_int(step, "groups#", groups_of(sum, items));
+        KN_STEP_SET(step, {"offset#", sum->offset}, {"stride#", sum->stride}, {"elements#", sum->elements},
+                    {"parts#", sum->parts}, {"groups#", groups_of(sum, items)});
         groups += groups_of(sum, items);
         numbers += sum->elements * (sum->parts + 1);
     }

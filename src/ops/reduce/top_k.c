@@ -117,15 +117,10 @@ static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     kn_step_define_type(step, "KN_T", x->shape.dtype);
     kn_step_define(step, "KN_METHOD", "%d", method);
     kn_step_define(step, "KN_MOST", "%d", MAX_SORTED);
-    kn_step_read(step, "x", x);
-    kn_step_write(step, "values", lowering->result);
-    kn_step_write(step, "places", node->outputs[1]);
-    kn_step_int(step, "smallest", kn_attribute_of(node, "smallest")->integer);
-    kn_step_index(step, method == RANKS ? "all" : "lanes", all);
-    kn_step_index(step, "inner", lanes.inner);
-    kn_step_index(step, "size", lanes.size);
-    kn_step_index(step, "k", k);
-    kn_step_index(step, "chunk", chunk);
+    kn_step_bind_values(step, lowering);
+    KN_STEP_SET(step, {"smallest", kn_attribute_of(node, "smallest")->integer},
+                {method == RANKS ? "all" : "lanes", all}, {"inner", lanes.inner}, {"size", lanes.size},
+                {"k", k}, {"chunk", chunk});
     kn_step_size1(step, (size_t)kn_divide_up(all, chunk), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }
@@ -145,7 +140,8 @@ KN_OPERATOR(
     top_k, .help = "the largest elements along an axis, in order; a second result contains their indices",
     KN_ATTRIBUTES(KN_INT("k", 1, "how many"), KN_INT("axis", -1, "axis, negative from the end"),
                   KN_BOOLEAN("smallest", 0, "the smallest instead")),
-    .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = top_k_shape, .gradient = top_k_gradient,
+    .min_inputs = 1, .max_inputs = 1, .outputs = 2, .input_names = {"x"},
+    .output_names = {"values", "places"}, .shape = top_k_shape, .gradient = top_k_gradient,
     .reference = top_k_reference, .cost = top_k_cost,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = top_k_wide},
                 {.name = "threads", .choice.accepts = compares_threads, .lower = top_k_threads}),

@@ -49,9 +49,7 @@ static void write_result(kn_step *step, const char *name, const kn_strided_copy 
 }
 
 static void write_axis(kn_step *step, axis next) {
-    kn_step_index(step, "size#", next.size);
-    kn_step_index(step, "in_stride#", next.from);
-    kn_step_index(step, "out_stride#", next.to);
+    KN_STEP_SET(step, {"size#", next.size}, {"in_stride#", next.from}, {"out_stride#", next.to});
 }
 
 /* The innermost axis is contiguous where it is written; axis `other` is contiguous where it is read. */
@@ -71,10 +69,8 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
         kn_step_define(step, "KN_WIDTH", "%d", width);
     kn_step_read(step, "in", copy->from);
     write_result(step, "out", copy);
-    kn_step_index(step, "a", axes[0].size);
-    kn_step_index(step, "b", axes[other].size);
-    kn_step_index(step, "in_stride", axes[0].from);
-    kn_step_index(step, "out_stride", axes[other].to);
+    KN_STEP_SET(step, {"a", axes[0].size}, {"b", axes[other].size}, {"in_stride", axes[0].from},
+                {"out_stride", axes[other].to});
     int written = 0;
     for (int i = 1; i < count; i++) {
         if (i == other) continue;
@@ -112,15 +108,13 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
     kn_step_define(step, "KN_AXES", "%d", count);
     kn_step_read(step, wide ? "all_in" : "in", copy->from);
     write_result(step, wide ? "all_out" : "out", copy);
-    kn_step_index(step, "in_offset", copy->from_offset);
-    kn_step_index(step, "out_offset", copy->to_offset);
+    KN_STEP_SET(step, {"in_offset", copy->from_offset}, {"out_offset", copy->to_offset});
     if (wide) {
         int64_t rows = elements / axes[0].size, chunk = WIDE_CHUNK / axes[0].size + 1;
-        kn_step_index(step, "rows", rows);
-        kn_step_index(step, "chunk", chunk);
+        KN_STEP_SET(step, {"rows", rows}, {"chunk", chunk});
         kn_step_size1(step, (size_t)kn_divide_up(rows, chunk), 1);
     } else {
-        kn_step_index(step, "count", elements);
+        KN_STEP_SET(step, {"count", elements});
         kn_step_size1(step, (size_t)elements, 0);
     }
     for (int i = 0; i < count; i++)
@@ -166,17 +160,14 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
     kn_step_number(step, "value", x->shape.dtype, value);
     if (wide) {
         int64_t rows = elements / axes[0].size, chunk = WIDE_CHUNK / axes[0].size + 1;
-        kn_step_index(step, "rows", rows);
-        kn_step_index(step, "chunk", chunk);
+        KN_STEP_SET(step, {"rows", rows}, {"chunk", chunk});
         kn_step_size1(step, (size_t)kn_divide_up(rows, chunk), 1);
     } else {
-        kn_step_index(step, "count", elements);
+        KN_STEP_SET(step, {"count", elements});
         kn_step_size1(step, (size_t)elements, 0);
     }
     for (int i = 0; i < count; i++) {
-        kn_step_index(step, "size#", axes[i].size);
-        kn_step_index(step, "before#", axes[i].before);
-        kn_step_index(step, "source#", axes[i].source);
+        KN_STEP_SET(step, {"size#", axes[i].size}, {"before#", axes[i].before}, {"source#", axes[i].source});
     }
     return kn_step_end(step, lowering);
 }

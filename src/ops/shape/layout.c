@@ -20,8 +20,7 @@ static kn_status lower_threads(kn_lowering *lowering, kn_value *x, kn_value *y) 
     kn_step_define(step, "KN_ELEMENT", "%s", kn_bits_type(shape->dtype));
     kn_step_read(step, blocking ? "plain" : "blocked", x);
     kn_step_write(step, blocking ? "blocked" : "plain", y);
-    kn_step_index(step, "blocks", blocks);
-    kn_step_index(step, "pixels", pixels);
+    KN_STEP_SET(step, {"blocks", blocks}, {"pixels", pixels});
     kn_step_size_free(step, blocks * pixels, lowering->target);
     return kn_step_end(step, lowering);
 }
@@ -47,15 +46,8 @@ static kn_status lower_layout(kn_lowering *lowering) {
     kn_step_define(step, "KN_WIDTH", "%d", width);
     kn_step_read(step, blocking ? "plain" : "blocked", x);
     kn_step_write(step, blocking ? "blocked" : "plain", y);
-    kn_step_int(step, "channels", channels);
-    kn_step_int(step, "pixels", pixels);
-    /* Strides between images on the first side, then on the second; the plain channel stride follows the
-     * plain image stride */
-    if (!blocking) kn_step_index(step, "blocked_image", channels * pixels);
-    kn_step_index(step, "plain_image", channels * pixels);
-    kn_step_index(step, "plain_channel", pixels);
-    if (blocking) kn_step_index(step, "blocked_image", channels * pixels);
-    kn_step_int(step, "item_pixels", chunk);
+    KN_STEP_SET(step, {"channels", channels}, {"pixels", pixels}, {"plain_image", channels * pixels},
+                {"plain_channel", pixels}, {"blocked_image", channels * pixels}, {"item_pixels", chunk});
     kn_step_size3(
         step,
         (size_t[3]){(size_t)kn_divide_up(pixels, chunk), (size_t)(channels / width), (size_t)shape->dims[0]},

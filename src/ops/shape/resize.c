@@ -213,17 +213,10 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     kn_step_define(step, "KN_BACKWARD", "%d", backward ? 1 : 0);
     kn_step_read(step, backward ? "dy" : "x", from);
     kn_step_write(step, backward ? "dx" : "y", lowering->result);
-    kn_step_index(step, "outer", lanes.outer);
-    kn_step_index(step, "source", form.source);
-    kn_step_index(step, "size", lanes.size);
-    kn_step_index(step, "inner", lanes.inner);
-    kn_step_index(step, "outer_chunk", outer_chunk);
-    kn_step_index(step, "row_chunk", row_chunk);
-    kn_step_index(step, "inner_chunk", inner_chunk);
-    kn_step_int(step, "taps", form.at.taps);
-    kn_step_int(step, "scale", form.at.scale);
-    kn_step_int(step, "offset", form.at.offset);
-    kn_step_int(step, "divisor", form.at.divisor);
+    KN_STEP_SET(step, {"outer", lanes.outer}, {"source", form.source}, {"size", lanes.size},
+                {"inner", lanes.inner}, {"outer_chunk", outer_chunk}, {"row_chunk", row_chunk},
+                {"inner_chunk", inner_chunk}, {"taps", form.at.taps}, {"scale", form.at.scale},
+                {"offset", form.at.offset}, {"divisor", form.at.divisor});
     kn_step_float(step, "cubic", form.at.cubic);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(lanes.inner, inner_chunk),

@@ -31,8 +31,7 @@ static kn_status lower_widen(kn_lowering *lowering) {
     kn_step_read(step, "x", x);
     kn_step_write(step, "y", lowering->result);
     kn_step_float(step, "scale", kn_attribute_of(lowering->node, "scale")->number);
-    kn_step_index(step, "count", count);
-    kn_step_index(step, "chunk", chunk);
+    KN_STEP_SET(step, {"count", count}, {"chunk", chunk});
     kn_step_size_free(step, kn_divide_up(count, chunk), lowering->target);
     return kn_step_end(step, lowering);
 }
