@@ -5,6 +5,15 @@ bool kn_on_wide_vector(const kn_target *target, const kn_node *node) {
     return target->wide_vector;
 }
 
+bool kn_has_vectors(const kn_target *target) {
+    const int width = target->vector_width;
+    return target->wide_vector && (width == 4 || width == 8 || width == 16);
+}
+
+bool kn_has_float_vectors(const kn_target *target, const kn_node *node) {
+    return kn_has_vectors(target) && node->outputs[0]->shape.dtype == KN_FLOAT32;
+}
+
 bool kn_takes_kernel_types(const kn_target *target, const kn_node *node) {
     (void)target;
     return kn_has_kernels(node->outputs[0]->shape.dtype);
@@ -101,6 +110,10 @@ size_t kn_group_items_for(const kn_target *target, const char *file, int64_t num
 
 void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target) {
     kn_step_size1(step, (size_t)(target->wide_vector ? items : kn_round_up(items, 64)), 0);
+}
+
+void kn_step_size_wide(kn_step *step, int64_t a, int64_t b, int64_t c) {
+    kn_step_size3(step, (size_t[3]){(size_t)a, (size_t)b, (size_t)c}, (size_t[3]){1, 1, 1});
 }
 
 void kn_step_lanes(kn_step *step, const kn_target *target, int64_t results, int64_t parts, size_t lanes,

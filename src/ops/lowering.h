@@ -13,6 +13,10 @@ static inline bool kn_has_kernels(kn_dtype dtype) {
     return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || kn_is_half(dtype);
 }
 bool kn_on_wide_vector(const kn_target *target, const kn_node *node);
+/* Whether the target has wide vectors of a width that all wide-vector kernels support. */
+bool kn_has_vectors(const kn_target *target);
+/* The same, for a float32 result. */
+bool kn_has_float_vectors(const kn_target *target, const kn_node *node);
 /* Whether the result has one of these types; float64 only on wide-vector devices. */
 bool kn_takes_kernel_types(const kn_target *target, const kn_node *node);
 bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node);
@@ -83,6 +87,8 @@ size_t kn_group_items(const kn_target *target, const char *file);
 size_t kn_group_items_for(const kn_target *target, const char *file, int64_t number, size_t most);
 /* Launches at least this many work-items, for a kernel that ignores surplus items: any group size works. */
 void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
+/* Launches a x b x c work-items, each a work-group by itself: the kernels for wide vectors. */
+void kn_step_size_wide(kn_step *step, int64_t a, int64_t b, int64_t c);
 /* Adds the arguments middle_size and inner_size: the axes that the epilogue (step.h) sees for results of this
  * shape in the plain layout (rank 4: images). */
 void kn_step_epilogue_sizes(kn_step *step, const kn_shape *shape);

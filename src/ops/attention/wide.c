@@ -32,8 +32,7 @@ static bool choose_block(const kn_target *target, const kn_node *node, const kn_
 bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_attention_form form;
     wide_form wide;
-    int width = target->vector_width;
-    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
+    if (!kn_has_vectors(target)) return false;
     kn_attention_describe(node, kn_attention_first(node), &form);
     const kn_dtype type = node->outputs[0]->shape.dtype;
     return (type == KN_FLOAT32 || kn_is_half(type)) && choose_block(target, node, &form, &wide);
@@ -59,7 +58,6 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_KEYS", "%d", (int)wide.keys);
     kn_step_define(step, "KN_BLOCK", "%d", (int)wide.block);
     kn_attention_define_limits(step, &form);
-    size_t heads = (size_t)form.heads, batches = (size_t)form.batches;
     if (backward) kn_step_bind_values(step, lowering);
     kn_attention_read_parts(step, node, &form, first);
     if (backward) {
@@ -69,11 +67,10 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
             kn_step_update(step, kn_attention_gradient_names[part],
                            kn_attention_part(node->outputs, &form, part));
         if (separate_sums) kn_step_scratch(step, "sums", sums);
-        kn_step_size2(step, (size_t)form.key_heads, batches, 1, 1);
+        kn_step_size2(step, (size_t)form.key_heads, (size_t)form.batches, 1, 1);
     } else {
         kn_step_bind_values(step, lowering);
-        size_t blocks = (size_t)kn_divide_up(form.queries, wide.block);
-        kn_step_size3(step, (size_t[3]){blocks, heads, batches}, (size_t[3]){1, 1, 1});
+        kn_step_size_wide(step, kn_divide_up(form.queries, wide.block), form.heads, form.batches);
     }
     kn_attention_add_numbers(step, node, &form);
     return kn_step_end(step, lowering);

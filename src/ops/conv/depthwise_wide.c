@@ -10,11 +10,9 @@ enum { MAX_TAPS = 64, PARTS = 64, GATHERED = 96 };
 
 bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
-    int width = target->vector_width;
     kn_conv_describe(node, &form);
-    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
-           node->outputs[0]->shape.dtype == KN_FLOAT32 && form.groups == form.channels &&
-           form.groups == form.outputs && form.channels % width == 0 &&
+    return kn_has_float_vectors(target, node) && form.groups == form.channels &&
+           form.groups == form.outputs && form.channels % target->vector_width == 0 &&
            form.filter_height * form.filter_width <= MAX_TAPS;
 }
 
@@ -53,10 +51,7 @@ static kn_status lower_sweep(kn_lowering *lowering) {
         kn_conv_gather(lowering, step, form.channels, form.images * kn_divide_up(result->dims[2], part),
                        part);
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(result->dims[2], rows), (size_t)blocks,
-                              (size_t)kn_divide_up(form.images, images)},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(result->dims[2], rows), blocks, kn_divide_up(form.images, images));
     return kn_step_end(step, lowering);
 }
 
@@ -77,7 +72,7 @@ static kn_status lower_filters(kn_lowering *lowering) {
     kn_step_scratch(step, "partials", partials);
     kn_conv_bind_wide(step, &form, false);
     KN_STEP_SET(step, {"part_rows", part});
-    kn_step_size3(step, (size_t[3]){(size_t)parts, (size_t)blocks, 1}, (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, parts, blocks, 1);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, "kn_depthwise_weights_sum");

@@ -89,7 +89,6 @@ kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     add_cost(step, lowering);
     kn_step_producer(step, lowering);
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){(size_t)bands, (size_t)form.filter.panels, (size_t)second->images},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, bands, form.filter.panels, second->images);
     return kn_step_end(step, lowering);
 }

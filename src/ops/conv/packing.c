@@ -83,7 +83,7 @@ kn_status kn_conv_emit_blocks(kn_lowering *lowering, const kn_packed_filter *pac
                 {"plain_channel", pixels}, {"blocked_image", blocks * pack->width * pixels},
                 {"item_pixels", kn_round_up(pixels, pack->width)});
     if (!blocking) kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, 1, blocks, images);
     return kn_step_end(step, lowering);
 }
 

@@ -17,17 +17,11 @@ enum { MIN_PART = 2048, MAX_PARTS = 8, NARROW_BLOCKS = 3 };
 /* For statistics: a sufficient number of parts, and the most pixels of a part. */
 enum { MANY_PARTS = 256, GATHERED = 128 };
 
-static bool right_device(const kn_target *target, const kn_node *node) {
-    int width = target->vector_width;
-    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
-           node->outputs[0]->shape.dtype == KN_FLOAT32;
-}
-
 /* Whether the channels that a product reads, and those that it computes, fill whole blocks in each group; for
  * the filter gradient the channels of x and dy. */
 static bool describe(const kn_target *target, const kn_node *node, kn_conv_form *form, bool *sources,
                      bool *targets) {
-    if (!right_device(target, node)) return false;
+    if (!kn_has_float_vectors(target, node)) return false;
     kn_conv_describe(node, form);
     if (form->channels == 0 || form->outputs == 0) return false;
     bool swapped = node->op == &kn_row_conv2d_data;
@@ -211,8 +205,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     if (single)
         kn_step_size2(step, (size_t)items, (size_t)kn_divide_up(columns, item_panels), 1, 1);
     else
-        kn_step_size3(step, (size_t[3]){(size_t)phases, (size_t)items, (size_t)columns},
-                      (size_t[3]){1, 1, 1});
+        kn_step_size_wide(step, phases, items, columns);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || !padded) return status;
     return kn_conv_emit_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1],
@@ -261,9 +254,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     KN_STEP_SET(step, {"item_blocks", item_blocks}, {"item_taps", taps}, {"part_pixels", part},
                 {"dw_part", filter.floats});
     kn_step_cost_of_node(step, lowering);
-    kn_step_size3(
-        step, (size_t[3]){(size_t)(groups * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
-        (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, (groups * kn_divide_up(filter.taps, taps)), columns, parts);
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     return kn_conv_unpack(lowering, &filter, partials, parts);

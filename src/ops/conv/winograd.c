@@ -48,10 +48,8 @@ static void describe(const kn_target *target, const kn_node *node, int tile, win
 
 /* 3x3 filters, stride 1, whole blocks on both sides. */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node) {
-    int width = target->vector_width;
-    if (!target->wide_vector || (width != 4 && width != 8 && width != 16) ||
-        node->outputs[0]->shape.dtype != KN_FLOAT32)
-        return false;
+    const int width = target->vector_width;
+    if (!kn_has_float_vectors(target, node)) return false;
     kn_conv_form form;
     kn_conv_describe(node, &form);
     bool fits = form.groups == 1 && form.channels > 0 && form.outputs > 0 && form.channels % width == 0 &&

@@ -102,10 +102,7 @@ static kn_status lower(kn_lowering *lowering, bool split) {
     kn_matmul_bind(step, &form, 2);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(form.m, rows), (size_t)kn_divide_up(form.n, columns),
-                              (size_t)form.batches},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(form.m, rows), kn_divide_up(form.n, columns), form.batches);
     return kn_step_end(step, lowering);
 }
 

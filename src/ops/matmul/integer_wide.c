@@ -7,8 +7,7 @@ enum { WIDE_LEVELS = 2, ROWS = 6 };
 
 bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_matmul_form form;
-    int width = target->vector_width;
-    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
+    if (!kn_has_vectors(target)) return false;
     kn_matmul_describe(node, &form);
     return form.levels <= WIDE_LEVELS;
 }
@@ -70,9 +69,7 @@ kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering) {
                 {"item_rows", sizes.rows}, {"item_panels", sizes.item_panels},
                 {"slice_depth", sizes.slice_depth});
     kn_matmul_bind(step, of, WIDE_LEVELS);
-    kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(of->m, sizes.rows),
-                              (size_t)kn_divide_up(sizes.panels, sizes.item_panels), (size_t)of->batches},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(of->m, sizes.rows), kn_divide_up(sizes.panels, sizes.item_panels),
+                      of->batches);
     return kn_step_end(step, lowering);
 }

@@ -37,8 +37,7 @@ static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bo
     kn_step *step = begin(lowering, form, along ? "kn_matmul_along" : "kn_matmul_across");
     KN_STEP_SET(step, {"item_columns", columns});
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->n, columns), 1, (size_t)form->batches},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(form->n, columns), 1, form->batches);
     return kn_step_end(step, lowering);
 }
 
@@ -56,10 +55,7 @@ static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form
     KN_STEP_SET(step, {"item_rows", rows}, {"item_columns", columns},
                 {"streams", kn_is_streamed(lowering->result) && !kn_is_half(lowering->result->shape.dtype)});
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(form->n, columns), (size_t)kn_divide_up(form->m, rows),
-                              (size_t)form->batches},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(form->n, columns), kn_divide_up(form->m, rows), form->batches);
     return kn_step_end(step, lowering);
 }
 

@@ -27,8 +27,7 @@ typedef struct wide_form {
 
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_matmul_form form;
-    int width = target->vector_width;
-    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
+    if (!kn_has_vectors(target)) return false;
     kn_matmul_describe(node, &form);
     const kn_dtype type = node->outputs[0]->shape.dtype;
     return form.levels <= WIDE_LEVELS && (type == KN_FLOAT32 || kn_is_half(type));
@@ -141,8 +140,7 @@ static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
                 {"item_rows", rows}, {"item_columns", kn_round_up(form->n, wide->width)}, {"accumulate", 0});
     kn_matmul_bind(step, form, WIDE_LEVELS);
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), 1, (size_t)form->batches},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(form->m, rows), 1, form->batches);
     return kn_step_end(step, lowering);
 }
 
@@ -161,8 +159,7 @@ static kn_status lower_pack(kn_lowering *lowering, wide_form *wide) {
     kn_step_scratch(step, "panels", wide->weights);
     KN_STEP_SET(step, {"panels_batch", wide->packed_batch}, {"item_panels", panels});
     kn_matmul_bind(step, form, WIDE_LEVELS);
-    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(wide->panels, panels), 1, (size_t)batches},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(wide->panels, panels), 1, batches);
     return kn_step_end(step, lowering);
 }
 
@@ -197,8 +194,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     kn_matmul_bind(step, form, WIDE_LEVELS);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels, (size_t)batches},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(form->m, rows), panels, batches);
     kn_status status = kn_step_end(step, lowering);
     return status == KN_OK && wide->parts > 1 ? lower_sum(lowering, wide) : status;
 }

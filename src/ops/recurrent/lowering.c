@@ -432,11 +432,6 @@ kn_status kn_recurrent_plain_lower(kn_lowering *lowering) {
     return lower(lowering, PLAIN);
 }
 
-bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node) {
-    int width = target->vector_width;
-    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
-           node->outputs[0]->shape.dtype == KN_FLOAT32;
-}
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node) {
     return kn_has_kernels(node->outputs[0]->shape.dtype) &&
            kn_group_limit(target, "recurrent/tiled.cl") >= 16;

@@ -102,7 +102,6 @@ kn_status kn_recurrent_wide_lower(kn_lowering *lowering);
 kn_status kn_recurrent_matrix_lower(kn_lowering *lowering);
 kn_status kn_recurrent_tiled_lower(kn_lowering *lowering);
 kn_status kn_recurrent_plain_lower(kn_lowering *lowering);
-bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node);
 bool kn_recurrent_matrix_accepts(const kn_target *target, const kn_node *node);
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
@@ -110,7 +109,7 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 /* 16 bits for results that no other step reads. */
 #define KN_RECURRENT_VARIANTS(...)                                                                           \
     KN_VARIANTS({.name = "wide",                                                                             \
-                 .choice.accepts = kn_recurrent_wide_accepts,                                                \
+                 .choice.accepts = kn_has_float_vectors,                                                     \
                  .lower = kn_recurrent_wide_lower,                                                           \
                  .promise.halves = {__VA_ARGS__},                                                            \
                  .choice.doubtful = true},                                                                   \

@@ -83,7 +83,7 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
     size_t across = (size_t)kn_divide_up(axes[other].size, tile),
            down = (size_t)kn_divide_up(axes[0].size, tile);
     if (wide)
-        kn_step_size3(step, (size_t[3]){across, down, (size_t)batch}, (size_t[3]){1, 1, 1});
+        kn_step_size_wide(step, across, down, batch);
     else
         kn_step_size3(step, (size_t[3]){across * (size_t)tile, down * (size_t)tile, (size_t)batch},
                       (size_t[3]){(size_t)tile, (size_t)tile, 1});

@@ -48,10 +48,7 @@ static kn_status lower_layout(kn_lowering *lowering) {
     kn_step_write(step, blocking ? "blocked" : "plain", y);
     KN_STEP_SET(step, {"channels", channels}, {"pixels", pixels}, {"plain_image", channels * pixels},
                 {"plain_channel", pixels}, {"blocked_image", channels * pixels}, {"item_pixels", chunk});
-    kn_step_size3(
-        step,
-        (size_t[3]){(size_t)kn_divide_up(pixels, chunk), (size_t)(channels / width), (size_t)shape->dims[0]},
-        (size_t[3]){1, 1, 1});
+    kn_step_size_wide(step, kn_divide_up(pixels, chunk), (channels / width), shape->dims[0]);
     return kn_step_end(step, lowering);
 }
 
