@@ -163,6 +163,11 @@ void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
     add_define(step, step->arena, line);
 }
 
+void kn_step_define_numbers(kn_step *step, const kn_number *numbers, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        kn_step_define(step, numbers[i].name, "%" PRId64, numbers[i].value);
+}
+
 void kn_step_define_number(kn_step *step, const char *name, double number) {
     kn_text text;
     if (!step) return;

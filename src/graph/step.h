@@ -123,6 +123,15 @@ void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, 
                      kn_error *error);
 void kn_emitter_finish(kn_emitter *emitter); /* frees the arrays; steps stay in the arena */
 
+/* Integers by name, for KN_STEP_DEFINE, KN_STEP_SET and KN_STEP_BIND. */
+typedef struct kn_number {
+    const char *name;
+    int64_t value;
+} kn_number;
+#define KN_STEP_LIST(function, step, ...)                                                                    \
+    function(step, (const kn_number[]){__VA_ARGS__},                                                         \
+             sizeof((const kn_number[]){__VA_ARGS__}) / sizeof(kn_number))
+
 /* Between kn_step_begin and kn_step_end, arguments are set in any order, each with the name of its parameter
  * (a static string, in which # matches any number: such arguments keep their order; or from kn_step_name).
  * Failures (memory, a value too large for 32-bit indices) are reported by kn_step_end, which also checks that
@@ -132,6 +141,9 @@ kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kern
 /* The language version of the kernel, "CL3.0": only for devices known to support it. */
 void kn_step_language(kn_step *step, const char *language);
 void kn_step_define(kn_step *step, const char *name, const char *format, ...) KN_PRINTF(3, 4);
+/* Defines integers: KN_STEP_DEFINE(step, {"KN_WIDTH", width}, {"KN_PIECES", pieces}). */
+void kn_step_define_numbers(kn_step *step, const kn_number *numbers, size_t count);
+#define KN_STEP_DEFINE(...) KN_STEP_LIST(kn_step_define_numbers, __VA_ARGS__)
 /* Defines a number as a float literal, independent of the locale. */
 void kn_step_define_number(kn_step *step, const char *name, double number);
 /* Defines KN_T or a similar macro as the OpenCL name of an element type ("float", "int", "uchar" for
@@ -143,19 +155,12 @@ void kn_step_write(kn_step *step, const char *name, kn_value *value);
 void kn_step_update(kn_step *step, const char *name, kn_value *value); /* reads and writes */
 void kn_step_scratch(kn_step *step, const char *name, int scratch);    /* reads and writes */
 void kn_step_read_scratch(kn_step *step, const char *name, int scratch);
-/* Integers by name; the kernel declares their types. KN_STEP_SET(step, {"rows", rows}, {"columns", columns})
+/* The kernel declares the types of integers. KN_STEP_SET(step, {"rows", rows}, {"columns", columns})
  * sets parameters, which must exist. KN_STEP_BIND describes facts, such as the sizes of a convolution: it
  * sets those parameters that the kernel always has (not in a macro with several definitions) and that are not
  * set yet. */
-typedef struct kn_number {
-    const char *name;
-    int64_t value;
-} kn_number;
 void kn_step_set_numbers(kn_step *step, const kn_number *numbers, size_t count);
 void kn_step_bind_numbers(kn_step *step, const kn_number *numbers, size_t count);
-#define KN_STEP_LIST(function, step, ...)                                                                    \
-    function(step, (const kn_number[]){__VA_ARGS__},                                                         \
-             sizeof((const kn_number[]){__VA_ARGS__}) / sizeof(kn_number))
 #define KN_STEP_SET(...) KN_STEP_LIST(kn_step_set_numbers, __VA_ARGS__)
 #define KN_STEP_BIND(...) KN_STEP_LIST(kn_step_bind_numbers, __VA_ARGS__)
 /* Sets the memory that the kernel calls like inputs or outputs of the row (input_names, output_names) and

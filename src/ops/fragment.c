@@ -24,9 +24,7 @@ uint64_t kn_fragment_exchange(const kn_target *target, kn_matrix_unit unit, size
 
 void kn_step_fragment(kn_step *step, kn_matrix_unit unit, int numbers, bool emulated, int wave_m,
                       int wave_n) {
-    kn_step_define(step, "KN_FRAGMENT", "%d", (int)unit);
-    kn_step_define(step, "KN_FORMAT", "%d", numbers);
-    if (emulated) kn_step_define(step, "KN_EMULATED", "1");
-    kn_step_define(step, "KN_WAVE_M", "%d", wave_m);
-    kn_step_define(step, "KN_WAVE_N", "%d", wave_n);
+    KN_STEP_DEFINE(step, {"KN_FRAGMENT", unit}, {"KN_FORMAT", numbers});
+    if (emulated) KN_STEP_DEFINE(step, {"KN_EMULATED", 1});
+    KN_STEP_DEFINE(step, {"KN_WAVE_M", wave_m}, {"KN_WAVE_N", wave_n});
 }

@@ -118,13 +118,13 @@ void kn_step_size_wide(kn_step *step, int64_t a, int64_t b, int64_t c) {
 
 void kn_step_lanes(kn_step *step, const kn_target *target, int64_t results, int64_t parts, size_t lanes,
                    size_t items) {
-    kn_step_define(step, "KN_LANES", "%zu", lanes);
+    KN_STEP_DEFINE(step, {"KN_LANES", lanes});
     if (lanes == 1) {
         size_t rounded = (size_t)(target->wide_vector ? results : kn_round_up(results, 64));
         kn_step_size2(step, rounded, (size_t)parts, 0, 0);
     } else {
         int64_t groups = kn_divide_up(results, (int64_t)(items / lanes));
-        kn_step_define(step, "KN_ITEMS", "%zu", items);
+        KN_STEP_DEFINE(step, {"KN_ITEMS", items});
         kn_step_size2(step, (size_t)groups * items, (size_t)parts, items, 1);
     }
 }

@@ -32,9 +32,9 @@ void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_atten
 const char *const kn_attention_gradient_names[] = {"dq", "dk", "dv"};
 
 void kn_attention_define_limits(kn_step *step, const kn_attention_form *form) {
-    if (form->lengths_at >= 0) kn_step_define(step, "KN_LENGTHS", "1");
-    if (form->mask_at >= 0) kn_step_define(step, "KN_MASK", "1");
-    if (form->step_at >= 0) kn_step_define(step, "KN_DROPOUT", "1");
+    if (form->lengths_at >= 0) KN_STEP_DEFINE(step, {"KN_LENGTHS", 1});
+    if (form->mask_at >= 0) KN_STEP_DEFINE(step, {"KN_MASK", 1});
+    if (form->step_at >= 0) KN_STEP_DEFINE(step, {"KN_DROPOUT", 1});
 }
 
 void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first) {

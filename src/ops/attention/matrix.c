@@ -98,14 +98,12 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_attentio
     const int columns = columns_of(form);
     kn_step_fragment(step, tile->unit, kn_half_kind(node->inputs[kn_attention_first(node)]->shape.dtype),
                      target->emulates_matrix_unit, unit->wave_m, columns / waves_n(tile->unit, columns));
-    kn_step_define(step, "KN_TILE_M", "%d", tile->rows);
-    kn_step_define(step, "KN_TILE_N", "%d", columns);
-    kn_step_define(step, "KN_TILE_K", "%d", tile->depth);
-    kn_step_define(step, "KN_HELD", "%d", unit->held);
+    KN_STEP_DEFINE(step, {"KN_TILE_M", tile->rows}, {"KN_TILE_N", columns}, {"KN_TILE_K", tile->depth},
+                   {"KN_HELD", unit->held});
     if (tile->registers && target->item_registers &&
         tile->registers <= target->item_registers(target->device))
-        kn_step_define(step, "KN_REGISTERS", "%d", tile->registers);
-    kn_step_define(step, "KN_VECTOR", "%d", form->head % 8 == 0 ? 8 : form->head % 4 == 0 ? 4 : 1);
+        KN_STEP_DEFINE(step, {"KN_REGISTERS", tile->registers});
+    KN_STEP_DEFINE(step, {"KN_VECTOR", form->head % 8 == 0 ? 8 : form->head % 4 == 0 ? 4 : 1});
 }
 
 static const kn_attention_tiling tiling = {choose, define};

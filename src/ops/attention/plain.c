@@ -6,7 +6,7 @@ static kn_step *begin(kn_lowering *lowering, const kn_attention_form *form, cons
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "attention/plain.cl", kernel);
     kn_step_types(step, lowering->node, type);
-    kn_step_define(step, "KN_HEAD", "%d", (int)form->head);
+    KN_STEP_DEFINE(step, {"KN_HEAD", form->head});
     kn_attention_define_limits(step, form);
     return step;
 }

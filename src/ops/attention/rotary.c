@@ -86,7 +86,7 @@ static kn_status rotary_lower(kn_lowering *lowering) {
     kn_dtype type = node->outputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "attention/rotary.cl", "kn_rotary");
     kn_step_types(step, node, type);
-    if (form.starts) kn_step_define(step, "KN_STARTS", "1");
+    if (form.starts) KN_STEP_DEFINE(step, {"KN_STARTS", 1});
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_write(step, "y", lowering->result);
     KN_STEP_SET(step, {"items", form.batches * form.length * form.pairs}, {"length", form.length},

@@ -18,7 +18,7 @@ static kn_step *begin(kn_lowering *lowering, const kn_attention_form *form, cons
                       const kn_attention_tile *tile, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, tile->file, kernel);
     kn_step_types(step, lowering->node, lowering->node->outputs[0]->shape.dtype);
-    kn_step_define(step, "KN_HEAD", "%d", (int)form->head);
+    KN_STEP_DEFINE(step, {"KN_HEAD", form->head});
     tiling->define(step, lowering, form, tile);
     kn_attention_define_limits(step, form);
     return step;
@@ -115,7 +115,7 @@ static bool choose(const kn_target *target, const kn_node *node, const kn_attent
 static void define(kn_step *step, const kn_lowering *lowering, const kn_attention_form *form,
                    const kn_attention_tile *tile) {
     (void)lowering, (void)form;
-    kn_step_define(step, "KN_ROWS", "%d", tile->rows);
+    KN_STEP_DEFINE(step, {"KN_ROWS", tile->rows});
 }
 
 static const kn_attention_tiling tiling = {choose, define};

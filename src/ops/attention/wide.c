@@ -52,11 +52,8 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     const int sums = separate_sums ? kn_emit_scratch(lowering, numbers * sizeof(float)) : 0;
     kn_step *step = kn_step_begin(lowering, "attention/wide.cl",
                                   backward ? "kn_attention_gradient" : "kn_attention_forward");
-    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)wide.vectors);
-    kn_step_define(step, "KN_HEAD", "%d", (int)form.head);
-    kn_step_define(step, "KN_KEYS", "%d", (int)wide.keys);
-    kn_step_define(step, "KN_BLOCK", "%d", (int)wide.block);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", lowering->target->vector_width}, {"KN_VECTORS", wide.vectors},
+                   {"KN_HEAD", form.head}, {"KN_KEYS", wide.keys}, {"KN_BLOCK", wide.block});
     kn_attention_define_limits(step, &form);
     if (backward) kn_step_bind_values(step, lowering);
     kn_attention_read_parts(step, node, &form, first);

@@ -34,8 +34,7 @@ static bool stays_inside(const kn_conv_form *form) {
 /* depth: the length of every sum is a multiple of it. */
 static void define_common(kn_step *step, const kn_product *product, const kn_conv_form *form, int64_t depth) {
     kn_product_define(step, product);
-    kn_step_define(step, "KN_POINTWISE", "%d", (int)stays_inside(form));
-    kn_step_define(step, "KN_TAIL", "%d", depth % product->slice != 0);
+    KN_STEP_DEFINE(step, {"KN_POINTWISE", stays_inside(form)}, {"KN_TAIL", depth % product->slice != 0});
 }
 
 /* ---- forward, and the gradient of the data ---------------------------------------------------------- */
@@ -46,9 +45,8 @@ static void define_image(kn_step *step, const kn_lowering *lowering, const kn_pr
     const bool data = lowering->node->op == &kn_row_conv2d_data;
     /* The phases of a stride have different numbers of taps. */
     define_common(step, product, &form, data ? form.outputs : product->depth);
-    kn_step_define(step, "KN_DATA", "%d", (int)data);
-    kn_step_define(step, "KN_STRIDED", "%d", (int)(form.stride[0] > 1 || form.stride[1] > 1));
-    kn_step_define(step, "KN_HALF_packed", "%d", kn_half_kind(lowering->node->inputs[0]->shape.dtype));
+    KN_STEP_DEFINE(step, {"KN_DATA", data}, {"KN_STRIDED", form.stride[0] > 1 || form.stride[1] > 1},
+                   {"KN_HALF_packed", kn_half_kind(lowering->node->inputs[0]->shape.dtype)});
 }
 
 /* Adds the parts of the result, a block of eight at a time. */
@@ -84,10 +82,8 @@ static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *pack
     *packed = kn_emit_scratch(lowering, 2 * (uint64_t)numbers);
     kn_step *step = kn_step_begin(lowering, "conv/blocked.cl", "kn_pack_blocked");
     kn_step_types(step, node, KN_FLOAT32);
-    kn_step_define(step, "KN_HALF_packed", "%d", kn_half_kind(node->inputs[0]->shape.dtype));
-    kn_step_define(step, "KN_PACK_ITEMS", "%d", (int)items);
-    kn_step_define(step, "KN_SOURCES", "%d", (int)group_sources);
-    kn_step_define(step, "KN_PLACES", "%d", (int)group_places);
+    KN_STEP_DEFINE(step, {"KN_HALF_packed", kn_half_kind(node->inputs[0]->shape.dtype)},
+                   {"KN_PACK_ITEMS", items}, {"KN_SOURCES", group_sources}, {"KN_PLACES", group_places});
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_scratch(step, "packed", *packed);
     KN_STEP_SET(step, {"sources", sources}, {"places", places}, {"source_stride", data ? places : taps},
@@ -138,8 +134,8 @@ static void define_weight(kn_step *step, const kn_lowering *lowering, const kn_p
     kn_conv_form form;
     kn_conv_describe(lowering->node, &form);
     define_common(step, product, &form, product->depth);
-    kn_step_define(step, "KN_VECTOR", "%d", kn_product_vector(product, KN_BLOCK_OF_THREADS));
-    kn_step_define(step, "KN_RESULT_VECTOR", "%d", form.filter_height * form.filter_width == 1 ? 4 : 1);
+    KN_STEP_DEFINE(step, {"KN_VECTOR", kn_product_vector(product, KN_BLOCK_OF_THREADS)},
+                   {"KN_RESULT_VECTOR", form.filter_height * form.filter_width == 1 ? 4 : 1});
 }
 
 static kn_status lower_weight(kn_lowering *lowering) {

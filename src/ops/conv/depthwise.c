@@ -19,7 +19,7 @@ bool kn_conv_depthwise_accepts(const kn_target *target, const kn_node *node) {
 static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t items) {
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "conv/depthwise.cl", kernel);
-    kn_step_define(step, "KN_ITEMS", "%zu", items);
+    KN_STEP_DEFINE(step, {"KN_ITEMS", items});
     kn_step_types(step, lowering->node, type);
     return step;
 }

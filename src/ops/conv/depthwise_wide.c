@@ -18,7 +18,7 @@ bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node
 
 static kn_step *begin(kn_lowering *lowering, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "conv/depthwise_wide.cl", kernel);
-    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", lowering->target->vector_width});
     return step;
 }
 

@@ -81,12 +81,9 @@ static kn_status lower(kn_lowering *lowering, bool padded) {
     if (part < 1) part = 1;
     if (lowering->gathers) rows = kn_round_up(rows, part);
     kn_step *step = kn_step_begin(lowering, "conv/first.cl", "kn_conv_first");
-    kn_step_define(step, "KN_WIDTH", "%d", (int)made.filter.width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)made.filter.vectors);
-    kn_step_define(step, "KN_ROWS", "%d", (int)made.rows);
-    kn_step_define(step, "KN_SIDE", "%d", (int)form->filter_width);
-    kn_step_define(step, "KN_STRIDE", "%d", (int)form->stride[1]);
-    kn_step_define(step, "KN_PANELS", "%d", (int)made.filter.panels);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", made.filter.width}, {"KN_VECTORS", made.filter.vectors},
+                   {"KN_ROWS", made.rows}, {"KN_SIDE", form->filter_width}, {"KN_STRIDE", form->stride[1]},
+                   {"KN_PANELS", made.filter.panels});
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read_scratch(step, "filter", made.filter.scratch);
     int scratch = 0;

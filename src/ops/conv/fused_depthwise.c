@@ -76,8 +76,7 @@ kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     if (rows < MIN_ROWS) rows = MIN_ROWS;
     bands = kn_divide_up(second->out_height, rows);
     kn_step *step = kn_step_begin(lowering, "conv/fused_depthwise.cl", "kn_fused_depthwise");
-    kn_step_define(step, "KN_WIDTH", "%d", (int)form.filter.width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)form.filter.vectors);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", form.filter.width}, {"KN_VECTORS", form.filter.vectors});
     kn_step_read(step, "x", before->inputs[0]);
     kn_step_read_scratch(step, "filter", form.filter.scratch);
     kn_step_read(step, "weight", node->inputs[1]);

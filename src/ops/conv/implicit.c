@@ -54,18 +54,16 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
                            : strided ? 1
                                      : form.height * form.width;
     kn_product_define(step, product);
-    kn_step_define(step, "KN_LEFT_VECTOR", "%d", kn_product_vector(product, left));
-    kn_step_define(step, "KN_RIGHT_VECTOR", "%d",
-                   kn_conv_is_pointwise(&form) ? kn_product_vector(product, pixels) : 1);
+    KN_STEP_DEFINE(step, {"KN_LEFT_VECTOR", kn_product_vector(product, left)},
+                   {"KN_RIGHT_VECTOR", kn_conv_is_pointwise(&form) ? kn_product_vector(product, pixels) : 1});
     const bool singly = !product->unit && product->parts == 1 && epilogue_varies(lowering->epilogue);
-    kn_step_define(step, "KN_RESULT_VECTOR", "%d", singly || result % 4 ? 1 : 4);
-    if (!product->unit && has_small_sides(lowering)) kn_step_define(step, "KN_SMALL_SIDES", "1");
-    if (!product->unit && (forward || data) && taps <= TAP_BITS) kn_step_define(step, "KN_TAP_BITS", "1");
+    KN_STEP_DEFINE(step, {"KN_RESULT_VECTOR", singly || result % 4 ? 1 : 4});
+    if (!product->unit && has_small_sides(lowering)) KN_STEP_DEFINE(step, {"KN_SMALL_SIDES", 1});
+    if (!product->unit && (forward || data) && taps <= TAP_BITS) KN_STEP_DEFINE(step, {"KN_TAP_BITS", 1});
     if (data) {
         /* The taps of a filter are along the sum. */
-        kn_step_define(step, "KN_LEFT_ACROSS", "%d", (int)(taps == 1));
-        kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
-        if (product->slice == NINE_TAPS) kn_step_define(step, "KN_LEFT_NINE", "1");
+        KN_STEP_DEFINE(step, {"KN_LEFT_ACROSS", taps == 1}, {"KN_STRIDED", strided});
+        if (product->slice == NINE_TAPS) KN_STEP_DEFINE(step, {"KN_LEFT_NINE", 1});
     }
 }
 

@@ -33,8 +33,7 @@ void kn_conv_panels(kn_packed_filter *pack) {
 kn_step *kn_conv_begin(kn_lowering *lowering, const kn_packed_filter *pack, const char *file,
                        const char *kernel) {
     kn_step *step = kn_step_begin(lowering, file, kernel);
-    kn_step_define(step, "KN_WIDTH", "%d", (int)pack->width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)pack->vectors);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", pack->width}, {"KN_VECTORS", pack->vectors});
     return step;
 }
 
@@ -99,7 +98,7 @@ void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int6
         .parts = parts,
         .scratch = kn_emit_scratch(lowering, 3 * (uint64_t)(parts * channels) * sizeof(float)),
     };
-    kn_step_define(step, "KN_STATISTICS", "1");
+    KN_STEP_DEFINE(step, {"KN_STATISTICS", 1});
     kn_step_scratch(step, "statistics", lowering->gathers->scratch);
     KN_STEP_SET(step, {"part", part});
 }

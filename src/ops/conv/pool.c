@@ -267,22 +267,18 @@ static kn_status lower(kn_lowering *lowering) {
                                   form.maximum ? form.data ? "kn_max_pool_data" : "kn_max_pool"
                                   : form.data  ? "kn_average_pool_data"
                                                : "kn_average_pool");
-    kn_step_define(step, "KN_BLOCK", "%d", (int)lanes);
-    if (lanes > 1 && !target->wide_vector) kn_step_define(step, "KN_ALIGNED", "1");
+    KN_STEP_DEFINE(step, {"KN_BLOCK", lanes});
+    if (lanes > 1 && !target->wide_vector) KN_STEP_DEFINE(step, {"KN_ALIGNED", 1});
     kn_step_types(step, node, type);
     kn_step_define_type(step, "KN_PLACE", place_type(form.adaptive, form.window));
-    kn_step_define(step, "KN_DILATION_Y", "%d", (int)form.dilation[0]);
-    kn_step_define(step, "KN_DILATION_X", "%d", (int)form.dilation[1]);
-    kn_step_define(step, "KN_ADAPTIVE", "%d", form.adaptive);
-    kn_step_define(step, "KN_TAPS_Y", "%d", (int)form.window[0]);
-    kn_step_define(step, "KN_TAPS_X", "%d", (int)form.window[1]);
-    kn_step_define(step, "KN_STRIDE_Y", "%d", (int)form.stride[0]);
-    kn_step_define(step, "KN_STRIDE_X", "%d", (int)form.stride[1]);
+    KN_STEP_DEFINE(step, {"KN_DILATION_Y", form.dilation[0]}, {"KN_DILATION_X", form.dilation[1]},
+                   {"KN_ADAPTIVE", form.adaptive}, {"KN_TAPS_Y", form.window[0]},
+                   {"KN_TAPS_X", form.window[1]}, {"KN_STRIDE_Y", form.stride[0]},
+                   {"KN_STRIDE_X", form.stride[1]});
     if (target->wide_vector && lanes == 1 && !form.adaptive && form.maximum && !form.data)
-        kn_step_define(step, "KN_LINE", "%d", LINE);
+        KN_STEP_DEFINE(step, {"KN_LINE", LINE});
     if (pairs) {
-        kn_step_define(step, "KN_PAIRS", "1");
-        kn_step_define(step, "KN_PAD_X", "%d", (int)form.padding[1]);
+        KN_STEP_DEFINE(step, {"KN_PAIRS", 1}, {"KN_PAD_X", form.padding[1]});
     }
     if (form.maximum && !form.data)
         kn_step_write(step, "places", kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);

@@ -244,7 +244,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
     int partials = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = kn_conv_begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
-    if (kn_conv_is_pointwise(&form)) kn_step_define(step, "KN_SINGLE", "1");
+    if (kn_conv_is_pointwise(&form)) KN_STEP_DEFINE(step, {"KN_SINGLE", 1});
     if (padded) kn_step_scratch(step, "dy", dy);
     kn_step_scratch(step, "dw", partials);
     kn_step_bind_values(step, lowering);

@@ -115,14 +115,13 @@ void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial) {
 /* For a kernel that does not depend on panels: it is the same for all numbers of channels. */
 static kn_step *begin_plain(kn_lowering *lowering, const winograd *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "conv/winograd.cl", kernel);
-    kn_step_define(step, "KN_WIDTH", "%d", (int)form->width);
-    kn_step_define(step, "KN_TILE", "%d", (int)form->tile);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", form->width}, {"KN_TILE", form->tile});
     return step;
 }
 
 static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *kernel) {
     kn_step *step = begin_plain(lowering, form, kernel);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)form->vectors);
+    KN_STEP_DEFINE(step, {"KN_VECTORS", form->vectors});
     return step;
 }
 

@@ -101,7 +101,7 @@ static int take_floats(kn_lowering *lowering, int64_t floats) {
 
 static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, file, kernel);
-    kn_step_define(step, "KN_TILE", "%d", (int)form->tile);
+    KN_STEP_DEFINE(step, {"KN_TILE", form->tile});
     return step;
 }
 
@@ -137,7 +137,7 @@ static kn_status lower_images(kn_lowering *lowering, const winograd *form, int i
     const int64_t items = form->sources * form->columns;
     const bool fours = form->tile == 4 && form->pad[1] == 1 && form->x_size[1] % 4 == 0;
     kn_step *step = begin(lowering, form, "kn_winograd_images");
-    kn_step_define(step, "KN_VECTOR", "%d", fours ? 4 : 1);
+    KN_STEP_DEFINE(step, {"KN_VECTOR", fours ? 4 : 1});
     kn_step_read(step, "x", form->x);
     kn_step_scratch(step, "images", images);
     KN_STEP_SET(step, {"items", items});
@@ -177,9 +177,8 @@ static kn_status lower_products(kn_lowering *lowering, const winograd *form, con
     const kn_product *product = &products->product;
     kn_step *step = kn_step_begin(lowering, product_file, "kn_matmul");
     kn_product_define(step, product);
-    kn_step_define(step, "KN_TRANSPOSE_A", "%d", (int)products->transpose_a);
-    kn_step_define(step, "KN_TRANSPOSE_B", "%d", (int)products->transpose_b);
-    kn_step_define(step, "KN_VECTOR", "%d", vector_of(products));
+    KN_STEP_DEFINE(step, {"KN_TRANSPOSE_A", products->transpose_a}, {"KN_TRANSPOSE_B", products->transpose_b},
+                   {"KN_VECTOR", vector_of(products)});
     kn_step_read_scratch(step, "a", products->a);
     kn_step_read_scratch(step, "b", products->b);
     if (product->parts > 1)
@@ -203,7 +202,7 @@ static kn_status lower_results(kn_lowering *lowering, const winograd *form, cons
                                int64_t first) {
     const int64_t items = form->targets * form->columns;
     kn_step *step = begin(lowering, form, "kn_winograd_results");
-    kn_step_define(step, "KN_VECTOR", "%d", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1);
+    KN_STEP_DEFINE(step, {"KN_VECTOR", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1});
     kn_step_read_scratch(step, "sums", products->sums);
     kn_step_write(step, "y", lowering->result);
     KN_STEP_SET(step, {"items", items}, {"parts", products->product.parts});
@@ -240,7 +239,7 @@ static kn_status lower(kn_lowering *lowering, int tile) {
 static kn_status lower_gradients(kn_lowering *lowering, const winograd *form, int gradients, int64_t first) {
     const int64_t items = form->targets * form->columns;
     kn_step *step = begin(lowering, form, "kn_winograd_gradients");
-    kn_step_define(step, "KN_VECTOR", "%d", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1);
+    KN_STEP_DEFINE(step, {"KN_VECTOR", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1});
     kn_step_read(step, "dy", lowering->node->inputs[0]);
     kn_step_scratch(step, "gradients", gradients);
     KN_STEP_SET(step, {"items", items});

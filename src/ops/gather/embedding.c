@@ -109,7 +109,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     kn_step *step =
         kn_step_begin(lowering, "gather/embedding.cl", backward ? "kn_embedding_gradient" : "kn_embedding");
     if (kn_is_half(table->shape.dtype)) { /* only the bits are moved */
-        kn_step_define(step, "KN_BITS", "1");
+        KN_STEP_DEFINE(step, {"KN_BITS", 1});
         kn_step_define(step, "KN_T", "ushort");
         kn_step_define(step, "KN_MISSING", table->shape.dtype == KN_FLOAT16 ? "0x7e00" : "0x7fc0");
     } else {
@@ -118,13 +118,13 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     kn_step_define_type(step, "KN_A", kn_accumulator(node, table->shape.dtype));
     if (wide) {
         int64_t made = backward ? rows : count;
-        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        KN_STEP_DEFINE(step, {"KN_WIDTH", target->vector_width});
         /* Each work-item reads all indices, so there are few work-items. */
         chunk = backward ? kn_divide_up(rows, 4 * (int64_t)target->compute_units) : WORK / columns + 1;
         kn_step_size1(step, (size_t)kn_divide_up(made, chunk), 1);
     } else {
         size_t items = kn_group_items_for(target, "gather/embedding.cl", ITEMS, ITEMS);
-        kn_step_define(step, "KN_ITEMS", "%zu", items);
+        KN_STEP_DEFINE(step, {"KN_ITEMS", items});
         if (backward) {
             int64_t across = kn_divide_up(columns, (int64_t)items);
             chunk = kn_divide_up(rows * across, 4096);

@@ -259,7 +259,7 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
         if (rows > ROUNDS) rows = ROUNDS;
     }
     kn_step *step = kn_step_begin(lowering, "gather/gather.cl", "kn_scatter");
-    kn_step_define(step, "KN_SCATTER", "1");
+    KN_STEP_DEFINE(step, {"KN_SCATTER", 1});
     kn_step_define_type(step, "KN_T", y->shape.dtype);
     kn_step_define_type(step, "KN_I", node->inputs[1]->shape.dtype);
     if (backward) kn_step_read(step, "x", NULL);

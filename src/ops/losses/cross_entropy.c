@@ -176,13 +176,13 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, kn_method metho
     const kn_shape *logits = &node->inputs[0]->shape;
     int64_t rows = row_count(logits), classes = class_count(logits);
     kn_step *step = kn_step_begin(lowering, "losses/cross_entropy.cl", kernel);
-    kn_step_define(step, "KN_LABELS", "%d", has_labels(logits, &node->inputs[1]->shape));
-    if (ignored_of(node)) kn_step_define(step, "KN_IGNORES", "1");
+    KN_STEP_DEFINE(step, {"KN_LABELS", has_labels(logits, &node->inputs[1]->shape)});
+    if (ignored_of(node)) KN_STEP_DEFINE(step, {"KN_IGNORES", 1});
     kn_step_types(step, node, logits->dtype);
     *chunk = 1;
     if (method == KN_METHOD_WIDE) {
         *chunk = 2048 / (classes + 1) + 1;
-        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        KN_STEP_DEFINE(step, {"KN_WIDTH", target->vector_width});
         kn_step_size1(step, (size_t)((rows + *chunk - 1) / *chunk), 1);
     } else {
         size_t items = kn_group_items(target, "losses/cross_entropy.cl"),
@@ -209,7 +209,7 @@ static kn_status emit_counted_mean(kn_lowering *lowering, int scratch, kn_method
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     kn_step *step = kn_step_begin(lowering, "losses/cross_entropy.cl", "kn_cross_entropy_mean");
-    kn_step_define(step, "KN_IGNORES", "1");
+    KN_STEP_DEFINE(step, {"KN_IGNORES", 1});
     kn_step_types(step, node, logits->dtype);
     const size_t items = kn_group_items(lowering->target, "losses/cross_entropy.cl");
     kn_step_lanes(step, lowering->target, 1, 1, method == KN_METHOD_TREE ? items : 1, items);

@@ -181,7 +181,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, bool plain, siz
                  : kn_group_items_for(target, "losses/ctc.cl", states_of(lowering->node), 256);
     kn_step *step = kn_step_begin(lowering, "losses/ctc.cl", kernel);
     kn_step_define_type(step, "KN_T", lowering->node->outputs[0]->shape.dtype);
-    kn_step_define(step, "KN_ITEMS", "%zu", *items);
+    KN_STEP_DEFINE(step, {"KN_ITEMS", *items});
     return step;
 }
 

@@ -86,15 +86,12 @@ static kn_status lower(kn_lowering *lowering, bool split) {
     int64_t rows = kn_round_up(form.m, SIDE);
     if (items < 4 * units) rows = kn_round_up(kn_divide_up(form.m, kn_divide_up(4 * units, items)), SIDE);
     kn_step *step = kn_step_begin(lowering, "matmul/amx.cl", "kn_matmul_amx");
-    kn_step_define(step, "KN_WIDTH", "%d", WIDTH);
-    kn_step_define(step, "KN_LEFT_ALONG", "%d", !form.transpose_a);
-    kn_step_define(step, "KN_RIGHT_ALONG", "%d", (int)form.transpose_b);
-    kn_step_define(step, "KN_ROOM", "%d", (int)(tile_bytes(target) / 2));
+    KN_STEP_DEFINE(step, {"KN_WIDTH", WIDTH}, {"KN_LEFT_ALONG", !form.transpose_a},
+                   {"KN_RIGHT_ALONG", form.transpose_b}, {"KN_ROOM", tile_bytes(target) / 2});
     if (split) {
-        kn_step_define(step, "KN_SPLIT", "1");
-        kn_step_define(step, "KN_HALF_a", "0");
+        KN_STEP_DEFINE(step, {"KN_SPLIT", 1}, {"KN_HALF_a", 0});
     }
-    if (target->emulates_matrix_unit) kn_step_define(step, "KN_EMULATED", "1");
+    if (target->emulates_matrix_unit) KN_STEP_DEFINE(step, {"KN_EMULATED", 1});
     kn_step_bind_values(step, lowering);
     KN_STEP_SET(step, {"a_step", form.transpose_a ? form.m : form.k},
                 {"b_step", form.transpose_b ? form.k : form.n}, {"item_rows", rows},

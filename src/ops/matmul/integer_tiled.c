@@ -34,19 +34,18 @@ static void define_tiled(kn_step *step, const kn_lowering *lowering, const kn_pr
     kn_product_define_tile(step, product);
     const kn_node *node = lowering->node;
     const bool bias_a = is_biased(node, product, 0), bias_b = is_biased(node, product, 1);
-    kn_step_define(step, "KN_SIGNED_A", "%d", bias_a || is_signed(node, 0));
-    kn_step_define(step, "KN_SIGNED_B", "%d", bias_b || is_signed(node, 1));
-    if (bias_a) kn_step_define(step, "KN_BIAS_A", "128");
-    if (bias_b) kn_step_define(step, "KN_BIAS_B", "128");
+    KN_STEP_DEFINE(step, {"KN_SIGNED_A", bias_a || is_signed(node, 0)},
+                   {"KN_SIGNED_B", bias_b || is_signed(node, 1)});
+    if (bias_a) KN_STEP_DEFINE(step, {"KN_BIAS_A", 128});
+    if (bias_b) KN_STEP_DEFINE(step, {"KN_BIAS_B", 128});
     if (product->unit) {
         kn_matmul_form form;
         kn_matmul_describe(node, &form);
-        kn_step_define(step, "KN_ALIGNED_A", "%d", form.k % 4 == 0);
-        kn_step_define(step, "KN_ALIGNED_B", "%d", form.n % 4 == 0);
+        KN_STEP_DEFINE(step, {"KN_ALIGNED_A", form.k % 4 == 0}, {"KN_ALIGNED_B", form.n % 4 == 0});
     }
     if (product->unit || !lowering->target->integer_dot) return;
     kn_step_language(step, "CL3.0");
-    kn_step_define(step, "KN_DOT", "1");
+    KN_STEP_DEFINE(step, {"KN_DOT", 1});
 }
 
 /* Computes the sums of the rows of a, or of the columns of b, of all batches; returns their scratch

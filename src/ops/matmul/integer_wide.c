@@ -57,13 +57,11 @@ kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering) {
     const kn_matmul_form *of = &form.matrices;
     const wide_sizes sizes = plan(lowering->target, of);
     kn_step *step = kn_step_begin(lowering, "matmul/integer_wide.cl", "kn_matmul_integer");
-    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)sizes.vectors);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", lowering->target->vector_width}, {"KN_VECTORS", sizes.vectors});
     kn_step_define_type(step, "KN_LEFT_T", node->inputs[0]->shape.dtype);
     kn_step_define_type(step, "KN_RIGHT_T", node->inputs[1]->shape.dtype);
-    kn_step_define(step, "KN_DEPTH", "%d", (int)sizes.depth);
-    kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)sizes.left_rows);
-    kn_step_define(step, "KN_PANELS", "%d", (int)sizes.item_panels);
+    KN_STEP_DEFINE(step, {"KN_DEPTH", sizes.depth}, {"KN_LEFT_ROWS", sizes.left_rows},
+                   {"KN_PANELS", sizes.item_panels});
     kn_step_bind_values(step, lowering);
     KN_STEP_SET(step, {"a_zero_row", form.a_zero_row}, {"b_zero_column", form.b_zero_column},
                 {"item_rows", sizes.rows}, {"item_panels", sizes.item_panels},

@@ -259,17 +259,15 @@ void kn_product_define(kn_step *step, const kn_product *product) {
 }
 
 void kn_product_define_tile(kn_step *step, const kn_product *product) {
-    kn_step_define(step, "KN_TILE_M", "%d", product->tile_m);
-    kn_step_define(step, "KN_TILE_N", "%d", product->tile_n);
-    kn_step_define(step, "KN_TILE_K", "%d", product->slice);
-    if (product->way == KN_PRODUCT_DIRECT) kn_step_define(step, "KN_DIRECT", "1");
-    if (product->registers > 128) kn_step_define(step, "KN_REGISTERS", "%d", product->registers);
+    KN_STEP_DEFINE(step, {"KN_TILE_M", product->tile_m}, {"KN_TILE_N", product->tile_n},
+                   {"KN_TILE_K", product->slice});
+    if (product->way == KN_PRODUCT_DIRECT) KN_STEP_DEFINE(step, {"KN_DIRECT", 1});
+    if (product->registers > 128) KN_STEP_DEFINE(step, {"KN_REGISTERS", product->registers});
     if (product->unit) {
         kn_step_fragment(step, product->unit, numbers_of(step->node, product->way), product->emulated,
                          product->wave_m, product->wave_n);
     } else {
-        kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
-        kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
+        KN_STEP_DEFINE(step, {"KN_ITEM_M", product->item_m}, {"KN_ITEM_N", product->item_n});
     }
 }
 

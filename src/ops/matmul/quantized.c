@@ -199,13 +199,12 @@ static bool wide_accepts(const kn_target *target, const kn_node *node) {
 static kn_step *begin(kn_lowering *lowering, const quantized_form *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "matmul/quantized.cl", kernel);
     char facts[KN_SMALL_FACTS];
-    kn_step_define(step, "KN_BITS", "%d", form->bits);
-    kn_step_define(step, "KN_SIGNED", "%d", form->is_signed);
+    KN_STEP_DEFINE(step, {"KN_BITS", form->bits}, {"KN_SIGNED", form->is_signed});
     if (form->small) kn_step_define(step, "KN_CODE_FACTS", "%s", kn_small_float_facts(form->small, facts));
-    kn_step_define(step, "KN_ZEROS", "%d", form->zero != NULL);
+    KN_STEP_DEFINE(step, {"KN_ZEROS", form->zero != NULL});
     kn_step_define_number(step, "KN_USUAL_ZERO", form->usual_zero);
-    kn_step_define(step, "KN_BLOCK", "%" PRId64, form->block);
-    kn_step_define(step, "KN_WHOLE", "%d", form->k % PIECE == 0 && form->row_bytes % PIECE == 0);
+    KN_STEP_DEFINE(step, {"KN_BLOCK", form->block},
+                   {"KN_WHOLE", form->k % PIECE == 0 && form->row_bytes % PIECE == 0});
     kn_step_bind_values(step, lowering);
     KN_STEP_BIND(step, {"m", form->m}, {"n", form->n}, {"k", form->k}, {"row_bytes", form->row_bytes},
                  {"blocks", form->blocks}, {"middle", form->middle});
@@ -227,9 +226,7 @@ static kn_status lower_tree(kn_lowering *lowering) {
     const size_t items =
         kn_group_items_for(lowering->target, "matmul/quantized.cl", kn_divide_up(form.k, PIECE), 64);
     kn_step *step = begin(lowering, &form, "kn_matmul_quantized");
-    kn_step_define(step, "KN_ROWS", "%d", rows);
-    kn_step_define(step, "KN_ITEMS", "%zu", items);
-    kn_step_define(step, "KN_WIDTH", "4");
+    KN_STEP_DEFINE(step, {"KN_ROWS", rows}, {"KN_ITEMS", items}, {"KN_WIDTH", 4});
     kn_step_epilogue(step, lowering);
     kn_step_size2(step, (size_t)kn_divide_up(form.n, tile_columns(rows)) * items,
                   (size_t)kn_divide_up(form.m, rows), items, 1);
@@ -242,7 +239,7 @@ static kn_status lower_wide(kn_lowering *lowering) {
     const int64_t units = lowering->target->compute_units, rows = tile_rows(&form);
     const int64_t columns = kn_round_up(kn_divide_up(form.n, 8 * units), tile_columns((int)rows));
     kn_step *step = begin(lowering, &form, "kn_matmul_quantized_wide");
-    kn_step_define(step, "KN_ROWS", "%" PRId64, rows);
+    KN_STEP_DEFINE(step, {"KN_ROWS", rows});
     KN_STEP_SET(step, {"item_columns", columns});
     kn_step_epilogue(step, lowering);
     kn_step_size1(step, form.m > 0 ? (size_t)kn_divide_up(form.n, columns) : 0, 1);

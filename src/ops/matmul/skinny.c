@@ -23,7 +23,7 @@ kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
 
 static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "matmul/skinny.cl", kernel);
-    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", lowering->target->vector_width});
     kn_step_bind_values(step, lowering);
     kn_matmul_bind(step, form, 2);
     return step;

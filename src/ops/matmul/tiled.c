@@ -34,11 +34,10 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_matmul_describe(lowering->node, &form);
     int64_t a_row = form.transpose_a ? form.m : form.k, b_row = form.transpose_b ? form.k : form.n;
     kn_product_define(step, product);
-    kn_step_define(step, "KN_TRANSPOSE_A", "%d", (int)form.transpose_a);
-    kn_step_define(step, "KN_TRANSPOSE_B", "%d", (int)form.transpose_b);
+    KN_STEP_DEFINE(step, {"KN_TRANSPOSE_A", form.transpose_a}, {"KN_TRANSPOSE_B", form.transpose_b});
     const int a_vector = kn_product_vector(product, a_row), b_vector = kn_product_vector(product, b_row);
     const int vector = form.n % 4 ? 1 : a_vector < b_vector ? a_vector : b_vector;
-    kn_step_define(step, "KN_VECTOR", "%d", vector);
+    KN_STEP_DEFINE(step, {"KN_VECTOR", vector});
 }
 
 /* Requires A stored as (K,M), and a sum over all dimensions except the last. */
@@ -59,7 +58,7 @@ bool kn_matmul_sums_rows(const kn_target *target, const kn_node *node, const kn_
 
 /* The sums of A's rows are (parts,M). */
 static void add_row_sums(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
-    kn_step_define(step, "KN_ROW_SUMS", "1");
+    KN_STEP_DEFINE(step, {"KN_ROW_SUMS", 1});
     if (product->parts > 1)
         kn_step_scratch(step, "row_sums", product->row_sums);
     else

@@ -104,16 +104,13 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
 
 static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "matmul/wide.cl", kernel);
-    kn_step_define(step, "KN_WIDTH", "%d", (int)wide->width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)wide->vectors);
-    kn_step_define(step, "KN_PACKED", "%d", wide->packed);
-    kn_step_define(step, "KN_DEPTH", "%d", (int)wide->depth);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", wide->width}, {"KN_VECTORS", wide->vectors},
+                   {"KN_PACKED", wide->packed}, {"KN_DEPTH", wide->depth});
     if (wide->left_rows) {
-        kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)wide->left_rows);
-        kn_step_define(step, "KN_PANELS", "%d", (int)wide->item_panels);
+        KN_STEP_DEFINE(step, {"KN_LEFT_ROWS", wide->left_rows}, {"KN_PANELS", wide->item_panels});
     }
-    if (wide->along) kn_step_define(step, "KN_LEFT_ALONG", "%d", 1);
-    if (wide->sums) kn_step_define(step, "KN_SUMS", "%d", (int)wide->sums);
+    if (wide->along) KN_STEP_DEFINE(step, {"KN_LEFT_ALONG", 1});
+    if (wide->sums) KN_STEP_DEFINE(step, {"KN_SUMS", wide->sums});
     return step;
 }
 

@@ -157,7 +157,7 @@ static division divide_work(kn_lowering *lowering) {
 static kn_step *begin(kn_lowering *lowering, const division *work, const char *kernel) {
     kn_dtype type = lowering->node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "norm/batch_norm.cl", kernel);
-    kn_step_define(step, "KN_BLOCK", "%d", (int)work->lanes);
+    KN_STEP_DEFINE(step, {"KN_BLOCK", work->lanes});
     kn_step_types(step, lowering->node, type);
     return step;
 }

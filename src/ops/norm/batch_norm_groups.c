@@ -79,12 +79,10 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
                       int64_t flight) {
     kn_dtype type = lowering->node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, file, kernel);
-    kn_step_define(step, "KN_ITEMS", "%zu", items);
-    kn_step_define(step, "KN_CHANNELS", "%d", (int)work->channels);
-    kn_step_define(step, "KN_VECTOR", "%d", work->blocked ? KN_BLOCK_OF_THREADS : (int)work->vector);
-    if (work->blocked) kn_step_define(step, "KN_BLOCKED", "1");
-    kn_step_define(step, "KN_FLIGHT", "%d", (int)flight);
-    kn_step_define(step, "KN_MAX_PARTS", "%d", (int)MAX_PARTS);
+    KN_STEP_DEFINE(step, {"KN_ITEMS", items}, {"KN_CHANNELS", work->channels},
+                   {"KN_VECTOR", work->blocked ? KN_BLOCK_OF_THREADS : (int)work->vector});
+    if (work->blocked) KN_STEP_DEFINE(step, {"KN_BLOCKED", 1});
+    KN_STEP_DEFINE(step, {"KN_FLIGHT", flight}, {"KN_MAX_PARTS", MAX_PARTS});
     kn_step_types(step, lowering->node, type);
     return step;
 }
@@ -113,7 +111,7 @@ static kn_status lower_moments(kn_lowering *lowering, const division *work, int6
 
 /* Makes the kernel add the parts of x, and store x for the gradient. */
 static void read_parts(kn_step *step, kn_value *x, const kn_part_sum *sum) {
-    kn_step_define(step, "KN_X_PARTS", "1");
+    KN_STEP_DEFINE(step, {"KN_X_PARTS", 1});
     kn_step_read(step, "x", NULL);
     kn_step_read_scratch(step, "x_parts", sum->partials);
     kn_step_write(step, "x_sum", x);
@@ -135,7 +133,7 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     kn_step *step = begin(lowering, &work, held ? "kn_batch_norm_held" : "kn_batch_norm_normalise",
                           work.slice_items, held ? HELD : FLIGHT);
     bool images = x->rank == 3 || x->rank == 4; /* whose axes match the epilogue's */
-    kn_step_define(step, "KN_FLAT", "%d", !images);
+    KN_STEP_DEFINE(step, {"KN_FLAT", !images});
     if (in_parts) read_parts(step, node->inputs[0], &sum);
     if (!held) kn_step_read_scratch(step, "partials", work.partials);
     bind(step, lowering, &work, work.slices, work.slice_items);

@@ -153,11 +153,10 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     const kn_node *node = lowering->node;
     kn_dtype type = node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "norm/layer_norm.cl", kernel);
-    kn_step_define(step, "KN_CENTERED", "%d", (int)is_centered(node));
-    kn_step_define(step, "KN_BIAS", "%d", !node->op->backward && node->input_count > 2 && node->inputs[2]);
+    KN_STEP_DEFINE(step, {"KN_CENTERED", is_centered(node)},
+                   {"KN_BIAS", !node->op->backward && node->input_count > 2 && node->inputs[2]});
     kn_step_types(step, node, type);
-    if (work->method == KN_METHOD_WIDE)
-        kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    if (work->method == KN_METHOD_WIDE) KN_STEP_DEFINE(step, {"KN_WIDTH", lowering->target->vector_width});
     return step;
 }
 
@@ -172,8 +171,8 @@ static void size_by_row(kn_step *step, const kn_target *target, const division *
     const size_t lanes = lanes_of(work);
     const int vector = vector_of(work);
     const int64_t pieces = kn_divide_up(work->count, (int64_t)lanes * vector);
-    kn_step_define(step, "KN_VECTOR", "%d", vector);
-    if (pieces * vector <= KEPT) kn_step_define(step, "KN_PIECES", "%d", (int)pieces);
+    KN_STEP_DEFINE(step, {"KN_VECTOR", vector});
+    if (pieces * vector <= KEPT) KN_STEP_DEFINE(step, {"KN_PIECES", pieces});
     kn_step_lanes(step, target, work->rows, 1, lanes, work->items);
 }
 
@@ -184,8 +183,8 @@ static void size_by_row_and_column(kn_step *step, const kn_target *target, const
     const int64_t groups = kn_divide_up(work->rows, (int64_t)(items / lanes)) +
                            kn_divide_up(work->count, (int64_t)columns) * work->parts;
     size_by_row(step, target, work);
-    if (lanes == 1) kn_step_define(step, "KN_ITEMS", "%zu", items);
-    kn_step_define(step, "KN_COLUMNS", "%zu", columns);
+    if (lanes == 1) KN_STEP_DEFINE(step, {"KN_ITEMS", items});
+    KN_STEP_DEFINE(step, {"KN_COLUMNS", columns});
     kn_step_size1(step, (size_t)groups * items, lanes == 1 ? 0 : items);
 }
 
@@ -224,7 +223,7 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     }
     kn_step_epilogue_sizes(step, &node->inputs[0]->shape);
     if (in_parts) {
-        kn_step_define(step, "KN_DY_PARTS", "%d", (int)sum.parts);
+        KN_STEP_DEFINE(step, {"KN_DY_PARTS", sum.parts});
         kn_step_read_scratch(step, "dy_parts", sum.partials);
         KN_STEP_SET(step, {"dy_offset", sum.offset}, {"dy_stride", sum.stride});
     }

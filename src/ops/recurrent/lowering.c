@@ -76,28 +76,22 @@ static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, recu
                                         [TILED] = "recurrent/tiled.cl",
                                         [PLAIN] = "recurrent/plain.cl"};
     kn_step *step = kn_step_begin(lowering, files[way], kernel);
-    kn_step_define(step, "KN_CELL", "%d", cell->number);
-    kn_step_define(step, "KN_GATES", "%d", cell->gates);
-    kn_step_define(step, "KN_KEPT", "%d", cell->kept ? cell->kept : 1);
-    kn_step_define(step, "KN_RELU", "%d", form->relu);
+    KN_STEP_DEFINE(step, {"KN_CELL", cell->number}, {"KN_GATES", cell->gates},
+                   {"KN_KEPT", cell->kept ? cell->kept : 1}, {"KN_RELU", form->relu});
     if (way == WIDE) {
-        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        kn_step_define(step, "KN_VECTORS", "%d", vectors_of(target, cell));
-        kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->op->backward));
+        KN_STEP_DEFINE(step, {"KN_WIDTH", target->vector_width}, {"KN_VECTORS", vectors_of(target, cell)},
+                       {"KN_PARTS", parts_of(target, cell, lowering->node->op->backward)});
         return step;
     }
     kn_step_types(step, lowering->node, type);
     if (way == PLAIN) return step;
     const kn_recurrent_tile tile = tile_of(lowering, way);
-    kn_step_define(step, "KN_TILE_M", "%d", tile.rows);
-    kn_step_define(step, "KN_TILE_N", "%d", tile.columns);
+    KN_STEP_DEFINE(step, {"KN_TILE_M", tile.rows}, {"KN_TILE_N", tile.columns});
     if (way == TILED) {
-        kn_step_define(step, "KN_ITEM_M", "%d", TILED_ITEM);
-        kn_step_define(step, "KN_ITEM_N", "%d", TILED_ITEM);
+        KN_STEP_DEFINE(step, {"KN_ITEM_M", TILED_ITEM}, {"KN_ITEM_N", TILED_ITEM});
         return step;
     }
-    kn_step_define(step, "KN_TILE_K", "%d", tile.depth);
-    kn_step_define(step, "KN_VECTOR", "%d", form->units % 4 ? 1 : 4);
+    KN_STEP_DEFINE(step, {"KN_TILE_K", tile.depth}, {"KN_VECTOR", form->units % 4 ? 1 : 4});
     kn_step_fragment(step, tile.unit, tile.numbers, target->emulates_matrix_unit, tile.wave_m, tile.wave_n);
     return step;
 }

@@ -115,7 +115,7 @@ static division divide_plain(const runs *shape) {
 
 static void write_start(kn_step *step, const kn_reduction *reduction, kn_dtype accumulator) {
     if (reduction->kind == KN_REDUCE_SUM) {
-        kn_step_define(step, "KN_START", "0");
+        KN_STEP_DEFINE(step, {"KN_START", 0});
         return;
     }
     bool least = reduction->kind == KN_REDUCE_MAX;
@@ -151,20 +151,17 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_m
     bool last = work.parts == 1, rows = shape.adjacent;
     const char *kernel = !wide ? "kn_reduce" : rows ? "kn_reduce_rows" : "kn_reduce_columns";
     kn_step *step = kn_step_begin(lowering, "reduce/reduce.cl", kernel);
-    kn_step_define(step, "KN_KIND", "%d", (int)reduction->kind);
+    KN_STEP_DEFINE(step, {"KN_KIND", reduction->kind});
     write_start(step, reduction, accumulator);
     kn_step_types(step, lowering->node, reduction->dtype);
     kn_dtype result = last ? lowering->result->shape.dtype : accumulator;
     kn_step_define_type(step, "KN_R", kn_is_half(result) ? KN_FLOAT32 : result);
-    kn_step_define(step, "KN_KEPT", "%d", shape.kept);
-    kn_step_define(step, "KN_REDUCED", "%d", shape.reduced);
-    kn_step_define(step, "KN_DIVIDE", "%d", last && reduction->divide);
+    KN_STEP_DEFINE(step, {"KN_KEPT", shape.kept}, {"KN_REDUCED", shape.reduced},
+                   {"KN_DIVIDE", last && reduction->divide});
     if (wide) {
-        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        KN_STEP_DEFINE(step, {"KN_WIDTH", target->vector_width});
     } else {
-        kn_step_define(step, "KN_ADJACENT", "%d", (int)rows);
-        kn_step_define(step, "KN_VECTOR", "%d", work.vector);
-        kn_step_define(step, "KN_FLIGHT", "%d", work.flight);
+        KN_STEP_DEFINE(step, {"KN_ADJACENT", rows}, {"KN_VECTOR", work.vector}, {"KN_FLIGHT", work.flight});
     }
     if (reduction->source)
         kn_step_read(step, "in", reduction->source);

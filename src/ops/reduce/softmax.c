@@ -106,11 +106,11 @@ static kn_status lower(kn_lowering *lowering, kn_method method) {
     if (rows == 0 || shape.count == 0) return KN_OK;
     kn_step *step =
         kn_step_begin(lowering, "reduce/softmax.cl", backward ? "kn_softmax_gradient" : "kn_softmax");
-    kn_step_define(step, "KN_LOG", "%d", (int)is_log(node));
+    KN_STEP_DEFINE(step, {"KN_LOG", is_log(node)});
     kn_step_types(step, node, x->dtype);
     int64_t chunk = 1;
     if (method == KN_METHOD_WIDE) {
-        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        KN_STEP_DEFINE(step, {"KN_WIDTH", target->vector_width});
         chunk = 4096 / shape.count + 1;
         if (shape.inner > 1) chunk = kn_round_up(chunk, target->vector_width);
         kn_step_size1(step, (size_t)kn_divide_up(rows, chunk), 1);
@@ -119,7 +119,7 @@ static kn_status lower(kn_lowering *lowering, kn_method method) {
                lanes = kn_power_of_two(kn_divide_up(shape.count, 4), items);
         size_t slots = kn_power_of_two(rows, items < 32 ? items : 32);
         if (shape.inner > 1 && lanes * slots > items) lanes = items / slots;
-        kn_step_define(step, "KN_ADJACENT", "%d", shape.inner == 1);
+        KN_STEP_DEFINE(step, {"KN_ADJACENT", shape.inner == 1});
         kn_step_lanes(step, target, rows, 1, method == KN_METHOD_PLAIN ? 1 : lanes, items);
     }
     kn_step_bind_values(step, lowering);

@@ -45,7 +45,7 @@ kn_status kn_emit_sums(kn_lowering *lowering, const kn_part_sum *sums, int count
     kn_step *step = kn_step_begin(lowering, "reduce/sums.cl", "kn_sums");
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
-    kn_step_define(step, "KN_ITEMS", "%zu", items_of(lowering->target));
+    KN_STEP_DEFINE(step, {"KN_ITEMS", items_of(lowering->target)});
     kn_step_sums(step, lowering->target, sums, count);
     return kn_step_end(step, lowering);
 }

@@ -115,8 +115,7 @@ static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     if (wide) chunk = WORK / (lanes.size * (method == SORTED ? 2 : 1)) + 1;
     kn_step *step = kn_step_begin(lowering, "reduce/top_k.cl", kernels[method]);
     kn_step_define_type(step, "KN_T", x->shape.dtype);
-    kn_step_define(step, "KN_METHOD", "%d", method);
-    kn_step_define(step, "KN_MOST", "%d", MAX_SORTED);
+    KN_STEP_DEFINE(step, {"KN_METHOD", method}, {"KN_MOST", MAX_SORTED});
     kn_step_bind_values(step, lowering);
     KN_STEP_SET(step, {"smallest", kn_attribute_of(node, "smallest")->integer},
                 {method == RANKS ? "all" : "lanes", all}, {"inner", lanes.inner}, {"size", lanes.size},

@@ -64,9 +64,9 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
     kn_step *step =
         kn_step_begin(lowering, "shape/transpose.cl", wide ? "kn_transpose_wide" : "kn_transpose");
     kn_step_define(step, "KN_T", "%s", kn_bits_type(copy->from->shape.dtype));
-    kn_step_define(step, "KN_TILE", "%d", (int)tile);
+    KN_STEP_DEFINE(step, {"KN_TILE", tile});
     if (wide && width >= 4 && kn_dtype_bytes(copy->from->shape.dtype) == 4)
-        kn_step_define(step, "KN_WIDTH", "%d", width);
+        KN_STEP_DEFINE(step, {"KN_WIDTH", width});
     kn_step_read(step, "in", copy->from);
     write_result(step, "out", copy);
     KN_STEP_SET(step, {"a", axes[0].size}, {"b", axes[other].size}, {"in_stride", axes[0].from},
@@ -105,7 +105,7 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
             if (axes[i].from == 1) return emit_transpose(lowering, copy, axes, count, i, wide);
     kn_step *step = kn_step_begin(lowering, "shape/strided.cl", wide ? "kn_strided_rows" : "kn_strided");
     kn_step_define(step, "KN_T", "%s", kn_bits_type(copy->from->shape.dtype));
-    kn_step_define(step, "KN_AXES", "%d", count);
+    KN_STEP_DEFINE(step, {"KN_AXES", count});
     kn_step_read(step, wide ? "all_in" : "in", copy->from);
     write_result(step, wide ? "all_out" : "out", copy);
     KN_STEP_SET(step, {"in_offset", copy->from_offset}, {"out_offset", copy->to_offset});
@@ -154,7 +154,7 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
     int count = merge_margins(&x->shape, &lowering->node->outputs[0]->shape, before, axes);
     kn_step *step = kn_step_begin(lowering, "shape/pad.cl", wide ? "kn_pad_rows" : "kn_pad");
     kn_step_define(step, "KN_T", "%s", kn_bits_type(x->shape.dtype));
-    kn_step_define(step, "KN_AXES", "%d", count);
+    KN_STEP_DEFINE(step, {"KN_AXES", count});
     kn_step_read(step, "in", x);
     kn_step_write(step, "out", lowering->result);
     kn_step_number(step, "value", x->shape.dtype, value);

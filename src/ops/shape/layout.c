@@ -43,7 +43,7 @@ static kn_status lower_layout(kn_lowering *lowering) {
     int64_t channels = shape->dims[1], pixels = shape->dims[2] * shape->dims[3];
     int64_t chunk = kn_divide_up(WIDE_CHUNK / width, width) * width;
     kn_step *step = kn_step_begin(lowering, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
-    kn_step_define(step, "KN_WIDTH", "%d", width);
+    KN_STEP_DEFINE(step, {"KN_WIDTH", width});
     kn_step_read(step, blocking ? "plain" : "blocked", x);
     kn_step_write(step, blocking ? "blocked" : "plain", y);
     KN_STEP_SET(step, {"channels", channels}, {"pixels", pixels}, {"plain_image", channels * pixels},

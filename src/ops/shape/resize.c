@@ -210,7 +210,7 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     }
     kn_step *step = kn_step_begin(lowering, "shape/resize.cl", backward ? "kn_resize_gradient" : "kn_resize");
     kn_step_types(step, node, from->shape.dtype);
-    kn_step_define(step, "KN_BACKWARD", "%d", backward ? 1 : 0);
+    KN_STEP_DEFINE(step, {"KN_BACKWARD", backward ? 1 : 0});
     kn_step_read(step, backward ? "dy" : "x", from);
     kn_step_write(step, backward ? "dx" : "y", lowering->result);
     KN_STEP_SET(step, {"outer", lanes.outer}, {"source", form.source}, {"size", lanes.size},
