@@ -13,7 +13,7 @@
  * Defines: KN_TILE of conv/winograd_points.cl, KN_HALF_weight, KN_HALF_x, KN_HALF_y, KN_HALF_dy and KN_HALF_dw
  * (common/storage.cl), those of common/epilogue.cl, and, with its default:
  *   KN_VECTOR 1   4: loads or stores four adjacent pixels of a tile at a time. Line lengths are multiples of 4, and
- *                 for images pad_x is 1; with KN_TILE 4
+ *                 for images pad_left is 1; with KN_TILE 4
  *
  * All work-groups may have any size; `items` is the number of work-items; surplus work-items are ignored.
  * `*_multiplier`: common/divide.cl. row_tiles are the tiles of a row, image_tiles those of an image.
@@ -21,7 +21,7 @@
  * kn_winograd_filters(weight, filters, items, turned)
  *   items: pairs of channels of weight (pairs,3,3). filters is (KN_POINTS,pairs). turned: 1 rotates each 3x3 by 180 degrees
  * kn_winograd_images(x, images, items, columns, columns_multiplier, first_tile, tiles, image_tiles, image_multiplier,
- *                    row_tiles, row_multiplier, channels, height, width, pad_y, pad_x)
+ *                    row_tiles, row_multiplier, channels, height, width, pad_top, pad_left)
  *   items: channels * columns; images is (KN_POINTS,channels,columns)
  * kn_winograd_results(sums, y, items, parts, columns, columns_multiplier, first_tile, tiles, image_tiles,
  *                     image_multiplier, row_tiles, row_multiplier, channels, height, width, EPILOGUE)
@@ -128,12 +128,12 @@ kernel void kn_winograd_filters(global const KN_STORED(KN_HALF_weight) *restrict
 kernel void kn_winograd_images(global const KN_STORED(KN_HALF_x) *restrict x, global float *restrict images,
                                KN_INDEX items, int columns, uint columns_multiplier, int first_tile, int tiles,
                                int image_tiles, uint image_multiplier, int row_tiles, uint row_multiplier, int channels,
-                               int height, int width, int pad_y, int pad_x) {
+                               int height, int width, int pad_top, int pad_left) {
     const KN_INDEX item = get_global_id(0);
     if (item >= items) return;
     const tile tile = tile_of(item, columns, columns_multiplier, first_tile, tiles, image_tiles, image_multiplier,
                               row_tiles, row_multiplier);
-    const int row = tile.row - pad_y, column = tile.column - pad_x;
+    const int row = tile.row - pad_top, column = tile.column - pad_left;
     const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
     global float *first_point = images + item;
     float grid[KN_REACH][KN_REACH];

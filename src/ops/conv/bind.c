@@ -6,8 +6,7 @@ void kn_conv_bind(kn_step *step, const kn_conv_form *form) {
                  {"width", form->width}, {"outputs", form->outputs}, {"out_height", form->out_height},
                  {"out_width", form->out_width}, {"filter_height", form->filter_height},
                  {"filter_width", form->filter_width}, {"stride_y", form->stride[0]},
-                 {"stride_x", form->stride[1]}, {"pad_y", form->padding[0]}, {"pad_x", form->padding[1]},
-                 {"pad_top", form->padding[0]}, {"pad_left", form->padding[1]},
+                 {"stride_x", form->stride[1]}, {"pad_top", form->padding[0]}, {"pad_left", form->padding[1]},
                  {"dilation_y", form->dilation[0]}, {"dilation_x", form->dilation[1]},
                  {"groups", form->groups});
 }

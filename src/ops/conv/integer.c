@@ -77,8 +77,8 @@ static kn_status columns_lower(kn_lowering *lowering) {
     kn_step_bind_values(step, lowering);
     KN_STEP_SET(step, {"lines", lines}, {"height", h.image}, {"width", w.image}, {"filter_height", h.window},
                 {"filter_width", w.window}, {"out_height", h.places}, {"out_width", w.places},
-                {"stride_y", h.stride}, {"stride_x", w.stride}, {"pad_y", h.padding}, {"pad_x", w.padding},
-                {"dilation_y", h.dilation}, {"dilation_x", w.dilation});
+                {"stride_y", h.stride}, {"stride_x", w.stride}, {"pad_top", h.padding},
+                {"pad_left", w.padding}, {"dilation_y", h.dilation}, {"dilation_x", w.dilation});
     kn_step_size_free(step, lines, lowering->target);
     return kn_step_end(step, lowering);
 }

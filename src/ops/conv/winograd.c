@@ -131,7 +131,7 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const winograd *fo
     KN_STEP_BIND(step, {"images", form->images}, {"sources", form->sources}, {"targets", form->targets},
                  {"x_channels", form->sources}, {"y_channels", form->targets}, {"x_height", form->x_size[0]},
                  {"x_width", form->x_size[1]}, {"y_height", form->y_size[0]}, {"y_width", form->y_size[1]},
-                 {"pad_y", form->pad[0]}, {"pad_x", form->pad[1]},
+                 {"pad_top", form->pad[0]}, {"pad_left", form->pad[1]},
                  {"x_image", form->sources * form->x_size[0] * form->x_size[1]},
                  {"y_image", form->targets * form->y_size[0] * form->y_size[1]});
     kn_step_size2(step, (size_t)first, (size_t)second, 1, 1);

@@ -142,7 +142,7 @@ static kn_status lower_images(kn_lowering *lowering, const winograd *form, int i
     kn_step_scratch(step, "images", images);
     KN_STEP_SET(step, {"items", items});
     add_tiles(step, form, first, form->sources, form->x_size);
-    KN_STEP_SET(step, {"pad_y", form->pad[0]}, {"pad_x", form->pad[1]});
+    KN_STEP_SET(step, {"pad_top", form->pad[0]}, {"pad_left", form->pad[1]});
     add_cost(step, form, form->sources);
     kn_step_size_free(step, items, lowering->target);
     return kn_step_end(step, lowering);
