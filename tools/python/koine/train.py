@@ -104,7 +104,9 @@ def _params(keep: List[Any], loss: Value, settings: Any) -> Any:
     pointer_of(loss, "Value")
     of_session = {name: settings.pop(name) for name in list(settings) if name in names_in(SessionSettings)}
     params = trainer_params(keep, **settings)
-    params.session = make("kn_session_params", keep, **of_session)
+    session = make("kn_session_params", keep, **of_session)
+    keep.append(session)
+    params.session = session
     return params
 
 
