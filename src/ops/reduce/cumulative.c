@@ -103,7 +103,7 @@ KN_OPERATOR(
              {.inputs = {"3,31,17"}, .attributes = "axis=1 reverse=true"},
              {.inputs = {"2,3,7,5"}, .attributes = "axis=-2 exclusive=true"},
              {.inputs = {"5,1"}, .attributes = "axis=1 exclusive=true"},
-             {.inputs = {"int32 70001"}, .attributes = "exclusive=true", .no_gradient = true},
+             {.inputs = {"int32 70001,2"}, .attributes = "exclusive=true", .no_gradient = true},
              {.inputs = {"int32 31,7"}, .no_gradient = true},
              {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true}, {.inputs = {"0,5"}},
              {.inputs = {"3,0"}}));
