@@ -19,6 +19,7 @@
  *   images=blocked        kernels that take any layout get blocked images where possible
  *   stored=TYPE           everything that may be is stored in float16 or bfloat16, inputs and results too
  *   launches=cut          launches on many-thread devices are split, as long ones are
+ *   why=NODE              plan texts explain the choice of the node's kernels instead (koine plan --why)
  *   tuning=off            measurements of the tuner (koine/tune.h) are not used
  *   tuning=noted          the same, and a tuner of the context notes the shapes
  *   programs=file         a program holds all kernels of its file

@@ -10,26 +10,15 @@ static bool is_right(const kn_planner *planner, const kn_node *node, const kn_va
                                                                     tile ? tile : planner->switches->tile);
 }
 
-/* Whether its error is allowed. Checked first, since `accepts` may need to probe the device. */
-static bool is_allowed(const kn_planner *planner, const kn_variant *variant) {
-    return !variant->choice.fast || planner->target->fast_math;
-}
-
-static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    if (!kn_node_takes_halves(node, variant->promise.halves)) return false;
-    return !variant->choice.accepts || variant->choice.accepts(planner->target, node);
-}
-
 /* Whether data prepared from the node's last input, such as packed weights, can persist between runs. */
 static bool may_prepare(const kn_planner *planner, const kn_node *node) {
     const kn_value *last = node->input_count ? node->inputs[node->input_count - 1] : NULL;
     return planner->request->keeps && last && planner->invariant[last->id];
 }
 
-/* Whether a variant with a larger error pays off for this node. */
-static bool pays(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    return !variant->choice.fast || !variant->choice.pays ||
-           variant->choice.pays(planner->target, node, may_prepare(planner, node));
+static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    if (!kn_node_takes_halves(node, variant->promise.halves)) return false;
+    return !variant->choice.accepts || variant->choice.accepts(planner->target, node);
 }
 
 /* Whether the device must compute a variant correctly before it is used: doubtful variants, variants with a
@@ -41,26 +30,36 @@ static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn
            !planner->target->wide_vector && variant != &node->op->variants[node->op->variant_count - 1];
 }
 
-/* Whether a variant may be used for a node, regardless of speed, provided that it is right. */
-static bool suits(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    return is_allowed(planner, variant) && (!variant->choice.prepares || may_prepare(planner, node)) &&
-           is_accepted(planner, node, variant);
-}
-
 /* `tile`: see is_right. */
 static bool is_trusted(const kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     return !needs_trial(planner, node, variant) || is_right(planner, node, variant, tile);
 }
 
-/* Whether the rule would select it if no earlier variant applies. */
-static bool is_next(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    return suits(planner, node, variant) && pays(planner, node, variant) &&
-           is_trusted(planner, node, variant, 0);
-}
-
 /* Whether it reads blocked images on many-thread devices. */
 static bool takes_blocks(const kn_planner *planner, const kn_variant *variant) {
     return !planner->target->wide_vector && variant->promise.inputs[0] == KN_LAYOUT_BLOCKED;
+}
+
+/* Why a variant may not be used for a node, regardless of speed, provided that it is right. Whether its error
+ * is allowed is checked first, since `accepts` may need to probe the device. */
+static kn_refusal suitability(const kn_planner *planner, const kn_node *node, const kn_variant *variant,
+                              bool plain) {
+    const kn_choice *choice = &variant->choice;
+    if (plain && takes_blocks(planner, variant)) return KN_REFUSED_LAYOUT;
+    if (choice->fast && !planner->target->fast_math) return KN_REFUSED_ERROR;
+    if (choice->prepares && !may_prepare(planner, node)) return KN_REFUSED_CHANGES;
+    if (!kn_node_takes_halves(node, variant->promise.halves)) return KN_REFUSED_TYPES;
+    return is_accepted(planner, node, variant) ? KN_NOT_REFUSED : KN_REFUSED_NODE;
+}
+
+kn_refusal kn_variant_refusal(const kn_planner *planner, const kn_node *node, const kn_variant *variant,
+                              bool plain) {
+    const kn_choice *choice = &variant->choice;
+    const kn_refusal refusal = suitability(planner, node, variant, plain);
+    if (refusal) return refusal;
+    if (choice->fast && choice->pays && !choice->pays(planner->target, node, may_prepare(planner, node)))
+        return KN_REFUSED_WORK;
+    return is_trusted(planner, node, variant, 0) ? KN_NOT_REFUSED : KN_REFUSED_WRONG;
 }
 
 /* The first variant from `first` that the rule selects; NULL: none. A measured variant must be faster than
@@ -71,7 +70,7 @@ static const kn_variant *first_by_rule(const kn_planner *planner, const kn_node 
     const kn_plan_request *request = planner->request;
     for (int i = first; i < node->op->variant_count; i++) {
         const kn_variant *variant = &node->op->variants[i];
-        if ((plain && takes_blocks(planner, variant)) || !is_next(planner, node, variant)) continue;
+        if (kn_variant_refusal(planner, node, variant, plain)) continue;
         if (!variant->choice.measured) return variant;
         const kn_variant *other = first_by_rule(planner, node, i + 1, plain);
         const bool faster = !other || (request->verdicts && request->verdicts->variant_is_faster(
@@ -113,7 +112,7 @@ static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain,
     int tile = 0;
     const kn_variant *variant =
         request->verdicts ? request->verdicts->tuned(request->device, tuning, &tile) : NULL;
-    if (!variant || (plain && takes_blocks(planner, variant)) || !suits(planner, tuning->node, variant) ||
+    if (!variant || suitability(planner, tuning->node, variant, plain) ||
         !is_trusted(planner, tuning->node, variant, tile))
         return;
     *chosen = (kn_chosen){variant, tile, true};
@@ -204,7 +203,8 @@ kn_status kn_pass_choose(kn_planner *planner) {
         node->accumulate = node->compute;
     }
     kn_status status = choose_all(planner, false);
-    if (status == KN_OK && !conversions_pay(planner)) status = choose_all(planner, true);
+    planner->plain_images = status == KN_OK && !conversions_pay(planner);
+    if (planner->plain_images) status = choose_all(planner, true);
     if (status == KN_OK) note_choices(planner);
     return status;
 }

@@ -32,7 +32,7 @@ typedef enum kn_tuning_use {
     KN_TUNING_NOTED, /* not used, and each node is recorded */
 } kn_tuning_use;
 
-enum { KN_FORCED_VARIANTS = 8 };
+enum { KN_FORCED_VARIANTS = 8, KN_WHY_NAME = 128 };
 
 /* Settings for tests and tuning; all zero: the default. */
 typedef struct kn_switches {
@@ -49,6 +49,7 @@ typedef struct kn_switches {
     kn_producers producers;
     kn_programs programs;
     kn_tuning_use tuning;
+    char why[KN_WHY_NAME]; /* explain the choice of kernels for this node (kn_plan.why); "": none */
     int forced_count;
     struct {
         const kn_operator *row; /* NULL: every row; used for rows with an accepted variant of that name */
@@ -134,6 +135,7 @@ typedef struct kn_plan {
     uint64_t bound_bytes; /* lower bound: the maximum scratch memory in use at any step */
     int conversions;      /* number of layout conversions */
     kn_repeats repeats;
+    const char *why; /* with switch `why`: lines about the choice of the node's kernels; otherwise NULL */
     uint64_t work; /* elementary operations of all passes, to test how planning time scales with the graph */
 } kn_plan;
 

@@ -59,6 +59,8 @@ typedef struct kn_planner {
     /* Results of passes; planner.c lists which passes write and read each. */
     bool *invariant; /* by value id: depends only on constants and on states that the graph does not write */
     kn_chosen *chosen; /* by node id */
+    bool plain_images; /* on a many-thread device, no variant that reads blocked images was allowed */
+    char *why;         /* kn_plan.why */
     kn_consumers consumers;
     kn_group **groups; /* in order, after the order pass */
     int group_count, group_capacity;
@@ -149,6 +151,25 @@ kn_status kn_widen_inner(kn_planner *planner);
 /* Whether the shape is (N,C,H,W) with C a multiple of kn_block_width: only such values may be blocked
  * (layout.c). */
 bool kn_can_block(const kn_target *target, const kn_shape *shape);
+
+/* ---- the choice of kernels (choose.c, why.c) ------------------------------------------------------ */
+
+/* Why the rule does not choose a variant for a node. */
+typedef enum kn_refusal {
+    KN_NOT_REFUSED = 0,
+    KN_REFUSED_LAYOUT,  /* it reads blocked images, and converting them would cost more than it gains */
+    KN_REFUSED_ERROR,   /* it has a larger error, and fast math is off */
+    KN_REFUSED_CHANGES, /* it prepares its last input, which changes from run to run */
+    KN_REFUSED_TYPES,   /* it does not read or write these 16-bit types */
+    KN_REFUSED_NODE,    /* it does not support this device, or these shapes and types */
+    KN_REFUSED_WORK,    /* its estimated work is not less than that of others */
+    KN_REFUSED_WRONG,   /* the device failed its trial */
+} kn_refusal;
+/* Does not compare speed. plain: no blocked images on many-thread devices. */
+kn_refusal kn_variant_refusal(const kn_planner *planner, const kn_node *node, const kn_variant *variant,
+                              bool plain);
+/* Writes planner->why, for the nodes that switch `why` names; called after the choose pass. */
+kn_status kn_explain_choices(kn_planner *planner);
 
 /* ---- groups (group.c) ---------------------------------------------------------------------------- */
 

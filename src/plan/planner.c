@@ -97,6 +97,7 @@ static kn_status take_plan(const kn_planner *planner, kn_plan *plan) {
         .bound_bytes = planner->bound_bytes,
         .conversions = planner->conversions,
         .repeats = planner->repeats,
+        .why = planner->why,
         .work = planner->work,
     };
     return plan->steps ? KN_OK : kn_fail_memory(planner->error, (size_t)plan->step_count * sizeof(kn_step *));
@@ -109,6 +110,8 @@ kn_status kn_plan_make(const kn_plan_request *request, kn_plan *plan, kn_error *
     for (int i = 0; i < kn_plan_pass_count && status == KN_OK; i++) {
         double start = kn_clock();
         status = kn_passes[i].run(&planner);
+        if (status == KN_OK && kn_passes[i].run == kn_pass_choose && request->switches->why[0])
+            status = kn_explain_choices(&planner);
         if (request->seconds) request->seconds[i] += kn_clock() - start;
     }
     if (status == KN_OK && planner.graph->error.status)

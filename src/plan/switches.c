@@ -51,7 +51,8 @@ static kn_status fail_word(const char *word, size_t length, kn_error *error) {
     for (size_t i = 0, used = 0; i < KN_COUNT_OF(known); i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s=%s, ", known[i].word, known[i].value);
     return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "unknown switch '%.*s'; expected %stile=TILE, stored=TYPE, OPERATOR=KERNEL or *=KERNEL",
+                   "unknown switch '%.*s'; expected %stile=TILE, stored=TYPE, why=NODE, OPERATOR=KERNEL or "
+                   "*=KERNEL",
                    (int)length, word, list);
 }
 
@@ -84,6 +85,15 @@ static kn_status set_stored(kn_switches *switches, const char *value, size_t len
             "where INPUTS and RESULTS are bit masks (1 for the first, 2 for the second, …)",
             (int)length, value);
     switches->stored_halves = (kn_halves){inputs, results};
+    return KN_OK;
+}
+
+/* "why=NODE": explain the choice of this node's kernels. */
+static kn_status set_why(kn_switches *switches, const char *value, size_t length, kn_error *error) {
+    if (!length || length >= sizeof switches->why)
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "switch why names a node in 1 to %d bytes; got %zu",
+                       (int)sizeof switches->why - 1, length);
+    memcpy(switches->why, value, length);
     return KN_OK;
 }
 
@@ -137,6 +147,8 @@ kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *e
         size_t length = (size_t)(equals - text), value_length = all - length - 1;
         if (is_word("tile", text, length))
             status = set_tile(switches, equals + 1, value_length, error);
+        else if (is_word("why", text, length))
+            status = set_why(switches, equals + 1, value_length, error);
         else if (is_word("stored", text, length))
             status = set_stored(switches, equals + 1, value_length, error);
         else if (!set_known(switches, text, length, equals + 1, value_length))

@@ -180,6 +180,13 @@ static void add_part(const kn_executable *executable, kn_text *text) {
 }
 
 void kn_executable_print(const kn_executable *executable, kn_text *text) {
+    bool explained = false;
+    for (int i = 0; i < executable->part_count; i++) {
+        const char *why = executable->parts[i]->plan.why;
+        explained = explained || why;
+        if (why) kn_text_add(text, why);
+    }
+    if (explained) return;
     if (executable->part_count == 1) {
         add_part(executable, text);
         return;

@@ -338,7 +338,7 @@ char *kn_session_plan_text(kn_session *session) {
     kn_text text;
     kn_text_init(&text, &session->host);
     for (int i = 0; i < session->symbol_count; i++)
-        if (session->numbers[i] >= 0)
+        if (session->numbers[i] >= 0 && !session->switches.why[0])
             kn_text_format(&text, "%s = %lld\n", session->symbols[i], (long long)session->numbers[i]);
     kn_executable_print(session->current, &text);
     if (kn_text_failed(&text)) kn_fail_memory(&session->error, text.length);

@@ -170,6 +170,55 @@ for name, (old, new, parts) in MISTAKES.items():
     add("target file with " + name, functools.partial(mistaken, old, new, parts))
 
 
+def explained(text):
+    """By node, the reason of each kernel, in order."""
+    nodes = {}
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            node = nodes[line.split(":")[0]] = {}
+        elif not line.endswith(":"):
+            kernel, reason = line.split(None, 1)
+            node[kernel] = reason
+    return nodes
+
+
+@case
+def a_choice_is_explained(folder):
+    path = write(folder, "gpu.target", GPU)
+    found = explained(plan(folder, "lenet", "--target", path, "--why", "conv2").needs(0, err="").out)
+    expect(sorted(found) == ["conv2d conv2.product", "conv2d_data conv2.product", "conv2d_weight conv2.product", "sum conv2"],
+           f"other nodes: {sorted(found)}")
+    kernels = found["conv2d conv2.product"]
+    expect(list(kernels)[-1] == "plain" and kernels["plain"].startswith("possible; 1 step"), f"the last: {kernels}")
+    expect(kernels["wide"] == "for CPUs" and kernels["wide_first"] == "does not support these shapes or types",
+           f"other reasons: {kernels}")
+    rdna2 = os.path.join(TARGETS, "gfx1030.target") # has no matrix unit
+    units = explained(plan(folder, "lenet", "--target", rdna2, "--why", "conv2").needs(0, err="").out)["conv2d conv2.product"]
+    expect(units["matrix_split"] == "needs a matrix unit" and units["matrix"] == "needs a matrix unit and 16-bit values",
+           f"other reasons: {units}")
+    expect([name for name, reason in kernels.items() if reason.startswith("used: the first")] == ["implicit"],
+           f"another kernel is used: {kernels}")
+    exact = explained(plan(folder, "lenet", "--target", path, "--why", "conv2d conv2.product",
+                           "--math", "exact").needs(0, err="").out)
+    expect(list(exact) == ["conv2d conv2.product"] and
+           exact["conv2d conv2.product"]["winograd4_tiled"] == "has a larger error; only with fast math", f"found {exact}")
+    wide = write(folder, "cpu.target", GPU.replace("gpu", "cpu") + "vector_width 8\nvector_registers 16\n")
+    first = explained(plan(folder, "lenet", "--target", wide, "--why", "conv1.product").needs(0, err="").out)
+    expect(first["conv2d conv1.product"]["first"].startswith("used: ") and
+           first["conv2d conv1.product"]["matrix"] == "for GPUs with a matrix unit and 16-bit values", f"found {first}")
+
+
+@case
+def an_explanation_needs_a_node(folder):
+    path = write(folder, "gpu.target", GPU)
+    plan(folder, "lenet", "--target", path, "--why", "conv9").needs(1, out="", err="'conv9'")
+    plan(folder, "lenet", "--target", path, "--why", "relu1").needs(1, out="", err="'relu1'")
+    for more in ("--json", "--dot", "--measure"):
+        plan(folder, "lenet", "--why", "conv1", more).needs(2, out="", err="--why")
+    for name in ("", "conv1,tuning=off", "c" * 200):
+        plan(folder, "lenet", "--target", path, "--why", name).needs(2, out="", err="--why")
+
+
 @case
 def misuse(folder):
     path = write(folder, "gpu.target", GPU)

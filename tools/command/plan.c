@@ -18,6 +18,8 @@ typedef struct plan_run {
     kn_plan_info info;
     bool training, measure, dot, svg;
     const char *programs; /* the output folder */
+    const char *why;      /* the node whose kernels are explained; NULL: none */
+    char switches[160];
     kn_trainer_params how;
     uint64_t batch, memory;
     uint64_t ranks;  /* UINT64_MAX: not given */
@@ -51,7 +53,7 @@ static bool open_planned(plan_run *run) {
         kn_session_params session = KN_SESSION_DEFAULTS;
         arithmetic_apply(&run->common.arithmetic, &session);
         session.memory_bytes = run->memory;
-        session.switches = "programs=none";
+        session.switches = run->switches;
         params.session = &session;
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
         status = kn_trainer_status(run->trainer);
@@ -60,7 +62,7 @@ static bool open_planned(plan_run *run) {
         kn_value **outputs = batch_outputs(run->setup.model, &count);
         if (!outputs) return false;
         run->session =
-            batch_session(run->context, outputs, count, NULL, &run->common.arithmetic, "programs=none");
+            batch_session(run->context, outputs, count, NULL, &run->common.arithmetic, run->switches);
         status = kn_session_status(run->session);
         free(outputs);
     }
@@ -104,14 +106,20 @@ static void print_json(const plan_run *run, int64_t batch) {
     json_measure(stdout, info->flops * 1e-9);
 }
 
-static void print_text(const plan_run *run) {
-    char peak[32], all[32];
+static bool print_plan(const plan_run *run) {
     char *text = run->training ? kn_trainer_plan_text(run->trainer) : kn_session_plan_text(run->session);
+    const bool any = text && *text;
     if (text) fputs(text, stdout);
     if (run->training)
         kn_trainer_free_text(run->trainer, text);
     else
         kn_session_free_text(run->session, text);
+    return any;
+}
+
+static void print_text(const plan_run *run) {
+    char peak[32], all[32];
+    print_plan(run);
     printf("  %s of the %s that the device has\n",
            bytes_text((double)run->info.own_peak_bytes, peak, sizeof peak),
            bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
@@ -176,6 +184,12 @@ static int show(plan_run *run, const char *name, const char *set) {
     progress_clear();
     if (!write_programs(run)) return EXIT_FAILED;
     if (run->dot || run->svg) return draw(run);
+    if (run->why)
+        return print_plan(run)
+                   ? EXIT_DONE
+                   : command_fail("no node with a choice of kernels is named '%s'; koine plan lists "
+                                  "the nodes of all steps",
+                                  run->why);
     if (run->common.json)
         print_json(run, batch);
     else
@@ -274,6 +288,8 @@ static int run(int count, char **arguments) {
         {"measure", OPTION_FLAG, NULL, "run the plan, and print the time of each step", &run.measure},
         {"parameters", OPTION_FLAG, NULL,
          "list the weights instead: which are trained, and why others are not", &parameters},
+        {"why", OPTION_TEXT, "NODE",
+         "explain instead why this node uses its kernels, and what else it could use", &run.why},
         {"dot", OPTION_FLAG, NULL, "print the graph of the steps for Graphviz", &run.dot},
         {"svg", OPTION_FLAG, NULL, "print it as an SVG image", &run.svg},
         {"programs", OPTION_TEXT, "DIR", "also write the OpenCL programs and their launches into a folder",
@@ -316,6 +332,13 @@ static int run(int count, char **arguments) {
                               run.measure      ? "--measure"
                               : run.common.pin ? "--pin"
                                                : "--device");
+    if (run.why && (run.measure || run.dot || run.svg || run.common.json))
+        return command_misuse("--why excludes --measure, --dot, --svg and --json");
+    if (run.why && (!*run.why || strchr(run.why, ',') ||
+                    snprintf(run.switches, sizeof run.switches, "programs=none,why=%s", run.why) >=
+                        (int)sizeof run.switches))
+        return command_misuse("--why '%.60s' is not the name of a node", run.why);
+    if (!run.why) snprintf(run.switches, sizeof run.switches, "programs=none");
     if (run.programs && !programs_writable(run.programs, run.common.overwrite)) return EXIT_FAILED;
     run.training = chosen == 0;
     status = EXIT_FAILED;
