@@ -124,6 +124,7 @@ typedef struct kn_lowering {
     const kn_statistics *gathered; /* statistics of input 0; NULL, or parts 0: none */
     const kn_producer *producer;   /* producer of input 0, fused into this node; NULL: input 0 is in memory */
     kn_value *summed;              /* result of a sum over input 0, to be computed too; NULL: none */
+    int config;                    /* kn_variant.config */
     int tile; /* for matrix products on many-thread devices: a tile of kn_product_tile_name; 0: chosen by
                * shape */
     kn_error *error;
@@ -155,9 +156,9 @@ typedef struct kn_choice {
     /* Has a larger error than other variants. Used only with fast math, where it pays, and if the largest
      * error of the node's trial case on the device is below KN_FAST_ERROR of the results' RMS. */
     bool fast;
-    /* NULL: always. invariant: what the steps compute only from the last input is not recomputed in each
-     * run. */
-    bool (*pays)(const kn_target *target, const kn_node *node, bool invariant);
+    /* NULL: always. config: the variant's. invariant: what the steps compute only from the last input is not
+     * recomputed in each run. */
+    bool (*pays)(const kn_target *target, const kn_node *node, int config, bool invariant);
     /* Writes a trial case with errors like the node's, compiled like the node if possible, since identical
      * programs are shared. */
     void (*trial_case)(const kn_node *node, kn_trial_case *trial);
@@ -200,10 +201,18 @@ typedef struct kn_promise {
 typedef struct kn_variant {
     const char *name; /* "tiled", "wide" */
     kn_status (*lower)(kn_lowering *lowering);
+    /* The configuration of `lower` and `pays`, such as a tile size, a layout or a number format, as the
+     * family defines it: variants that differ only in it share their functions. */
+    int config;
     kn_choice choice;
     kn_promise promise;
 } kn_variant;
 #define KN_FAST_ERROR 1e-4
+/* Lowers the node of `lowering` by a variant. */
+static inline kn_status kn_variant_lower(const kn_variant *variant, kn_lowering *lowering) {
+    lowering->config = variant->config;
+    return variant->lower(lowering);
+}
 
 /* A case: shapes of the inputs ("2,3,7,7", or "int32 5" …), attributes, and options. */
 typedef struct kn_case {

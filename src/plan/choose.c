@@ -57,7 +57,8 @@ kn_refusal kn_variant_refusal(const kn_planner *planner, const kn_node *node, co
     const kn_choice *choice = &variant->choice;
     const kn_refusal refusal = suitability(planner, node, variant, plain);
     if (refusal) return refusal;
-    if (choice->fast && choice->pays && !choice->pays(planner->target, node, may_prepare(planner, node)))
+    if (choice->fast && choice->pays &&
+        !choice->pays(planner->target, node, variant->config, may_prepare(planner, node)))
         return KN_REFUSED_WORK;
     return is_trusted(planner, node, variant, 0) ? KN_NOT_REFUSED : KN_REFUSED_WRONG;
 }

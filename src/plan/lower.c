@@ -48,7 +48,7 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
         }
     }
     const int first = planner->emitter.step_count;
-    kn_status status = group->variant->lower(&lowering);
+    kn_status status = kn_variant_lower(group->variant, &lowering);
     if (status != KN_OK) return kn_fail_in(planner->error, "%s '%s'", node->op->name, node->name);
     return name_tuned(planner, group, first);
 }

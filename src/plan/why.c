@@ -147,7 +147,7 @@ static void add_launches(kn_planner *planner, const kn_node *node, const kn_vari
                             .emitter = &emitter,
                             .result = node->outputs[0],
                             .error = &error};
-    if (variant->lower(&lowering) == KN_OK) {
+    if (kn_variant_lower(variant, &lowering) == KN_OK) {
         for (int i = 0; i < emitter.scratch_count; i++)
             scratch += emitter.scratch_bytes[i];
         kn_text_format(text, "; %d step%s, %llu bytes of scratch memory", emitter.step_count,

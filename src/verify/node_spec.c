@@ -32,7 +32,7 @@ kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_va
                             .result = node->outputs[0],
                             .tile = tile,
                             .error = error};
-    kn_status status = variant->lower(&lowering);
+    kn_status status = kn_variant_lower(variant, &lowering);
     *programs = 0;
     for (int s = 0; s < emitter.step_count && status == KN_OK; s++) {
         const kn_step *step = emitter.steps[s];

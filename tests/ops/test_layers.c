@@ -449,7 +449,7 @@ static void lowered_as(kn_value *value, const char *variant, const kn_target *ta
     for (int i = 0; i < node->op->variant_count; i++)
         if (!strcmp(node->op->variants[i].name, variant)) {
             found = true;
-            if (node->op->variants[i].lower(&lowering)) fail_msg("%s: %s", variant, error.text);
+            if (kn_variant_lower(&node->op->variants[i], &lowering)) fail_msg("%s: %s", variant, error.text);
         }
     assert_true(found);
     kn_graph_destroy(&bound);

@@ -36,7 +36,7 @@ static void lower(lowered *on, const kn_node *node, const kn_variant *variant, c
                             .emitter = &on->emitter,
                             .result = node->outputs[0],
                             .error = &on->error};
-    kn_status status = variant->lower(&lowering);
+    kn_status status = kn_variant_lower(variant, &lowering);
     if (status) fail_msg("%s, %s: %s", node->op->name, variant->name, on->error.text);
     const kn_graph *graph = node->outputs[0]->graph;
     if (kn_graph_status(graph)) fail_msg("%s, %s: %s", node->op->name, variant->name, kn_graph_error(graph));

@@ -242,11 +242,14 @@ static const char *gradient_wrong(const kn_node *node) {
     { .name = word, .lower = lowering, .promise.takes_epilogue = true, .promise.halves = {3, 1}, __VA_ARGS__ }
 /* The sizes are those at which a matrix unit is compared with the work-items. */
 #define IMPLICIT(sizes)                                                                                      \
-    PRODUCT("matrix", kn_conv_matrix_lower, .choice.accepts = kn_conv_matrix_accepts),                       \
-        PRODUCT("matrix_split", kn_conv_matrix_split_lower, .choice.accepts = kn_conv_matrix_split_accepts,  \
-                .choice.fast = true, .choice.pays = kn_product_split_pays, .choice.measured = true,          \
+    PRODUCT("matrix", kn_conv_implicit_lower, .config = KN_PRODUCT_MATRIX,                                   \
+            .choice.accepts = kn_conv_matrix_accepts),                                                       \
+        PRODUCT("matrix_split", kn_conv_implicit_lower, .config = KN_PRODUCT_SPLIT,                          \
+                .choice.accepts = kn_conv_matrix_split_accepts, .choice.fast = true,                         \
+                .choice.pays = kn_product_split_pays, .choice.measured = true,                               \
                 .choice.measured_at = &(sizes)),                                                             \
-        PRODUCT("implicit", kn_conv_implicit_lower, .choice.accepts = kn_takes_kernel_types)
+        PRODUCT("implicit", kn_conv_implicit_lower, .config = KN_PRODUCT_ITEMS,                              \
+                .choice.accepts = kn_takes_kernel_types)
 /* For blocked 16-bit images. */
 #define BLOCKED(from, to)                                                                                    \
     PRODUCT("matrix_blocked", kn_conv_blocked_lower, .choice.accepts = kn_conv_blocked_accepts,              \
@@ -264,76 +267,53 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
             1                                                                                                \
         }                                                                                                    \
     }
-#define DEPTHWISE                                                                                            \
+#define DEPTHWISE PRODUCT("depthwise", kn_conv_depthwise_lower, .choice.accepts = kn_conv_depthwise_accepts)
+#define FOR_VECTORS(word, function, which, ...)                                                              \
+    { .name = word, .lower = function##_lower, .config = which, .choice.doubtful = true, __VA_ARGS__ }
+/* layout: "", _first, _last or _padded. */
+#define WIDE(layout, which, ...)                                                                             \
+    FOR_VECTORS("wide" #layout, kn_conv_wide, which, .choice.accepts = kn_conv_wide##layout##_accepts,       \
+                .choice.trial_case = kn_conv_wide_trial_case, __VA_ARGS__)
+#define FIRST(word, which, ...)                                                                              \
+    FOR_VECTORS(#word, kn_conv_first, which, .choice.accepts = kn_conv_##word##_accepts,                     \
+                .choice.trial_case = kn_conv_first_trial_case, .promise.takes_epilogue = true, __VA_ARGS__)
+#define DEPTHWISE_WIDE(...)                                                                                  \
+    FOR_VECTORS("depthwise_wide", kn_conv_depthwise_wide, 0,                                                 \
+                .choice.accepts = kn_conv_depthwise_wide_accepts, __VA_ARGS__)
+#define WINOGRAD(word, which, ...)                                                                           \
+    FOR_VECTORS(word, kn_conv_winograd, which, .choice.accepts = kn_conv_winograd_accepts,                   \
+                .choice.pays = kn_conv_winograd_pays, .choice.trial_case = kn_conv_winograd_trial_case,      \
+                .choice.fast = true, __VA_ARGS__)
+#define BLOCKED_IMAGES                                                                                       \
+    .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.outputs = {KN_LAYOUT_BLOCKED},                           \
+    .promise.takes_epilogue = true, .promise.gathers = true
+#define WINOGRAD_TILED(word, tile, sizes, ...)                                                               \
     {                                                                                                        \
-        .name = "depthwise", .choice.accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower,  \
-        .promise.takes_epilogue = true, .promise.halves = {                                                  \
-            3,                                                                                               \
-            1                                                                                                \
-        }                                                                                                    \
+        .name = word, .lower = kn_conv_winograd_tiled_lower, .config = tile,                                 \
+        .choice.accepts = kn_conv_winograd_tiled_accepts, .choice.pays = kn_conv_winograd_tiled_pays,        \
+        .choice.trial_case = kn_conv_winograd_trial_case, .choice.fast = true, .choice.doubtful = true,      \
+        .choice.measured = true, .choice.measured_at = &(sizes),                                             \
+        .choice.expected = kn_conv_winograd_tiled_expected, .promise.halves = {3, 1}, __VA_ARGS__            \
     }
-#define WIDE(word, function, ...)                                                                            \
-    {                                                                                                        \
-        .name = word, .choice.accepts = function##_accepts, .lower = function##_lower,                       \
-        .choice.doubtful = true, __VA_ARGS__                                                                 \
-    }
-#define WINOGRAD(word)                                                                                       \
-    {                                                                                                        \
-        .name = #word, .choice.accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_lower,          \
-        .choice.pays = kn_conv_##word##_pays, .choice.trial_case = kn_conv_winograd_trial_case,              \
-        .choice.fast = true, .choice.doubtful = true, .promise.inputs = {KN_LAYOUT_BLOCKED},                 \
-        .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true, .promise.gathers = true      \
-    }
-#define WINOGRAD_WEIGHTS(word)                                                                               \
-    {                                                                                                        \
-        .name = #word, .choice.accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_weights_lower,  \
-        .choice.pays = kn_conv_##word##_weights_pays,                                                        \
-        .choice.trial_case = kn_conv_winograd_weights_trial_case, .choice.fast = true,                       \
-        .choice.doubtful = true, .promise.inputs = {                                                         \
-            KN_LAYOUT_BLOCKED,                                                                               \
-            KN_LAYOUT_BLOCKED                                                                                \
-        }                                                                                                    \
-    }
-#define WINOGRAD_TILED(word, sizes)                                                                          \
-    PRODUCT(#word, kn_conv_##word##_lower, .choice.accepts = kn_conv_winograd_tiled_accepts,                 \
-            .choice.pays = kn_conv_##word##_pays, .choice.trial_case = kn_conv_winograd_trial_case,          \
-            .choice.fast = true, .choice.doubtful = true, .choice.measured = true,                           \
-            .choice.measured_at = &(sizes), .choice.expected = kn_conv_winograd_tiled_expected)
-#define WINOGRAD_TILED_WEIGHTS(word)                                                                         \
-    {                                                                                                        \
-        .name = #word, .lower = kn_conv_##word##_weights_lower,                                              \
-        .choice.accepts = kn_conv_winograd_tiled_accepts, .choice.pays = kn_conv_##word##_weights_pays,      \
-        .choice.trial_case = kn_conv_winograd_weights_trial_case, .choice.fast = true,                       \
-        .choice.doubtful = true, .choice.measured = true, .choice.measured_at = &weight_sizes,               \
-        .choice.expected = kn_conv_winograd_tiled_expected, .promise.halves = {                              \
-            3,                                                                                               \
-            1                                                                                                \
-        }                                                                                                    \
-    }
-#define SWEEPS(sizes)                                                                                        \
-    KN_VARIANTS(WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2),                        \
-                WINOGRAD(winograd2_phases),                                                                  \
-                WIDE("depthwise_wide", kn_conv_depthwise_wide, .promise.inputs = {KN_LAYOUT_BLOCKED},        \
-                     .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
-                     .promise.gathers = true, .promise.fuses = kn_conv_fused_depthwise_fuses),               \
-                DEPTHWISE,                                                                                   \
-                WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_trial_case,                     \
-                     .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.outputs = {KN_LAYOUT_BLOCKED},          \
-                     .promise.takes_epilogue = true, .promise.gathers = true, .promise.fusible = true),      \
-                WIDE("first", kn_conv_first, .choice.trial_case = kn_conv_first_trial_case,                  \
-                     .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
-                     .promise.gathers = true),                                                               \
-                WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_trial_case,         \
-                     .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
-                     .promise.gathers = true),                                                               \
-                WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,           \
-                     .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true),                 \
-                WIDE("first_padded", kn_conv_first_padded, .choice.trial_case = kn_conv_first_trial_case,    \
-                     .promise.takes_epilogue = true),                                                        \
-                WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case,       \
-                     .promise.takes_epilogue = true),                                                        \
-                WINOGRAD_TILED(winograd4_tiled, sizes), WINOGRAD_TILED(winograd2_tiled, sizes),              \
-                BLOCKED({KN_LAYOUT_BLOCKED}, {KN_LAYOUT_BLOCKED}), IMPLICIT(sizes), PLAIN)
+/* first, first_padded: FIRST(…), for conv2d only. */
+#define SWEEPS(sizes, first, first_padded)                                                                   \
+    KN_VARIANTS(                                                                                             \
+        WINOGRAD("winograd4", 4, BLOCKED_IMAGES),                                                            \
+        WINOGRAD("winograd4_phases", 4 | KN_CONV_PHASES, BLOCKED_IMAGES),                                    \
+        WINOGRAD("winograd2", 2, BLOCKED_IMAGES),                                                            \
+        WINOGRAD("winograd2_phases", 2 | KN_CONV_PHASES, BLOCKED_IMAGES),                                    \
+        DEPTHWISE_WIDE(BLOCKED_IMAGES, .promise.fuses = kn_conv_fused_depthwise_fuses), DEPTHWISE,           \
+        WIDE(, 0, BLOCKED_IMAGES, .promise.fusible = true),                                                  \
+        first WIDE(_first, KN_CONV_PLAIN, .promise.outputs = {KN_LAYOUT_BLOCKED},                            \
+                   .promise.takes_epilogue = true, .promise.gathers = true),                                 \
+        WIDE(_last, KN_CONV_PADDED, .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true),  \
+        first_padded WIDE(_padded, KN_CONV_PLAIN | KN_CONV_PADDED, .promise.takes_epilogue = true),          \
+        WINOGRAD_TILED("winograd4_tiled", 4, sizes, .promise.takes_epilogue = true),                         \
+        WINOGRAD_TILED("winograd2_tiled", 2, sizes, .promise.takes_epilogue = true),                         \
+        BLOCKED({KN_LAYOUT_BLOCKED}, {KN_LAYOUT_BLOCKED}), IMPLICIT(sizes), PLAIN)
+#define FIRST_BLOCKED FIRST(first, 0, .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.gathers = true),
+#define FIRST_PADDED FIRST(first_padded, KN_CONV_PADDED, .promise.outputs = {KN_LAYOUT_PLAIN}),
+#define NOT_FIRST
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
@@ -343,7 +323,7 @@ KN_OPERATOR(
                   KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"x", "weight"}, .output_names = {"y"},
     .shape = conv_shape, .gradient = conv_gradient, .reference = conv_reference, .cost = conv_cost,
-    SWEEPS(forward_sizes),
+    SWEEPS(forward_sizes, FIRST_BLOCKED, FIRST_PADDED),
     KN_CASES(
         {.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
         {.inputs = {"1,4,7,6", "6,2,3,2"},
@@ -406,7 +386,7 @@ KN_OPERATOR(
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"dy", "weight"}, .output_names = {"dx"},
     .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient, .reference = conv_reference,
-    .cost = conv_cost, SWEEPS(data_sizes),
+    .cost = conv_cost, SWEEPS(data_sizes, NOT_FIRST, NOT_FIRST),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},
@@ -454,21 +434,19 @@ KN_OPERATOR(
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .input_names = {"dy", "x"}, .output_names = {"dw"}, .shape = weight_shape,
     .wrong = gradient_wrong, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
-                WIDE("depthwise_wide", kn_conv_depthwise_wide,
-                     .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+    KN_VARIANTS(WINOGRAD("winograd4", 4, .promise.inputs = BOTH_BLOCKED),
+                WINOGRAD("winograd2", 2, .promise.inputs = BOTH_BLOCKED),
+                DEPTHWISE_WIDE(.promise.inputs = BOTH_BLOCKED),
                 {.name = "depthwise",
                  .choice.accepts = kn_conv_depthwise_accepts,
                  .lower = kn_conv_depthwise_lower,
                  .promise.halves = {3, 0}},
-                WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_trial_case,
-                     .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-                WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_trial_case,
-                     .promise.inputs = {KN_LAYOUT_BLOCKED}),
-                WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
-                     .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
-                WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case),
-                WINOGRAD_TILED_WEIGHTS(winograd4_tiled), WINOGRAD_TILED_WEIGHTS(winograd2_tiled),
+                WIDE(, 0, .promise.inputs = BOTH_BLOCKED),
+                WIDE(_first, KN_CONV_PLAIN, .promise.inputs = {KN_LAYOUT_BLOCKED}),
+                WIDE(_last, KN_CONV_PADDED, .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
+                WIDE(_padded, KN_CONV_PLAIN | KN_CONV_PADDED, .promise.inputs = {KN_LAYOUT_PLAIN}),
+                WINOGRAD_TILED("winograd4_tiled", 4, weight_sizes, .promise.inputs = {KN_LAYOUT_PLAIN}),
+                WINOGRAD_TILED("winograd2_tiled", 2, weight_sizes, .promise.inputs = {KN_LAYOUT_PLAIN}),
                 BLOCKED(BOTH_BLOCKED, {KN_LAYOUT_PLAIN}), IMPLICIT(weight_sizes), PLAIN),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},

@@ -16,14 +16,17 @@ extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight
 
 /* bind.c: describes the convolution to a kernel. */
 void kn_conv_bind(kn_step *step, const kn_conv_form *form);
+/* Configurations of winograd.c and winograd_tiled.c: a tile of 2 or 4; on wide-vector devices transforms and
+ * products in separate launches. Of wide.c and first.c: the source is plain; the result is padded in scratch
+ * memory. Of implicit.c: a kn_product_way. */
+enum { KN_CONV_TILE = 7, KN_CONV_PHASES = 8, KN_CONV_PLAIN = 1, KN_CONV_PADDED = 2 };
+
 /* implicit.c */
 kn_status kn_conv_implicit_lower(kn_lowering *lowering);
 /* On a matrix unit, if the first operand has 16 bits. */
 bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_conv_matrix_lower(kn_lowering *lowering);
 /* Float32, with each element split into two bfloat16. */
 bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_conv_matrix_split_lower(kn_lowering *lowering);
 /* The convolution as a matrix product for kernels of `file`, not yet planned. The gradient of the data has
  * one product per phase of the stride and group; its depth is that of the phase with the most taps. */
 kn_product kn_conv_product(const kn_target *target, const kn_node *node, const kn_conv_form *form,
@@ -45,11 +48,8 @@ kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering);
 bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_lower(kn_lowering *lowering);
 bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_conv_wide_first_lower(kn_lowering *lowering);
 bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial);
 /* 1x1 filters with stride 1 and no padding: both sides have the same pixels. */
 bool kn_conv_is_pointwise(const kn_conv_form *form);
@@ -57,7 +57,6 @@ bool kn_conv_is_pointwise(const kn_conv_form *form);
 bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_lower(kn_lowering *lowering);
 bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_conv_first_padded_lower(kn_lowering *lowering);
 void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial);
 /* A depthwise convolution with the 1x1 convolution that produces its input fused into it. */
 bool kn_conv_fused_depthwise_fuses(const kn_target *target, const kn_node *node, const kn_node *before);
@@ -65,25 +64,12 @@ kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering);
 /* winograd.c */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
 void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial);
-#define KN_WINOGRAD(name)                                                                                    \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant);                \
-    kn_status kn_conv_##name##_lower(kn_lowering *lowering);
-#define KN_WINOGRAD_WEIGHTS(name)                                                                            \
-    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant);        \
-    kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering);
-KN_WINOGRAD_WEIGHTS(winograd4)
-KN_WINOGRAD_WEIGHTS(winograd2)
-void kn_conv_winograd_weights_trial_case(const kn_node *node, kn_trial_case *trial);
-KN_WINOGRAD(winograd4)
-KN_WINOGRAD(winograd4_phases)
-KN_WINOGRAD(winograd2)
-KN_WINOGRAD(winograd2_phases)
+bool kn_conv_winograd_pays(const kn_target *target, const kn_node *node, int config, bool filter_stays);
+kn_status kn_conv_winograd_lower(kn_lowering *lowering);
 /* winograd_tiled.c */
 bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node);
+bool kn_conv_winograd_tiled_pays(const kn_target *target, const kn_node *node, int config, bool filter_stays);
+kn_status kn_conv_winograd_tiled_lower(kn_lowering *lowering);
 bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *node);
-KN_WINOGRAD(winograd4_tiled)
-KN_WINOGRAD(winograd2_tiled)
-KN_WINOGRAD_WEIGHTS(winograd4_tiled)
-KN_WINOGRAD_WEIGHTS(winograd2_tiled)
 
 #endif

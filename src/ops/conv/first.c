@@ -31,7 +31,6 @@ static void describe(const kn_target *target, const kn_node *node, first *made) 
 }
 
 static bool accepts(const kn_target *target, const kn_node *node) {
-    if (node->op != &kn_row_conv2d) return false;
     first made;
     describe(target, node, &made);
     const kn_conv_form *form = &made.form;
@@ -65,8 +64,9 @@ void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial) {
 }
 
 /* y (N,K,P,Q) from x (N,C,H,W) and a filter (K,C,R,S). */
-static kn_status lower(kn_lowering *lowering, bool padded) {
+kn_status kn_conv_first_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
+    const bool padded = lowering->config & KN_CONV_PADDED;
     first made;
     describe(lowering->target, node, &made);
     const kn_conv_form *form = &made.form;
@@ -105,11 +105,4 @@ static kn_status lower(kn_lowering *lowering, bool padded) {
     if (status != KN_OK || !padded) return status;
     return kn_conv_emit_blocks(lowering, &made.filter, lowering->result, scratch, form->images, form->outputs,
                                plane, false);
-}
-
-kn_status kn_conv_first_lower(kn_lowering *lowering) {
-    return lower(lowering, false);
-}
-kn_status kn_conv_first_padded_lower(kn_lowering *lowering) {
-    return lower(lowering, true);
 }

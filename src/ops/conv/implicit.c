@@ -129,8 +129,9 @@ bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node) 
     return unit_accepts(target, node, KN_PRODUCT_SPLIT);
 }
 
-static kn_status lower(kn_lowering *lowering, kn_product_way way) {
+kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
+    const kn_product_way way = (kn_product_way)lowering->config;
     const kn_shape *result = &node->outputs[0]->shape;
     bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
     int64_t elements = kn_elements_of(lowering->result);
@@ -163,16 +164,4 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     if (status != KN_OK) return status;
     return kn_product_finish(lowering, &product, define, elements, result->dims[1],
                              result->dims[2] * result->dims[3]);
-}
-
-kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_ITEMS);
-}
-
-kn_status kn_conv_matrix_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_MATRIX);
-}
-
-kn_status kn_conv_matrix_split_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_SPLIT);
 }

@@ -260,20 +260,8 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     return kn_conv_unpack(lowering, &filter, partials, parts);
 }
 
-static kn_status lower(kn_lowering *lowering, bool plain, bool padded) {
-    if (lowering->node->op == &kn_row_conv2d_weight) return lower_weights(lowering, plain, padded);
-    return lower_sweep(lowering, plain, padded);
-}
-
 kn_status kn_conv_wide_lower(kn_lowering *lowering) {
-    return lower(lowering, false, false);
-}
-kn_status kn_conv_wide_first_lower(kn_lowering *lowering) {
-    return lower(lowering, true, false);
-}
-kn_status kn_conv_wide_last_lower(kn_lowering *lowering) {
-    return lower(lowering, false, true);
-}
-kn_status kn_conv_wide_padded_lower(kn_lowering *lowering) {
-    return lower(lowering, true, true);
+    const bool plain = lowering->config & KN_CONV_PLAIN, padded = lowering->config & KN_CONV_PADDED;
+    return lowering->node->op == &kn_row_conv2d_weight ? lower_weights(lowering, plain, padded)
+                                                       : lower_sweep(lowering, plain, padded);
 }

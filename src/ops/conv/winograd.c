@@ -88,18 +88,23 @@ static bool takes_phases(const kn_target *target, const winograd *form) {
            (filter_bytes(form) > FILTER_BYTES || form->tiles < 2 * MIN_TILES * target->compute_units);
 }
 
-static bool pays(const kn_target *target, const kn_node *node, bool filter_stays, int tile, bool fused) {
+/* The tile with less work, if that is less than by the direct method. */
+bool kn_conv_winograd_pays(const kn_target *target, const kn_node *node, int config, bool filter_stays) {
+    const bool weights = node->op == &kn_row_conv2d_weight, large_tile = (config & KN_CONV_TILE) == 4;
     winograd large, small;
     describe(target, node, 4, &large);
     describe(target, node, 2, &small);
-    if (fused == takes_phases(target, tile == 4 ? &large : &small)) return false;
+    if (weights)
+        filter_stays = false;
+    else if (takes_phases(target, large_tile ? &large : &small) != !!(config & KN_CONV_PHASES))
+        return false;
     double by_large = work_of(&large, filter_stays), by_small = work_of(&small, filter_stays);
     double limit = 0.9 * direct_work(&large, filter_stays);
-    return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
+    return large_tile ? by_large < limit && by_large <= by_small : by_small < limit;
 }
 
 /* Few images and results, but sums as long as the node's, since rounding depends on their length. */
-void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial) {
+static void images_trial_case(const kn_node *node, kn_trial_case *trial) {
     bool swapped = node->op == &kn_row_conv2d_data;
     long long depth = MIN_SUM,
               sources = swapped ? node->inputs[1]->shape.dims[0] : node->inputs[1]->shape.dims[1];
@@ -241,16 +246,17 @@ static int64_t block_of(const kn_target *target, const winograd *form) {
 
 /* Neither the method nor the size of a block changes the bits of results, so both may depend on the
  * device. */
-static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
+static kn_status lower_images(kn_lowering *lowering) {
+    const int config = lowering->config;
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    describe(lowering->target, lowering->node, tile, &form);
+    describe(lowering->target, lowering->node, config & KN_CONV_TILE, &form);
     kn_status status = lower_filter(lowering, &form);
     if (status != KN_OK) return status;
     int64_t channels = form.sources + form.panels * form.columns;
     bool fits = lowering->target->wide_indices || form.tiles < INT32_MAX / form.points / channels;
-    return fused || !fits ? lower_fused(lowering, &form, block_of(lowering->target, &form))
-                          : lower_phases(lowering, &form);
+    return config & KN_CONV_PHASES && fits ? lower_phases(lowering, &form)
+                                           : lower_fused(lowering, &form, block_of(lowering->target, &form));
 }
 
 /* ---- the gradient of the filter -------------------------------------------------------------- */
@@ -277,10 +283,10 @@ static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int
 }
 
 /* dw (targets,sources,3,3) from dy and x. */
-static kn_status lower_weights(kn_lowering *lowering, int tile) {
+static kn_status lower_weights(kn_lowering *lowering) {
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    describe(lowering->target, lowering->node, tile, &form);
+    describe(lowering->target, lowering->node, lowering->config & KN_CONV_TILE, &form);
     if (form.tiles == 0) return kn_emit_fill_zero(lowering, lowering->result);
     int64_t tiles = round_of(&form), columns = form.panels * form.columns;
     int sources = take_floats(lowering, form.points * (tiles * form.sources + form.width));
@@ -311,17 +317,12 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
     return finish(step, lowering, &form, form.sources / form.width, form.panels);
 }
 
-static bool weights_pay(const kn_target *target, const kn_node *node, int tile) {
-    winograd large, small;
-    describe(target, node, 4, &large);
-    describe(target, node, 2, &small);
-    double by_large = work_of(&large, false), by_small = work_of(&small, false);
-    double limit = 0.9 * direct_work(&large, false);
-    return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
+kn_status kn_conv_winograd_lower(kn_lowering *lowering) {
+    return lowering->node->op == &kn_row_conv2d_weight ? lower_weights(lowering) : lower_images(lowering);
 }
 
 /* Sums are computed in rounds; their error is that of one round and of adding the rounds. */
-void kn_conv_winograd_weights_trial_case(const kn_node *node, kn_trial_case *trial) {
+static void weights_trial_case(const kn_node *node, kn_trial_case *trial) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     long long images = MAX_ROUND / 4, pixels = form.images * form.out_height * form.out_width;
@@ -332,27 +333,9 @@ void kn_conv_winograd_weights_trial_case(const kn_node *node, kn_trial_case *tri
     snprintf(trial->attributes, sizeof trial->attributes, "padding=1 size=3,3");
 }
 
-#define WEIGHTS(name, tile)                                                                                  \
-    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant) {       \
-        (void)invariant;                                                                                     \
-        return weights_pay(target, node, tile);                                                              \
-    }                                                                                                        \
-    kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering) {                                        \
-        return lower_weights(lowering, tile);                                                                \
-    }
-WEIGHTS(winograd4, 4)
-WEIGHTS(winograd2, 2)
-
-/* ---- variants -------------------------------------------------------------------------------- */
-
-#define VARIANT(name, tile, fused)                                                                           \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant) {               \
-        return pays(target, node, invariant, tile, fused);                                                   \
-    }                                                                                                        \
-    kn_status kn_conv_##name##_lower(kn_lowering *lowering) {                                                \
-        return lower(lowering, tile, fused);                                                                 \
-    }
-VARIANT(winograd4, 4, true)
-VARIANT(winograd4_phases, 4, false)
-VARIANT(winograd2, 2, true)
-VARIANT(winograd2_phases, 2, false)
+void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial) {
+    if (node->op == &kn_row_conv2d_weight)
+        weights_trial_case(node, trial);
+    else
+        images_trial_case(node, trial);
+}

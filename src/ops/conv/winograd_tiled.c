@@ -215,7 +215,7 @@ static kn_status lower_results(kn_lowering *lowering, const winograd *form, cons
 
 /* At each point (targets,sources) · (sources,columns), where filters are stored like weights: transposed for
  * dx. Neither chunks nor tiles of the product change the bits of results. */
-static kn_status lower(kn_lowering *lowering, int tile) {
+static kn_status lower_result(kn_lowering *lowering, int tile) {
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     describe(lowering->target, lowering->node, tile, &form);
@@ -294,6 +294,12 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
     return status;
 }
 
+kn_status kn_conv_winograd_tiled_lower(kn_lowering *lowering) {
+    const int tile = lowering->config & KN_CONV_TILE;
+    return lowering->node->op == &kn_row_conv2d_weight ? lower_weights(lowering, tile)
+                                                       : lower_result(lowering, tile);
+}
+
 /* ---- where it pays ------------------------------------------------------------------------------------- */
 
 /* Multiply-adds that take as long as moving a byte to or from memory: at most 15 at the peaks of most GPUs,
@@ -316,15 +322,18 @@ static double direct_work(const winograd *form) {
            (double)form->y_size[0] * (double)form->y_size[1];
 }
 
-/* Not if a matrix unit multiplies 16-bit elements. */
-static bool pays(const kn_target *target, const kn_node *node, bool filter_stays, int tile) {
+/* The tile with less work, if that is less than by the direct method; not if a matrix unit multiplies 16-bit
+ * elements. */
+bool kn_conv_winograd_tiled_pays(const kn_target *target, const kn_node *node, int config,
+                                 bool filter_stays) {
     winograd large, small;
     if (kn_conv_matrix_accepts(target, node)) return false;
+    if (node->op == &kn_row_conv2d_weight) filter_stays = false;
     describe(target, node, 4, &large);
     describe(target, node, 2, &small);
     const double by_large = work_of(&large, filter_stays), by_small = work_of(&small, filter_stays);
     const double limit = 0.9 * direct_work(&large);
-    return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
+    return (config & KN_CONV_TILE) == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
 }
 
 /* The fastest units are expected to be faster with split float32 (docs/measurements/gpu-lab.md). */
@@ -332,20 +341,3 @@ bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *nod
     return !kn_conv_matrix_split_accepts(target, node) ||
            target->matrix_unit(target->device, KN_BFLOAT16) != KN_MATRIX_UNIT_MMA;
 }
-
-#define VARIANT(name, tile)                                                                                  \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant) {               \
-        return pays(target, node, invariant, tile);                                                          \
-    }                                                                                                        \
-    kn_status kn_conv_##name##_lower(kn_lowering *lowering) {                                                \
-        return lower(lowering, tile);                                                                        \
-    }                                                                                                        \
-    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant) {       \
-        (void)invariant;                                                                                     \
-        return pays(target, node, false, tile);                                                              \
-    }                                                                                                        \
-    kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering) {                                        \
-        return lower_weights(lowering, tile);                                                                \
-    }
-VARIANT(winograd4_tiled, 4)
-VARIANT(winograd2_tiled, 2)

@@ -57,11 +57,11 @@ bool kn_matmul_amx_split_accepts(const kn_target *target, const kn_node *node) {
 
 /* Smaller products, and those so deep that panels are narrow, spend more time on splitting than the unit
  * saves. */
-bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool invariant) {
+bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, int config, bool invariant) {
     enum { FEWEST = 64, PANEL = 96 };
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
-    return kn_product_split_pays(target, node, invariant) && form.m >= FEWEST && form.n >= FEWEST &&
+    return kn_product_split_pays(target, node, config, invariant) && form.m >= FEWEST && form.n >= FEWEST &&
            form.k >= FEWEST && most_columns(target, &form, true) >= PANEL;
 }
 
@@ -74,8 +74,9 @@ static int64_t choose_columns(const kn_matmul_form *form, int64_t most, int64_t 
     return kn_round_up(kn_divide_up(form->n, panels), SIDE);
 }
 
-static kn_status lower(kn_lowering *lowering, bool split) {
+kn_status kn_matmul_amx_lower(kn_lowering *lowering) {
     const kn_target *target = lowering->target;
+    const bool split = lowering->config == KN_PRODUCT_SPLIT;
     kn_matmul_form form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     kn_matmul_describe(lowering->node, &form);
@@ -101,12 +102,4 @@ static kn_status lower(kn_lowering *lowering, bool split) {
     kn_step_epilogue(step, lowering);
     kn_step_size_wide(step, kn_divide_up(form.m, rows), kn_divide_up(form.n, columns), form.batches);
     return kn_step_end(step, lowering);
-}
-
-kn_status kn_matmul_amx_lower(kn_lowering *lowering) {
-    return lower(lowering, false);
-}
-
-kn_status kn_matmul_amx_split_lower(kn_lowering *lowering) {
-    return lower(lowering, true);
 }

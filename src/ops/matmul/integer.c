@@ -4,6 +4,7 @@
 #include "ops/build.h"
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
@@ -111,7 +112,8 @@ KN_OPERATOR(
                  .choice.doubtful = true},
                 {.name = "matrix",
                  .choice.accepts = kn_matmul_integer_matrix_accepts,
-                 .lower = kn_matmul_integer_matrix_lower},
+                 .lower = kn_matmul_integer_tiled_lower,
+                 .config = KN_PRODUCT_MATRIX},
                 {.name = "tiled",
                  .choice.accepts = kn_matmul_integer_tiled_accepts,
                  .lower = kn_matmul_integer_tiled_lower},

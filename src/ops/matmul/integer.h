@@ -18,7 +18,6 @@ bool kn_matmul_integer_tiled_accepts(const kn_target *target, const kn_node *nod
 kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering);
 /* The same on a matrix unit. */
 bool kn_matmul_integer_matrix_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_matmul_integer_matrix_lower(kn_lowering *lowering);
 kn_status kn_matmul_integer_plain_lower(kn_lowering *lowering);
 bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering);

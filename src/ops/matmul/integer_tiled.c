@@ -77,7 +77,8 @@ static void read_sums(kn_step *step, const char *name, bool there, int sums) {
         kn_step_read(step, name, NULL);
 }
 
-static kn_status lower(kn_lowering *lowering, kn_product_way way) {
+kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
+    const kn_product_way way = (kn_product_way)lowering->config;
     const kn_node *node = lowering->node;
     int64_t elements = kn_elements_of(lowering->result);
     if (elements == 0) return KN_OK;
@@ -112,12 +113,4 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     return kn_product_finish(lowering, &product, define_tiled, elements, of->m, of->n);
-}
-
-kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_ITEMS);
-}
-
-kn_status kn_matmul_integer_matrix_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_MATRIX);
 }

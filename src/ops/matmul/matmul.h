@@ -16,26 +16,22 @@ typedef struct kn_matmul_form {
 void kn_matmul_describe(const kn_node *node, kn_matmul_form *form);
 void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 
-/* matmul/tiled.c */
-bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
+/* matmul/tiled.c; the configuration is a kn_product_way */
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
+bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 bool kn_matmul_direct_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_matmul_direct_lower(kn_lowering *lowering);
 /* Whether the variant can also sum the rows of A. */
 bool kn_matmul_sums_rows(const kn_target *target, const kn_node *node, const kn_node *sum);
 /* On a matrix unit, if an operand has 16 bits. */
 bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_matmul_matrix_lower(kn_lowering *lowering);
 /* Float32, with each element split into two bfloat16. */
 bool kn_matmul_matrix_split_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_matmul_matrix_split_lower(kn_lowering *lowering);
 /* matmul/amx.c: on tile registers of CPUs, if an operand is bfloat16. */
 bool kn_matmul_amx_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_amx_lower(kn_lowering *lowering);
 /* Float32, split in the same way. */
 bool kn_matmul_amx_split_accepts(const kn_target *target, const kn_node *node);
-bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool invariant);
-kn_status kn_matmul_amx_split_lower(kn_lowering *lowering);
+bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, int config, bool invariant);
 /* matmul/plain.c */
 kn_status kn_matmul_plain_lower(kn_lowering *lowering);
 /* matmul/wide.c */

@@ -161,8 +161,9 @@ kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, con
     return KN_MATRIX_UNIT_NONE;
 }
 
-bool kn_product_split_pays(const kn_target *target, const kn_node *node, bool invariant) {
+bool kn_product_split_pays(const kn_target *target, const kn_node *node, int config, bool invariant) {
     (void)node;
+    (void)config;
     (void)invariant;
     return !target->emulates_matrix_unit;
 }

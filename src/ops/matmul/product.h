@@ -39,7 +39,7 @@ typedef struct kn_product {
 kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file,
                                kn_product_way way);
 /* Whether variants that split float32 are considered: if a unit is emulated, only when forced. */
-bool kn_product_split_pays(const kn_target *target, const kn_node *node, bool invariant);
+bool kn_product_split_pays(const kn_target *target, const kn_node *node, int config, bool invariant);
 /* Chooses the tile and the split by shape, and allocates scratch memory for the parts of the result. */
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
 /* How many contiguous elements, in rows of length `row`, a work-item loads at once. */

@@ -74,8 +74,9 @@ static kn_status finish_row_sums(kn_lowering *lowering, const kn_product *produc
     return product->parts > 1 ? kn_emit_sums(lowering, &sum, 1) : KN_OK;
 }
 
-static kn_status lower(kn_lowering *lowering, kn_product_way way) {
+kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
+    const kn_product_way way = (kn_product_way)lowering->config;
     int64_t elements = kn_elements_of(lowering->result);
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
@@ -104,20 +105,4 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     kn_status status = kn_step_end(step, lowering);
     if (status == KN_OK) status = kn_product_finish(lowering, &product, define, elements, form.m, form.n);
     return status == KN_OK && lowering->summed ? finish_row_sums(lowering, &product) : status;
-}
-
-kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_ITEMS);
-}
-
-kn_status kn_matmul_direct_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_DIRECT);
-}
-
-kn_status kn_matmul_matrix_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_MATRIX);
-}
-
-kn_status kn_matmul_matrix_split_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_PRODUCT_SPLIT);
 }
