@@ -430,6 +430,9 @@ KN_OPERATOR(
         {.inputs = {"31,7", "int32 31"}, .ranges = {NULL, LABELS(6)}, .no_gradient = true, .smallest = true},
         {.inputs = {"3,93,2", "int32 3,93"}, .ranges = {NULL, LABELS(1)}, .no_gradient = true},
         {.inputs = {"93,33", "int32 93"}, .ranges = {"special", LABELS(32)}, .no_gradient = true},
+        {.inputs = {"83,1", "int32 83"},
+         .ranges = {"special", "0..0"},
+         .no_gradient = true}, /* more NaN than -inf */
         {.inputs = {"0,7", "int32 0"}, .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------- */
