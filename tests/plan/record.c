@@ -78,7 +78,12 @@ static void add_placement(const kn_placement *placement, const kn_value *value, 
 
 /* Everything about an argument except its name. */
 static void add_argument(const kn_executable *part, const kn_argument *argument, kn_text *text) {
-    kn_text_format(text, "%d %d%d ", (int)argument->kind, argument->reads, argument->writes);
+    /* Fixed numbers, so that a new kind changes no record. */
+    static const int numbers[] = {
+        [KN_ARGUMENT_VALUE] = 0, [KN_ARGUMENT_SCRATCH] = 1, [KN_ARGUMENT_INT] = 2,
+        [KN_ARGUMENT_INDEX] = 3, [KN_ARGUMENT_FLOAT] = 4,   [KN_ARGUMENT_UINT] = 5,
+        [KN_ARGUMENT_LOCAL] = 6, [KN_ARGUMENT_PRESENT] = 7, [KN_ARGUMENT_NUMBER] = 8};
+    kn_text_format(text, "%d %d%d ", numbers[argument->kind], argument->reads, argument->writes);
     if (argument->kind == KN_ARGUMENT_SCRATCH) {
         const kn_placement *scratch = &part->plan.scratches[argument->integer];
         kn_text_format(text, "scratch of %" PRIu64, scratch->bytes);
@@ -89,7 +94,7 @@ static void add_argument(const kn_executable *part, const kn_argument *argument,
         kn_shape_text(part->graph, &value->shape, text);
         kn_text_add(text, value->layout == KN_LAYOUT_BLOCKED ? " blocked" : " plain");
         add_placement(kn_executable_placement(part, value), value, text);
-    } else if (argument->kind == KN_ARGUMENT_FLOAT) {
+    } else if (argument->kind == KN_ARGUMENT_FLOAT || argument->kind == KN_ARGUMENT_NUMBER) {
         kn_text_format(text, "%a", argument->number);
     } else if (argument->kind != KN_ARGUMENT_VALUE) {
         kn_text_format(text, "%" PRId64, argument->integer);
