@@ -10,11 +10,11 @@ import re
 import subprocess
 import sys
 
-import numpy as np
-
 from package import case, expect, expect_equal, raises, run
 
 ROOT, KOINE = pathlib.Path(sys.argv[2]), sys.argv[3]
+
+import numpy as np  # noqa: E402
 
 import koine  # noqa: E402
 import koine.sklearn  # noqa: E402
