@@ -110,10 +110,17 @@ def main():
                 continue
             arguments = ["NULL" if i == j else argument(*other, structs) for j, other in enumerate(wanted)]
             given = [word for word in arguments if word in ("NULL", "on->value", "on->graph", "on->values")]
+            # Objects that the call makes; values belong to their graph.
+            made = {j: match.group(1) for j, other in enumerate(wanted)
+                    if j != i and (match := re.match(r"kn_(?!value)(\w+) \*\*$", other[0])) and match.group(1) in OBJECTS}
+            for j in made:
+                arguments[j] = f"&made{j}"
             inside = given[:1] != ["NULL"]
             optional = parameter in OPTIONAL.get(name, []) or parameter == "axes" or DEFAULTS.match(kind)
             body = checked(gives, f"{name}({', '.join(arguments)})", owned, optional, inside, statuses)
-            print(f"static void call{len(calls)}(fixture *on) {{ {body} }}")
+            before = "".join(f"kn_{base} *made{j} = NULL; " for j, base in made.items())
+            after = "".join(f" kn_{base}_destroy(&made{j});" for j, base in made.items())
+            print(f"static void call{len(calls)}(fixture *on) {{ {before}{body}{after} }}")
             calls.append(f"{name}, {parameter}")
     print("\nconst null_call null_calls[] = {")
     for number, call in enumerate(calls):
