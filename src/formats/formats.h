@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "formats/caffe.h"
+#include "formats/gguf.h"
 #include "formats/onnx.h"
 
 /* ---- arrays (array.c), common to npy, IDX and safetensors ---------------------------------------------- */

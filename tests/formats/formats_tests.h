@@ -15,6 +15,8 @@ int test_idx(void);
 int test_wave(void);
 int test_zip(void);
 int test_events(void);
+int test_blocks(void);
+int test_gguf(void);
 int test_gzip(void);
 int test_json(void);
 int test_onnx(void);

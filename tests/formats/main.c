@@ -71,6 +71,6 @@ uint8_t *pack(const void *bytes, size_t count, size_t *packed) {
 
 int main(void) {
     return test_arrays() + test_npy() + test_idx() + test_zip() + test_wave() + test_csv() + test_caffe() +
-           test_events() + test_gzip() + test_json() + test_onnx() + test_onnx_tensor() + test_onnx_writer() +
-           test_safetensors() + test_mutations();
+           test_events() + test_blocks() + test_gguf() + test_gzip() + test_json() + test_onnx() +
+           test_onnx_tensor() + test_onnx_writer() + test_safetensors() + test_mutations();
 }

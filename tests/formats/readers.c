@@ -165,6 +165,34 @@ kn_status read_safetensors(const kn_host *host, const uint8_t *bytes, uint64_t c
     return status;
 }
 
+kn_status read_gguf(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
+    kn_gguf file;
+    kn_status status = kn_gguf_read(host, "some.gguf", bytes, count, &file, error);
+    if (status != KN_OK && (file.tensors || file.values || file.arena.blocks)) reader_inconsistent = true;
+    if (status != KN_OK) return status;
+    for (size_t i = 0; i < file.value_count; i++) {
+        const kn_gguf_value *value = &file.values[i];
+        if (kn_gguf_find(&file, value->key) != value) reader_inconsistent = true;
+        for (uint64_t j = 0; j < value->count; j++) {
+            kn_gguf_text text = {"", 0};
+            int64_t integer;
+            double real;
+            bool truth;
+            seen += kn_gguf_integer_at(value, j, &integer) + kn_gguf_real_at(value, j, &real) +
+                    kn_gguf_bool_at(value, j, &truth);
+            if (kn_gguf_text_at(value, j, &text)) look_at(text.bytes, text.count);
+        }
+    }
+    for (size_t i = 0; i < file.tensor_count; i++) {
+        const kn_gguf_tensor *tensor = &file.tensors[i];
+        if (kn_gguf_tensor_find(&file, tensor->name) != tensor) reader_inconsistent = true;
+        if ((tensor->storage != NULL) != (tensor->bytes != NULL)) reader_inconsistent = true;
+        look_at(tensor->bytes, tensor->byte_count);
+    }
+    kn_gguf_close(host, &file);
+    return status;
+}
+
 /* ---- ONNX ------------------------------------------------------------------------- */
 
 static void look_at_text(const char *text) {

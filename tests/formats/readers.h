@@ -18,6 +18,7 @@ kn_status read_csv(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
 kn_status read_gzip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_json(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_safetensors(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+kn_status read_gguf(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 /* A network as text or with weights. */
 kn_status read_caffe(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 /* A model. */

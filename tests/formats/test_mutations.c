@@ -3,6 +3,7 @@
  * seed. */
 #include "formats_tests.h"
 
+#include "gguf_bytes.h"
 #include "onnx_bytes.h"
 #include "zip_bytes.h"
 
@@ -150,6 +151,14 @@ static void readers_survive_mutations(void **state) {
     add_float(add_float(add_number(add_number(&blob, 1, 1), 4, 2), 5, 1), 5, 2);
     add_text(add_message(add_text(add_text(&layer, 1, "ab"), 2, "ReLU"), 7, &blob), 3, "x");
     add_message(add_packet(add_text(&weights, 1, "n"), 4, "\1\3\10", 3), 100, &layer);
+    gguf_made language = {.value_count = 0};
+    gguf_add_integer(&language, "a.n", 3);
+    gguf_add_array(&language, "t", KN_GGUF_STRING, 2);
+    gguf_put_string(&language.values, "one");
+    gguf_put_string(&language.values, "two");
+    gguf_add_tensor(&language, "w", 1, 2, (int64_t[]){2, 3}, "aabbccddeeff", 12);
+    gguf_add_tensor(&language, "q", 8, 1, (int64_t[]){32}, picture, 34);
+    gguf_bytes gguf = gguf_finish(&language);
     const sample samples[] = {
         {"npy", read_npy, npy, sizeof npy - 1},
         {"npy3", read_npy, npy3, sizeof npy3 - 1},
@@ -162,6 +171,7 @@ static void readers_survive_mutations(void **state) {
         {"net", read_caffe, net, sizeof net - 1},
         {"caffemodel", read_caffe, weights.bytes, weights.count},
         {"json", read_json, json, sizeof json - 1},
+        {"gguf", read_gguf, gguf.bytes, gguf.count},
         {"safetensors", read_safetensors, whole, sizeof whole},
         {"onnx", read_onnx, model.bytes, model.count},
         {"onnx value", read_onnx_value, optional.bytes, optional.count},
@@ -179,6 +189,7 @@ static void readers_survive_mutations(void **state) {
             fail_msg("%s: %d accepted, %d refused", samples[i].name, accepted, refused);
     }
     free(packed);
+    free(gguf.bytes);
     free(zip.bytes);
 }
 

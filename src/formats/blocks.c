@@ -1,0 +1,162 @@
+/* Blocks of quantized weights, as ggml defines them. `d` and `m` are float16 scales; all products are exact
+ * in float32, so that only the last sum of a weight rounds, and contraction to fma changes no bit. */
+#include <string.h>
+
+#include "formats/formats_private.h"
+
+static float half_at(const uint8_t *bytes) {
+    return kn_float_from_half((uint16_t)kn_little_uint(bytes, 2));
+}
+
+static void widen_f32(const uint8_t *block, float *to) {
+    uint32_t bits = (uint32_t)kn_little_uint(block, 4);
+    memcpy(to, &bits, sizeof bits);
+}
+
+static void widen_f16(const uint8_t *block, float *to) {
+    *to = half_at(block);
+}
+
+static void widen_bf16(const uint8_t *block, float *to) {
+    *to = kn_float_from_bfloat((uint16_t)kn_little_uint(block, 2));
+}
+
+/* ---- blocks of 32 ------------------------------------------------------------------ */
+
+/* Code i of 32 codes of four bits: the first 16 are in the low halves of the bytes. */
+static int nibble(const uint8_t *codes, int i) {
+    return codes[i % 16] >> 4 * (i / 16) & 15;
+}
+
+static void widen_q8_0(const uint8_t *block, float *to) {
+    float d = half_at(block);
+    for (int i = 0; i < 32; i++)
+        to[i] = d * (float)(int8_t)block[2 + i];
+}
+
+static void widen_q4_0(const uint8_t *block, float *to) {
+    float d = half_at(block);
+    for (int i = 0; i < 32; i++)
+        to[i] = d * (float)(nibble(block + 2, i) - 8);
+}
+
+static void widen_q4_1(const uint8_t *block, float *to) {
+    float d = half_at(block), m = half_at(block + 2);
+    for (int i = 0; i < 32; i++)
+        to[i] = d * (float)nibble(block + 4, i) + m;
+}
+
+static void widen_q5_0(const uint8_t *block, float *to) {
+    float d = half_at(block);
+    uint32_t high = (uint32_t)kn_little_uint(block + 2, 4);
+    for (int i = 0; i < 32; i++)
+        to[i] = d * (float)(nibble(block + 6, i) + (int)(high >> i & 1) * 16 - 16);
+}
+
+static void widen_q5_1(const uint8_t *block, float *to) {
+    float d = half_at(block), m = half_at(block + 2);
+    uint32_t high = (uint32_t)kn_little_uint(block + 4, 4);
+    for (int i = 0; i < 32; i++)
+        to[i] = d * (float)(nibble(block + 8, i) + (int)(high >> i & 1) * 16) + m;
+}
+
+static void widen_iq4_nl(const uint8_t *block, float *to) {
+    static const int8_t levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+    float d = half_at(block);
+    for (int i = 0; i < 32; i++)
+        to[i] = d * (float)levels[nibble(block + 2, i)];
+}
+
+/* ---- blocks of 256 in groups of 16 or 32, each with a scale ------------------------------------ */
+
+/* Code i of 256 codes of two bits: in each half of the block, four groups of 32 share 32 bytes. */
+static int pair(const uint8_t *codes, int i) {
+    return codes[i / 128 * 32 + i % 32] >> 2 * (i / 32 % 4) & 3;
+}
+
+static void widen_q2_k(const uint8_t *block, float *to) {
+    float d = half_at(block + 80), m = half_at(block + 82);
+    for (int i = 0; i < 256; i++) {
+        int scales = block[i / 16];
+        to[i] = d * (float)(scales & 15) * (float)pair(block + 16, i) - m * (float)(scales >> 4);
+    }
+}
+
+static void widen_q3_k(const uint8_t *block, float *to) {
+    const uint8_t *scales = block + 96;
+    float d = half_at(block + 108);
+    for (int i = 0; i < 256; i++) {
+        int group = i / 16;
+        int low = (group < 8 ? scales[group] : scales[group - 8] >> 4) & 15;
+        int high = scales[8 + group % 4] >> 2 * (group / 4) & 3;
+        int code = pair(block + 32, i) - 4 + 4 * (block[i % 32] >> (i / 32) & 1);
+        to[i] = d * (float)((low | high << 4) - 32) * (float)code;
+    }
+}
+
+/* Q4_K and Q5_K: scale and minimum of group j, six bits each. */
+static void scales_of(const uint8_t *scales, int j, int *scale, int *minimum) {
+    if (j < 4) {
+        *scale = scales[j] & 63;
+        *minimum = scales[j + 4] & 63;
+    } else {
+        *scale = (scales[j + 4] & 15) | scales[j - 4] >> 6 << 4;
+        *minimum = scales[j + 4] >> 4 | scales[j] >> 6 << 4;
+    }
+}
+
+static void widen_k(const uint8_t *block, const uint8_t *codes, const uint8_t *high, float *to) {
+    float d = half_at(block), m = half_at(block + 2);
+    for (int i = 0; i < 256; i++) {
+        int j = i / 32, scale, minimum;
+        scales_of(block + 4, j, &scale, &minimum);
+        int code = codes[i / 64 * 32 + i % 32] >> 4 * (j % 2) & 15;
+        if (high) code += 16 * (high[i % 32] >> j & 1);
+        to[i] = d * (float)scale * (float)code - m * (float)minimum;
+    }
+}
+
+static void widen_q4_k(const uint8_t *block, float *to) {
+    widen_k(block, block + 16, NULL, to);
+}
+
+static void widen_q5_k(const uint8_t *block, float *to) {
+    widen_k(block, block + 48, block + 16, to);
+}
+
+static void widen_q6_k(const uint8_t *block, float *to) {
+    float d = half_at(block + 208);
+    for (int i = 0; i < 256; i++) {
+        int half = i / 128, r = i % 128;
+        int low = block[64 * half + r % 64] >> 4 * (r / 64) & 15;
+        int high = block[128 + 32 * half + r % 32] >> 2 * (r / 32) & 3;
+        to[i] = d * (float)(int8_t)block[192 + i / 16] * (float)((low | high << 4) - 32);
+    }
+}
+
+static const kn_gguf_type blocks[] = {
+    {0, "F32", 1, 4, widen_f32},          {1, "F16", 1, 2, widen_f16},
+    {2, "Q4_0", 32, 18, widen_q4_0},      {3, "Q4_1", 32, 20, widen_q4_1},
+    {6, "Q5_0", 32, 22, widen_q5_0},      {7, "Q5_1", 32, 24, widen_q5_1},
+    {8, "Q8_0", 32, 34, widen_q8_0},      {10, "Q2_K", 256, 84, widen_q2_k},
+    {11, "Q3_K", 256, 110, widen_q3_k},   {12, "Q4_K", 256, 144, widen_q4_k},
+    {13, "Q5_K", 256, 176, widen_q5_k},   {14, "Q6_K", 256, 210, widen_q6_k},
+    {20, "IQ4_NL", 32, 18, widen_iq4_nl}, {30, "BF16", 1, 2, widen_bf16},
+};
+
+const kn_gguf_type *kn_gguf_types(size_t *count) {
+    *count = KN_COUNT_OF(blocks);
+    return blocks;
+}
+
+const kn_gguf_type *kn_gguf_type_find(int number) {
+    for (size_t i = 0; i < KN_COUNT_OF(blocks); i++)
+        if (blocks[i].number == number) return &blocks[i];
+    return NULL;
+}
+
+void kn_gguf_widen(const kn_gguf_type *block, const uint8_t *bytes, uint64_t count, float *weights) {
+    for (uint64_t i = 0; i < count; i++)
+        block->widen(bytes + i * (uint64_t)block->bytes, weights + i * (uint64_t)block->weights);
+}
