@@ -75,6 +75,11 @@ KN_API KN_NODISCARD kn_model *kn_model_parse(const char *text, const kn_model_pa
  * renaming a new file, as kn_model_save does, because truncating a file in use ends the process on some
  * systems. */
 KN_API KN_NODISCARD kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
+/* Opens an ONNX file in memory, which must stay unchanged until the model, and all models bound from it, are
+ * destroyed. `folder` is the folder of its external data; NULL: a file with external data is refused.
+ * Otherwise as kn_model_open; messages call the file params->source, by default "model in memory". */
+KN_API KN_NODISCARD kn_model *kn_model_open_memory(const void *bytes, size_t count, const char *folder,
+                                                   const kn_model_params *params);
 /* Makes a model from a graph that the program built, and takes the graph over: *graph is NULL afterwards. The
  * graph's inputs and outputs (kn_output) become the model's; weights are loaded and saved by the names of its
  * parameters. Settings and given arrays are ignored. If the model carries an error, *graph is unchanged:

@@ -1,5 +1,5 @@
-/* ONNX files: the inputs and outputs of a model, and tensors in separate files (.pb), as in ONNX's test data.
- * kn_model_open (koine/model.h) loads a model from an ONNX file.
+/* ONNX files: the inputs, outputs and metadata of a model, and tensors in separate files (.pb), as in ONNX's
+ * test data. kn_model_open and kn_model_open_memory (koine/model.h) load a model from an ONNX file.
  *
  *     kn_onnx_file *file = kn_onnx_file_open("model.onnx", NULL);
  *     for (size_t i = 0; i < kn_onnx_file_input_count(file); i++) {
@@ -27,6 +27,10 @@ typedef struct kn_onnx_file kn_onnx_file;
  * library's. Returns NULL only when out of memory, otherwise a handle that may carry an error. The caller
  * destroys it. */
 KN_API KN_NODISCARD kn_onnx_file *kn_onnx_file_open(const char *path, const kn_allocator *allocator);
+/* The same for a file in memory, which must stay unchanged until the handle is destroyed. `folder` is the
+ * folder of its external data; NULL: a file with external data is refused. */
+KN_API KN_NODISCARD kn_onnx_file *kn_onnx_file_open_memory(const void *bytes, size_t count,
+                                                           const char *folder, const kn_allocator *allocator);
 KN_API void kn_onnx_file_destroy(kn_onnx_file **file);
 KN_API kn_status kn_onnx_file_status(const kn_onnx_file *file);
 KN_API const char *kn_onnx_file_error(const kn_onnx_file *file);
@@ -39,6 +43,32 @@ KN_API size_t kn_onnx_file_input_count(const kn_onnx_file *file);
 KN_API const char *kn_onnx_file_input_at(const kn_onnx_file *file, size_t position, const char **type);
 KN_API size_t kn_onnx_file_output_count(const kn_onnx_file *file);
 KN_API const char *kn_onnx_file_output_at(const kn_onnx_file *file, size_t position, const char **type);
+/* The number of dimensions, which may exceed KN_MAX_RANK; -1 if the file leaves it open, for what is not a
+ * tensor, and past the last input or output. */
+KN_API int kn_onnx_file_input_rank_at(const kn_onnx_file *file, size_t position);
+KN_API int kn_onnx_file_output_rank_at(const kn_onnx_file *file, size_t position);
+/* The size of a dimension; -1 if the file leaves it open, and past the last dimension. *symbol, if symbol is
+ * not NULL, is set to the name of an open size, otherwise to "". Open sizes of the same name are equal. */
+KN_API int64_t kn_onnx_file_input_size_at(const kn_onnx_file *file, size_t position, int axis,
+                                          const char **symbol);
+KN_API int64_t kn_onnx_file_output_size_at(const kn_onnx_file *file, size_t position, int axis,
+                                           const char **symbol);
+/* A key of the metadata, in the order of the file, or NULL past the last. *value, if value is not NULL, is
+ * set to its value. */
+KN_API const char *kn_onnx_file_metadata_at(const kn_onnx_file *file, size_t position, const char **value);
+
+/* Who made a model, and what for; strings that the file lacks are "". */
+typedef struct kn_onnx_about {
+    size_t size;          /* of this struct, in the calling program's version */
+    const char *producer; /* the program that wrote the file: "pytorch" */
+    const char *domain;   /* of the model: "org.example" */
+    const char *description;
+    const char *graph_name, *graph_description;
+    int64_t version; /* of the model; 0 if the file has none */
+} kn_onnx_about;
+#define KN_ONNX_ABOUT_DEFAULTS KN_DEFAULTS_ZERO(kn_onnx_about)
+/* False, and *about is unchanged, for a failed file. */
+KN_API bool kn_onnx_file_about(const kn_onnx_file *file, kn_onnx_about *about);
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 

@@ -1,4 +1,5 @@
 /* The public functions of koine/onnx.h, on top of the formats module. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,14 +38,31 @@ static void find_inputs(kn_onnx_file *file) {
     file->input_count = 0;
 }
 
-kn_onnx_file *kn_onnx_file_open(const char *path, const kn_allocator *allocator) {
+static kn_onnx_file *file_new(const kn_allocator *allocator) {
     kn_host host = kn_host_with(allocator);
     kn_onnx_file *file = kn_allocate(&host, 1, sizeof *file);
+    if (file) file->host = host;
+    return file;
+}
+
+kn_onnx_file *kn_onnx_file_open(const char *path, const kn_allocator *allocator) {
+    kn_onnx_file *file = file_new(allocator);
     if (!file) return NULL;
-    file->host = host;
     if (!path)
         kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of an ONNX file is NULL");
     else if (kn_onnx_open(&file->host, path, &file->model, &file->error) == KN_OK)
+        find_inputs(file);
+    return file;
+}
+
+kn_onnx_file *kn_onnx_file_open_memory(const void *bytes, size_t count, const char *folder,
+                                       const kn_allocator *allocator) {
+    kn_onnx_file *file = file_new(allocator);
+    if (!file) return NULL;
+    if (!bytes)
+        kn_fail(&file->error, KN_ERROR_ARGUMENT, "the bytes of an ONNX file are NULL");
+    else if (kn_onnx_read(&file->host, "ONNX file in memory", bytes, count, folder, &file->model,
+                          &file->error) == KN_OK)
         find_inputs(file);
     return file;
 }
@@ -65,10 +83,34 @@ const char *kn_onnx_file_error(const kn_onnx_file *file) {
     return file ? file->error.text : "out of host memory";
 }
 
+/* NULL past the last. */
+static const kn_onnx_value_info *input_of(const kn_onnx_file *file, size_t position) {
+    return position < kn_onnx_file_input_count(file) ? file->inputs[position] : NULL;
+}
+
+static const kn_onnx_value_info *output_of(const kn_onnx_file *file, size_t position) {
+    return position < kn_onnx_file_output_count(file) ? &file->model.graph.outputs[position] : NULL;
+}
+
 static const char *describe(const kn_onnx_value_info *info, const char **type) {
+    if (!info) return NULL;
     bool tensor = info->type.kind == KN_ONNX_TENSOR;
     if (type) *type = tensor ? kn_onnx_type_name(info->type.type) : kn_onnx_kind_name(info->type.kind);
     return info->name;
+}
+
+static int rank_of(const kn_onnx_value_info *info) {
+    if (!info || info->type.kind != KN_ONNX_TENSOR || !info->type.has_shape) return -1;
+    return info->type.rank > INT_MAX ? -1 : (int)info->type.rank;
+}
+
+static int64_t size_of(const kn_onnx_value_info *info, int axis, const char **symbol) {
+    if (symbol) *symbol = "";
+    if (axis < 0 || axis >= rank_of(info)) return -1;
+    const kn_onnx_dimension *dimension = &info->type.shape[axis];
+    if (dimension->known && dimension->length >= 0) return dimension->length;
+    if (symbol && !dimension->known) *symbol = dimension->name;
+    return -1;
 }
 
 size_t kn_onnx_file_input_count(const kn_onnx_file *file) {
@@ -76,8 +118,15 @@ size_t kn_onnx_file_input_count(const kn_onnx_file *file) {
 }
 
 const char *kn_onnx_file_input_at(const kn_onnx_file *file, size_t position, const char **type) {
-    if (position >= kn_onnx_file_input_count(file)) return NULL;
-    return describe(file->inputs[position], type);
+    return describe(input_of(file, position), type);
+}
+
+int kn_onnx_file_input_rank_at(const kn_onnx_file *file, size_t position) {
+    return rank_of(input_of(file, position));
+}
+
+int64_t kn_onnx_file_input_size_at(const kn_onnx_file *file, size_t position, int axis, const char **symbol) {
+    return size_of(input_of(file, position), axis, symbol);
 }
 
 size_t kn_onnx_file_output_count(const kn_onnx_file *file) {
@@ -85,8 +134,34 @@ size_t kn_onnx_file_output_count(const kn_onnx_file *file) {
 }
 
 const char *kn_onnx_file_output_at(const kn_onnx_file *file, size_t position, const char **type) {
-    if (position >= kn_onnx_file_output_count(file)) return NULL;
-    return describe(&file->model.graph.outputs[position], type);
+    return describe(output_of(file, position), type);
+}
+
+int kn_onnx_file_output_rank_at(const kn_onnx_file *file, size_t position) {
+    return rank_of(output_of(file, position));
+}
+
+int64_t kn_onnx_file_output_size_at(const kn_onnx_file *file, size_t position, int axis,
+                                    const char **symbol) {
+    return size_of(output_of(file, position), axis, symbol);
+}
+
+const char *kn_onnx_file_metadata_at(const kn_onnx_file *file, size_t position, const char **value) {
+    if (!file || position >= file->model.metadata_count) return NULL;
+    if (value) *value = file->model.metadata[position].value;
+    return file->model.metadata[position].key;
+}
+
+bool kn_onnx_file_about(const kn_onnx_file *file, kn_onnx_about *about) {
+    if (kn_onnx_file_status(file) != KN_OK || !about) return false;
+    const kn_onnx_model *model = &file->model;
+    const kn_onnx_about found = {.producer = model->producer,
+                                 .domain = model->domain,
+                                 .description = model->doc,
+                                 .graph_name = model->graph.name,
+                                 .graph_description = model->graph.doc,
+                                 .version = model->version};
+    return kn_result_give(about, &found, sizeof found) == KN_OK;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------ */

@@ -191,6 +191,26 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
     return finish(model);
 }
 
+kn_model *kn_model_open_memory(const void *bytes, size_t count, const char *folder,
+                               const kn_model_params *params) {
+    kn_model *model = model_new(params, "model in memory");
+    if (!model || model->error.status != KN_OK) return finish(model);
+    if (!bytes) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_open_memory: the bytes are NULL");
+    const kn_file_view view = {.bytes = bytes, .count = count};
+    const kn_model_origin *origin = find_origin(&view, "model.onnx");
+    if (!origin->open_memory) {
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                "%s: the bytes are a file of kind '%s'; only ONNX files are opened from memory",
+                model->source, origin->name);
+        return finish(model);
+    }
+    model->origin = origin;
+    if (origin->open_memory(model, bytes, count, folder) && !model->name)
+        model->name = name_of_path(model, model->source);
+    if (model->error.status == KN_OK && !model->name) kn_model_no_memory(model);
+    return finish(model);
+}
+
 /* A graph has no text and no file: its weights come from files written by kn_model_save. */
 static const kn_model_origin graph_origin = {.name = KN_GRAPH_ORIGIN, .endings = ""};
 

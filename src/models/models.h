@@ -28,6 +28,9 @@ typedef struct kn_model_origin {
     bool (*recognizes)(const uint8_t *bytes, uint64_t count);
     /* Creates the graph, inputs, outputs and metadata, following model->params. */
     bool (*open)(kn_model *model, const char *path);
+    /* The same for a file in memory, which stays there until the model is closed; `folder`, NULL for none,
+     * has its other files. NULL: files of this kind are not opened from memory. */
+    bool (*open_memory)(kn_model *model, const uint8_t *bytes, uint64_t count, const char *folder);
     /* Builds the graph of `model` for these inputs, from the file that model->root was opened from. NULL:
      * models of this origin are always bound. */
     bool (*bind)(kn_model *model, const kn_model_given *given, size_t given_count);

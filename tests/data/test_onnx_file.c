@@ -1,6 +1,7 @@
 /* ONNX files through the public interface. */
 #include "data_tests.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <koine/onnx.h>
@@ -47,6 +48,81 @@ static void models_list_their_inputs(void **state) {
     assert_int_equal(kn_onnx_file_output_count(file), 0);
     kn_onnx_file_destroy(&file);
     test_folder_remove(folder);
+}
+
+/* Appends a value with a tensor type; `shape` as "3,n,,-1" (an open size, one without a name, an invalid
+ * one). NULL: without a shape. */
+static void add_shaped(made *graph, uint32_t field, const char *name, const char *shape) {
+    made value = {.count = 0}, type = {.count = 0}, tensor = {.count = 0}, sizes = {.count = 0};
+    for (const char *at = shape; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        made size = {.count = 0};
+        char word[16] = "";
+        memcpy(word, at, strcspn(at, ","));
+        if (word[0] == '-' || (word[0] >= '0' && word[0] <= '9'))
+            add_number(&size, 1, (uint64_t)atoll(word));
+        else if (word[0])
+            add_text(&size, 2, word);
+        add_message(&sizes, 1, &size);
+    }
+    add_number(&tensor, 1, 7);
+    if (shape) add_message(&tensor, 2, &sizes);
+    add_message(add_text(&value, 1, name), 2, add_message(&type, 1, &tensor));
+    add_message(graph, field, &value);
+}
+
+static void models_describe_their_shapes(void **state) {
+    made graph = {.count = 0}, model, pair = {.count = 0}, nothing = {.count = 0}, list = {.count = 0},
+         type = {.count = 0};
+    add_shaped(&graph, 11, "a", "3,n,,-1");
+    add_shaped(&graph, 11, "any", NULL);
+    add_message(&graph, 11, add_message(add_text(&list, 1, "list"), 2, add_message(&type, 4, &nothing)));
+    add_shaped(add_node(&graph, 1, "Relu", "a", "y", NULL), 12, "y", "1,2,3,4,5,6,7,8,9,m");
+    add_text(add_text(&graph, 2, "net"), 10, "what it is");
+    make_small_model(&model, &graph);
+    add_text(add_text(add_number(add_text(&model, 2, "maker"), 5, 17), 4, "org.example"), 6, "a test");
+    add_message(&model, 14, add_text(add_text(&pair, 1, "rate"), 2, "16000"));
+    kn_onnx_file *file = kn_onnx_file_open_memory(model.bytes, model.count, NULL, NULL);
+    assert_string_equal(kn_onnx_file_error(file), "");
+    assert_int_equal(kn_onnx_file_input_rank_at(file, 0), 4);
+    assert_int_equal(kn_onnx_file_input_rank_at(file, 1), -1);
+    assert_int_equal(kn_onnx_file_input_rank_at(file, 2), -1);
+    assert_int_equal(kn_onnx_file_input_rank_at(file, 3), -1);
+    assert_int_equal(kn_onnx_file_output_rank_at(file, 0), 10);
+    assert_int_equal(kn_onnx_file_output_rank_at(file, 1), -1);
+    const struct {
+        int axis, size;
+        const char *symbol;
+    } sizes[] = {{0, 3, ""}, {1, -1, "n"}, {2, -1, ""}, {3, -1, ""}, {4, -1, ""}, {-1, -1, ""}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *symbol = NULL;
+        assert_int_equal(kn_onnx_file_input_size_at(file, 0, sizes[i].axis, &symbol), sizes[i].size);
+        assert_string_equal(symbol, sizes[i].symbol);
+    }
+    const char *text = NULL;
+    assert_int_equal(kn_onnx_file_output_size_at(file, 0, 8, NULL), 9);
+    assert_int_equal(kn_onnx_file_output_size_at(file, 0, 9, &text), -1);
+    assert_string_equal(text, "m");
+    assert_string_equal(kn_onnx_file_metadata_at(file, 0, &text), "rate");
+    assert_string_equal(text, "16000");
+    assert_null(kn_onnx_file_metadata_at(file, 1, &text));
+    kn_onnx_about about = KN_ONNX_ABOUT_DEFAULTS;
+    assert_true(kn_onnx_file_about(file, &about));
+    assert_string_equal(about.producer, "maker");
+    assert_string_equal(about.domain, "org.example");
+    assert_string_equal(about.description, "a test");
+    assert_string_equal(about.graph_name, "net");
+    assert_string_equal(about.graph_description, "what it is");
+    assert_int_equal(about.version, 17);
+    assert_int_equal(about.size, sizeof about);
+    kn_onnx_file_destroy(&file);
+    file = kn_onnx_file_open_memory(model.bytes, model.count - 1, NULL, NULL);
+    assert_int_equal(kn_onnx_file_status(file), KN_ERROR_FORMAT);
+    assert_non_null(strstr(kn_onnx_file_error(file), "ONNX file in memory"));
+    assert_false(kn_onnx_file_about(file, &about));
+    kn_onnx_file_destroy(&file);
+    file = kn_onnx_file_open_memory(NULL, 1, NULL, NULL);
+    assert_int_equal(kn_onnx_file_status(file), KN_ERROR_ARGUMENT);
+    kn_onnx_file_destroy(&file);
 }
 
 static void tensors_survive_a_round_trip(void **state) {
@@ -98,6 +174,7 @@ static void tensors_survive_a_round_trip(void **state) {
 int test_onnx_file(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_list_their_inputs),
+        cmocka_unit_test(models_describe_their_shapes),
         cmocka_unit_test(tensors_survive_a_round_trip),
     };
     return cmocka_run_group_tests_name("onnx files", tests, NULL, NULL);

@@ -358,12 +358,76 @@ static void sizes_that_differ(void **state) {
     }
 }
 
+/* The same model from memory: bound to shapes, with the messages' name from params. */
+static void models_in_memory(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    made bytes;
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    params.source = "folder/scales.onnx";
+    add_scales(&graph);
+    make_small_model(&bytes, &graph.bytes);
+    kn_model *model = kn_model_open_memory(bytes.bytes, bytes.count, NULL, &params), *bound = NULL;
+    assert_string_equal(kn_model_name(model), "scales");
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_false(kn_model_bound(model));
+    const kn_model_given given = array("image", KN_FLOAT32, 4, (int64_t[]){2, 1, 4, 12}, NULL);
+    bound = bound_to(model, &given, 1);
+    check_scales(bound, 2, 4, 12);
+    kn_model_destroy(&bound);
+    kn_model_destroy(&model);
+    model = kn_model_open_memory(bytes.bytes, bytes.count - 1, NULL, &params);
+    assert_int_equal(kn_model_status(model), KN_ERROR_FORMAT);
+    assert_non_null(strstr(kn_model_error(model), "folder/scales.onnx: "));
+    kn_model_destroy(&model);
+    static const char net[] = "layer { name: \"data\" type: \"Input\" top: \"data\" }";
+    model = kn_model_open_memory(net, sizeof net - 1, NULL, NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(kn_model_error(model), "model in memory: the bytes are a file of kind 'Caffe'"));
+    kn_model_destroy(&model);
+    model = kn_model_open_memory("nothing", 7, NULL, NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_FORMAT);
+    kn_model_destroy(&model);
+    model = kn_model_open_memory(NULL, 8, NULL, NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
+    kn_model_destroy(&model);
+}
+
+/* External data are read from the folder that the caller names, and from no other. */
+static void external_data_of_memory(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    made bytes, tensor = {.count = 0}, pair = {.count = 0};
+    const int64_t numbers[2] = {3, -2};
+    char path[512];
+    add_number(add_number(add_number(&tensor, 1, 2), 2, ONNX_INT64), 14, 1);
+    add_message(add_text(&tensor, 8, "w"), 13, add_text(add_text(&pair, 1, "location"), 2, "w.bin"));
+    add_message(&graph.bytes, 5, &tensor);
+    onnx_node(&graph, "Neg", "w", "y", NULL);
+    onnx_output(&graph, "y");
+    make_small_model(&bytes, &graph.bytes);
+    char *folder = test_folder_make();
+    const kn_host host = kn_host_defaults();
+    test_path(path, sizeof path, folder, "w.bin");
+    assert_int_equal(kn_file_write(&host, path, numbers, sizeof numbers, NULL), KN_OK);
+    kn_model *model = kn_model_open_memory(bytes.bytes, bytes.count, folder, NULL);
+    assert_string_equal(kn_model_error(model), "");
+    onnx_gives(model, 0, "2", "-3 2");
+    kn_model_destroy(&model);
+    model = kn_model_open_memory(bytes.bytes, bytes.count, NULL, NULL);
+    assert_true(kn_model_status(model) != KN_OK);
+    assert_non_null(strstr(kn_model_error(model), "w"));
+    kn_model_destroy(&model);
+    test_folder_remove(folder);
+}
+
 int test_onnx_bind(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_of_inputs),     cmocka_unit_test(refusals_of_binding),
-        cmocka_unit_test(values_of_inputs),    cmocka_unit_test(weights_of_loops),
-        cmocka_unit_test(sizes_that_differ),   cmocka_unit_test(long_loops),
-        cmocka_unit_test(slices_of_open_axes),
+        cmocka_unit_test(sizes_of_inputs),         cmocka_unit_test(refusals_of_binding),
+        cmocka_unit_test(values_of_inputs),        cmocka_unit_test(weights_of_loops),
+        cmocka_unit_test(sizes_that_differ),       cmocka_unit_test(long_loops),
+        cmocka_unit_test(slices_of_open_axes),     cmocka_unit_test(models_in_memory),
+        cmocka_unit_test(external_data_of_memory),
     };
     return cmocka_run_group_tests_name("onnx bind", tests, NULL, NULL);
 }

@@ -112,6 +112,13 @@ def onnx_files_tell_their_inputs():
     koine.Model("koine 1\ninput x 3\nlogits = linear 2\n").to_onnx("a.onnx")
     inputs, outputs = koine.io.onnx_signature("a.onnx")
     expect_equal((list(inputs.values()), list(outputs)), (["float32"], ["logits"]))
+    about = koine.io.onnx_description("a.onnx")
+    with open("a.onnx", "rb") as file:
+        expect_equal(koine.io.onnx_description(bytearray(file.read())), about)
+    expect_equal((about["inputs"], about["producer"]), ({"x": ("float32", ("batch", 3))}, "koine"))
+    expect(isinstance(about["metadata"], dict) and about["version"] == 0, str(about))
+    with raises(ValueError):
+        koine.io.onnx_description(memoryview(b"no model"))
 
 
 @case

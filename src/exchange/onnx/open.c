@@ -46,18 +46,31 @@ static bool keep_params(kn_model *model) {
     return true;
 }
 
-static bool open_onnx(kn_model *model, const char *path) {
+/* Opens a file: by its path, or if that is NULL, from memory. */
+static bool open_either(kn_model *model, const char *path, const uint8_t *bytes, uint64_t count,
+                        const char *folder) {
     kn_imported *imported = kn_arena_take(&model->arena, 1, sizeof *imported);
     kn_onnx_model *file = kn_arena_take(&model->arena, 1, sizeof *file);
     kn_map *names = kn_arena_take(&model->arena, 1, sizeof *names);
     if (!imported || !file || !names) return kn_model_no_memory(model);
-    if (kn_onnx_open(&model->host, path, file, &model->error) != KN_OK) return false;
+    kn_status status =
+        path ? kn_onnx_open(&model->host, path, file, &model->error)
+             : kn_onnx_read(&model->host, model->source, bytes, count, folder, file, &model->error);
+    if (status != KN_OK) return false;
     *imported = (kn_imported){.file = file, .names = names};
     kn_map_init(names, &model->host);
     model->origin_data = imported;
     model->has_weights = true;
     return copy_metadata(model, file) && keep_params(model) && kn_import_prepare(model) &&
            kn_import_onnx(model);
+}
+
+static bool open_onnx(kn_model *model, const char *path) {
+    return open_either(model, path, NULL, 0, NULL);
+}
+
+static bool open_memory(kn_model *model, const uint8_t *bytes, uint64_t count, const char *folder) {
+    return open_either(model, NULL, bytes, count, folder);
 }
 
 /* Uses the arrays given now before those given on opening: the first array with a name counts. */
@@ -137,6 +150,7 @@ const kn_model_origin kn_onnx_origin = {
     .endings = ".onnx",
     .recognizes = recognizes,
     .open = open_onnx,
+    .open_memory = open_memory,
     .bind = bind_onnx,
     .load = load_onnx,
     .save = save_onnx,

@@ -7,6 +7,7 @@
 """
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
@@ -19,8 +20,8 @@ from ._log import log_into
 from .errors import error_of
 
 Path = Union[str, "os.PathLike[str]"]
-__all__ = ["Checkpoints", "Events", "encode", "load_npy", "load_onnx_tensor", "load_safetensors", "onnx_signature", "safetensors_metadata",
-           "save_npy", "save_onnx_tensor", "save_safetensors"]
+__all__ = ["Checkpoints", "Events", "encode", "load_npy", "load_onnx_tensor", "load_safetensors", "onnx_description", "onnx_signature",
+           "safetensors_metadata", "save_npy", "save_onnx_tensor", "save_safetensors"]
 
 
 def _written(function: Any, *arguments: Any) -> None:
@@ -39,10 +40,10 @@ def _given(array: Any, name: str) -> Tuple[np.ndarray, Any]:
 class _File(Handle):
     """A file that is open while it is read."""
 
-    def __init__(self, kind: str, path: Path) -> None:
+    def __init__(self, kind: str, path: Path, opened: Any = None) -> None:
         self._error = f"{kind}_error"
-        self._open_checked(getattr(lib, f"{kind}_open")(os.fsencode(path), NULL), getattr(lib, f"{kind}_destroy"),
-                           getattr(lib, f"{kind}_status"))
+        self._open_checked(getattr(lib, f"{kind}_open")(os.fsencode(path), NULL) if opened is None else opened,
+                           getattr(lib, f"{kind}_destroy"), getattr(lib, f"{kind}_status"))
 
 
 def _npy(kind: str, path: Path) -> np.ndarray:
@@ -131,6 +132,61 @@ def onnx_signature(path: Path) -> Tuple[Dict[str, str], Dict[str, str]]:
                 found[name or ""] = text(kind[0]) or ""
             sides.append(found)
         return sides[0], sides[1]
+
+
+def _dimensions(rank: Any, size: Any, file: Any, position: int) -> Optional[Tuple[Union[int, str], ...]]:
+    symbol = ffi.new("const char *[1]")
+    found: List[Union[int, str]] = []
+    count = rank(file, position)
+    for axis in range(count):
+        number = size(file, position, axis, symbol)
+        found.append(number if number >= 0 else text(symbol[0]) or "")
+    return None if count < 0 else tuple(found)
+
+
+def _described(file: Any) -> Dict[str, Any]:
+    found: Dict[str, Any] = {"metadata": {}}
+    kind, value = ffi.new("const char *[1]"), ffi.new("const char *[1]")
+    for side, count, at, rank, size in (
+            ("inputs", lib.kn_onnx_file_input_count, lib.kn_onnx_file_input_at, lib.kn_onnx_file_input_rank_at, lib.kn_onnx_file_input_size_at),
+            ("outputs", lib.kn_onnx_file_output_count, lib.kn_onnx_file_output_at, lib.kn_onnx_file_output_rank_at,
+             lib.kn_onnx_file_output_size_at)):
+        found[side] = {}
+        for position in range(count(file)):
+            name = text(at(file, position, kind)) or ""
+            found[side][name] = (text(kind[0]) or "", _dimensions(rank, size, file, position))
+    for position in itertools.count():
+        key = lib.kn_onnx_file_metadata_at(file, position, value)
+        if key == NULL:
+            break
+        found["metadata"][text(key) or ""] = text(value[0]) or ""
+    about = make("kn_onnx_about")
+    lib.kn_onnx_file_about(file, about)
+    for field in ("producer", "domain", "description", "graph_name", "graph_description"):
+        found[field] = text(getattr(about, field)) or ""
+    found["version"] = int(about.version)
+    return found
+
+
+def onnx_description(source: Union[Path, bytearray, memoryview], folder: Optional[Path] = None) -> Dict[str, Any]:
+    """Returns what an ONNX file declares, whether or not Koine supports its operators.
+
+    Args:
+        source: The path of a file, or the content of one as a bytearray or a memoryview.
+        folder: The folder of external data, for a content.
+
+    Returns:
+        A dict. "inputs" and "outputs" are dicts of (type, shape) by name; an open size is its symbol, "" without one, and the shape
+        is None if the file leaves the rank open. "metadata" is a dict of texts. "producer", "domain", "description", "graph_name",
+        "graph_description" and "version" are properties of the model.
+    """
+    if not isinstance(source, (bytearray, memoryview)):
+        with _File("kn_onnx_file", source) as file:
+            return _described(file._pointer)
+    with ffi.from_buffer(source) as content:
+        opened = lib.kn_onnx_file_open_memory(content, len(content), os.fsencode(folder) if folder else NULL, NULL)
+        with _File("kn_onnx_file", "", opened) as file:
+            return _described(file._pointer)
 
 
 def encode(vocabulary: str, words: str) -> np.ndarray:
