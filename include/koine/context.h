@@ -155,6 +155,15 @@ KN_API kn_matrix_unit kn_context_matrix_unit_for(kn_context *context, kn_dtype t
  * of the threads that use them slower (8 KiB of state). Returns whether they may be used; false if the
  * processor or system has none. Thread-safe. */
 KN_API bool kn_process_enable_amx(void);
+/* Says that the user is ending this process. A process that ends while a driver compiles or tries a kernel
+ * looks as if the driver had crashed, and later processes avoid that kernel for a while, except after this
+ * call. It does not excuse a kernel that has been running for more than five seconds, which probably hangs.
+ * Call it in the program's handler of SIGINT and SIGTERM before the process ends. Async-signal-safe. */
+KN_API void kn_process_interrupted(void);
+
+/* Uses the kernels again that this device avoids because a process ended while they were compiled or tried.
+ * Returns how many were avoided. A warning of the log names them when a context is created. */
+KN_API size_t kn_context_clear_avoided(kn_context *context);
 
 KN_API const kn_device_info *kn_context_device(const kn_context *context);
 KN_API const kn_capabilities *kn_context_capabilities(const kn_context *context);

@@ -309,18 +309,21 @@ kn_status kn_folder_make_for(const kn_host *host, const char *file, kn_error *er
 bool kn_folder_takes_files(const char *path);
 /* Lists the names in a folder, sorted bytewise, without those that begin with a dot. In the arena. */
 kn_status kn_folder_list(kn_arena *arena, const char *path, char ***names, size_t *count, kn_error *error);
-/* A mark records what this process is doing, for a process that runs after it was killed (mark.c). It is a
+/* A mark records what this process is doing, for a process that runs after this one died (mark.c). It is a
  * file with a new name that begins with the path `prefix` and ends with KN_MARK_END. NULL if it cannot be
  * created. */
 #define KN_MARK_END ".trying"
 typedef struct kn_mark kn_mark;
 kn_mark *kn_mark_open(const kn_host *host, const char *prefix);
-/* Replaces the text. It survives the death of the process and, with `sync`, of the machine. Failures are
- * ignored. */
-void kn_mark_write(kn_mark *mark, const char *text, bool sync);
+/* Replaces the text. It survives the death of the process and, with `sync`, of the machine. `may_hang`: see
+ * kn_marks_clear. Failures are ignored. */
+void kn_mark_write(kn_mark *mark, const char *text, bool may_hang, bool sync);
 void kn_mark_close(kn_mark **mark);
-/* Takes a mark whose process has ended: removes it and returns its text, to be released with kn_release.
- * False if the process is running. Among several processes, only one gets it. */
+/* Empties the marks of this process, which the user is about to end, except those that were written with
+ * `may_hang` more than a few seconds ago. Async-signal-safe. */
+void kn_marks_clear(void);
+/* Takes a mark whose process has ended: removes it and returns its text, "" if it was emptied, to be released
+ * with kn_release. False if the process is running. Among several processes, only one gets it. */
 bool kn_mark_take(const kn_host *host, const char *path, char **text);
 /* folder + "/" + name, in the arena. */
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name);

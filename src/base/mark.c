@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,13 +14,35 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MARK_BYTES = 4096, MAX_TRIES = 100 };
+enum { MARK_BYTES = 4096, MAX_TRIES = 100, MAX_OPEN = 64, HANG_SECONDS = 5 };
+
+/* The open marks, for kn_marks_clear. A mark that finds no free slot is not cleared. */
+typedef struct slot {
+    atomic_int file;         /* descriptor + 1; 0: free */
+    atomic_llong hangs_from; /* a monotonic time in seconds; 0: it does not hang */
+} slot;
+static slot slots[MAX_OPEN];
 
 struct kn_mark {
     const kn_host *host;
     char *path;
     int file;
+    slot *slot; /* NULL: none was free */
 };
+
+static long long seconds_now(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec + 1;
+}
+
+static slot *take_slot(int file) {
+    for (int i = 0; i < MAX_OPEN; i++) {
+        int empty = 0;
+        if (atomic_compare_exchange_strong(&slots[i].file, &empty, file + 1)) return &slots[i];
+    }
+    return NULL;
+}
 
 /* Locks an open file that is still in its folder. */
 static bool lock_file(int file) {
@@ -64,12 +87,16 @@ kn_mark *kn_mark_open(const kn_host *host, const char *prefix) {
     kn_mark *mark = kn_allocate(host, 1, sizeof *mark);
     if (!mark) return NULL;
     mark->host = host;
-    if (create(mark, prefix)) return mark;
-    kn_release(host, mark);
-    return NULL;
+    if (!create(mark, prefix)) {
+        kn_release(host, mark);
+        return NULL;
+    }
+    mark->slot = take_slot(mark->file);
+    return mark;
 }
 
-void kn_mark_write(kn_mark *mark, const char *text, bool sync) {
+void kn_mark_write(kn_mark *mark, const char *text, bool may_hang, bool sync) {
+    if (mark->slot) atomic_store(&mark->slot->hangs_from, may_hang ? seconds_now() + HANG_SECONDS : 0);
     size_t length = strlen(text);
     /* Write the new text first, so that a death in between leaves no empty mark. */
     bool written = pwrite(mark->file, text, length, 0) == (ssize_t)length;
@@ -80,11 +107,27 @@ void kn_mark_write(kn_mark *mark, const char *text, bool sync) {
 void kn_mark_close(kn_mark **mark) {
     if (!*mark) return;
     const kn_host *host = (*mark)->host;
+    if ((*mark)->slot) {
+        atomic_store(&(*mark)->slot->hangs_from, 0);
+        atomic_store(&(*mark)->slot->file, 0);
+    }
     unlink((*mark)->path);
     close((*mark)->file);
     kn_release(host, (*mark)->path);
     kn_release(host, *mark);
     *mark = NULL;
+}
+
+void kn_marks_clear(void) {
+    const int before = errno;
+    const long long now = seconds_now();
+    for (int i = 0; i < MAX_OPEN; i++) {
+        const int file = atomic_load(&slots[i].file) - 1;
+        const long long hangs_from = atomic_load(&slots[i].hangs_from);
+        if (file < 0 || (hangs_from && now >= hangs_from)) continue;
+        (void)!ftruncate(file, 0); /* if it fails, the mark stays */
+    }
+    errno = before;
 }
 
 bool kn_mark_take(const kn_host *host, const char *path, char **text) {

@@ -78,6 +78,10 @@ double kn_context_made(const kn_context *context) {
     return context->made;
 }
 
+void kn_process_interrupted(void) {
+    kn_marks_clear();
+}
+
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
 bool kn_verdict_get(kn_context *context, const char *key, double *value) {
@@ -93,13 +97,30 @@ bool kn_verdict_get(kn_context *context, const char *key, double *value) {
 void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key) {
     kn_mutex_lock(context->mutex);
     if (context->verdicts.values.host) kn_verdicts_begin(&context->verdicts, attempt, key);
+    atomic_store(&context->trying, context->verdicts.newest != NULL);
+    kn_mutex_unlock(context->mutex);
+}
+
+void kn_attempt_phase(kn_context *context, bool runs) {
+    if (!atomic_load_explicit(&context->trying, memory_order_relaxed)) return;
+    kn_mutex_lock(context->mutex);
+    kn_verdicts_phase(&context->verdicts, runs);
     kn_mutex_unlock(context->mutex);
 }
 
 void kn_attempt_end(kn_context *context, kn_attempt *attempt) {
     kn_mutex_lock(context->mutex);
     if (context->verdicts.values.host) kn_verdicts_end(&context->verdicts, attempt);
+    atomic_store(&context->trying, context->verdicts.newest != NULL);
     kn_mutex_unlock(context->mutex);
+}
+
+size_t kn_context_clear_avoided(kn_context *context) {
+    if (!context) return 0;
+    kn_mutex_lock(context->mutex);
+    size_t count = context->verdicts.values.host ? kn_verdicts_forget_deaths(&context->verdicts) : 0;
+    kn_mutex_unlock(context->mutex);
+    return count;
 }
 
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value) {

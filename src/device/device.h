@@ -36,9 +36,12 @@ void kn_verdict_put(kn_context *context, const char *key, double value);
  * `attempt` and `key` must stay valid until the end; attempts may be nested. */
 typedef struct kn_attempt {
     const char *key;
+    bool runs; /* its kernels run; false: they are being compiled */
     struct kn_attempt *before;
 } kn_attempt;
 void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key);
+/* Called before kernels are compiled and launched: notes for the newest attempt whether its kernels run. */
+void kn_attempt_phase(kn_context *context, bool runs);
 void kn_attempt_end(kn_context *context, kn_attempt *attempt);
 
 /* ---- tuned choices (tuned.c) ---------------------------------------------------------------- */

@@ -99,12 +99,16 @@ bool kn_verdicts_get(const kn_verdicts *verdicts, const char *key, double *value
 void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value);
 /* Between begin and end, the mark names `key`, which must stay valid. */
 void kn_verdicts_begin(kn_verdicts *verdicts, kn_attempt *attempt, const char *key);
+/* Notes in the mark that the newest attempt's kernels run from now on, or that one is being compiled. */
+void kn_verdicts_phase(kn_verdicts *verdicts, bool runs);
 void kn_verdicts_end(kn_verdicts *verdicts, kn_attempt *attempt);
 /* Whether nothing is known under a key because a process ended while trying it, and it must not be tried yet.
  */
 bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key);
 /* Logs each of these keys. `device` is the device's name. */
 void kn_verdicts_log(const kn_verdicts *verdicts, const char *device);
+/* Forgets all deaths. Returns the number of these keys. */
+size_t kn_verdicts_forget_deaths(kn_verdicts *verdicts);
 
 /* ---- tuned choices (tuned.c), in a text file next to the verdicts ------------------------------ */
 
@@ -148,6 +152,7 @@ struct kn_context {
     int part, parts;
     kn_capabilities capabilities;
     kn_context_counts counts;
+    atomic_bool trying;            /* there is an attempt */
     atomic_uint_fast64_t launches; /* the launches in counts, separate because launches take no lock */
     /* Copies of the parameters. */
     char *cache_folder, *kernel_folder;

@@ -144,6 +144,7 @@ static kn_status enqueue(kn_context *context, kn_kernel *kernel, const kn_launch
                          const size_t *offset, const size_t *global, double part, const char *label,
                          kn_error *error) {
     cl_event event = NULL;
+    kn_attempt_phase(context, true);
     cl_int code =
         clEnqueueNDRangeKernel(context->queues[KN_QUEUE_COMPUTE], kernel->kernel, (cl_uint)launch->dimensions,
                                offset, global, launch->local, 0, NULL, context->records ? &event : NULL);

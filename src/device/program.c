@@ -79,6 +79,7 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     cl_program program = clCreateProgramWithSource(context->context, 1, &text, &source->text.length, &code);
     if (!program) return kn_fail_cl(error, code, "cannot create a program from the source of \"%s\"", name);
     double start = kn_clock();
+    kn_attempt_phase(context, false);
     code = build_quietly(context, program, source->options);
     if (code != CL_SUCCESS) {
         kn_status status = fail_build(context, name, program, code, error);

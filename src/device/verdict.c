@@ -5,13 +5,17 @@
  *     the device's identity
  *     key value
  *     died/key time
+ *     deaths/key number
  *
  * Several programs may write concurrently: each reads the entries of the others before it replaces the file.
  *
  * A driver may end or hang the process that tries something new. Therefore a mark next to the file names the
- * key that is being tried, and a later process that finds the mark of a process that has ended avoids the
- * key for a day, and after a second end for thirty days: "died/key" is the time, in seconds since 1970, from
- * which it may be tried again. A process that the user killed also counts, since the driver may have hung. */
+ * key that is being tried, and whether its kernel is running or is being compiled. A later process that finds
+ * the mark of a process that has ended avoids the key: "died/key" is the time, in seconds since 1970, from
+ * which it may be tried again. Processes are killed while they compile for reasons other than the kernel,
+ * such as a user or a job scheduler that does not want to wait, so the pause is an hour after a first death
+ * while compiling, a day after the second or after a death while running, and thirty days after more.
+ * Programs that call kn_process_interrupted leave no mark when the user stops them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +23,12 @@
 
 #include "device/device_private.h"
 
-static const char first_line[] = "koine verdicts 1", died[] = "died/";
+static const char first_line[] = "koine verdicts 1", died[] = "died/", deaths[] = "deaths/";
+static const char compiling[] = "compiling ", running[] = "running ";
 static const uint64_t file_limit = 1u << 20;
-static const double first_pause = 86400, next_pause = 30 * 86400.0;
+/* By the number of deaths; a death while running counts as two. */
+static const double pauses[] = {3600, 86400, 30 * 86400.0};
+enum { LONGEST = KN_COUNT_OF(pauses) - 1 };
 
 static void keep(kn_verdicts *verdicts, const char *key, double value) {
     double *slot = kn_map_get_text(&verdicts->values, key);
@@ -70,30 +77,36 @@ static void read_file(kn_verdicts *verdicts) {
 
 /* ---- attempts ----------------------------------------------------------------------------- */
 
-/* The time from which a key may be tried again after a process died of it; false if none did. */
-static char *died_key(const kn_verdicts *verdicts, const char *key) {
-    kn_text text;
-    kn_text_init(&text, &verdicts->host);
-    kn_text_add(&text, died);
-    kn_text_add(&text, key);
-    return kn_text_take(&text);
+/* prefix + text; NULL: out of memory. */
+static char *joined(const kn_verdicts *verdicts, const char *prefix, const char *text) {
+    kn_text whole;
+    kn_text_init(&whole, &verdicts->host);
+    kn_text_add(&whole, prefix);
+    kn_text_add(&whole, text);
+    return kn_text_take(&whole);
 }
 
-/* The time from which a key may be tried again after a process died of it; false if none did. */
-static bool time_of_next(const kn_verdicts *verdicts, const char *key, double *next) {
-    char *name = died_key(verdicts, key);
-    bool known = name && kn_verdicts_get(verdicts, name, next);
+/* kn_verdicts_get of prefix + key. */
+static bool get_joined(const kn_verdicts *verdicts, const char *prefix, const char *key, double *value) {
+    char *name = joined(verdicts, prefix, key);
+    bool known = name && kn_verdicts_get(verdicts, name, value);
     kn_release(&verdicts->host, name);
     return known;
+}
+
+static void put_joined(kn_verdicts *verdicts, const char *prefix, const char *key, double value) {
+    char *name = joined(verdicts, prefix, key);
+    if (name) kn_verdicts_put(verdicts, name, value);
+    kn_release(&verdicts->host, name);
 }
 
 /* Seconds until an unknown `key` may be tried again; 0: now. A wait beyond the maximum comes from a clock
  * that was wrong. */
 static double pause_of(const kn_verdicts *verdicts, const char *key) {
     double value;
-    if (!time_of_next(verdicts, key, &value)) return 0;
+    if (!get_joined(verdicts, died, key, &value)) return 0;
     const double pause = value - (double)time(NULL);
-    return pause > 0 && pause <= next_pause && !kn_verdicts_get(verdicts, key, &value) ? pause : 0;
+    return pause > 0 && pause <= pauses[LONGEST] && !kn_verdicts_get(verdicts, key, &value) ? pause : 0;
 }
 
 bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key) {
@@ -113,20 +126,28 @@ void kn_verdicts_log(const kn_verdicts *verdicts, const char *device) {
     for (const kn_map_entry *entry; (entry = kn_map_next(&verdicts->values, &position)) != NULL;) {
         const char *key = (const char *)entry->key + strlen(died);
         if (strncmp(entry->key, died, strlen(died)) != 0 || !kn_verdicts_deadly(verdicts, key)) continue;
-        kn_log_write(
-            &verdicts->host, KN_LOG_WARNING,
-            "%s: %.*s is not used for another %d hours: a program ended, or was killed, while it was "
-            "tried",
-            device, name_length(key), key, (int)ceil(pause_of(verdicts, key) / 3600));
+        const int hours = (int)ceil(pause_of(verdicts, key) / 3600);
+        double count = 0;
+        get_joined(verdicts, deaths, key, &count);
+        kn_log_write(&verdicts->host, KN_LOG_WARNING,
+                     "%s: %.*s is not used for another %d hour%s: a program ended, or was killed, while it "
+                     "was %s",
+                     device, name_length(key), key, hours, hours == 1 ? "" : "s",
+                     count > 1 ? "tried" : "compiled");
     }
 }
 
-static void note_death(kn_verdicts *verdicts, const char *key) {
-    double next;
-    bool again = time_of_next(verdicts, key, &next);
-    char *name = died_key(verdicts, key);
-    if (name) kn_verdicts_put(verdicts, name, (double)time(NULL) + (again ? next_pause : first_pause));
-    kn_release(&verdicts->host, name);
+/* `mark`: the text of a mark. */
+static void note_death(kn_verdicts *verdicts, const char *mark) {
+    const bool ran = strncmp(mark, running, strlen(running)) == 0;
+    if (!ran && strncmp(mark, compiling, strlen(compiling)) != 0) return;
+    const char *key = mark + strlen(ran ? running : compiling);
+    double count = 0;
+    get_joined(verdicts, deaths, key, &count);
+    count = (count >= 0 && count <= LONGEST ? count : LONGEST) + (ran ? 2 : 1);
+    put_joined(verdicts, deaths, key, count);
+    put_joined(verdicts, died, key,
+               (double)time(NULL) + pauses[count - 1 < LONGEST ? (int)count - 1 : LONGEST]);
 }
 
 /* The beginning of this device's marks: the path of its file without ".txt", and a hyphen. */
@@ -173,13 +194,23 @@ static void write_mark(kn_verdicts *verdicts) {
         if (prefix) verdicts->mark = kn_mark_open(&verdicts->host, prefix);
         kn_release(&verdicts->host, prefix);
     }
-    if (verdicts->mark) kn_mark_write(verdicts->mark, verdicts->newest->key, verdicts->may_hang);
+    if (!verdicts->mark) return;
+    const bool runs = verdicts->newest->runs;
+    char *text = joined(verdicts, runs ? running : compiling, verdicts->newest->key);
+    if (text) kn_mark_write(verdicts->mark, text, runs, verdicts->may_hang);
+    kn_release(&verdicts->host, text);
 }
 
 void kn_verdicts_begin(kn_verdicts *verdicts, kn_attempt *attempt, const char *key) {
     if (!verdicts->path) return;
     *attempt = (kn_attempt){.key = key, .before = verdicts->newest};
     verdicts->newest = attempt;
+    write_mark(verdicts);
+}
+
+void kn_verdicts_phase(kn_verdicts *verdicts, bool runs) {
+    if (!verdicts->newest || verdicts->newest->runs == runs) return;
+    verdicts->newest->runs = runs;
     write_mark(verdicts);
 }
 
@@ -240,10 +271,8 @@ bool kn_verdicts_get(const kn_verdicts *verdicts, const char *key, double *value
     return slot != NULL;
 }
 
-void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {
-    keep(verdicts, key, value);
-    if (!verdicts->path) return;
-    read_file(verdicts);
+/* Replaces the file by the entries in memory. */
+static void write_file(const kn_verdicts *verdicts) {
     kn_text text;
     kn_text_init(&text, &verdicts->host);
     kn_text_format(&text, "%s\n%s\n", first_line, verdicts->identity);
@@ -261,4 +290,26 @@ void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {
         kn_log_write(&verdicts->host, KN_LOG_DEBUG, "device measurements could not be written to %s",
                      verdicts->path);
     kn_text_finish(&text);
+}
+
+void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {
+    keep(verdicts, key, value);
+    if (!verdicts->path) return;
+    read_file(verdicts);
+    write_file(verdicts);
+}
+
+size_t kn_verdicts_forget_deaths(kn_verdicts *verdicts) {
+    size_t position = 0, count = 0;
+    if (!verdicts->path) return 0;
+    read_file(verdicts);
+    for (const kn_map_entry *entry; (entry = kn_map_next(&verdicts->values, &position)) != NULL;) {
+        const bool ban = strncmp(entry->key, died, strlen(died)) == 0;
+        if (!ban && strncmp(entry->key, deaths, strlen(deaths)) != 0) continue;
+        count += ban && kn_verdicts_deadly(verdicts, (const char *)entry->key + strlen(died));
+        kn_release(&verdicts->host, entry->value);
+        kn_map_remove(&verdicts->values, entry->key, entry->key_bytes);
+    }
+    write_file(verdicts);
+    return count;
 }

@@ -6,12 +6,14 @@ usage: doctor.py KOINE HOUSE_TESTS KOINE_DOCTOR STUB_DRIVER
 import glob
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 from koine import ENVIRONMENT, Result, Skipped, case, expect, koine, run_cases, strict, write
 
-DOCTOR, STUB = (os.path.abspath(path) for path in sys.argv[3:5])
+KOINE, DOCTOR, STUB = (os.path.abspath(path) for path in (sys.argv[1], *sys.argv[3:5]))
 UNPRIVILEGED = 65534
 
 
@@ -175,8 +177,8 @@ def a_node_that_may_not_be_opened(folder):
 # ---- with the loader of this machine, and drivers named by the environment
 
 
-def with_vendors(folder, *more, status):
-    result = koine("doctor", "--json", environment={"OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder, **dict(more)})
+def with_vendors(folder, *more, status, options=()):
+    result = koine("doctor", "--json", *options, environment={"OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder, **dict(more)})
     expect(result.status == status, f"expected status {status}: {result}")
     return findings_of(result)
 
@@ -243,7 +245,27 @@ def a_driver_that_ends_its_program(folder):
     # What a program died of is left out the next time.
     with_vendors(folder, ("XDG_CACHE_HOME", folder), ("STUB_ABORT", "build"), status=1)
     found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
-    needs(found, "hint", "device", "Stub Frail: short_header is not used for another 24 hours", "a program ended")
+    needs(found, "hint", "device", "Stub Frail: short_header is not used for another 1 hour:", "a program ended", "compiled",
+          mend="koine doctor --retry-avoided")
+    found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1, options=("--retry-avoided",))
+    needs(found, "ok", "device", "Stub Frail uses the kernels again")
+    found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
+    expect(not any("is not used" in one["what"] for one in found), f"found {found}")
+
+
+@case
+def a_user_who_does_not_wait_for_a_kernel(folder):
+    write(folder, "stub.icd", STUB + "\n")
+    environment = {**ENVIRONMENT, "OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder, "XDG_CACHE_HOME": folder}
+    for number, avoided in ((signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGKILL, True)):
+        waits = subprocess.Popen([KOINE, "bench", "mlp", "--device", "Stub Frail"], env={**environment, "STUB_HANG": "build"},
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while waits.poll() is None and not any(open(path, "rb").read() for path in glob.glob(folder + "/koine/devices/*.trying")):
+            time.sleep(0.02)
+        waits.send_signal(number)
+        expect(waits.wait() == -number, f"ended with {waits.returncode}")
+        found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
+        expect(any("is not used" in one["what"] for one in found) == avoided, f"after signal {number}: {found}")
 
 
 @case

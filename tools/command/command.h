@@ -220,6 +220,9 @@ const char *time_text(double seconds, char *text, size_t room);
 double clock_now(void);
 /* Make Ctrl-C set a flag instead of ending the program; a second Ctrl-C ends it. */
 void interrupts_watch(void);
+/* Until then, and from the start: SIGINT, SIGTERM and SIGHUP end the process, and a kernel that is being
+ * compiled is not avoided afterwards. */
+void interrupts_default(void);
 bool interrupted(void);
 
 /* ---- output files (written.c) ------------------------------------------------------------------------ */

@@ -258,10 +258,23 @@ void print_compile_time(kn_context *context) {
 
 static volatile sig_atomic_t stop_asked;
 
+/* Ends the process as the signal does by default. */
+static void on_end(int signal_number) {
+    kn_process_interrupted();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+void interrupts_default(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (signal(signals[i], on_end) == SIG_IGN) signal(signals[i], SIG_IGN);
+}
+
 static void on_interrupt(int signal_number) {
     static const char text[] = "\nkoine: finishing the step and saving; press Ctrl-C again to stop at once\n";
     stop_asked = 1;
-    signal(signal_number, SIG_DFL);
+    signal(signal_number, on_end);
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) stop_asked = 1;
 }
 

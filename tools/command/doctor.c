@@ -45,6 +45,9 @@ static bool try_kernel(kn_context *context, char *reason, size_t room) {
     return right;
 }
 
+/* The library's words about kernels that the device avoids. */
+static const char avoided[] = " is not used for another ";
+
 static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     char place[32], reason[1200], cache[4096];
     remarks said = {""};
@@ -77,7 +80,16 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
         finding_add(&doctor->found, FINDING_FINE, "device", "", "%s (%s) compiles and computes%s", info->name,
                     info->platform, units);
     }
-    if (said.text[0]) finding_add(&doctor->found, FINDING_HINT, "device", "", "%s", said.text);
+    if (said.text[0])
+        finding_add(&doctor->found, FINDING_HINT, "device",
+                    doctor->retries || !strstr(said.text, avoided) ? "" : "koine doctor --retry-avoided",
+                    "%s", said.text);
+    if (open && doctor->retries && kn_context_clear_avoided(context))
+        finding_add(
+            &doctor->found, FINDING_FINE, "device", "",
+            "%s uses the kernels again that it avoided; if the driver crashes again, they are avoided "
+            "again",
+            info->name);
     kn_context_destroy(&context);
     if (info->local_bytes < ENOUGH_LOCAL_BYTES)
         finding_add(&doctor->found, FINDING_HINT, "local-memory", "",
@@ -181,12 +193,15 @@ static void check_opencl(doctor_visit *doctor) {
 static int run(int count, char **arguments) {
     const char *root = "";
     uint64_t timeout = 0;
+    bool retries = false;
     common_options common = {.device = NULL};
     const option options[] = {
         HEADING("installation"),
         {"root", OPTION_TEXT, "DIR",
          "check the files of a system below this folder, such as an image; tries no device", &root},
         {"timeout", OPTION_COUNT, "S", "seconds that a driver may take per device (120)", &timeout},
+        {"retry-avoided", OPTION_FLAG, NULL,
+         "use the kernels again that are avoided because a program ended while they were tried", &retries},
         HEADING("messages"),
         JSON_OPTION(common.json),
         QUIET_OPTION(common.quiet),
@@ -200,6 +215,7 @@ static int run(int count, char **arguments) {
     if (!doctor) return command_fail("out of memory");
     doctor->root = root;
     doctor->found.json = common.json;
+    doctor->retries = retries;
     if (timeout) doctor->timeout = timeout < MAX_TIMEOUT ? (unsigned)timeout : MAX_TIMEOUT;
     doctor_files(doctor);
     if (!root[0]) check_opencl(doctor);
@@ -216,7 +232,7 @@ const command command_doctor = {
     "doctor",
     "find and fix problems of the OpenCL installation",
     "[--OPTION …]",
-    "root timeout json quiet",
+    "root timeout retry-avoided json quiet",
     "koine doctor\n"
     "koine doctor --json",
     "Checks the OpenCL loader, the files that name drivers, the driver libraries and the device nodes, then\n"

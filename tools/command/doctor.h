@@ -10,6 +10,7 @@ typedef struct doctor_visit {
     findings found;
     bool elsewhere; /* an environment variable sets where drivers are listed */
     bool rusticl;   /* an installed driver lists devices only if the environment names them */
+    bool retries;   /* devices use the kernels again that they avoid */
     bool deadly;    /* a driver crashes or blocks every program that queries devices */
     /* For the parts that run in a separate process (doctor_apart.c): */
     unsigned timeout; /* time limit per step in seconds */

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 1 << 20, SECONDS_TO_END = 10 };
+enum { LINE_BYTES = 1 << 20, SECONDS_TO_CLEAR = 1, SECONDS_TO_END = 10 };
 
 /* The output of a process, split into lines. */
 typedef struct stream_lines {
@@ -40,13 +40,22 @@ static void take_lines(const follow_reader *reader, bool errors, stream_lines *f
     }
 }
 
-/* Waits for a killed process to end; false if the kernel does not release it. */
-static bool wait_for_end(pid_t child, int *result) {
-    for (int turn = 0; turn < SECONDS_TO_END * 10; turn++) {
+static bool wait_for_end(pid_t child, double seconds, int *result) {
+    for (double waited = 0; waited < seconds; waited += 0.1) {
         if (waitpid(child, result, WNOHANG) == child) return true;
         poll(NULL, 0, 100);
     }
     return false;
+}
+
+/* Ends the process and those that it started. SIGTERM comes first: a killed process cannot report that the
+ * kernel that it was compiling is not to blame. False if the operating system does not release the process.
+ */
+static bool end_process(pid_t child, int *result) {
+    kill(-child, SIGTERM);
+    const bool ended = wait_for_end(child, SECONDS_TO_CLEAR, result);
+    kill(-child, SIGKILL);
+    return ended || wait_for_end(child, SECONDS_TO_END, result);
 }
 
 static follow_end read_lines(const follow_reader *reader, pid_t child, stream_lines from[2], int *result) {
@@ -54,8 +63,7 @@ static follow_end read_lines(const follow_reader *reader, pid_t child, stream_li
         struct pollfd wait[2] = {{from[0].number, POLLIN, 0}, {from[1].number, POLLIN, 0}};
         const double left = reader->until(reader->user) - clock_now();
         if (interrupted() || !(left > 0)) {
-            kill(-child, SIGKILL);
-            if (!wait_for_end(child, result)) return FOLLOW_LOST;
+            if (!end_process(child, result)) return FOLLOW_LOST;
             return interrupted() ? FOLLOW_INTERRUPTED : FOLLOW_STOPPED;
         }
         if (poll(wait, 2, left < 0.5 ? (int)(left * 1000) + 1 : 500) < 0) continue;

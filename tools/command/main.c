@@ -95,6 +95,7 @@ static int run(int count, char **arguments) {
 int main(int count, char **arguments) {
     /* Report exceeding the file size limit like any other write error. */
     signal(SIGXFSZ, SIG_IGN);
+    interrupts_default();
     precompile_begin(&count, arguments);
     kn_process_enable_amx();
     int status = run(count, arguments);
