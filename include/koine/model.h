@@ -67,11 +67,13 @@ KN_API KN_NODISCARD kn_model *kn_model_create_named(const char *name, const kn_m
 /* Parses a text model. kn_model_error reports an error with its line and column. */
 KN_API KN_NODISCARD kn_model *kn_model_parse(const char *text, const kn_model_params *params);
 /* Opens a model by its name in the zoo, or by the path of a text model, a file written by kn_model_save (see
- * kn_model_load), an ONNX file, or a Caffe net: its text (.prototxt) or its weights (.caffemodel). A Caffe
- * net is converted to a text model (kn_model_text) with its layers of phase TEST; a single input is named
- * "x", several inputs keep their names. Zoo names take precedence: write ./lenet for a file of that name. An
- * ONNX file or Caffe net with operators, layers or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the
- * message names them all. A file with weights may be read until the model is destroyed: replace it by
+ * kn_model_load), an ONNX file, a language model in a GGUF file, or a Caffe net: its text (.prototxt) or its
+ * weights (.caffemodel). A GGUF file (architectures llama, qwen2, qwen3 and gemma3) becomes a text model
+ * whose setting `window` is the number of positions; its weights are dequantized to float32 when loaded. A
+ * Caffe net is converted to a text model (kn_model_text) with its layers of phase TEST; a single input is
+ * named "x", several inputs keep their names. Zoo names take precedence: write ./lenet for a file of that
+ * name. An ONNX file or Caffe net with operators, layers or types that Koine lacks is KN_ERROR_UNSUPPORTED,
+ * and the message names them all. A file with weights may be read until the model is destroyed: replace it by
  * renaming a new file, as kn_model_save does, because truncating a file in use ends the process on some
  * systems. */
 KN_API KN_NODISCARD kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);

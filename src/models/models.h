@@ -78,6 +78,7 @@ struct kn_model {
     bool has_weights;                         /* the file that the model was opened from has weights */
     const kn_text_pair *metadata;             /* the metadata of that file */
     size_t metadata_count;
+    const kn_gguf *gguf;      /* the file that the model was opened from, if it is one; otherwise NULL */
     kn_model_weight *weights; /* all weights, for kn_model_weight_at (weights.c) */
     size_t weight_count, weight_capacity;
     struct {
@@ -100,11 +101,14 @@ bool kn_model_is_weight(const kn_value *value);
 bool kn_model_add_weight(kn_model *model, const kn_model_weight *weight);
 
 /* Where kn_model_load_tensors reads weights from. `owned`: the file that the model was opened from.
- * `complete`: the file must have all weights of the model. `path` is for messages. */
+ * `complete`: the file must have all weights of the model. `path` is for messages. A tensor
+ * whose array is float32 and has no bytes is written to `to` by `widen`. */
 typedef struct kn_tensors_from {
     const kn_safetensors *file;
     const char *path;
     bool owned, complete;
+    void (*widen)(void *user, const kn_safetensor *tensor, void *to);
+    void *user;
 } kn_tensors_from;
 kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn_states *states,
                                 const kn_model_load_params *params, int *loaded);

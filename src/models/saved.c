@@ -293,6 +293,7 @@ kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *state
 typedef struct loading {
     kn_model *model;
     kn_states *states;
+    const kn_tensors_from *from;
     const kn_safetensors *file;
     const char *path;
     kn_model_load_params params;
@@ -335,18 +336,25 @@ static kn_status set_state(loading *l, const char *name, const kn_tensor_info *i
     return KN_OK;
 }
 
-/* Sets a state from a tensor of the same shape, converting between floating-point types. */
-static kn_status set_array(loading *l, const char *name, const kn_tensor_info *info, const kn_array *array) {
+/* Sets a state from a tensor of the same shape, dequantizing it or converting between floating-point types.
+ */
+static kn_status set_array(loading *l, const char *name, const kn_tensor_info *info,
+                           const kn_safetensor *tensor) {
+    const kn_array *array = &tensor->array;
     uint64_t bytes;
-    if (info->dtype == array->type) return set_state(l, name, info, array->bytes, array->byte_count);
+    if (info->dtype == array->type && (array->bytes || array->byte_count == 0))
+        return set_state(l, name, info, array->bytes, array->byte_count);
     if (!kn_tensor_bytes(info, &bytes) || bytes > SIZE_MAX) {
         kn_fail_memory(&l->model->error, SIZE_MAX);
         return kn_fail_in(&l->model->error, "'%s'", name);
     }
     void *converted = kn_allocate(&l->model->host, (size_t)(bytes ? bytes : 1), 1);
     if (!converted) return kn_fail_memory(&l->model->error, (size_t)bytes);
-    for (uint64_t i = 0; i < array->count; i++)
-        kn_element_set(info->dtype, converted, (int64_t)i, kn_array_number(array, i));
+    if (array->bytes)
+        for (uint64_t i = 0; i < array->count; i++)
+            kn_element_set(info->dtype, converted, (int64_t)i, kn_array_number(array, i));
+    else
+        l->from->widen(l->from->user, tensor, converted);
     kn_status status = set_state(l, name, info, converted, bytes);
     kn_release(&l->model->host, converted);
     return status;
@@ -363,7 +371,7 @@ static kn_status load_weights(loading *l, bool set) {
         if (set) store_as(graph->values[i], tensor);
         const kn_tensor_info info = info_of(graph->values[i]);
         kn_status status =
-            set && tensor ? set_array(l, kn_value_name(graph->values[i]), &info, &tensor->array) : KN_OK;
+            set && tensor ? set_array(l, kn_value_name(graph->values[i]), &info, tensor) : KN_OK;
         if (status != KN_OK) return status;
     }
     return KN_OK;
@@ -389,7 +397,7 @@ static kn_status load_training(loading *l) {
         const kn_safetensor *tensor = &l->file->tensors[i];
         if (strncmp(tensor->name, TRAINING_PREFIX, prefix)) continue;
         const kn_tensor_info info = info_of_training(l, tensor->name + prefix, &tensor->array);
-        kn_status status = set_array(l, tensor->name + prefix, &info, &tensor->array);
+        kn_status status = set_array(l, tensor->name + prefix, &info, tensor);
         if (status != KN_OK) return status;
     }
     return KN_OK;
@@ -399,6 +407,7 @@ kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn
                                 const kn_model_load_params *params, int *loaded) {
     loading l = {.model = model,
                  .states = states,
+                 .from = from,
                  .file = from->file,
                  .path = from->path,
                  .params = *params,

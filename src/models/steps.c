@@ -180,6 +180,7 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
 /* Operators that compute each position independently if only the first input runs along the window. */
 static bool is_positionwise(const kn_node *node) {
     const char *name = node->op->name;
+    if (!strcmp(name, "layer_norm") || !strcmp(name, "rms_norm")) return node->inputs[0]->shape.rank >= 3;
     if (node->inputs[0]->shape.rank != 3) return false;
     if (!strcmp(name, "matmul"))
         return !kn_attribute_of(node, "transpose_a")->integer && node->inputs[1]->shape.rank == 2;
@@ -187,7 +188,21 @@ static bool is_positionwise(const kn_node *node) {
         int64_t axis = kn_attribute_of(node, "axis")->integer;
         return axis == -1 || axis == 2;
     }
-    return !strcmp(name, "layer_norm") || !strcmp(name, "rms_norm");
+    return false;
+}
+
+/* A reshape that keeps the batch and the positions. */
+static bool carry_reshape(carrying *c, const kn_node *node, kn_value *x) {
+    const kn_shape *shape = &node->outputs[0]->shape;
+    char text[32 * KN_MAX_RANK];
+    int length = snprintf(text, sizeof text, "1,%lld", (long long)c->rows);
+    for (int i = 2; i < shape->rank; i++) {
+        if (!kn_dim_known(shape->dims[i])) return false;
+        length += snprintf(text + length, sizeof text - (size_t)length, ",%lld", (long long)shape->dims[i]);
+    }
+    if (shape->dims[0] != node->inputs[0]->shape.dims[0]) return false;
+    kn_value *y = c->values[node->outputs[0]->id] = kn_reshape(x, text);
+    return !kn_value_failed(y);
 }
 
 static bool carry_node(carrying *c, const kn_node *node) {
@@ -219,6 +234,7 @@ static bool carry_node(carrying *c, const kn_node *node) {
     if (along != 1) return false;
     if (!strcmp(name, "embedding") && is_along(c, node->inputs[1])) return copy_node(c, node, inputs);
     if (!is_along(c, node->inputs[0])) return false;
+    if (!strcmp(name, "reshape")) return carry_reshape(c, node, inputs[0]);
     if (!strcmp(name, "rotary") && node->input_count == 1) {
         kn_value *pair[2] = {inputs[0], c->start};
         c->bounded = true;

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/formats.h"
+/* Kinds of values, numbered as in files. */
+enum { UINT32 = 4, FLOAT32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
 
 void gguf_put_bytes(gguf_bytes *to, const void *bytes, size_t count) {
     if (to->count + count > to->room) {
@@ -32,29 +33,29 @@ void gguf_key(gguf_made *made, const char *key, int kind) {
 }
 
 void gguf_add_integer(gguf_made *made, const char *key, uint32_t value) {
-    gguf_key(made, key, KN_GGUF_UINT32);
+    gguf_key(made, key, UINT32);
     gguf_put(&made->values, value, 4);
 }
 
 void gguf_add_real(gguf_made *made, const char *key, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    gguf_key(made, key, KN_GGUF_FLOAT32);
+    gguf_key(made, key, FLOAT32);
     gguf_put(&made->values, bits, 4);
 }
 
 void gguf_add_bool(gguf_made *made, const char *key, int value) {
-    gguf_key(made, key, KN_GGUF_BOOL);
+    gguf_key(made, key, BOOL);
     gguf_put(&made->values, (uint64_t)value, 1);
 }
 
 void gguf_add_string(gguf_made *made, const char *key, const char *value) {
-    gguf_key(made, key, KN_GGUF_STRING);
+    gguf_key(made, key, STRING);
     gguf_put_string(&made->values, value);
 }
 
 void gguf_add_array(gguf_made *made, const char *key, int kind, uint64_t count) {
-    gguf_key(made, key, KN_GGUF_ARRAY);
+    gguf_key(made, key, ARRAY);
     gguf_put(&made->values, (uint64_t)kind, 4);
     gguf_put(&made->values, count, 8);
 }

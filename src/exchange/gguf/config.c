@@ -1,0 +1,146 @@
+/* The sizes and kinds of layers of a language model, from the metadata of its GGUF file. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exchange/gguf/gguf.h"
+
+static const kn_language_family families[] = {
+    {.name = "llama", .interleaved = true, .gate = "silu"},
+    {.name = "qwen2", .gate = "silu"},
+    {.name = "qwen3", .gate = "silu"},
+    {.name = "gemma3",
+     .gate = "gelu_tanh",
+     .scaled_table = true,
+     .sliding_of = 6,
+     .sliding_base = 10000,
+     .wide_scale = 62},
+};
+
+typedef struct reading {
+    kn_model *model;
+    const kn_gguf *file;
+    const char *name; /* of the architecture */
+} reading;
+
+static bool refuse(const reading *r, kn_status status, const char *what) {
+    kn_fail(&r->model->error, status, "%s: %s", r->model->source, what);
+    return false;
+}
+
+static const kn_language_family *find_family(reading *r) {
+    kn_gguf_text name = {"", 0};
+    kn_text list;
+    if (kn_gguf_string(r->file, "general.architecture", &name, &r->model->error) != KN_OK) return NULL;
+    for (size_t i = 0; i < KN_COUNT_OF(families); i++)
+        if (strlen(families[i].name) == name.count && !memcmp(families[i].name, name.bytes, name.count)) {
+            r->name = families[i].name;
+            return &families[i];
+        }
+    kn_text_init(&list, &r->model->host);
+    for (size_t i = 0; i < KN_COUNT_OF(families); i++)
+        kn_text_format(&list, "%s%s", i ? ", " : "", families[i].name);
+    kn_fail(&r->model->error, KN_ERROR_UNSUPPORTED,
+            "%s: the architecture is '%.*s' (general.architecture); expected one of %s", r->model->source,
+            (int)(name.count < 40 ? name.count : 40), name.bytes, list.data);
+    kn_text_finish(&list);
+    return NULL;
+}
+
+/* "llama.block_count" for block_count. */
+static void key_of(const reading *r, const char *part, char key[96]) {
+    snprintf(key, 96, "%s.%s", r->name, part);
+}
+
+/* An integer from 1 to `most`; `usual` 0: it must be there. */
+static bool whole(const reading *r, const char *part, int64_t most, int64_t usual, int64_t *number) {
+    char key[96];
+    key_of(r, part, key);
+    *number = usual;
+    if (kn_gguf_integer(r->file, key, 1, most, number, &r->model->error) != KN_OK) return false;
+    if (*number) return true;
+    kn_fail(&r->model->error, KN_ERROR_FORMAT, "%s: the file has no \"%s\", which its architecture needs",
+            r->model->source, key);
+    return false;
+}
+
+static bool real(const reading *r, const char *part, double usual, double *number) {
+    char key[96];
+    key_of(r, part, key);
+    *number = usual;
+    return kn_gguf_real(r->file, key, 1e-12, 1e12, number, &r->model->error) == KN_OK;
+}
+
+/* Fails if an integer is there and not `expected`. */
+static bool must_be(const reading *r, const char *part, int64_t expected) {
+    char key[96];
+    int64_t number = expected;
+    key_of(r, part, key);
+    if (kn_gguf_integer(r->file, key, 0, INT64_MAX, &number, &r->model->error) != KN_OK) return false;
+    if (number == expected) return true;
+    kn_fail(&r->model->error, KN_ERROR_UNSUPPORTED,
+            "%s: \"%s\" is %" PRId64 "; only %" PRId64 " is supported", r->model->source, key, number,
+            expected);
+    return false;
+}
+
+/* Rotations for contexts longer than those of the training. */
+static bool check_rotation(const reading *r) {
+    char key[96];
+    kn_gguf_text kind = {"none", 4};
+    key_of(r, "rope.scaling.type", key);
+    if (kn_gguf_string(r->file, key, &kind, &r->model->error) != KN_OK) return false;
+    if (kind.count != 4 || memcmp(kind.bytes, "none", 4) != 0)
+        return refuse(r, KN_ERROR_UNSUPPORTED,
+                      "its rotary embedding is scaled (rope.scaling.type), which is not supported");
+    if (kn_gguf_tensor_find(r->file, "rope_freqs.weight"))
+        return refuse(r, KN_ERROR_UNSUPPORTED,
+                      "its rotary embedding has divisors (rope_freqs.weight), which is not supported");
+    return true;
+}
+
+static bool has(const reading *r, const char *name) {
+    return kn_gguf_tensor_find(r->file, name) != NULL;
+}
+
+bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *language) {
+    reading r = {.model = model, .file = file};
+    *language = (kn_language){.family = find_family(&r)};
+    if (!language->family) return false;
+    const kn_gguf_tensor *table = kn_gguf_tensor_find(file, "token_embd.weight");
+    const int64_t most = KN_LANGUAGE_SIZE;
+    if (!whole(&r, "block_count", KN_LANGUAGE_LAYERS, 0, &language->layers) ||
+        !whole(&r, "embedding_length", most, 0, &language->width) ||
+        !whole(&r, "feed_forward_length", most, 0, &language->hidden) ||
+        !whole(&r, "context_length", INT32_MAX, 0, &language->context) ||
+        !whole(&r, "attention.head_count", most, 0, &language->heads) ||
+        !whole(&r, "attention.head_count_kv", most, language->heads, &language->key_heads))
+        return false;
+    int64_t usual = language->width / language->heads > 0 ? language->width / language->heads : 1;
+    if (!whole(&r, "attention.key_length", most / language->heads, usual, &language->head) ||
+        !must_be(&r, "attention.value_length", language->head) ||
+        !must_be(&r, "rope.dimension_count", language->head) || !must_be(&r, "expert_count", 0) ||
+        !real(&r, "attention.layer_norm_rms_epsilon", 1e-5, &language->epsilon) ||
+        !real(&r, "rope.freq_base", 10000, &language->base) || !check_rotation(&r))
+        return false;
+    if (language->family->sliding_of &&
+        !whole(&r, "attention.sliding_window", INT32_MAX, 0, &language->window))
+        return false;
+    if (!real(&r, "rope.freq_base_swa", language->family->sliding_base, &language->sliding_base) ||
+        (language->family->sliding_of &&
+         !must_be(&r, "attention.sliding_window_pattern", language->family->sliding_of)))
+        return false;
+    if (language->layers == language->family->wide_scale)
+        language->scale = sqrt((double)language->heads / (double)language->width);
+    if (!table || table->rank != 2 || table->shape[0] < 1 || table->shape[0] > most)
+        return refuse(&r, KN_ERROR_FORMAT,
+                      "the tensor token_embd.weight is missing or has no suitable shape; expected "
+                      "(vocabulary, embedding_length)");
+    language->vocabulary = table->shape[0];
+    language->biases = has(&r, "blk.0.attn_q.bias");
+    language->head_norms = has(&r, "blk.0.attn_q_norm.weight");
+    language->post_norms = has(&r, "blk.0.post_attention_norm.weight");
+    language->tied = !has(&r, "output.weight");
+    return true;
+}

@@ -1,0 +1,385 @@
+/* Language models in GGUF files compute what a decoder that is written here, in double precision, computes.
+ */
+#include "api_tests.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../formats/gguf_bytes.h"
+
+enum { LENGTH = 9, VOCABULARY = 21, WIDTH = 32, HIDDEN = 64, LAYERS = 7, F32 = 0, Q8_0 = 8 };
+
+/* An architecture as the file describes it, and what it implies. */
+typedef struct kind {
+    const char *name;
+    int heads, key_heads, head, window;
+    bool biases, head_norms, post_norms, tied, interleaved, scaled, tanh_gate;
+} kind;
+
+static const kind kinds[] = {
+    {"llama", 4, 2, 8, .tied = true, .interleaved = true},
+    {"llama", 2, 2, 16, .interleaved = true},
+    {"qwen2", 4, 1, 8, .biases = true},
+    {"qwen3", 2, 1, 32, .head_norms = true, .tied = true},
+};
+
+typedef struct weight {
+    char name[64];
+    float *numbers;
+} weight;
+
+/* The file under construction, and all weights as float32. */
+typedef struct making {
+    gguf_made file;
+    weight weights[LAYERS * 16 + 4];
+    int count;
+    uint32_t random;
+} making;
+
+static int next_random(making *m, int below) {
+    m->random = m->random * 1664525u + 1013904223u;
+    return (int)(m->random >> 8) % below;
+}
+
+/* A random tensor (rows,columns), or (columns) for 0 rows, around `middle`: Q8_0 with scales of powers of
+ * two, so that all weights are exact, or float32. */
+static void add(making *m, const char *name, int type, int rows, int columns, float middle) {
+    int count = (rows ? rows : 1) * columns;
+    float *numbers = m->weights[m->count].numbers = malloc((size_t)count * sizeof *numbers);
+    uint8_t *bytes = malloc((size_t)count * 4);
+    assert_true(numbers && bytes);
+    snprintf(m->weights[m->count++].name, sizeof m->weights->name, "%s", name);
+    size_t used = 0;
+    for (int i = 0; i < count; i++) {
+        int code = next_random(m, 255) - 127, shift = 9 + i / 32 % 2;
+        if (type == Q8_0) {
+            if (i % 32 == 0) {
+                bytes[used++] = 0;
+                bytes[used++] = (uint8_t)((15 - shift) << 2); /* 2^-shift as float16 */
+            }
+            bytes[used++] = (uint8_t)code;
+        }
+        numbers[i] = middle + (float)code * (1.0f / (float)(1 << shift));
+    }
+    const int64_t shape[2] = {rows ? rows : columns, columns};
+    gguf_add_tensor(&m->file, name, type, rows ? 2 : 1, shape, type == Q8_0 ? (void *)bytes : numbers,
+                    type == Q8_0 ? used : (size_t)count * sizeof *numbers);
+    free(bytes);
+}
+
+static const float *get(const making *m, const char *name) {
+    for (int i = 0; i < m->count; i++)
+        if (!strcmp(m->weights[i].name, name)) return m->weights[i].numbers;
+    return NULL;
+}
+
+static const char *in_layer(int layer, const char *part) {
+    static char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s", layer, part);
+    return name;
+}
+
+static void add_layer(making *m, const kind *of, int layer) {
+    int q = of->heads * of->head, k = of->key_heads * of->head;
+    add(m, in_layer(layer, "attn_norm.weight"), F32, 0, WIDTH, 1);
+    add(m, in_layer(layer, "attn_q.weight"), Q8_0, q, WIDTH, 0);
+    add(m, in_layer(layer, "attn_k.weight"), Q8_0, k, WIDTH, 0);
+    add(m, in_layer(layer, "attn_v.weight"), F32, k, WIDTH, 0);
+    add(m, in_layer(layer, "attn_output.weight"), Q8_0, WIDTH, q, 0);
+    add(m, in_layer(layer, "ffn_norm.weight"), F32, 0, WIDTH, 1);
+    add(m, in_layer(layer, "ffn_gate.weight"), Q8_0, HIDDEN, WIDTH, 0);
+    add(m, in_layer(layer, "ffn_up.weight"), Q8_0, HIDDEN, WIDTH, 0);
+    add(m, in_layer(layer, "ffn_down.weight"), Q8_0, WIDTH, HIDDEN, 0);
+    if (of->biases) {
+        add(m, in_layer(layer, "attn_q.bias"), F32, 0, q, 0);
+        add(m, in_layer(layer, "attn_k.bias"), F32, 0, k, 0);
+        add(m, in_layer(layer, "attn_v.bias"), F32, 0, k, 0);
+    }
+    if (of->head_norms) {
+        add(m, in_layer(layer, "attn_q_norm.weight"), F32, 0, of->head, 1);
+        add(m, in_layer(layer, "attn_k_norm.weight"), F32, 0, of->head, 1);
+    }
+    if (of->post_norms) {
+        add(m, in_layer(layer, "post_attention_norm.weight"), F32, 0, WIDTH, 1);
+        add(m, in_layer(layer, "post_ffw_norm.weight"), F32, 0, WIDTH, 1);
+    }
+}
+
+static const char *key_of(const kind *of, const char *part) {
+    static char key[96];
+    snprintf(key, sizeof key, "%s.%s", of->name, part);
+    return key;
+}
+
+static void make(making *m, const kind *of) {
+    gguf_made *file = &m->file;
+    gguf_add_string(file, "general.architecture", of->name);
+    gguf_add_integer(file, key_of(of, "block_count"), LAYERS);
+    gguf_add_integer(file, key_of(of, "embedding_length"), WIDTH);
+    gguf_add_integer(file, key_of(of, "feed_forward_length"), HIDDEN);
+    gguf_add_integer(file, key_of(of, "context_length"), LENGTH);
+    gguf_add_integer(file, key_of(of, "attention.head_count"), (uint32_t)of->heads);
+    gguf_add_integer(file, key_of(of, "attention.head_count_kv"), (uint32_t)of->key_heads);
+    if (of->head * of->heads != WIDTH) {
+        gguf_add_integer(file, key_of(of, "attention.key_length"), (uint32_t)of->head);
+        gguf_add_integer(file, key_of(of, "attention.value_length"), (uint32_t)of->head);
+    }
+    if (of->window) gguf_add_integer(file, key_of(of, "attention.sliding_window"), (uint32_t)of->window);
+    gguf_add_real(file, key_of(of, "attention.layer_norm_rms_epsilon"), 0.001f);
+    gguf_add_real(file, key_of(of, "rope.freq_base"), 500);
+    add(m, "token_embd.weight", Q8_0, VOCABULARY, WIDTH, 0);
+    for (int layer = 0; layer < LAYERS; layer++)
+        add_layer(m, of, layer);
+    add(m, "output_norm.weight", F32, 0, WIDTH, 1);
+    if (!of->tied) add(m, "output.weight", Q8_0, VOCABULARY, WIDTH, 0);
+}
+
+/* ---- the decoder ------------------------------------------------------------------------------ */
+
+/* y (rows) = w (rows,columns) x, plus a bias if there is one. */
+static void multiply(const float *w, const float *bias, int rows, int columns, const double *x, double *y) {
+    for (int i = 0; i < rows; i++) {
+        y[i] = bias ? (double)bias[i] : 0;
+        for (int j = 0; j < columns; j++)
+            y[i] += (double)w[i * columns + j] * x[j];
+    }
+}
+
+static void normalize(const float *w, int count, const double *x, double *y) {
+    double squares = 0;
+    for (int i = 0; i < count; i++)
+        squares += x[i] * x[i];
+    for (int i = 0; i < count; i++)
+        y[i] = x[i] / sqrt(squares / count + (double)0.001f) * (double)w[i];
+}
+
+static void turn(const kind *of, double *x, int heads, int position, double base) {
+    int pairs = of->head / 2;
+    for (int head = 0; head < heads; head++)
+        for (int i = 0; i < pairs; i++) {
+            double *a = x + head * of->head + (of->interleaved ? 2 * i : i);
+            double *b = a + (of->interleaved ? 1 : pairs);
+            double angle = position / pow(base, (double)i / pairs), c = cos(angle), s = sin(angle), was = *a;
+            *a = was * c - *b * s;
+            *b = *b * c + was * s;
+        }
+}
+
+/* q, k or v of a layer at each position: (LENGTH,heads*head). */
+static void project(const making *m, const kind *of, int layer, char part, int heads, double base,
+                    double (*x)[WIDTH], double *to) {
+    char name[32];
+    int columns = heads * of->head;
+    for (int t = 0; t < LENGTH; t++, to += columns) {
+        snprintf(name, sizeof name, "attn_%c.weight", part);
+        const float *w = get(m, in_layer(layer, name));
+        snprintf(name, sizeof name, "attn_%c.bias", part);
+        multiply(w, get(m, in_layer(layer, name)), columns, WIDTH, x[t], to);
+        snprintf(name, sizeof name, "attn_%c_norm.weight", part);
+        const float *norm = get(m, in_layer(layer, name));
+        for (int head = 0; head < heads && norm; head++)
+            normalize(norm, of->head, to + head * of->head, to + head * of->head);
+        if (part != 'v') turn(of, to, heads, t, base);
+    }
+}
+
+static void attend(const kind *of, int window, const double *q, const double *k, const double *v, double *y) {
+    int columns = of->heads * of->head, key_columns = of->key_heads * of->head;
+    memset(y, 0, (size_t)(LENGTH * columns) * sizeof *y);
+    for (int t = 0; t < LENGTH; t++)
+        for (int head = 0; head < of->heads; head++) {
+            int first = window && t >= window ? t - window + 1 : 0;
+            int at = t * columns + head * of->head, key = head / (of->heads / of->key_heads) * of->head;
+            double weights[LENGTH], sum = 0;
+            for (int s = first; s <= t; s++) {
+                double score = 0;
+                for (int d = 0; d < of->head; d++)
+                    score += q[at + d] * k[s * key_columns + key + d];
+                sum += weights[s] = exp(score / sqrt(of->head));
+            }
+            for (int s = first; s <= t; s++)
+                for (int d = 0; d < of->head; d++)
+                    y[at + d] += weights[s] / sum * v[s * key_columns + key + d];
+        }
+}
+
+static void add_to(const float *norm, const double *change, double *x) {
+    double own[WIDTH];
+    if (norm) normalize(norm, WIDTH, change, own);
+    for (int i = 0; i < WIDTH; i++)
+        x[i] += norm ? own[i] : change[i];
+}
+
+static void compute_layer(const making *m, const kind *of, int layer, double (*x)[WIDTH]) {
+    static double normal[LENGTH][WIDTH], q[LENGTH * 128], k[LENGTH * 128], v[LENGTH * 128], y[LENGTH * 128];
+    bool slides = of->window && layer % 6 < 5;
+    double base = slides ? 10000 : 500, gate[HIDDEN], up[HIDDEN], change[WIDTH];
+    for (int t = 0; t < LENGTH; t++)
+        normalize(get(m, in_layer(layer, "attn_norm.weight")), WIDTH, x[t], normal[t]);
+    project(m, of, layer, 'q', of->heads, base, normal, q);
+    project(m, of, layer, 'k', of->key_heads, base, normal, k);
+    project(m, of, layer, 'v', of->key_heads, base, normal, v);
+    attend(of, slides ? of->window : 0, q, k, v, y);
+    for (int t = 0; t < LENGTH; t++) {
+        int columns = of->heads * of->head;
+        multiply(get(m, in_layer(layer, "attn_output.weight")), NULL, WIDTH, columns, y + t * columns,
+                 change);
+        add_to(get(m, in_layer(layer, "post_attention_norm.weight")), change, x[t]);
+        normalize(get(m, in_layer(layer, "ffn_norm.weight")), WIDTH, x[t], normal[t]);
+        multiply(get(m, in_layer(layer, "ffn_gate.weight")), NULL, HIDDEN, WIDTH, normal[t], gate);
+        multiply(get(m, in_layer(layer, "ffn_up.weight")), NULL, HIDDEN, WIDTH, normal[t], up);
+        for (int i = 0; i < HIDDEN; i++) {
+            double g = gate[i];
+            g = of->tanh_gate ? g / 2 * (1 + tanh(0.7978845608028654 * (g + 0.044715 * g * g * g)))
+                              : g / (1 + exp(-g));
+            gate[i] = g * up[i];
+        }
+        multiply(get(m, in_layer(layer, "ffn_down.weight")), NULL, WIDTH, HIDDEN, gate, change);
+        add_to(get(m, in_layer(layer, "post_ffw_norm.weight")), change, x[t]);
+    }
+}
+
+/* logits is (LENGTH,VOCABULARY). */
+static void compute(const making *m, const kind *of, const int32_t *tokens, double *logits) {
+    double x[LENGTH][WIDTH], normal[WIDTH];
+    const float *table = get(m, "token_embd.weight"), *output = get(m, "output.weight");
+    for (int t = 0; t < LENGTH; t++)
+        for (int i = 0; i < WIDTH; i++)
+            x[t][i] = (double)table[tokens[t] * WIDTH + i] * (of->scaled ? sqrt(WIDTH) : 1);
+    for (int layer = 0; layer < LAYERS; layer++)
+        compute_layer(m, of, layer, x);
+    for (int t = 0; t < LENGTH; t++) {
+        normalize(get(m, "output_norm.weight"), WIDTH, x[t], normal);
+        multiply(output ? output : table, NULL, VOCABULARY, WIDTH, normal, logits + t * VOCABULARY);
+    }
+}
+
+/* ---- tests ------------------------------------------------------------------------------------ */
+
+static void write_file(const char *path, gguf_made *made) {
+    gguf_bytes bytes = gguf_finish(made);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes.bytes, 1, bytes.count, file), bytes.count);
+    assert_int_equal(fclose(file), 0);
+    free(bytes.bytes);
+}
+
+static void good(const kn_session *session, kn_status status) {
+    if (status != KN_OK) fail_msg("%s", session ? kn_session_error(session) : "no memory");
+}
+
+static void compare(const kind *of, const char *what, const float *got, const double *expected, int count) {
+    for (int i = 0; i < count; i++)
+        if (!(fabs((double)got[i] - expected[i]) <= 2e-5 * (1 + fabs(expected[i]))))
+            fail_msg("%s, %s, logit %d: %.9g, expected %.9g", of->name, what, i, (double)got[i], expected[i]);
+}
+
+static kn_session *open_session(kn_model *model, kn_context *context, kn_states *states, int64_t rows) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    kn_value *output = kn_model_output_at(model, 0);
+    kn_graph *graph = NULL;
+    if (rows) {
+        graph = kn_model_step(model, rows, &output);
+        assert_non_null(graph);
+    }
+    kn_session *session = kn_session_create(context, &output, 1, &params);
+    good(session, kn_session_status(session));
+    kn_graph_destroy(&graph);
+    return session;
+}
+
+/* Computes `rows` positions from `start` on; start < 0: all, without caches. */
+static void run(kn_session *session, const int32_t *tokens, int32_t start, int32_t rows, float *logits) {
+    kn_feed feeds[] = {{"x", tokens, (size_t)rows * sizeof *tokens}, {"step.start", &start, sizeof start}};
+    kn_fetch fetch = {"output", logits, (size_t)rows * VOCABULARY * sizeof *logits};
+    good(session, kn_session_run(session, feeds, start < 0 ? 1 : 2, &fetch, 1));
+}
+
+static void try_kind(kn_context *context, const char *path, const kind *of, uint32_t seed) {
+    making m = {.random = seed};
+    int32_t tokens[LENGTH];
+    double expected[LENGTH * VOCABULARY];
+    float got[LENGTH * VOCABULARY];
+    make(&m, of);
+    write_file(path, &m.file);
+    for (int t = 0; t < LENGTH; t++)
+        tokens[t] = next_random(&m, VOCABULARY);
+    compute(&m, of, tokens, expected);
+    kn_model *model = kn_model_open(path, NULL);
+    if (kn_model_status(model) != KN_OK) fail_msg("%s: %s", of->name, kn_model_error(model));
+    kn_states *states = kn_states_create(context, 1);
+    kn_session *whole = open_session(model, context, states, 0);
+    if (kn_model_load(model, NULL, states, NULL, NULL) != KN_OK) fail_msg("%s", kn_model_error(model));
+    run(whole, tokens, -1, LENGTH, got);
+    compare(of, "all at once", got, expected, LENGTH * VOCABULARY);
+    kn_session *few = open_session(model, context, states, 3), *one = open_session(model, context, states, 1);
+    run(few, tokens, 0, 3, got);
+    run(few, tokens + 3, 3, 3, got + 3 * VOCABULARY);
+    for (int32_t t = 6; t < LENGTH; t++)
+        run(one, tokens + t, t, 1, got + t * VOCABULARY);
+    compare(of, "in steps", got, expected, LENGTH * VOCABULARY);
+    kn_session_destroy(&whole);
+    kn_session_destroy(&few);
+    kn_session_destroy(&one);
+    kn_states_destroy(&states);
+    kn_model_destroy(&model);
+    for (int i = 0; i < m.count; i++)
+        free(m.weights[i].numbers);
+}
+
+static void files_compute_their_architectures(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[300];
+    kn_context *context = kn_context_create(NULL);
+    test_path(path, sizeof path, folder, "model.gguf");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        try_kind(context, path, &kinds[i], (uint32_t)i + 1);
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
+/* ---- files that would compute something else ----------------------------------------------------- */
+
+static void refused(const char *path, making *m, const char *part) {
+    write_file(path, &m->file);
+    kn_model *model = kn_model_open(path, NULL);
+    if (kn_model_status(model) == KN_OK || !strstr(kn_model_error(model), part))
+        fail_msg("\"%s\", expected \"%s\"", kn_model_error(model), part);
+    kn_model_destroy(&model);
+    for (int i = 0; i < m->count; i++)
+        free(m->weights[i].numbers);
+    *m = (making){.count = 0};
+}
+
+static void what_is_not_supported_is_named(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[300];
+    test_path(path, sizeof path, folder, "model.gguf");
+    making m = {.count = 0};
+    make(&m, &kinds[0]);
+    gguf_add_string(&m.file, "llama.rope.scaling.type", "yarn");
+    refused(path, &m, "rope.scaling.type");
+    make(&m, &kinds[0]);
+    gguf_add_integer(&m.file, "llama.expert_count", 8);
+    refused(path, &m, "\"llama.expert_count\" is 8; only 0 is supported");
+    make(&m, &kinds[0]);
+    add(&m, "blk.0.attn_sinks.weight", F32, 0, 4, 0);
+    refused(path, &m, "tensor 'blk.0.attn_sinks.weight' has no use");
+    gguf_add_string(&m.file, "general.architecture", "mamba");
+    refused(path, &m, "the architecture is 'mamba'");
+    gguf_add_string(&m.file, "general.architecture", "llama");
+    refused(path, &m, "the file has no \"llama.block_count\"");
+    test_folder_remove(folder);
+}
+
+int main(void) {
+    if (!device_is_there()) return 77;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_compute_their_architectures),
+                                       cmocka_unit_test(what_is_not_supported_is_named)};
+    return cmocka_run_group_tests_name("language", tests, NULL, NULL);
+}
