@@ -210,8 +210,8 @@ size_t kn_kernel_work_group_items(const kn_kernel *kernel);
 /* The limit that the driver reports. It may be less than the size that the kernel requires and was compiled
  * for: some drivers then refuse to launch it, others report the limit of a kernel without a required size. */
 size_t kn_kernel_reported_items(const kn_kernel *kernel);
-/* Whether the driver reports how much private memory a work-item needs, which is 0 if its variables fit into
- * registers. */
+/* Whether the driver reports how much private memory a work-item needs, including spilled registers, which is
+ * 0 if its variables fit into registers. */
 bool kn_kernel_private_bytes(const kn_kernel *kernel, uint64_t *bytes);
 /* Number of parameters; -1 if the driver does not report it. */
 int kn_kernel_parameters(const kn_kernel *kernel);

@@ -101,13 +101,22 @@ size_t kn_kernel_reported_items(const kn_kernel *kernel) {
     return kernel->reported_items;
 }
 
+/* CL_KERNEL_SPILL_MEM_SIZE_INTEL: drivers that have this query do not count spills as private memory. */
+enum { SPILL_MEM_SIZE = 0x4109 };
+
 bool kn_kernel_private_bytes(const kn_kernel *kernel, uint64_t *bytes) {
-    cl_ulong told = 0;
-    if (clGetKernelWorkGroupInfo(kernel->kernel, kernel->context->found.device, CL_KERNEL_PRIVATE_MEM_SIZE,
-                                 sizeof told, &told, NULL) != CL_SUCCESS)
-        return false;
-    *bytes = told;
-    return true;
+    static const cl_kernel_work_group_info queries[] = {CL_KERNEL_PRIVATE_MEM_SIZE, SPILL_MEM_SIZE};
+    bool known = false;
+    *bytes = 0;
+    for (size_t i = 0; i < KN_COUNT_OF(queries); i++) {
+        cl_ulong reported = 0;
+        if (clGetKernelWorkGroupInfo(kernel->kernel, kernel->context->found.device, queries[i],
+                                     sizeof reported, &reported, NULL) != CL_SUCCESS)
+            continue;
+        *bytes += reported;
+        known = true;
+    }
+    return known;
 }
 
 int kn_kernel_parameters(const kn_kernel *kernel) {

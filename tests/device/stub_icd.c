@@ -29,6 +29,7 @@ struct _cl_device_id {
     bool short_loops;                                   /* loops end early */
     int matrix;        /* its compiler claims mma: 1 it multiplies right, 2 wrongly, 3 it does not compile */
     int few_registers; /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
+    bool reports_spills;        /* separately from private memory */
     bool compiles_binaries;     /* returning a binary takes long */
     bool embedded;              /* has the embedded profile */
     cl_device_fp_config floats; /* 0: as the full profile */
@@ -97,7 +98,7 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
      "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU, .few_registers = 1, .matrix = 1},
     {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
-     .few_registers = 2},
+     .few_registers = 2, .reports_spills = true},
     {&dispatch, &platforms[2], "Stub Pocket", "OpenCL 1.2 stub", "", .type = CPU, .embedded = true,
      .floats = CL_FP_ROUND_TO_ZERO, .argument_bytes = 256},
     {&dispatch, &platforms[2], "Stub Tablet", "OpenCL 1.2 stub", "cles_khr_int64", .type = CPU,
@@ -363,7 +364,10 @@ static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t b
 }
 static cl_int CL_API_CALL group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
                                      size_t room, void *target, size_t *needed) {
-    if (what != CL_KERNEL_PRIVATE_MEM_SIZE) return ANSWER(size_t, 256);
+    const cl_kernel_work_group_info spill_mem_size = 0x4109;
+    if (what == spill_mem_size && !device->reports_spills) return CL_INVALID_VALUE;
+    if (what != CL_KERNEL_PRIVATE_MEM_SIZE && what != spill_mem_size) return ANSWER(size_t, 256);
+    if (device->reports_spills && what == CL_KERNEL_PRIVATE_MEM_SIZE) return ANSWER(cl_ulong, 0);
     const int sums = strstr(kernel->program->text, "KN_ITEM_N 8") ? 64 : 32;
     const int most = kernel->program->many_registers ? 64 : (int[]){64, 32, 16, 16}[device->few_registers];
     return ANSWER(cl_ulong, sums > most ? 160 : 0);
