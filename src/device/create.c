@@ -10,7 +10,7 @@ kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_lo
     list->host = host;
     bool complete = kn_platforms_add(list);
 #if defined(__linux__)
-    complete = complete && kn_hidden_gpus_add(list, "/sys");
+    complete = complete && kn_hidden_gpus_add(list, "/sys", "/dev");
 #endif
     if (!complete) kn_device_list_destroy(&list);
     return list;

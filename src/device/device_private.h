@@ -63,11 +63,11 @@ bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int ver
 uint64_t kn_device_number(cl_device_id device, cl_device_info what);
 /* Whether a device extension is claimed, as a whole word. */
 bool kn_device_claims(cl_device_id device, const char *extension);
-/* Adds an entry for each GPU that the operating system shows below `root` ("/sys") and that no OpenCL GPU in
- * the list corresponds to. Returns false when out of memory. */
 /* Adds all platforms and their devices; false when out of memory. */
 bool kn_platforms_add(kn_device_list *list);
-bool kn_hidden_gpus_add(kn_device_list *list, const char *root);
+/* Adds an entry for each GPU that the operating system shows below `system` ("/sys") or `nodes` ("/dev") and
+ * that no OpenCL GPU in the list corresponds to. Returns false when out of memory. */
+bool kn_hidden_gpus_add(kn_device_list *list, const char *system, const char *nodes);
 /* Appends a cleared entry; NULL when out of memory. */
 kn_found_device *kn_device_list_add(kn_device_list *list);
 

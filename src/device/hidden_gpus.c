@@ -1,5 +1,5 @@
-/* GPUs that the operating system shows but OpenCL does not, each with the package of its driver. The tables
- * are only used for advice, not for selection. */
+/* GPUs that the operating system shows but OpenCL does not, each with advice on its driver. The tables are
+ * only used for advice, not for selection. */
 #if defined(__linux__)
 #include <dirent.h>
 #include <stdio.h>
@@ -110,9 +110,27 @@ static bool visit_card(kn_device_list *list, const char *root, const char *folde
     return true;
 }
 
-bool kn_hidden_gpus_add(kn_device_list *list, const char *root) {
-    return each_name(list, root, "bus/pci/devices", visit_pci) &&
-           each_name(list, root, "class/drm", visit_card);
+static bool has_hidden(const kn_device_list *list, const char *vendor) {
+    for (int i = 0; i < list->count; i++)
+        if (!list->entries[i].device && strcmp(list->entries[i].info.vendor, vendor) == 0) return true;
+    return false;
+}
+
+/* Device nodes, which containers and virtual machines have even if they do not show the bus. */
+static bool visit_node(kn_device_list *list, const char *root, const char *folder, const char *name) {
+    (void)root, (void)folder;
+    if (strcmp(name, "nvidia0") == 0 && !accounted(list, 0x10de) && !has_hidden(list, "NVIDIA"))
+        return add_entry(list, "NVIDIA", "/dev/nvidia0",
+                         "a container needs the vendor's library libnvidia-opencl.so.1 and a file "
+                         "/etc/OpenCL/vendors/nvidia.icd that names it");
+    if (strcmp(name, "dxg") == 0 && !accounted(list, 0))
+        return add_entry(list, "WSL", "/dev/dxg", "a driver for WSL provides one");
+    return true;
+}
+
+bool kn_hidden_gpus_add(kn_device_list *list, const char *system, const char *nodes) {
+    return each_name(list, system, "bus/pci/devices", visit_pci) &&
+           each_name(list, system, "class/drm", visit_card) && each_name(list, nodes, "", visit_node);
 }
 #else
 typedef int kn_hidden_gpus_are_for_linux; /* a translation unit may not be empty */

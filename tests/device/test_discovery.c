@@ -98,7 +98,7 @@ static void hidden_gpus_come_with_their_package(void **state) {
     int before = list->count;
     for (int i = 0; i < before; i++)
         list->entries[i].info.type = KN_DEVICE_CPU; /* no GPU is listed */
-    assert_true(kn_hidden_gpus_add(list, root));
+    assert_true(kn_hidden_gpus_add(list, root, root));
     assert_int_equal(list->count, before + 4);
     static const struct {
         const char *name, *problem;
@@ -126,13 +126,26 @@ static void hidden_gpus_come_with_their_package(void **state) {
     list->entries[0].device = (cl_device_id)list; /* never followed */
     list->entries[0].info.type = KN_DEVICE_GPU;
     list->entries[0].vendor_id = 0x10de;
-    assert_true(kn_hidden_gpus_add(list, root));
+    assert_true(kn_hidden_gpus_add(list, root, root));
     assert_int_equal(list->count, before + 2);
     assert_string_equal(kn_device_list_at(list, before)->vendor, "Intel");
     assert_string_equal(kn_device_list_at(list, before + 1)->vendor, "AMD");
     list->count = before;
-    assert_true(kn_hidden_gpus_add(list, "/nowhere/at/all"));
+    assert_true(kn_hidden_gpus_add(list, "/nowhere/at/all", "/nowhere/at/all"));
     assert_int_equal(list->count, before);
+    /* In a container only the node may be there; where the bus is shown too, it is the same GPU. */
+    list->entries[0].info.type = KN_DEVICE_CPU;
+    put(root, "nodes/nvidia0", "");
+    put(root, "nodes/nvidiactl", "");
+    char nodes[600];
+    snprintf(nodes, sizeof nodes, "%s/nodes", root);
+    assert_true(kn_hidden_gpus_add(list, "/nowhere/at/all", nodes));
+    assert_int_equal(list->count, before + 1);
+    assert_non_null(strstr(kn_device_list_at(list, before)->problem, "nvidia.icd"));
+    list->count = before;
+    assert_true(kn_hidden_gpus_add(list, root, nodes));
+    assert_int_equal(list->count, before + 4);
+    list->count = before;
     kn_device_list_destroy(&list);
     test_folder_remove(root);
 }

@@ -254,6 +254,21 @@ def a_driver_that_ends_its_program(folder):
 
 
 @case
+def training_on_a_cpu_beside_a_gpu_without_a_driver(folder):
+    system = [path for path in glob.glob("/etc/OpenCL/vendors/*.icd") if "pocl" in path]
+    if not system:
+        raise Skipped("PoCL is not here")
+    write(folder, "stub.icd", STUB + "\n")
+    shutil.copy(system[0], folder)
+    environment = {"OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder}
+    check = ("train", "mlp", "--data", "digits", "--check")
+    found = koine(*check, environment={**environment, "KOINE_DEVICE": ""})
+    expect("training on the CPU; Stub Mute is not used" in found.err and "koine doctor" in found.err, f"found {found}")
+    found = koine(*check, "--device", "cpu", environment=environment)
+    expect("Stub Mute" not in found.err, f"found {found}")
+
+
+@case
 def a_user_who_does_not_wait_for_a_kernel(folder):
     write(folder, "stub.icd", STUB + "\n")
     environment = {**ENVIRONMENT, "OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder, "XDG_CACHE_HOME": folder}

@@ -33,6 +33,9 @@ static const char *const folders[] = {
     "/usr/local/lib64",
     "/usr/local/lib/*-linux-*",
     "/opt/rocm*/lib",
+    "/usr/local/nvidia/lib64", /* containers of GKE and others */
+    "/usr/lib/wsl/lib",
+    "/run/opengl-driver/lib", /* NixOS */
 };
 
 static const char *name_of(const char *path) {

@@ -12,8 +12,8 @@
 enum { PATH_ROOM = 2048 };
 
 /* The nodes through which drivers access GPUs. */
-static const char *const nodes[] = {"/dev/dri/renderD*", "/dev/kfd", "/dev/nvidiactl", "/dev/nvidia[0-9]*",
-                                    "/dev/mali0"};
+static const char *const nodes[] = {"/dev/dri/renderD*", "/dev/kfd",   "/dev/nvidiactl",
+                                    "/dev/nvidia[0-9]*", "/dev/mali0", "/dev/dxg"};
 
 static void check_node(doctor_visit *doctor, const char *path) {
     char mend[200] = "", group_name[80] = "";

@@ -127,6 +127,22 @@ static bool choose_device(train_run *run) {
     return device_auto_training(&options->common, &run->setup, &params, options->batch);
 }
 
+/* Without a device that the user asked for, a GPU whose driver is missing is easily overlooked. */
+static void print_hidden_gpu(const train_run *run) {
+    const char *asked = getenv("KOINE_DEVICE");
+    if (run->options->common.device || (asked && *asked)) return;
+    if (kn_context_device(run->context)->type != KN_DEVICE_CPU || run->options->common.target) return;
+    kn_device_list *list = kn_device_list_create(NULL, NULL);
+    for (size_t i = 0; i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_at(list, i);
+        if (info->type != KN_DEVICE_GPU || info->usable) continue;
+        command_info("koine: training on the CPU; %s is not used: %s. koine doctor says what to do",
+                     info->name, info->problem);
+        break;
+    }
+    kn_device_list_destroy(&list);
+}
+
 static bool open_log(train_run *run) {
     const train_options *options = run->options;
     if (!options->outputs.log) return true;
@@ -401,6 +417,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
                  (unsigned long long)run.learner.samples, options->data,
                  kn_context_device(run.context)->name);
+    print_hidden_gpu(&run);
     print_vocabulary(run.setup.all);
     print_about_data(run.setup.all);
     print_class_hint(&run.setup);
