@@ -79,6 +79,29 @@ static inline int64_t kn_recurrent_time(const kn_recurrent_form *form, int64_t d
     return form->reverse ? form->length - 1 - done : done;
 }
 
+/* ---- for variants ------------------------------------------------------------------------------------ */
+
+/* By an index of kn_recurrent_places or kn_recurrent_back_places; NULL if it is absent. */
+static inline kn_value *kn_recurrent_input(const kn_node *node, int input) {
+    return input >= 0 && input < node->input_count ? node->inputs[input] : NULL;
+}
+static inline kn_value *kn_recurrent_output(const kn_node *node, int output) {
+    return output >= 0 ? node->outputs[output] : NULL;
+}
+static inline bool kn_recurrent_wanted(const kn_value *value) {
+    return value->wanted || kn_is_read(value);
+}
+/* KN_CELL and the other macros that describe the cell. */
+void kn_recurrent_define(kn_step *step, const kn_recurrent_form *form);
+void kn_recurrent_set_sizes(kn_step *step, const kn_recurrent_form *form);
+/* The cost of `steps` time steps, as part of the node's. */
+void kn_recurrent_cost_of_steps(kn_step *step, const kn_node *node, const kn_recurrent_form *form,
+                                int64_t steps);
+/* Scratch memory for one element per unit and sample. */
+int kn_recurrent_state_scratch(kn_lowering *lowering, const kn_recurrent_form *form, kn_dtype type);
+/* Without time steps or samples, states are copied. */
+kn_status kn_recurrent_lower_empty(kn_lowering *lowering);
+
 /* The tile of a work-group on many-thread devices: samples and columns. */
 typedef struct kn_recurrent_tile {
     const char *file;
