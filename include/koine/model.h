@@ -149,6 +149,10 @@ KN_API kn_value *kn_model_output_at(const kn_model *model, size_t position);
  * that are not padding. Returns NULL if the model has layers other than causal attention, forward recurrent
  * layers and layers that treat each position separately, or when out of memory. */
 KN_API KN_NODISCARD kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output);
+/* The same, with the output only at the last of the `step.count` rows that are not padding, (1,1,…). Rows
+ * after it are computed only as far as later runs need them, and their keys and values are overwritten by the
+ * run that begins at their position. A prompt is read in pieces: all but the last have step.count = rows. */
+KN_API KN_NODISCARD kn_graph *kn_model_step_last(const kn_model *model, int64_t rows, kn_value **output);
 /* Whether generation may continue past the window: true if only recurrent layers remember earlier positions.
  */
 KN_API bool kn_model_can_stream(const kn_model *model);

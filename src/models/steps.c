@@ -11,8 +11,14 @@ typedef struct carrying {
     kn_value **values; /* by id of values in `from`: their counterparts in `to`; NULL: none yet */
     bool *needed;      /* by id: an output needs the value */
     bool *along;       /* by id: the value is (1,window,…) and depends on the input */
-    kn_value *start, *count, *lengths;
+    bool *all;         /* by id: all rows of this run are computed, otherwise only the last valid one */
+    kn_value **last;   /* by id: the last valid row of a value with all rows; NULL: none yet */
+    kn_value *start, *count, *index; /* index: of the last valid row in this run */
     int64_t window, rows;
+    struct {
+        int64_t rows;
+        kn_value *start, *end; /* positions of the first row, and after the last one */
+    } run, final, now;         /* all rows; the last valid row; those of the node that is being carried */
     bool bounded; /* the window limits the number of positions: a layer depends on absolute positions */
 } carrying;
 
@@ -31,6 +37,10 @@ static const recurrence *recurrence_of(const kn_node *node) {
     return NULL;
 }
 
+static bool is_attention(const kn_node *node) {
+    return !strcmp(node->op->name, "attention") || !strcmp(node->op->name, "attention_dropout");
+}
+
 static bool is_along(const carrying *c, const kn_value *value) {
     return value && c->along[value->id];
 }
@@ -46,6 +56,32 @@ static void mark_needed(carrying *c, const kn_value *output) {
         for (int k = 0; k < (kind ? kind->start : node->input_count) && needed; k++)
             if (node->inputs[k]) c->needed[node->inputs[k]->id] = true;
     }
+}
+
+/* Marks values all of whose rows are needed: those that attention reads as keys and values, what they are
+ * computed from, and all of what is read in the order of positions. */
+static void mark_all(carrying *c) {
+    for (size_t i = c->from->node_count; i-- > 0;) {
+        const kn_node *node = c->from->nodes[i];
+        if (node->output_count == 0) continue; /* assigns a state */
+        const bool mixes = recurrence_of(node) || !strcmp(node->op->name, "embedding");
+        for (int k = 0; k < node->output_count && mixes; k++)
+            c->all[node->outputs[k]->id] = true;
+        const bool attention = is_attention(node), all = c->all[node->outputs[0]->id];
+        const bool packed = attention && (node->input_count < 3 || node->inputs[1]->shape.rank != 3);
+        for (int k = 0; k < node->input_count; k++)
+            if (node->inputs[k] && c->needed[node->outputs[0]->id] &&
+                (all || (attention && (packed || k > 0))))
+                c->all[node->inputs[k]->id] = true;
+    }
+}
+
+/* A carried value with the rows that the current node computes, (1,rows,C); NULL: not possible. */
+static kn_value *rows_now(carrying *c, const kn_value *value, kn_value *copy) {
+    if (!is_along(c, value) || !c->all[value->id] || c->now.rows == c->rows) return copy;
+    kn_value **last = &c->last[value->id];
+    if (!*last && value->shape.rank == 3) *last = kn_take_rows(copy, c->index, 1);
+    return *last;
 }
 
 /* The counterpart of a value: a state, a constant, or a value made before; NULL for inputs other than the
@@ -82,7 +118,7 @@ static kn_value *rows_of_run(carrying *c, const kn_value *table, kn_value *rows)
     c->bounded = true;
     snprintf(shape, sizeof shape, "1,%lld,%lld", (long long)c->window,
              (long long)table->shape.dims[table->shape.rank - 1]);
-    return kn_take_rows(kn_reshape(rows, shape), c->start, c->rows);
+    return kn_take_rows(kn_reshape(rows, shape), c->now.start, c->now.rows);
 }
 
 /* A pointwise node: inputs with the result's rank run along the window; others broadcast, or have one row per
@@ -114,20 +150,23 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     for (int i = 0; i < count; i++)
         if (!is_along(c, node->inputs[i]) || node->inputs[i]->shape.rank != 3) return false;
     if (!kn_attribute_of(node, "causal")->integer || kn_attribute_of(node, "last")->integer) return false;
-    kn_attention_params params = {.size = sizeof params, .causal = true, .last = true, .lengths = c->lengths};
+    kn_attention_params params = {.size = sizeof params, .causal = true, .last = true};
     params.heads = kn_attribute_of(node, "heads")->integer;
+    params.lengths = c->now.end;
     params.key_heads = kn_attribute_of(node, "key_heads")->integer;
     params.scale = kn_attribute_of(node, "scale")->number;
     if (count == 1) {
         int64_t columns = node->outputs[0]->shape.dims[2], all = node->inputs[0]->shape.dims[2];
         int64_t between = columns + (all - columns) / 2;
-        q = kn_slice(inputs[0], 2, 0, columns);
+        q = kn_slice(rows_now(c, node->inputs[0], inputs[0]), 2, 0, columns);
         k = kn_slice(inputs[0], 2, columns, between);
         v = kn_slice(inputs[0], 2, between, all);
     } else {
+        q = rows_now(c, node->inputs[0], inputs[0]);
         k = inputs[1];
         v = inputs[2];
     }
+    if (!q) return false;
     c->bounded = true;
     char keys[600], values[600];
     snprintf(keys, sizeof keys, "%s.keys", node->name);
@@ -195,7 +234,7 @@ static bool is_positionwise(const kn_node *node) {
 static bool carry_reshape(carrying *c, const kn_node *node, kn_value *x) {
     const kn_shape *shape = &node->outputs[0]->shape;
     char text[32 * KN_MAX_RANK];
-    int length = snprintf(text, sizeof text, "1,%lld", (long long)c->rows);
+    int length = snprintf(text, sizeof text, "1,%lld", (long long)c->now.rows);
     for (int i = 2; i < shape->rank; i++) {
         if (!kn_dim_known(shape->dims[i])) return false;
         length += snprintf(text + length, sizeof text - (size_t)length, ",%lld", (long long)shape->dims[i]);
@@ -218,7 +257,9 @@ static bool carry_node(carrying *c, const kn_node *node) {
         if (kn_value_failed(inputs[i])) return false;
         along += is_along(c, node->inputs[i]);
     }
+    c->now = c->all[node->outputs[0]->id] ? c->run : c->final;
     if (node->op->training_only) {
+        if (!(inputs[0] = rows_now(c, node->inputs[0], inputs[0]))) return false;
         c->values[node->outputs[0]->id] = inputs[0];
         c->along[node->outputs[0]->id] = is_along(c, node->inputs[0]);
         return true;
@@ -228,15 +269,16 @@ static bool carry_node(carrying *c, const kn_node *node) {
     if (shape->rank < 2 || shape->dims[1] != c->window) return false;
     c->along[node->outputs[0]->id] = true;
     const char *name = node->op->name;
-    if (!strcmp(name, "attention") || !strcmp(name, "attention_dropout"))
-        return carry_attention(c, node, inputs);
+    if (is_attention(node)) return carry_attention(c, node, inputs);
+    for (int i = 0; i < node->input_count; i++)
+        if (inputs[i] && !(inputs[i] = rows_now(c, node->inputs[i], inputs[i]))) return false;
     if (node->op->class == KN_CLASS_POINTWISE) return carry_pointwise(c, node, inputs);
     if (along != 1) return false;
     if (!strcmp(name, "embedding") && is_along(c, node->inputs[1])) return copy_node(c, node, inputs);
     if (!is_along(c, node->inputs[0])) return false;
     if (!strcmp(name, "reshape")) return carry_reshape(c, node, inputs[0]);
     if (!strcmp(name, "rotary") && node->input_count == 1) {
-        kn_value *pair[2] = {inputs[0], c->start};
+        kn_value *pair[2] = {inputs[0], c->now.start};
         c->bounded = true;
         kn_value *y = kn_node_add(c->to, node->op, NULL, pair, 2, node->attributes);
         c->values[node->outputs[0]->id] = y;
@@ -245,7 +287,8 @@ static bool carry_node(carrying *c, const kn_node *node) {
     return is_positionwise(node) && copy_node(c, node, inputs);
 }
 
-static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
+/* last: computes the output only at the last valid row. */
+static bool carry(carrying *c, const kn_value *input, const kn_value *output, bool last) {
     char shape[32];
     const int32_t rows = (int32_t)c->rows;
     snprintf(shape, sizeof shape, "1,%lld", (long long)c->rows);
@@ -254,8 +297,17 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
     kn_scope_begin(c->to, "step");
     c->start = kn_input(c->to, "start", KN_INT32, "1");
     c->count = kn_input(c->to, "count", KN_INT32, "1");
-    c->lengths = kn_add(c->start, kn_constant(c->to, KN_INT32, "1", &rows, sizeof rows));
+    kn_value *one = kn_constant(c->to, KN_INT32, "1", &(int32_t){1}, sizeof(int32_t));
+    c->run.rows = c->rows;
+    c->run.start = c->start;
+    c->run.end = kn_add(c->start, kn_constant(c->to, KN_INT32, "1", &rows, sizeof rows));
+    c->final.rows = 1;
+    c->final.end = kn_add(c->start, c->count);
+    c->final.start = kn_sub(c->final.end, one);
+    c->index = kn_sub(c->count, one);
     mark_needed(c, output);
+    c->all[output->id] = !last;
+    mark_all(c);
     for (size_t i = 0; i < c->from->node_count; i++) {
         const kn_node *node = c->from->nodes[i];
         bool needed = false;
@@ -266,11 +318,13 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
         kn_pin_end(c->to);
         if (!carried) return false;
     }
+    c->now = last ? c->final : c->run;
+    kn_value *made = c->values[output->id] = rows_now(c, output, c->values[output->id]);
     kn_scope_end(c->to);
-    return is_along(c, output) && kn_graph_status(c->to) == KN_OK;
+    return made && is_along(c, output) && kn_graph_status(c->to) == KN_OK;
 }
 
-static kn_graph *make_step(const kn_model *model, int64_t rows, kn_value **output, bool *bounded) {
+static kn_graph *make_step(const kn_model *model, int64_t rows, bool last, kn_value **output, bool *bounded) {
     const kn_value *input = kn_model_input_at(model, 0), *made = kn_model_output_at(model, 0);
     if (output) *output = NULL;
     if (!output || !input || !made || kn_model_input_count(model) != 1 || input->shape.rank != 2) return NULL;
@@ -282,7 +336,9 @@ static kn_graph *make_step(const kn_model *model, int64_t rows, kn_value **outpu
     c.values = kn_allocate(&model->host, from->value_count + 1, sizeof *c.values);
     c.needed = kn_allocate(&model->host, from->value_count + 1, sizeof *c.needed);
     c.along = kn_allocate(&model->host, from->value_count + 1, sizeof *c.along);
-    if (c.to && c.values && c.needed && c.along && carry(&c, input, made))
+    c.all = kn_allocate(&model->host, from->value_count + 1, sizeof *c.all);
+    c.last = kn_allocate(&model->host, from->value_count + 1, sizeof *c.last);
+    if (c.to && c.values && c.needed && c.along && c.all && c.last && carry(&c, input, made, last))
         *output = kn_name(c.values[made->id], made->name);
     if (!*output || kn_value_failed(*output)) {
         *output = NULL;
@@ -291,19 +347,26 @@ static kn_graph *make_step(const kn_model *model, int64_t rows, kn_value **outpu
     kn_release(&model->host, c.values);
     kn_release(&model->host, c.needed);
     kn_release(&model->host, c.along);
+    kn_release(&model->host, c.all);
+    kn_release(&model->host, c.last);
     *bounded = c.bounded;
     return c.to;
 }
 
 kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) {
     bool bounded;
-    return make_step(model, rows, output, &bounded);
+    return make_step(model, rows, false, output, &bounded);
+}
+
+kn_graph *kn_model_step_last(const kn_model *model, int64_t rows, kn_value **output) {
+    bool bounded;
+    return make_step(model, rows, true, output, &bounded);
 }
 
 bool kn_model_can_stream(const kn_model *model) {
     bool bounded = true;
     kn_value *output;
-    kn_graph *graph = make_step(model, 1, &output, &bounded);
+    kn_graph *graph = make_step(model, 1, false, &output, &bounded);
     bool made = graph != NULL;
     kn_graph_destroy(&graph);
     return made && !bounded;

@@ -277,6 +277,7 @@ static void compare(const kind *of, const char *what, const float *got, const do
             fail_msg("%s, %s, logit %d: %.9g, expected %.9g", of->name, what, i, (double)got[i], expected[i]);
 }
 
+enum { WHOLE = 0, LAST = -1 }; /* instead of a number of rows; LAST: three, the output at the last */
 static kn_session *open_session(kn_model *model, kn_context *context, kn_states *states, int64_t rows) {
     kn_session_params params;
     kn_session_params_init(&params);
@@ -284,7 +285,7 @@ static kn_session *open_session(kn_model *model, kn_context *context, kn_states 
     kn_value *output = kn_model_output_at(model, 0);
     kn_graph *graph = NULL;
     if (rows) {
-        graph = kn_model_step(model, rows, &output);
+        graph = rows == LAST ? kn_model_step_last(model, 3, &output) : kn_model_step(model, rows, &output);
         assert_non_null(graph);
     }
     kn_session *session = kn_session_create(context, &output, 1, &params);
@@ -323,6 +324,17 @@ static void try_kind(kn_context *context, const char *path, const kind *of, uint
     for (int32_t t = 6; t < LENGTH; t++)
         run(one, tokens + t, t, 1, got + t * VOCABULARY);
     compare(of, "in steps", got, expected, LENGTH * VOCABULARY);
+    /* The same in pieces of three rows, the last with two and a padding. */
+    kn_session *last = open_session(model, context, states, LAST);
+    for (int32_t start = 0, count = 3; start < 8; start += count) {
+        const int32_t rows[3] = {tokens[start], tokens[start + 1], start < 6 ? tokens[start + 2] : 0};
+        if (start == 6) count = 2;
+        kn_feed feeds[] = {{"x", rows, sizeof rows}, {"step.start", &start, 4}, {"step.count", &count, 4}};
+        kn_fetch fetch = {"output", got, VOCABULARY * sizeof *got};
+        good(last, kn_session_run(last, feeds, 3, &fetch, 1));
+        compare(of, "the last of a piece", got, expected + (start + count - 1) * VOCABULARY, VOCABULARY);
+    }
+    kn_session_destroy(&last);
     kn_session_destroy(&whole);
     kn_session_destroy(&few);
     kn_session_destroy(&one);

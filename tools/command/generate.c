@@ -7,7 +7,8 @@
 #include "batch.h"
 #include "training.h"
 
-enum { MAX_TOKENS = 1 << 20 };
+/* Rows of a prompt that are read at once, at least and at most. */
+enum { MAX_TOKENS = 1 << 20, MIN_ROWS = 8, MAX_ROWS = 256 };
 
 typedef struct generate_run {
     common_options common;
@@ -26,12 +27,14 @@ typedef struct generate_run {
     int64_t window, answers; /* the input length, and the vocabulary size */
     int32_t *text;           /* the ids of all tokens so far */
     uint64_t used;
-    /* Stateful sessions for the whole window and for one token, or NULL; and the number of tokens read. */
-    kn_session *whole, *single;
+    /* Stateful sessions for pieces of `rows` tokens and for one token, or NULL; and the number of tokens
+     * read. */
+    kn_session *piece, *single;
+    int64_t rows;
     uint64_t kept;
     bool on;       /* the state remains valid beyond the window */
     int32_t *x;    /* (1,window) */
-    float *logits; /* (1,window,answers) */
+    float *logits; /* (answers), or (1,window,answers) without a stateful session */
     float *sorted; /* logits at one position */
 } generate_run;
 
@@ -83,10 +86,11 @@ static bool read_prompt(generate_run *run) {
 
 /* ---- generation ---------------------------------------------------------------------------------- */
 
-/* A session for incremental decoding of `rows` tokens at once; NULL if the model does not support it. */
+/* A session for incremental decoding of `rows` tokens at once, which returns the logits of the last; NULL if
+ * the model does not support it. */
 static kn_session *open_step(const generate_run *run, int64_t rows, const kn_session_params *params) {
     kn_value *output;
-    kn_graph *graph = kn_model_step(run->model, rows, &output);
+    kn_graph *graph = kn_model_step_last(run->model, rows, &output);
     if (!graph) return NULL;
     kn_session *session = kn_session_create(run->context, &output, 1, params);
     kn_graph_destroy(&graph);
@@ -101,14 +105,20 @@ static bool open_session(generate_run *run) {
     if (!run->context || !devices_join(run->context, &run->common, run->model)) return false;
     params.states = run->states = kn_states_create(run->context, 1);
     arithmetic_apply(&run->common.arithmetic, &params);
-    run->whole = open_step(run, run->window, &params);
-    run->single = run->whole ? open_step(run, 1, &params) : NULL;
+    run->single = open_step(run, 1, &params);
+    for (run->rows = MIN_ROWS; run->rows < MAX_ROWS && (uint64_t)run->rows < run->used;)
+        run->rows *= 2;
+    if (run->rows > run->window) run->rows = run->window;
+    run->piece = run->single ? open_step(run, run->rows, &params) : NULL;
     run->on = kn_model_can_stream(run->model);
-    if (!run->single) {
+    if (!run->piece) {
+        kn_session_destroy(&run->single);
         run->session = kn_session_create(run->context, &run->output, 1, &params);
         if (kn_session_status(run->session) != KN_OK)
             return session_fail(run->session, kn_session_status(run->session));
     }
+    run->logits = malloc((size_t)(run->piece ? 1 : run->window) * (size_t)run->answers * sizeof *run->logits);
+    if (!run->logits) return command_error("out of memory for the logits");
     if (kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK) return true;
     return command_error("%s", kn_model_error(run->model));
 }
@@ -130,9 +140,8 @@ static bool measure(generate_run *run, const char *file) {
                              "output of (batch,length,%d) for the next token",
                              file, run->token_count);
     run->x = calloc((size_t)run->window, sizeof *run->x);
-    run->logits = malloc((size_t)(run->window * run->answers) * sizeof *run->logits);
     run->sorted = malloc((size_t)run->token_count * sizeof *run->sorted);
-    return (run->x && run->logits && run->sorted) || command_error("out of memory for the text");
+    return (run->x && run->sorted) || command_error("out of memory for the text");
 }
 
 /* A random number in [0, 1) from seed and position. */
@@ -187,33 +196,52 @@ static int32_t draw(const generate_run *run, const float *logits) {
     return best;
 }
 
-/* Reads `rows` tokens of x, of which `count` are valid, the first at position `start`; sets the logits. */
+/* Reads `rows` tokens of x, of which `count` are valid, the first at position `start`; sets `results` rows of
+ * logits. */
 static bool read_tokens(generate_run *run, kn_session *session, const int32_t *x, int64_t rows, int32_t count,
-                        int32_t start) {
+                        int32_t start, int64_t results) {
     kn_feed feeds[3] = {{kn_value_name(run->input), x, (size_t)rows * sizeof *x},
                         {"step.start", &start, sizeof start},
                         {"step.count", &count, sizeof count}};
     kn_fetch fetch = {kn_value_name(run->output), run->logits,
-                      (size_t)(rows * run->answers) * sizeof *run->logits};
+                      (size_t)(results * run->answers) * sizeof *run->logits};
     kn_status status = kn_session_run(session, feeds, session == run->session ? 1 : 3, &fetch, 1);
     return status == KN_OK || session_fail(session, status);
 }
 
-/* Gets the next token. The model is causal: later tokens in the window do not affect earlier ones. While the
- * window has room, or the state stays valid beyond it, a stateful model reads only the new token. */
-static bool next_token(generate_run *run, int32_t *number) {
-    uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
-    if (run->single && (run->on || run->used <= window) && run->kept + 1 == run->used && run->kept > 0) {
-        if (!read_tokens(run, run->single, run->text + run->kept, 1, 1, (int32_t)run->kept)) return false;
-        run->kept = run->used;
-        *number = draw(run, run->logits);
-        return true;
+/* Reads tokens from `begin` on, the first at position `start`: in pieces, and one by one where a piece with
+ * its padding would not fit in the window. */
+static bool read_pieces(generate_run *run, uint64_t begin, uint64_t start) {
+    while (begin < run->used) {
+        uint64_t left = run->used - begin, rows = (uint64_t)run->rows;
+        const bool fits = left > 1 && (run->on || start + rows <= (uint64_t)run->window);
+        const uint64_t count = !fits ? 1 : left < rows ? left : rows;
+        memset(run->x, 0, (size_t)rows * sizeof *run->x);
+        memcpy(run->x, run->text + begin, (size_t)count * sizeof *run->x);
+        if (!read_tokens(run, fits ? run->piece : run->single, run->x, fits ? run->rows : 1, (int32_t)count,
+                         (int32_t)start, 1))
+            return false;
+        begin += count;
+        start += count;
     }
-    memcpy(run->x, run->text + run->used - seen, (size_t)seen * sizeof *run->x);
-    if (!read_tokens(run, run->single ? run->whole : run->session, run->x, run->window, (int32_t)seen, 0))
-        return false;
     run->kept = run->used;
-    *number = draw(run, run->logits + (seen - 1) * (uint64_t)run->answers);
+    return true;
+}
+
+/* Gets the next token. The model is causal: later tokens in the window do not affect earlier ones. While the
+ * window has room, or the state stays valid beyond it, a stateful model reads only new tokens. */
+static bool next_token(generate_run *run, int32_t *number) {
+    const uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
+    const float *logits = run->logits;
+    if (run->piece) {
+        const bool more = run->kept > 0 && (run->on || run->used <= window);
+        if (!read_pieces(run, more ? run->kept : run->used - seen, more ? run->kept : 0)) return false;
+    } else {
+        memcpy(run->x, run->text + run->used - seen, (size_t)seen * sizeof *run->x);
+        if (!read_tokens(run, run->session, run->x, run->window, (int32_t)seen, 0, run->window)) return false;
+        logits += (seen - 1) * (uint64_t)run->answers;
+    }
+    *number = draw(run, logits);
     return true;
 }
 
@@ -266,7 +294,7 @@ static int generate(generate_run *run, const char *file) {
 
 static void finish(generate_run *run) {
     kn_session_destroy(&run->session);
-    kn_session_destroy(&run->whole);
+    kn_session_destroy(&run->piece);
     kn_session_destroy(&run->single);
     kn_states_destroy(&run->states);
     kn_model_destroy(&run->model);

@@ -12,15 +12,16 @@ from .graph import Graph, Value
 from .io import encode
 from .session import Session
 
+_MAX_ROWS = 256  # of a prompt that are read at once
 _BEFORE = "\x1e"  # precedes each token, if tokens may have several characters
 
 
 class _StepGraph(Graph):
-    """A graph that computes some positions of the window."""
+    """A graph that computes some positions of the window, and returns the logits of the last."""
 
     def __init__(self, model: Any, rows: int) -> None:
         output = ffi.new("kn_value *[1]")
-        pointer = lib.kn_model_step(model._pointer, rows, output)
+        pointer = lib.kn_model_step_last(model._pointer, rows, output)
         self.usable = bool(pointer)
         if pointer:
             self._open(pointer, lib.kn_graph_destroy)
@@ -54,27 +55,37 @@ class _Writer:
         self.window = int(model.inputs[0]._shape_words[1])
         self.kept, self.on = 0, bool(lib.kn_model_can_stream(model._pointer))
         self.steps: List[Session] = []
-        for rows in (self.window, 1):
+        self.rows = min(_MAX_ROWS, self.window)
+        for rows in (self.rows, 1):
             graph = _StepGraph(model, rows)
             if graph.usable:
                 self.steps.append(Session(graph.value, model.context, states=model.states, **model._arithmetic()))
 
     def _run(self, session: Session, tokens: List[int], start: int) -> np.ndarray:
-        rows = self.window if session is self.steps[0] else 1
+        rows = self.rows if session is self.steps[0] else 1
         x = np.zeros((1, rows), np.int32)
         x[0, :len(tokens)] = tokens
         more = {"step.start": np.array([start], np.int32), "step.count": np.array([len(tokens)], np.int32)}
-        return session.run({self.name: x, **{name: array for name, array in more.items() if name in session._inputs}})[0]
+        return session.run({self.name: x, **{name: array for name, array in more.items() if name in session._inputs}})[0][0]
+
+    def _read(self, tokens: List[int], start: int) -> np.ndarray:
+        """In pieces, and one by one where a piece with its padding would not fit in the window."""
+        logits = np.zeros(0, np.float32)
+        while tokens:
+            fits = len(tokens) > 1 and (self.on or start + self.rows <= self.window)
+            count = min(len(tokens), self.rows) if fits else 1
+            logits = self._run(self.steps[0 if fits else 1], tokens[:count], start)
+            tokens, start = tokens[count:], start + count
+        return logits
 
     def logits(self, tokens: List[int]) -> np.ndarray:
         used = len(tokens)
-        if len(self.steps) == 2 and (self.on or used <= self.window) and 0 < self.kept == used - 1:
-            self.kept = used
-            return self._run(self.steps[1], tokens[-1:], used - 1)[0]
+        kept, self.kept = self.kept, used
         seen = tokens[-self.window:]
-        self.kept = used
-        if self.steps:
-            return self._run(self.steps[0], seen, 0)[len(seen) - 1]
+        if len(self.steps) == 2 and kept and (self.on or used <= self.window):
+            return self._read(tokens[kept:], kept)
+        if len(self.steps) == 2:
+            return self._read(seen, 0)
         x = np.zeros((1, self.window), np.int32)
         x[0, :len(seen)] = seen
         return self.model.predict(x)[0][len(seen) - 1]
