@@ -1,0 +1,197 @@
+/* libkoine-onnxruntime: ONNX Runtime's C interface on Koine's public functions. Declarations for its files.
+ *
+ * Every function of the table is ort_NAME, implemented in the file of its subject. */
+#ifndef KN_ORT_H
+#define KN_ORT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <koine/koine.h>
+
+#include "interface.h"
+
+#define DONE(index, tier, type, name, parameters) type ort_##name parameters;
+#define OPEN(index, tier, gives, name)
+#include "functions.def"
+
+/* ---- status.c ---------------------------------------------------------------------------------------- */
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+OrtStatus *
+ort_fail(OrtErrorCode code, const char *format, ...);
+/* NULL for KN_OK, otherwise the code for a status of Koine. */
+OrtStatus *ort_fail_as(kn_status status, const char *message);
+OrtStatus *ort_no_memory(void);
+/* "Run" from "ort_Run"; other names are unchanged. */
+const char *ort_function(const char *name);
+/* Returns an error that names the calling function if a pointer is NULL. */
+#define ORT_NEED(pointer)                                                                                    \
+    do                                                                                                       \
+        if (!(pointer))                                                                                      \
+            return ort_fail(ORT_INVALID_ARGUMENT, "%s: %s is NULL", ort_function(__func__), #pointer);       \
+    while (0)
+
+/* ---- pairs.c ----------------------------------------------------------------------------------------- */
+
+/* Texts by key, in the order in which the keys were added. */
+struct OrtKeyValuePairs {
+    char **keys, **values;
+    size_t count;
+};
+typedef OrtKeyValuePairs ort_pairs;
+/* Adds a pair, or replaces its value; false when out of memory. */
+bool ort_pairs_put(ort_pairs *pairs, const char *key, const char *value);
+/* NULL if the key is absent. */
+const char *ort_pairs_get(const ort_pairs *pairs, const char *key);
+bool ort_pairs_copy(const ort_pairs *pairs, ort_pairs *copy);
+void ort_pairs_clear(ort_pairs *pairs);
+/* A copy, or NULL when out of memory. */
+char *ort_copy_text(const char *text);
+
+/* ---- env.c ------------------------------------------------------------------------------------------- */
+
+/* Where messages go; `function` NULL: nowhere. */
+typedef struct ort_logger {
+    OrtLoggingFunction function;
+    void *user;
+    OrtLoggingLevel level;
+    char id[64];
+} ort_logger;
+ort_logger ort_env_logger(void);
+/* The logger as Koine's, which points to it. */
+kn_logger ort_logger_for_koine(ort_logger *logger);
+/* Whether the environment was created with CreateEnvWithGlobalThreadPools. */
+bool ort_env_has_pools(void);
+
+/* An open device, which sessions share. */
+typedef struct ort_device ort_device;
+/* NULL, with *status, on failure. device and cache may be NULL; a cache "" keeps nothing. */
+ort_device *ort_device_open(const char *device, const char *cache, OrtStatus **status);
+void ort_device_close(ort_device *device);
+kn_context *ort_device_context(const ort_device *device);
+
+/* ---- options.c --------------------------------------------------------------------------------------- */
+
+struct OrtSessionOptions {
+    ort_pairs config;
+    ort_pairs sizes;    /* of symbols, as texts */
+    ort_pairs provider; /* options of the provider Koine */
+    ort_logger logger;
+    bool has_logger, has_level; /* instead of the environment's */
+    bool shared_threads;
+    bool memory_pattern;
+    ExecutionMode mode;
+    char *optimized_path;
+};
+
+struct OrtRunOptions {
+    ort_pairs config;
+    char *tag;
+    int severity, verbosity;
+    atomic_bool terminate;
+};
+
+/* ---- types.c ----------------------------------------------------------------------------------------- */
+
+struct OrtTensorTypeAndShapeInfo {
+    ONNXTensorElementDataType type;
+    bool has_shape;
+    size_t rank;
+    int64_t *sizes; /* -1: open */
+    char **symbols; /* "" for a size without one */
+};
+
+struct OrtTypeInfo {
+    ONNXType kind;
+    OrtTensorTypeAndShapeInfo tensor; /* of a tensor */
+};
+
+/* "float" for messages, as in "tensor(float)". */
+const char *ort_element_name(ONNXTensorElementDataType type);
+/* Of a packed element; 0 for strings and unknown types. */
+size_t ort_element_bits(ONNXTensorElementDataType type);
+/* Koine's type; false if it has none with the same bytes. */
+bool ort_element_to(ONNXTensorElementDataType type, kn_dtype *dtype);
+ONNXTensorElementDataType ort_element_from(kn_dtype dtype);
+/* From Koine's name of a type in a file: "float32", "a sequence". */
+ONNXType ort_type_from(const char *text, ONNXTensorElementDataType *element);
+/* A new description; NULL when out of memory. `sizes` and `symbols` may be NULL. */
+OrtTypeInfo *ort_type_info_new(ONNXType kind, ONNXTensorElementDataType type, bool has_shape, size_t rank,
+                               const int64_t *sizes, const char *const *symbols);
+/* The number of elements; false if a size is negative or the product overflows. */
+bool ort_count_elements(const int64_t *sizes, size_t rank, size_t *count);
+
+/* ---- memory.c ---------------------------------------------------------------------------------------- */
+
+struct OrtMemoryInfo {
+    char name[64];
+    int id;
+    OrtMemType memory;
+    OrtAllocatorType allocator;
+};
+extern const OrtMemoryInfo ort_host_memory;
+OrtAllocator *ort_default_allocator(void);
+/* A copy of a text in memory of the allocator; NULL when out of memory. */
+char *ort_allocate_text(OrtAllocator *allocator, const char *text);
+
+/* ---- value.c ----------------------------------------------------------------------------------------- */
+
+/* A value with as many holders as `users`; each releases it once. */
+struct OrtValue {
+    atomic_int users;
+    ONNXType kind; /* a tensor, a sequence or a map */
+    ONNXTensorElementDataType type;
+    size_t rank, count; /* count: of elements, or of items */
+    int64_t *sizes;
+    void *data; /* of a tensor that is not of strings */
+    size_t bytes;
+    char **strings;          /* of a tensor of strings */
+    OrtValue **items;        /* of a sequence; of a map its keys and its values */
+    OrtAllocator *allocator; /* to free `data`; NULL: the program owns it */
+    OrtMemoryInfo memory;
+};
+/* A tensor in new memory. */
+OrtStatus *ort_tensor_new(OrtAllocator *allocator, const int64_t *sizes, size_t rank,
+                          ONNXTensorElementDataType type, OrtValue **value);
+/* One more holder. */
+OrtValue *ort_value_hold(const OrtValue *value);
+
+/* ---- session.c --------------------------------------------------------------------------------------- */
+
+/* An input or output of the file. */
+typedef struct ort_port {
+    const char *name;
+    ONNXType kind;
+    ONNXTensorElementDataType type;
+    int rank;       /* -1: open */
+    int64_t *sizes; /* -1: open */
+    const char **symbols;
+} ort_port;
+
+/* A graph for certain inputs, and its session (run.c). */
+typedef struct ort_plan ort_plan;
+
+struct OrtSession {
+    pthread_mutex_t lock; /* for runs: one at a time */
+    void *bytes;          /* of a model from memory */
+    kn_onnx_file *file;
+    kn_model *model;
+    kn_states *states;
+    ort_device *device;
+    ort_logger logger;
+    kn_session_params params;
+    ort_port *inputs, *outputs;
+    size_t input_count, output_count;
+    ort_plan *plans; /* the most recently used first */
+};
+
+/* ---- run.c ------------------------------------------------------------------------------------------- */
+
+/* Compiles a model all of whose sizes are known, so that its first run takes no longer than the others. */
+OrtStatus *ort_prepare(OrtSession *session);
+void ort_plans_release(OrtSession *session);
+
+#endif

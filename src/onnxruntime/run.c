@@ -1,0 +1,460 @@
+/* Runs. A session keeps a plan for each kind of inputs: the graph of its file for these shapes and, where
+ * they determine what is computed, these values; and a session of Koine for the outputs that were asked for.
+ * All plans share the weights. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnxruntime/onnxruntime.h"
+
+enum { MAX_PLANS = 16, SYMBOL_BYTES = 128 };
+
+struct ort_plan {
+    ort_plan *next;
+    kn_model *model; /* the session's, or one bound to the inputs */
+    kn_session *session;
+    size_t *outputs, output_count; /* positions in the file */
+    bool bound;                    /* only for these inputs: */
+    kn_tensor_info *infos;
+    void **constants; /* the bytes of inputs that became constants; otherwise NULL */
+};
+
+/* The arguments of a run, in the order of the file. */
+typedef struct ort_run {
+    OrtSession *session;
+    const OrtRunOptions *options;
+    kn_model_given *inputs;
+    size_t *outputs, output_count; /* positions in the file */
+    OrtValue **values;             /* of the outputs, as the caller gave them */
+} ort_run;
+
+static bool is_text(const char *text, const char *other) {
+    return text && other && !strcmp(text, other);
+}
+
+/* ---- inputs
+ * -------------------------------------------------------------------------------------------------- */
+
+static OrtStatus *check_shape(const ort_port *port, const OrtValue *value) {
+    if (port->rank <= 0) return NULL; /* as the original: a scalar may come as [1] */
+    if ((size_t)port->rank != value->rank)
+        return ort_fail(
+            ORT_INVALID_ARGUMENT,
+            "Invalid rank for input: %s Got: %zu Expected: %d Please fix either the inputs/outputs or "
+            "the model.",
+            port->name, value->rank, port->rank);
+    for (size_t i = 0; i < value->rank; i++)
+        if (port->sizes[i] >= 0 && port->sizes[i] != value->sizes[i])
+            return ort_fail(
+                ORT_INVALID_ARGUMENT,
+                "Got invalid dimensions for input: %s for the following indices index: %zu Got: %lld "
+                "Expected: %lld Please fix either the inputs/outputs or the model.",
+                port->name, i, (long long)value->sizes[i], (long long)port->sizes[i]);
+    return NULL;
+}
+
+static OrtStatus *take_input(const ort_port *port, const OrtValue *value, kn_model_given *given) {
+    if (value->kind != ONNX_TYPE_TENSOR || port->kind != ONNX_TYPE_TENSOR)
+        return ort_fail(ORT_NOT_IMPLEMENTED, "input '%s': only tensors can be fed", port->name);
+    if (value->type != port->type)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "Unexpected input data type. Actual: (tensor(%s)) , expected: (tensor(%s))",
+                        ort_element_name(value->type), ort_element_name(port->type));
+    OrtStatus *status = check_shape(port, value);
+    if (status) return status;
+    *given = (kn_model_given){.name = port->name, .data = value->data ? value->data : ""};
+    if (!ort_element_to(value->type, &given->info.dtype))
+        return ort_fail(ORT_NOT_IMPLEMENTED, "input '%s': elements of type %s are not supported", port->name,
+                        ort_element_name(value->type));
+    if (value->rank > KN_MAX_RANK)
+        return ort_fail(ORT_NOT_IMPLEMENTED, "input '%s': a tensor of rank %zu; at most %d is supported",
+                        port->name, value->rank, KN_MAX_RANK);
+    if (port->rank == 0 && value->count == 1) return NULL; /* rank 0 */
+    given->info.rank = (int)value->rank;
+    if (value->rank) memcpy(given->info.shape, value->sizes, value->rank * sizeof *value->sizes);
+    return NULL;
+}
+
+static OrtStatus *take_inputs(ort_run *run, const char *const *names, const OrtValue *const *values,
+                              size_t count) {
+    const OrtSession *session = run->session;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        ORT_NEED(names[i]);
+        ORT_NEED(values[i]);
+        while (k < session->input_count && !is_text(session->inputs[k].name, names[i]))
+            k++;
+        if (k == session->input_count)
+            return ort_fail(ORT_INVALID_ARGUMENT, "Invalid input name: %s", names[i]);
+        OrtStatus *status = take_input(&session->inputs[k], values[i], &run->inputs[k]);
+        if (status) return status;
+    }
+    for (size_t k = 0; k < session->input_count; k++)
+        if (!run->inputs[k].name) return ort_fail(ORT_FAIL, "Missing Input: %s", session->inputs[k].name);
+    return NULL;
+}
+
+static OrtStatus *take_outputs(ort_run *run, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        ORT_NEED(names[i]);
+        while (k < run->session->output_count && !is_text(run->session->outputs[k].name, names[i]))
+            k++;
+        if (k == run->session->output_count)
+            return ort_fail(ORT_INVALID_ARGUMENT, "Invalid output name: %s", names[i]);
+        run->outputs[i] = k;
+    }
+    run->output_count = count;
+    return NULL;
+}
+
+/* ---- plans
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void plan_release(const OrtSession *session, ort_plan *plan) {
+    kn_session_destroy(&plan->session);
+    if (plan->model != session->model) kn_model_destroy(&plan->model);
+    for (size_t i = 0; plan->constants && i < session->input_count; i++)
+        free(plan->constants[i]);
+    free(plan->constants);
+    free(plan->infos);
+    free(plan->outputs);
+    free(plan);
+}
+
+void ort_plans_release(OrtSession *session) {
+    while (session->plans) {
+        ort_plan *plan = session->plans;
+        session->plans = plan->next;
+        plan_release(session, plan);
+    }
+}
+
+static size_t bytes_of(const kn_tensor_info *info) {
+    uint64_t bytes = 0;
+    return kn_tensor_bytes(info, &bytes) ? (size_t)bytes : 0;
+}
+
+static bool same_info(const kn_tensor_info *one, const kn_tensor_info *other) {
+    return one->dtype == other->dtype && one->rank == other->rank &&
+           !memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape);
+}
+
+static bool plan_suits(const ort_plan *plan, const ort_run *run) {
+    if (plan->output_count != run->output_count ||
+        memcmp(plan->outputs, run->outputs, run->output_count * sizeof *run->outputs))
+        return false;
+    if (!plan->bound) return kn_model_fits(plan->model, run->inputs, run->session->input_count);
+    for (size_t i = 0; i < run->session->input_count; i++) {
+        if (!same_info(&plan->infos[i], &run->inputs[i].info)) return false;
+        if (plan->constants[i] &&
+            memcmp(plan->constants[i], run->inputs[i].data, bytes_of(&run->inputs[i].info)))
+            return false;
+    }
+    return true;
+}
+
+/* The position of an input of the file in the model; -1 if it became a constant. */
+static int position_in(const kn_model *model, const char *name) {
+    for (size_t i = 0; i < kn_model_input_count(model); i++)
+        if (is_text(kn_model_input_name_at(model, i), name)) return (int)i;
+    return -1;
+}
+
+/* Remembers what the plan was bound to. */
+static bool remember(ort_plan *plan, const ort_run *run) {
+    const size_t count = run->session->input_count;
+    plan->bound = true;
+    plan->infos = calloc(count + 1, sizeof *plan->infos);
+    plan->constants = calloc(count + 1, sizeof *plan->constants);
+    if (!plan->infos || !plan->constants) return false;
+    for (size_t i = 0; i < count; i++) {
+        const size_t bytes = bytes_of(&run->inputs[i].info);
+        plan->infos[i] = run->inputs[i].info;
+        if (position_in(plan->model, run->inputs[i].name) >= 0) continue;
+        plan->constants[i] = malloc(bytes + 1);
+        if (!plan->constants[i]) return false;
+        memcpy(plan->constants[i], run->inputs[i].data, bytes);
+    }
+    return true;
+}
+
+static OrtStatus *open_session(ort_plan *plan, const ort_run *run) {
+    OrtSession *session = run->session;
+    kn_value **values = calloc(plan->output_count + 1, sizeof *values);
+    size_t count = 0;
+    if (!values) return ort_no_memory();
+    for (size_t i = 0; i < plan->output_count; i++) {
+        kn_value *value = kn_model_output_at(plan->model, plan->outputs[i]);
+        size_t k = 0;
+        while (k < count && values[k] != value)
+            k++;
+        if (k == count) values[count++] = value;
+    }
+    plan->session = kn_session_create(ort_device_context(session->device), values, count, &session->params);
+    free(values);
+    if (kn_session_status(plan->session) != KN_OK)
+        return ort_fail_as(kn_session_status(plan->session), kn_session_error(plan->session));
+    return ort_fail_as(kn_model_load(plan->model, NULL, session->states, NULL, NULL),
+                       kn_model_error(plan->model));
+}
+
+static OrtStatus *plan_fill(ort_plan *plan, const ort_run *run) {
+    OrtSession *session = run->session;
+    plan->outputs = malloc((run->output_count + 1) * sizeof *plan->outputs);
+    if (!plan->outputs) return ort_no_memory();
+    memcpy(plan->outputs, run->outputs, run->output_count * sizeof *plan->outputs);
+    plan->output_count = run->output_count;
+    plan->model = session->model;
+    if (!kn_model_fits(session->model, run->inputs, session->input_count)) {
+        plan->model = kn_model_bind(session->model, run->inputs, session->input_count);
+        if (!kn_model_bound(plan->model)) {
+            const kn_status status = kn_model_status(plan->model);
+            return ort_fail_as(status == KN_OK ? KN_ERROR_UNSUPPORTED : status, kn_model_error(plan->model));
+        }
+        if (!remember(plan, run)) return ort_no_memory();
+    }
+    return open_session(plan, run);
+}
+
+/* The plan for a run, which becomes the first of the list; the oldest is released if there are too many. */
+static OrtStatus *find_plan(const ort_run *run, ort_plan **found) {
+    OrtSession *session = run->session;
+    ort_plan **at = &session->plans;
+    while (*at && !plan_suits(*at, run))
+        at = &(*at)->next;
+    ort_plan *plan = *at;
+    if (plan) {
+        *at = plan->next;
+    } else {
+        plan = calloc(1, sizeof *plan);
+        if (!plan) return ort_no_memory();
+        OrtStatus *status = plan_fill(plan, run);
+        if (status) {
+            plan_release(session, plan);
+            return status;
+        }
+    }
+    plan->next = session->plans;
+    *found = session->plans = plan;
+    for (int i = 1; i < MAX_PLANS && plan; i++)
+        plan = plan->next;
+    while (plan && plan->next) {
+        ort_plan *oldest = plan->next;
+        plan->next = oldest->next;
+        plan_release(session, oldest);
+    }
+    return NULL;
+}
+
+/* Binds the open sizes of an input, which its bytes may not determine. */
+static kn_status bind_sizes(kn_session *session, const kn_value *input, const kn_tensor_info *info) {
+    char text[1024];
+    if (kn_value_shape_text(input, text, sizeof text) >= sizeof text) return KN_ERROR_UNSUPPORTED;
+    const char *at = text;
+    for (int i = 0; i < info->rank; i++) {
+        char symbol[SYMBOL_BYTES];
+        const size_t length = strcspn(at, ",");
+        snprintf(symbol, sizeof symbol, "%.*s", (int)length, at);
+        at += length + (at[length] == ',');
+        if (kn_value_dimension(input, i) >= 0) continue;
+        const kn_status status = kn_session_bind(session, symbol, info->shape[i]);
+        if (status != KN_OK && status != KN_ERROR_NOT_FOUND) return status; /* no output may depend on it */
+    }
+    return KN_OK;
+}
+
+/* The feeds of a plan, in new memory, with the sizes of its inputs bound. */
+static OrtStatus *make_feeds(const ort_plan *plan, const ort_run *run, kn_feed **out, size_t *count) {
+    kn_feed *feeds = calloc(run->session->input_count + 1, sizeof *feeds);
+    if (!feeds) return ort_no_memory();
+    *count = 0;
+    for (size_t i = 0; i < run->session->input_count; i++) {
+        const kn_model_given *given = &run->inputs[i];
+        const int position = position_in(plan->model, given->name);
+        if (position < 0) continue;
+        const kn_value *input = kn_model_input_at(plan->model, (size_t)position);
+        feeds[(*count)++] = (kn_feed){kn_value_name(input), given->data, bytes_of(&given->info)};
+        const kn_status status = bind_sizes(plan->session, input, &given->info);
+        if (status != KN_OK) {
+            free(feeds);
+            return ort_fail_as(status, kn_session_error(plan->session));
+        }
+    }
+    *out = feeds;
+    return NULL;
+}
+
+/* ---- outputs
+ * -------------------------------------------------------------------------------------------------- */
+
+/* Makes the value of an output, or checks the caller's. */
+static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i, OrtValue **made,
+                              kn_fetch *fetch) {
+    kn_tensor_info info;
+    OrtValue *given = run->values[i];
+    const ort_port *port = &run->session->outputs[plan->outputs[i]];
+    const char *name = kn_value_name(kn_model_output_at(plan->model, plan->outputs[i]));
+    const kn_status status = kn_session_info(plan->session, name, &info);
+    if (status != KN_OK) return ort_fail_as(status, kn_session_error(plan->session));
+    const ONNXTensorElementDataType type = ort_element_from(info.dtype);
+    if (port->kind == ONNX_TYPE_TENSOR && port->type && port->type != type)
+        return ort_fail(ORT_NOT_IMPLEMENTED, "output '%s' is computed as %s, but the file declares %s",
+                        port->name, ort_element_name(type), ort_element_name(port->type));
+    if (!given) {
+        OrtStatus *failed =
+            ort_tensor_new(ort_default_allocator(), info.shape, (size_t)info.rank, type, made);
+        if (failed) return failed;
+        given = *made;
+    }
+    if (given->kind != ONNX_TYPE_TENSOR || given->type != type)
+        return ort_fail(ORT_INVALID_ARGUMENT, "the value for output '%s' is not a tensor of %s", port->name,
+                        ort_element_name(type));
+    if (given->rank != (size_t)info.rank ||
+        (info.rank && memcmp(given->sizes, info.shape, (size_t)info.rank * sizeof *info.shape)))
+        return ort_fail(
+            ORT_INVALID_ARGUMENT,
+            "OrtValue shape verification failed: the value for output '%s' has a different shape than "
+            "the output",
+            port->name);
+    *fetch = (kn_fetch){name, given->data, given->bytes};
+    return NULL;
+}
+
+/* Two outputs of the file may be one value, which is fetched once. */
+static size_t fetch_once(kn_fetch *fetches, size_t count, size_t *first) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < kept && strcmp(fetches[first[k]].name, fetches[i].name))
+            k++;
+        if (k == kept) first[kept++] = i;
+    }
+    return kept;
+}
+
+static OrtStatus *compute(const ort_plan *plan, const ort_run *run, const kn_feed *feeds, size_t feed_count,
+                          const kn_fetch *fetches) {
+    size_t *first = calloc(plan->output_count + 1, sizeof *first);
+    kn_fetch *wanted = calloc(plan->output_count + 1, sizeof *wanted);
+    OrtStatus *status = first && wanted ? NULL : ort_no_memory();
+    if (!status) {
+        const size_t count = fetch_once((kn_fetch *)fetches, plan->output_count, first);
+        for (size_t i = 0; i < count; i++)
+            wanted[i] = fetches[first[i]];
+        status = ort_fail_as(kn_session_run(plan->session, feeds, feed_count, wanted, count),
+                             kn_session_error(plan->session));
+        for (size_t i = 0; !status && i < plan->output_count; i++)
+            for (size_t k = 0; k < count; k++)
+                if (fetches[i].bytes && fetches[i].data != wanted[k].data &&
+                    !strcmp(fetches[i].name, wanted[k].name))
+                    memcpy(fetches[i].data, wanted[k].data, fetches[i].bytes);
+    }
+    free(first);
+    free(wanted);
+    return status;
+}
+
+/* ---- runs
+ * ----------------------------------------------------------------------------------------------------- */
+
+static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_feed *feeds,
+                            size_t feed_count) {
+    OrtValue **made = calloc(plan->output_count + 1, sizeof(OrtValue *));
+    kn_fetch *fetches = calloc(plan->output_count + 1, sizeof *fetches);
+    OrtStatus *status = made && fetches ? NULL : ort_no_memory();
+    if (!status)
+        status = ort_fail_as(kn_session_compile(plan->session, feeds, feed_count),
+                             kn_session_error(plan->session));
+    for (size_t i = 0; !status && i < plan->output_count; i++)
+        status = take_output(plan, run, i, &made[i], &fetches[i]);
+    if (!status) status = compute(plan, run, feeds, feed_count, fetches);
+    for (size_t i = 0; made && i < plan->output_count; i++) {
+        if (status)
+            ort_ReleaseValue(made[i]);
+        else if (made[i])
+            run->values[i] = made[i];
+    }
+    free(made);
+    free(fetches);
+    return status;
+}
+
+static OrtStatus *run_locked(const ort_run *run) {
+    ort_plan *plan = NULL;
+    kn_feed *feeds = NULL;
+    size_t feed_count = 0;
+    OrtStatus *status = find_plan(run, &plan);
+    if (!status) status = make_feeds(plan, run, &feeds, &feed_count);
+    if (!status) status = fetch_all(plan, run, feeds, feed_count);
+    free(feeds);
+    return status;
+}
+
+static OrtStatus *terminated(const OrtRunOptions *options) {
+    return options && atomic_load(&options->terminate)
+               ? ort_fail(ORT_FAIL, "Exiting due to terminate flag being set to true.")
+               : NULL;
+}
+
+OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *options, const char *const *input_names,
+                   const OrtValue *const *inputs, size_t input_count, const char *const *output_names,
+                   size_t output_count, OrtValue **outputs) {
+    ORT_NEED(session);
+    ORT_NEED((input_names && inputs) || !input_count);
+    ORT_NEED(output_names);
+    ORT_NEED(outputs);
+    if (output_count == 0) return ort_fail(ORT_INVALID_ARGUMENT, "At least one output should be requested.");
+    ort_run run = {.session = session, .options = options, .values = outputs};
+    run.inputs = calloc(session->input_count + 1, sizeof *run.inputs);
+    run.outputs = calloc(output_count, sizeof *run.outputs);
+    OrtStatus *status = run.inputs && run.outputs ? NULL : ort_no_memory();
+    if (!status) status = take_inputs(&run, input_names, inputs, input_count);
+    if (!status) status = take_outputs(&run, output_names, output_count);
+    if (!status) status = terminated(options);
+    if (!status) {
+        pthread_mutex_lock(&session->lock);
+        status = terminated(options);
+        if (!status) status = run_locked(&run);
+        pthread_mutex_unlock(&session->lock);
+    }
+    free(run.inputs);
+    free(run.outputs);
+    return status;
+}
+
+OrtStatus *ort_prepare(OrtSession *session) {
+    ort_run run = {.session = session, .output_count = session->output_count};
+    OrtStatus *status = NULL;
+    bool known = kn_model_bound(session->model);
+    for (size_t i = 0; known && i < session->input_count; i++) {
+        known = session->inputs[i].rank >= 0 && session->inputs[i].rank <= KN_MAX_RANK;
+        for (int k = 0; known && k < session->inputs[i].rank; k++)
+            known = session->inputs[i].sizes[k] >= 0;
+    }
+    if (!known) return NULL;
+    run.inputs = calloc(session->input_count + 1, sizeof *run.inputs);
+    run.outputs = calloc(session->output_count + 1, sizeof *run.outputs);
+    ort_plan *plan = NULL;
+    kn_feed *feeds = NULL;
+    size_t feed_count = 0;
+    if (!run.inputs || !run.outputs) status = ort_no_memory();
+    for (size_t i = 0; !status && i < session->input_count; i++) {
+        const ort_port *port = &session->inputs[i];
+        run.inputs[i] = (kn_model_given){.name = port->name, .info = {.rank = port->rank}};
+        if (!ort_element_to(port->type, &run.inputs[i].info.dtype)) goto finished;
+        memcpy(run.inputs[i].info.shape, port->sizes, (size_t)port->rank * sizeof *port->sizes);
+    }
+    for (size_t i = 0; !status && i < session->output_count; i++)
+        run.outputs[i] = i;
+    if (!status) status = find_plan(&run, &plan);
+    if (!status) status = make_feeds(plan, &run, &feeds, &feed_count);
+    if (!status)
+        status = ort_fail_as(kn_session_compile(plan->session, feeds, feed_count),
+                             kn_session_error(plan->session));
+finished:
+    free(feeds);
+    free(run.inputs);
+    free(run.outputs);
+    return status;
+}

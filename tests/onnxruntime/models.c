@@ -1,0 +1,100 @@
+#include "models.h"
+
+#include <string.h>
+
+enum { FLOAT = 1, INT64 = 7, BOOL = 9, NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
+
+/* `shape` as "batch,3"; "": a scalar. */
+static void add_port(made *graph, uint32_t field, const char *name, int type, const char *shape) {
+    made value = {.count = 0}, kind = {.count = 0}, tensor = {.count = 0}, sizes = {.count = 0};
+    for (const char *at = shape; *at;) {
+        made size = {.count = 0};
+        char word[16] = "";
+        const size_t length = strcspn(at, ",");
+        memcpy(word, at, length);
+        if (word[0] >= '0' && word[0] <= '9')
+            add_number(&size, 1, (uint64_t)(word[0] - '0'));
+        else
+            add_text(&size, 2, word);
+        add_message(&sizes, 1, &size);
+        at += length + (at[length] == ',');
+    }
+    add_message(add_number(&tensor, 1, (uint64_t)type), 2, &sizes);
+    add_message(add_text(&value, 1, name), 2, add_message(&kind, 1, &tensor));
+    add_message(graph, field, &value);
+}
+
+/* The second input and the attribute may be NULL. */
+static void add_call(made *graph, const char *type, const char *x, const char *y, const char *result,
+                     const made *attribute, const made *other) {
+    made node = {.count = 0};
+    add_text(&node, 1, x);
+    if (y) add_text(&node, 1, y);
+    add_text(add_text(&node, 2, result), 4, type);
+    if (attribute) add_message(&node, 5, attribute);
+    if (other) add_message(&node, 5, other);
+    add_message(graph, NODE, &node);
+}
+
+static void add_pair(made *to, uint32_t field, const char *key, const char *value) {
+    made pair = {.count = 0};
+    add_message(to, field, add_text(add_text(&pair, 1, key), 2, value));
+}
+
+void model_sum(made *model) {
+    made graph = {.count = 0};
+    add_tensor(&graph, INITIALIZER, "w", 3);
+    add_port(&graph, INPUT, "x", FLOAT, "batch,3");
+    add_call(&graph, "Add", "x", "w", "y", NULL, NULL);
+    add_call(&graph, "Neg", "x", NULL, "z", NULL, NULL);
+    add_port(&graph, OUTPUT, "y", FLOAT, "batch,3");
+    add_port(&graph, OUTPUT, "z", FLOAT, "batch,3");
+    add_text(add_text(&graph, 2, "sums"), 10, "of a graph");
+    make_small_model(model, &graph);
+    add_text(add_text(add_text(add_number(model, 5, 17), 2, "maker"), 4, "org.example"), 6, "a test");
+    add_pair(model, 14, "rate", "16000");
+    add_pair(model, 14, "labels", "a,b");
+}
+
+static made branch(const char *type, const char *second, const char *result) {
+    made graph = {.count = 0}, attribute = {.count = 0};
+    add_call(&graph, type, "x", second, result, NULL, NULL);
+    add_port(&graph, OUTPUT, result, FLOAT, "n,2");
+    add_text(&graph, 2, result);
+    const char *name = second ? "then_branch" : "else_branch";
+    return *add_number(add_message(add_text(&attribute, 1, name), 6, &graph), 20, 5);
+}
+
+void model_branches(made *model) {
+    made graph = {.count = 0}, number = {.count = 0}, values = {.count = 0};
+    const made taken = branch("Add", "x", "twice"), other = branch("Neg", NULL, "negative");
+    add_bytes(add_number(add_number(&number, 2, INT64), 7, 16000), values.bytes, values.count);
+    add_message(&graph, INITIALIZER, add_text(&number, 8, "high"));
+    add_port(&graph, INPUT, "x", FLOAT, "n,2");
+    add_port(&graph, INPUT, "rate", INT64, "");
+    add_call(&graph, "Equal", "rate", "high", "is_high", NULL, NULL);
+    add_call(&graph, "If", "is_high", NULL, "y", &taken, &other);
+    add_port(&graph, OUTPUT, "y", FLOAT, "n,2");
+    make_small_model(model, add_text(&graph, 2, "branches"));
+}
+
+void model_unknown(made *model) {
+    made graph = {.count = 0};
+    add_port(&graph, INPUT, "x", FLOAT, "n,2");
+    add_call(&graph, "Unheard", "x", NULL, "y", NULL, NULL);
+    add_call(&graph, "Unseen", "x", NULL, "z", NULL, NULL);
+    add_port(&graph, OUTPUT, "y", FLOAT, "n,2");
+    add_port(&graph, OUTPUT, "z", FLOAT, "n,2");
+    make_small_model(model, add_text(&graph, 2, "unknown"));
+}
+
+void model_cast(made *model) {
+    made graph = {.count = 0}, to = {.count = 0};
+    add_number(add_number(add_text(&to, 1, "to"), 3, INT64), 20, 2);
+    add_port(&graph, INPUT, "x", FLOAT, "2,2");
+    add_call(&graph, "Cast", "x", NULL, "y", &to, NULL);
+    add_call(&graph, "Identity", "y", NULL, "again", NULL, NULL);
+    add_port(&graph, OUTPUT, "y", INT64, "2,2");
+    add_port(&graph, OUTPUT, "again", INT64, "2,2");
+    make_small_model(model, add_text(&graph, 2, "cast"));
+}

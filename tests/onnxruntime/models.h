@@ -1,0 +1,16 @@
+/* Small ONNX models in memory, for tests of libkoine-onnxruntime. */
+#ifndef KN_TESTS_ORT_MODELS_H
+#define KN_TESTS_ORT_MODELS_H
+
+#include "../formats/onnx_bytes.h"
+
+/* y (batch,3) = x (batch,3) + w, with w = 0,1,2, and z = -x; with metadata. */
+void model_sum(made *model);
+/* y = x (n,2) + x for rate (a scalar, int64) 16000, otherwise -x. */
+void model_branches(made *model);
+/* y = Unheard(x) and z = Unseen(x), which no runtime has. */
+void model_unknown(made *model);
+/* y (2,2), int64, = Cast(x), float32, and "again", the same. */
+void model_cast(made *model);
+
+#endif
