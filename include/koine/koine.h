@@ -12,6 +12,7 @@
  *   model.h data.h              models with names and files, datasets
  *   train.h fit.h               optimizers, training loops
  *   session.h                   inference
+ *   text.h                      vocabularies of language models
  *   checkpoint.h events.h       training runs that resume; files for TensorBoard
  * Tier 2, to define networks and operators.
  *   graph.h operators.h         graphs of layers and operators
@@ -51,6 +52,7 @@
 #include <koine/session.h>
 #include <koine/status.h>
 #include <koine/tensor.h>
+#include <koine/text.h>
 #include <koine/train.h>
 #include <koine/tune.h>
 #include <koine/verify.h>
