@@ -3,6 +3,7 @@
 #include "nulls.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,6 +30,17 @@ static void tell_crash(int number) {
     ssize_t written = write(STDOUT_FILENO, current, strlen(current));
     written += write(STDOUT_FILENO, middle, sizeof middle - 1);
     _exit(written ? 1 : 2);
+}
+
+static kn_vocabulary *open_vocabulary(const char *folder) {
+    char path[4096];
+    FILE *file = fopen(test_path(path, sizeof path, folder, "tokenizer.json"), "w");
+    assert_non_null(file);
+    fputs("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"x\": 0}}}", file);
+    assert_int_equal(fclose(file), 0);
+    kn_vocabulary *vocabulary = kn_vocabulary_open(path, NULL);
+    assert_int_equal(kn_vocabulary_status(vocabulary), KN_OK);
+    return vocabulary;
 }
 
 static void make_files(float *numbers) {
@@ -89,6 +101,7 @@ static int make(void **state) {
     on.loader = kn_loader_create(on.dataset, NULL);
     on.tuner = kn_tuner_create(on.context);
     on.device_list = kn_device_list_create(NULL, NULL);
+    on.vocabulary = open_vocabulary(on.folder);
     on.events = kn_events_open(on.folder, NULL);
     on.checkpoints = kn_checkpoints_open(on.folder, NULL);
     assert_int_equal(kn_group_create(1, NULL, &on.group), KN_OK);
@@ -103,6 +116,7 @@ static int unmake(void **state) {
     kn_group_destroy(&on.group);
     kn_checkpoints_destroy(&on.checkpoints);
     kn_events_destroy(&on.events);
+    kn_vocabulary_destroy(&on.vocabulary);
     kn_device_list_destroy(&on.device_list);
     kn_tuner_destroy(&on.tuner);
     kn_loader_destroy(&on.loader);

@@ -24,6 +24,7 @@ typedef struct fixture {
     kn_tuner *tuner;
     kn_device_list *device_list;
     kn_events *events;
+    kn_vocabulary *vocabulary;
     kn_checkpoints *checkpoints;
     kn_npy_file *npy_file;
     kn_onnx_file *onnx_file;

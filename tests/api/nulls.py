@@ -41,12 +41,14 @@ kn_unsqueeze: axes
 kn_context_wait_for: events
 kn_trainer_params_check: message
 kn_shard_seconds: message
+kn_vocabulary_decode: state
+kn_vocabulary_token: length
 """.strip().splitlines()}
 # Calls that would run all cases on the device.
 SKIPPED = {"kn_verify": ["params", "passed", "failed"]}
 # Objects of the fixture, by type.
 OBJECTS = ("graph value model dataset loader trainer session context states tuner device_list events checkpoints npy_file onnx_file"
-           " onnx_tensor_file safetensors_file group communicator operator").split()
+           " onnx_tensor_file safetensors_file group communicator operator vocabulary").split()
 TEXTS = {"path": "on->path", "folder": "on->folder"}
 # By default NULL, the usual ones.
 DEFAULTS = re.compile(r"const kn_(\w+_params|allocator|logger|initializer) \*$")

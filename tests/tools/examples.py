@@ -9,6 +9,7 @@ import contextlib
 import csv
 import functools
 import io
+import json
 import math
 import os
 import pathlib
@@ -31,7 +32,7 @@ PAPERS = (("README.md", "docs/examples.md"), ("docs/tutorials/train.md",), ("doc
           ("docs/tutorials/ci.md",))
 # In this order: later ones use files of earlier ones.
 HELPED = ("", "models", "datasets", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
-          "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "devices", "doctor", "report", "version")
+          "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "devices", "doctor", "report", "tokens", "version")
 # Blocks that begin so are run; others build something, or depend on the machine, as doctor does.
 RUN = re.compile(r"(koine (?!doctor|report)|printf) ?")
 LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10", "bench": "--seconds 0.01", "bench-gemm": "--seconds 0.01",
@@ -110,6 +111,8 @@ def stage(folder):
     write(folder, "wind.csv", "height,place,speed\n" + "\n".join(rows) + "\n")
     write(folder, "new.csv", "place,height\na,10\nb,\n")
     write(folder, "book.txt", "The quick brown fox jumps over the lazy dog.\n" * 60)
+    write(folder, "tokenizer.json", json.dumps({
+        "model": {"type": "BPE", "vocab": {"<unk>": 0, "l": 1, "o": 2, "lo": 3}, "merges": ["l o"], "unk_token": "<unk>"}}))
     for i in range(3):
         write_bytes(folder, f"pictures/{i}.jpg", picture(i, i))
     for c, name in enumerate(CLASSES):

@@ -12,7 +12,7 @@ from koine import CLASSES, SAMPLES, TINY, add, bytes_of, case, expect, koine, nu
 from koine import write_npy
 
 COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
-            "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "report", "models", "datasets", "version")
+            "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "report", "models", "datasets", "tokens", "version")
 TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
                  "loss no-shuffle drop-last in-sequence patience ema accumulate groups amsgrad clip-value milestones init "
                  "log save resume find-nan memory json quiet help").split()

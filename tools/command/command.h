@@ -342,8 +342,8 @@ bool trace_close(void);
 
 extern const command command_devices, command_doctor, command_train, command_eval, command_infer,
     command_generate, command_convert, command_plan, command_bench, command_tune, command_verify,
-    command_models, command_datasets, command_version, command_bench_gemm, command_bench_operators,
-    command_bench_crossover, command_bench_plan, command_report;
+    command_models, command_datasets, command_tokens, command_version, command_bench_gemm,
+    command_bench_operators, command_bench_crossover, command_bench_plan, command_report;
 /* The process that tries kernels for koine tune: "SECONDS" and its words (tune.c). */
 int tune_apart(int count, char **arguments);
 

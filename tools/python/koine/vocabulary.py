@@ -1,0 +1,108 @@
+"""Vocabularies of language models: text to token ids and back.
+
+>>> words = koine.Vocabulary("minilm")                                     # doctest: +SKIP
+>>> words.encode("Hello, world")                                           # doctest: +SKIP
+array([ 101, 7592, 1010, 2088,  102], dtype=int32)
+"""
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Iterator, Optional, Union
+
+import numpy as np
+
+from ._handle import Handle
+from ._library import NULL, ffi, lib, text
+from .errors import error_of
+
+Path = Union[str, "os.PathLike[str]"]
+__all__ = ["Vocabulary"]
+_ADD_ENDS, _READ_SPECIAL, _SKIP_SPECIAL = 1, 2, 4
+_ROLES = ("begin", "end", "unknown", "padding")
+
+
+class Vocabulary(Handle):
+    """The vocabulary of a language model.
+
+    Args:
+        path: A folder with a tokenizer.json, that file, or a GGUF file.
+    """
+
+    _error = "kn_vocabulary_error"
+
+    def __init__(self, path: Path) -> None:
+        self._open_checked(lib.kn_vocabulary_open(os.fsencode(path), NULL), lib.kn_vocabulary_destroy, lib.kn_vocabulary_status)
+
+    def __len__(self) -> int:
+        return lib.kn_vocabulary_size(self._pointer)
+
+    def __repr__(self) -> str:
+        return f"<koine.Vocabulary: {text(lib.kn_vocabulary_summary(self._pointer))}>"
+
+    def encode(self, words: Union[str, bytes], ends: bool = True, special: bool = True) -> np.ndarray:
+        """Returns the tokens of a text as an array of int32.
+
+        Args:
+            words: The text; bytes may be invalid UTF-8.
+            ends: Add the tokens that the vocabulary puts before and after a text.
+            special: Read special tokens that are spelled out in the text. Use False for text of untrusted origin.
+        """
+        source = words.encode("utf-8", "surrogateescape") if isinstance(words, str) else bytes(words)
+        flags = _ADD_ENDS * ends | _READ_SPECIAL * special
+        count = ffi.new("size_t *", len(source) + 64)
+        while True:
+            room = count[0]
+            tokens = np.empty(room, np.int32)
+            code = lib.kn_vocabulary_encode(self._pointer, source, len(source), flags, ffi.cast("int32_t *", tokens.ctypes.data), room, count)
+            if code:
+                raise error_of(code, "the text has a character that the vocabulary has no token for" if code == 12 else "")
+            if count[0] <= room:
+                return tokens[:count[0]].copy()
+
+    def decode_bytes(self, tokens: Any, skip_special: bool = False, _state: Any = NULL) -> bytes:
+        """Returns the text of tokens as bytes, which may be invalid UTF-8."""
+        given = np.ascontiguousarray(tokens, np.int32).reshape(-1)
+        count = ffi.new("size_t *", 16 * given.size + 64)
+        while True:
+            room = count[0]
+            out = ffi.new("char[]", room)
+            code = lib.kn_vocabulary_decode(self._pointer, ffi.cast("const int32_t *", given.ctypes.data), given.size,
+                                            _SKIP_SPECIAL * skip_special, _state, out, room, count)
+            if code:
+                raise error_of(code, "an id is not in the vocabulary")
+            if count[0] <= room:
+                return bytes(ffi.buffer(out, count[0]))
+
+    def decode(self, tokens: Any, skip_special: bool = False) -> str:
+        """Returns the text of tokens; invalid UTF-8 becomes U+FFFD."""
+        return self.decode_bytes(tokens, skip_special).decode("utf-8", "replace")
+
+    def stream(self, tokens: Iterable[int], skip_special: bool = True) -> Iterator[str]:
+        """Yields the text of each token, whole characters only."""
+        state = ffi.new("kn_decoding *", {"size": ffi.sizeof("kn_decoding")})
+        for token in tokens:
+            yield self.decode_bytes([token], skip_special, state).decode("utf-8", "replace")
+
+    def token(self, number: int) -> Optional[str]:
+        """Returns the spelling of a token, or None."""
+        length = ffi.new("size_t *")
+        found = lib.kn_vocabulary_token(self._pointer, number, length)
+        return bytes(ffi.buffer(found, length[0])).decode("utf-8", "replace") if found else None
+
+    def find(self, spelling: str) -> Optional[int]:
+        """Returns the token with a spelling, or None."""
+        found = lib.kn_vocabulary_find(self._pointer, spelling.encode())
+        return None if found < 0 else found
+
+    def role(self, name: str) -> Optional[int]:
+        """Returns the token with a role, "begin", "end", "unknown" or "padding", or None."""
+        found = lib.kn_vocabulary_role(self._pointer, _ROLES.index(name))
+        return None if found < 0 else found
+
+    def is_special(self, token: int) -> bool:
+        """Whether a token is special, which is not text."""
+        return bool(lib.kn_vocabulary_is_special(self._pointer, token))
+
+    def ends(self, token: int) -> bool:
+        """Whether generation ends with a token."""
+        return bool(lib.kn_vocabulary_ends(self._pointer, token))
