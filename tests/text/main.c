@@ -1,0 +1,5 @@
+#include "text_tests.h"
+
+int main(void) {
+    return test_vocabularies();
+}
