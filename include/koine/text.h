@@ -36,7 +36,7 @@ KN_API kn_status kn_vocabulary_status(const kn_vocabulary *vocabulary);
 KN_API const char *kn_vocabulary_error(const kn_vocabulary *vocabulary);
 
 /* Flags of encode and decode. */
-typedef enum kn_text_flag {
+typedef enum kn_text_mode {
     /* encode: adds the tokens that the vocabulary puts before and after a text, such as <bos> or [CLS]. */
     KN_TEXT_ADD_ENDS = 1,
     /* encode: a special token that is spelled out in the text, such as <|im_end|>, becomes that token.
@@ -44,7 +44,7 @@ typedef enum kn_text_flag {
     KN_TEXT_READ_SPECIAL = 2,
     /* decode: leaves special tokens out. */
     KN_TEXT_SKIP_SPECIAL = 4,
-} kn_text_flag;
+} kn_text_mode;
 
 /* One more than the largest token id; 0 for a failed vocabulary. */
 KN_API int32_t kn_vocabulary_size(const kn_vocabulary *vocabulary);
@@ -64,7 +64,7 @@ typedef struct kn_decoding {
     uint8_t kept_count; /* private: incomplete UTF-8 at the end, which the next call writes if completed */
     uint8_t kept[4];    /* private */
 } kn_decoding;
-#define KN_DECODING_START                                                                                    \
+#define KN_DECODING_DEFAULTS                                                                                 \
     { .size = sizeof(kn_decoding) }
 
 /* Writes the text of `count` tokens to text[capacity], without a terminator; *bytes is the length that it

@@ -19,7 +19,8 @@ static bool is_word_before(const char *text, size_t at) {
     uint32_t code = KN_CHARACTER_INVALID;
     while (begin > 0 && at - begin < 4) {
         begin--;
-        if (kn_character_read(text + begin, at - begin, &code) == at - begin) break;
+        if (kn_character_read(text + begin, at - begin, &code) == at - begin && code != KN_CHARACTER_INVALID)
+            break;
     }
     return at > 0 && kn_character_is(code, KN_CHARACTER_WORD);
 }

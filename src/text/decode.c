@@ -156,7 +156,8 @@ static kn_status decode_step(const kn_decoder *decoder, bool first, const kn_tex
 static kn_status decode_token(decoding *by, int32_t token, bool last) {
     const kn_vocabulary *vocabulary = by->vocabulary;
     size_t length;
-    const char *text = kn_vocabulary_token(vocabulary, token, &length);
+    const char *text = kn_words_at(&vocabulary->added_normal, token, &length);
+    if (!text) text = kn_vocabulary_token(vocabulary, token, &length);
     if (!text) return KN_ERROR_ARGUMENT;
     kn_text_clear(&by->one);
     kn_text_add_bytes(&by->one, text, length);

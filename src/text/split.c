@@ -214,7 +214,7 @@ static kn_status split_piece(const kn_host *host, const kn_splitter *splitter, c
 }
 
 kn_status kn_run_split(const kn_host *host, const kn_splitter *splitter, const kn_run *from, bool begins,
-                   kn_run *to) {
+                       kn_run *to) {
     size_t begin = 0;
     for (size_t i = 0; i < from->count; i++) {
         kn_status status =

@@ -7,5 +7,4 @@
 #include "base/base.h"
 #include "formats/formats.h"
 
-
 #endif

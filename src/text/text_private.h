@@ -185,7 +185,7 @@ void kn_run_clear(kn_run *run);
 void kn_run_end(kn_run *run);
 /* Appends the pieces of `from` after splitting. begins: the text begins here. */
 kn_status kn_run_split(const kn_host *host, const kn_splitter *splitter, const kn_run *from, bool begins,
-                   kn_run *to);
+                       kn_run *to);
 /* Appends bytes as GPT-2's letters. */
 void kn_byte_letters(const char *bytes, size_t count, kn_text *to);
 /* The byte of a letter, or -1. */
@@ -307,7 +307,8 @@ struct kn_vocabulary {
     kn_text_model model;
     kn_added *added; /* (added_count) */
     size_t added_count;
-    kn_words added_words; /* the added tokens' texts as written, by token */
+    kn_words added_words;  /* the added tokens' texts as written, by token */
+    kn_words added_normal; /* the normalized ones, as they are decoded */
     kn_added_set raw, normalized;
     kn_normalizer *normalizers;
     size_t normalizer_count;

@@ -1,5 +1,5 @@
 /* Vocabularies from tokenizer.json: each kind of model and component, what is refused, bytes that are not
- * UTF-8, and decoding in parts. tests/python/tokenizers.py compares with the tokenizers package. */
+ * UTF-8, and decoding in parts. tests/python/vocabularies.py compares with the tokenizers package. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +164,7 @@ static void half_a_character_waits_for_its_other_half(void **state) {
     write_bytes(json);
     kn_vocabulary *words = open_json(json, NULL);
     static const char text[] = "\xe2\x96\x81x\xf0\x9f\x98\x80";
-    kn_decoding decoding = KN_DECODING_START;
+    kn_decoding decoding = KN_DECODING_DEFAULTS;
     char all[32];
     size_t used = 0;
     for (size_t i = 0; i < strlen(text); i++) {
