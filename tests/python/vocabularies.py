@@ -97,7 +97,13 @@ def same(tokenizer, text, what=""):
     tokenizer.no_truncation()
     tokenizer.no_padding()
     words = opened(tokenizer)
-    found, wanted = words.encode(text).tolist(), tokenizer.encode(text).ids
+    found = words.encode(text).tolist()
+    try:
+        wanted = tokenizer.encode(text).ids
+    except BaseException as error:  # the package fails for some added tokens that take spaces with them
+        if type(error).__name__ != "PanicException":
+            raise
+        return words
     if found != wanted:
         at = next((i for i, (one, other) in enumerate(zip(found, wanted)) if one != other), min(len(found), len(wanted)))
         near = [[words.token(token) for token in ids[max(0, at - 4):at + 6]] for ids in (found, wanted)]
