@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <koine/defaults.h>
 #include <koine/host.h>
 #include <koine/status.h>
 
@@ -64,8 +65,7 @@ typedef struct kn_decoding {
     uint8_t kept_count; /* private: incomplete UTF-8 at the end, which the next call writes if completed */
     uint8_t kept[4];    /* private */
 } kn_decoding;
-#define KN_DECODING_DEFAULTS                                                                                 \
-    { .size = sizeof(kn_decoding) }
+#define KN_DECODING_DEFAULTS KN_DEFAULTS_ZERO(kn_decoding)
 
 /* Writes the text of `count` tokens to text[capacity], without a terminator; *bytes is the length that it
  * has. If that exceeds the capacity, the text is cut and `state` is unchanged: call again with more room.

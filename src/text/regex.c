@@ -33,9 +33,12 @@ static void give(void *pointer, void *user) {
     kn_release(user, pointer);
 }
 
-/* \s and \w as Unicode's White_Space and Rust's \w, outside and inside brackets. */
+/* \s as Unicode's White_Space and \w as Oniguruma's: letters, marks, decimal and letter numbers, connectors,
+ * the numbers of Latin-1, and circled and squared letters; for use inside brackets. */
 #define SPACES "\\t-\\r\\x{85}\\p{Z}"
-#define WORDS "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}"
+#define WORDS                                                                                                \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}"               \
+    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 
 static kn_status rewrite(const char *pattern, size_t length, kn_text *to, kn_error *error) {
     bool brackets = false;

@@ -14,11 +14,11 @@ static bool is_open(const kn_vocabulary *vocabulary) {
 }
 
 kn_status kn_vocabulary_status(const kn_vocabulary *vocabulary) {
-    return vocabulary ? vocabulary->error.status : KN_ERROR_ARGUMENT;
+    return vocabulary ? vocabulary->error.status : KN_ERROR_MEMORY;
 }
 
 const char *kn_vocabulary_error(const kn_vocabulary *vocabulary) {
-    return vocabulary ? vocabulary->error.text : "no vocabulary";
+    return vocabulary ? vocabulary->error.text : kn_status_message(KN_ERROR_MEMORY);
 }
 
 int32_t kn_vocabulary_size(const kn_vocabulary *vocabulary) {
