@@ -204,6 +204,10 @@ static void add_argument(kn_step *step, kn_argument argument) {
     step->arguments[step->argument_count++] = argument;
 }
 
+void kn_step_argument(kn_step *step, const kn_argument *argument) {
+    add_argument(step, *argument);
+}
+
 /* For a 16-bit value, defines its type for the kernels of a cl/ file (cl/common/storage.cl). */
 static void add_value(kn_step *step, const char *name, kn_value *value, bool reads, bool writes) {
     const kn_argument argument = {

@@ -97,6 +97,7 @@ typedef struct kn_step {
     const kn_part_sum *sums; /* sum_count 0: the step is not a sum of parts */
     int sum_count;
     bool given;        /* a later step adds these parts (kn_take_sum): the plan drops this step */
+    const char *pair;  /* the kernel that computes two such steps (kn_step_pair); NULL: none */
     const char *tuned; /* the name of the kernel if a measurement chose it; NULL: chosen by rule */
     const kn_node *node;
     kn_status failed; /* the first failure, reported by kn_step_end */
@@ -208,6 +209,13 @@ kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *err
 /* kn_step_end limits the total to KN_ARGUMENT_BYTES. */
 enum { KN_POINTER_BYTES = 8 };
 size_t kn_step_argument_bytes(const kn_step *step);
+/* A step with wide vectors whose `pair` is a kernel that also computes a second, independent step, in the
+ * work-items 1 of the last dimension, and divides dimension 1, in which all numbers of work-items give the
+ * same result, among both. It takes the memory of the second with the prefix "other_", and so integers that
+ * may differ. */
+bool kn_steps_can_pair(const kn_step *one, const kn_step *other);
+kn_status kn_step_pair(kn_step *one, const kn_step *other, const kn_target *target, kn_step **pair,
+                       kn_error *error);
 /* Allocates scratch memory for the steps of this node, and of nodes that get the id; returns the id. */
 int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes);
 kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to);

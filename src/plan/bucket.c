@@ -21,22 +21,11 @@ static bool is_mergeable(const kn_step *step) {
     return step->dimensions == 1 && step->global[0] > 0;
 }
 
-static bool conflicts(const kn_planner *planner, const kn_step *left, const kn_step *right) {
-    for (int i = 1; i < left->argument_count; i++)
-        for (int j = 1; j < right->argument_count; j++) {
-            const kn_argument *one = &left->arguments[i], *other = &right->arguments[j];
-            if (one->value && other->value && (one->writes || other->writes) &&
-                kn_memory_root(planner, one->value) == kn_memory_root(planner, other->value))
-                return true;
-        }
-    return false;
-}
-
-static bool can_merge(const kn_planner *planner, kn_step *const *steps, int count, const kn_step *next) {
+static bool can_merge(kn_planner *planner, kn_step *const *steps, int count, const kn_step *next) {
     if (count == MAX_SETS || !is_mergeable(next) || strcmp(steps[0]->prelude, next->prelude)) return false;
     if ((count + 1) * next->argument_count * KN_POINTER_BYTES > MAX_ARGUMENT_BYTES) return false;
     for (int i = 0; i < count; i++)
-        if (conflicts(planner, steps[i], next)) return false;
+        if (kn_steps_conflict(planner, steps[i], next)) return false;
     return true;
 }
 

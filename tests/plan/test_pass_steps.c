@@ -426,6 +426,80 @@ static void sums_wait_for_a_reader(void **state) {
     passes_end(&passes);
 }
 
+/* The step that is the only one with this kernel. */
+static const kn_step *only_step(const pass_run *passes, const char *kernel, int *position) {
+    const kn_step *found = NULL;
+    for (int i = 0; i < passes->planner.emitter.step_count; i++) {
+        const kn_step *step = passes->planner.emitter.steps[i];
+        if (step->kind != KN_STEP_KERNEL || strcmp(step->kernel, kernel)) continue;
+        assert_null(found);
+        found = step;
+        *position = i;
+    }
+    assert_non_null(found);
+    return found;
+}
+
+/* Each value and scratch memory that step `reader` reads is written before it, not after. */
+static void check_order(const pass_run *passes, int reader) {
+    kn_step *const *steps = passes->planner.emitter.steps;
+    for (int i = 0; i < steps[reader]->argument_count; i++) {
+        const kn_argument *read = &steps[reader]->arguments[i];
+        if (!read->reads || read->writes) continue;
+        for (int s = reader + 1; s < passes->planner.emitter.step_count; s++)
+            for (int j = 0; j < steps[s]->argument_count; j++) {
+                const kn_argument *written = &steps[s]->arguments[j];
+                const bool is_scratch = read->kind == KN_ARGUMENT_SCRATCH && written->kind == read->kind;
+                if (!written->writes) continue;
+                assert_false(is_scratch && written->integer == read->integer);
+                assert_false(read->value && written->value == read->value);
+            }
+    }
+}
+
+/* The directions of a layer are one launch forward and one backward, after the steps that pack their weights.
+ */
+static void pairs_joins_directions(void **state) {
+    (void)state;
+    kn_value *sequence = kn_input(graph, "sequence", KN_FLOAT32, "batch,5,4");
+    const kn_recurrent_params both = {.size = sizeof both, .bidirectional = true};
+    pass_run passes;
+    begin_training(kn_gru(sequence, 8, &both), &passes);
+    passes_wide(&passes, 8, "gru=wide,gru_gradient=wide");
+    passes.target.compute_units = 4;
+    passes_run(&passes, "lower");
+    assert_int_equal(count_kernels(&passes, "kn_recurrent_step"), 2);
+    assert_int_equal(count_kernels(&passes, "kn_recurrent_back"), 2);
+    passes_run(&passes, "pairs");
+    assert_int_equal(count_kernels(&passes, "kn_recurrent_step"), 0);
+    assert_int_equal(count_kernels(&passes, "kn_recurrent_back"), 0);
+    static const char *const kernels[] = {"kn_recurrent_step_pair", "kn_recurrent_back_pair"};
+    for (size_t i = 0; i < KN_COUNT_OF(kernels); i++) {
+        int position = 0;
+        const kn_step *step = only_step(&passes, kernels[i], &position);
+        check_order(&passes, position);
+        /* Six samples in four bands, with both directions two bands each. */
+        assert_int_equal(step->global[1], 2);
+        assert_int_equal(step->global[2], 2);
+    }
+    passes_run(&passes, "place");
+    passes_end(&passes);
+}
+
+/* A layer that reads the result of the one before is a separate launch. */
+static void pairs_leaves_dependent_layers(void **state) {
+    (void)state;
+    kn_value *sequence = kn_input(graph, "sequence", KN_FLOAT32, "batch,5,8");
+    const kn_recurrent_params two = {.size = sizeof two, .layers = 2};
+    pass_run passes;
+    begin_training(kn_gru(sequence, 8, &two), &passes);
+    passes_wide(&passes, 8, "gru=wide,gru_gradient=wide");
+    passes_run(&passes, "pairs");
+    assert_int_equal(count_kernels(&passes, "kn_recurrent_step"), 2);
+    assert_int_equal(count_kernels(&passes, "kn_recurrent_back"), 2);
+    passes_end(&passes);
+}
+
 int test_pass_steps(void) {
     const struct CMUnitTest cases[] = {
         GRAPH_CASE(order_reads_states_before_they_change),
@@ -442,6 +516,8 @@ int test_pass_steps(void) {
         GRAPH_CASE(batch_norms_take_few_launches),
         GRAPH_CASE(layer_norms_take_few_launches),
         GRAPH_CASE(sums_wait_for_a_reader),
+        GRAPH_CASE(pairs_joins_directions),
+        GRAPH_CASE(pairs_leaves_dependent_layers),
     };
     return cmocka_run_group_tests_name("steps", cases, NULL, NULL);
 }

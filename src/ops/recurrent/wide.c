@@ -4,7 +4,7 @@
 #include "ops/recurrent/recurrent.h"
 
 /* A launch takes less than half a second even if a compute unit is this slow. */
-static const double slow_flops_per_second = 4e9, longest_launch_seconds = 0.25;
+static const double slow_flops_per_second = 4e9, longest_launch_seconds = 0.2;
 /* Estimates for a compute unit, and what it reads per second from its own caches, a shared cache, and memory.
  * A launch per step must be faster by `margin`, because it also depends on how fast other units wake up. */
 static const double flops_per_second = 60e9, launch_seconds = 5e-6, margin = 1.25;
@@ -114,10 +114,12 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const wide *on, in
     kn_recurrent_cost_of_steps(step, lowering->node, form, steps);
     kn_step_present(step);
     kn_recurrent_set_sizes(step, form);
-    KN_STEP_SET(step, {"done", done}, {"steps", steps}, {"reverse", form->reverse}, {"item_panels", each},
-                {"item_rows", rows});
+    KN_STEP_SET(step, {"done", done}, {"steps", steps}, {"reverse", form->reverse}, {"item_panels", each});
     kn_step_size2(step, (size_t)kn_divide_up(on->panels, each), (size_t)kn_divide_up(form->batch, rows), 1,
                   1);
+    /* Both directions of a layer become one launch. */
+    if (step && on->steps > form->length)
+        step->pair = on->backward ? "kn_recurrent_back_pair" : "kn_recurrent_step_pair";
     return kn_step_end(step, lowering);
 }
 
