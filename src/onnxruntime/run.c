@@ -14,9 +14,9 @@ struct ort_plan {
     kn_model *model; /* the session's, or one bound to the inputs */
     kn_session *session;
     size_t *outputs, output_count; /* positions in the file */
-    bool bound;                    /* only for these inputs: */
-    kn_tensor_info *infos;
-    void **constants; /* the bytes of inputs that became constants; otherwise NULL */
+    kn_tensor_info *infos;         /* of the inputs of the last run; NULL: there was none */
+    void **constants; /* if the model is bound to these inputs, the bytes of each that became a constant, or
+                         NULL */
 };
 
 /* The arguments of a run, in the order of the file. */
@@ -144,9 +144,12 @@ static bool plan_suits(const ort_plan *plan, const ort_run *run) {
     if (plan->output_count != run->output_count ||
         memcmp(plan->outputs, run->outputs, run->output_count * sizeof *run->outputs))
         return false;
-    if (!plan->bound) return kn_model_fits(plan->model, run->inputs, run->session->input_count);
+    bool same = plan->infos != NULL;
+    for (size_t i = 0; same && i < run->session->input_count; i++)
+        same = same_info(&plan->infos[i], &run->inputs[i].info);
+    if (!plan->constants) return same || kn_model_fits(plan->model, run->inputs, run->session->input_count);
+    if (!same) return false;
     for (size_t i = 0; i < run->session->input_count; i++) {
-        if (!same_info(&plan->infos[i], &run->inputs[i].info)) return false;
         if (plan->constants[i] &&
             memcmp(plan->constants[i], run->inputs[i].data, bytes_of(&run->inputs[i].info)))
             return false;
@@ -161,16 +164,13 @@ static int position_in(const kn_model *model, const char *name) {
     return -1;
 }
 
-/* Remembers what the plan was bound to. */
-static bool remember(ort_plan *plan, const ort_run *run) {
+/* Stores the values that the plan was bound to. */
+static bool keep_constants(ort_plan *plan, const ort_run *run) {
     const size_t count = run->session->input_count;
-    plan->bound = true;
-    plan->infos = calloc(count + 1, sizeof *plan->infos);
     plan->constants = calloc(count + 1, sizeof *plan->constants);
-    if (!plan->infos || !plan->constants) return false;
+    if (!plan->constants) return false;
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = bytes_of(&run->inputs[i].info);
-        plan->infos[i] = run->inputs[i].info;
         if (position_in(plan->model, run->inputs[i].name) >= 0) continue;
         plan->constants[i] = malloc(bytes + 1);
         if (!plan->constants[i]) return false;
@@ -212,9 +212,18 @@ static OrtStatus *plan_fill(ort_plan *plan, const ort_run *run) {
             const kn_status status = kn_model_status(plan->model);
             return ort_fail_as(status == KN_OK ? KN_ERROR_UNSUPPORTED : status, kn_model_error(plan->model));
         }
-        if (!remember(plan, run)) return ort_no_memory();
+        if (!keep_constants(plan, run)) return ort_no_memory();
     }
     return open_session(plan, run);
+}
+
+static OrtStatus *keep_infos(ort_plan *plan, const ort_run *run) {
+    const size_t count = run->session->input_count;
+    if (!plan->infos) plan->infos = calloc(count + 1, sizeof *plan->infos);
+    if (!plan->infos) return ort_no_memory();
+    for (size_t i = 0; i < count; i++)
+        plan->infos[i] = run->inputs[i].info;
+    return NULL;
 }
 
 /* The plan for a run, which becomes the first of the list; the oldest is released if there are too many. */
@@ -235,6 +244,7 @@ static OrtStatus *find_plan(const ort_run *run, ort_plan **found) {
             return status;
         }
     }
+    OrtStatus *status = keep_infos(plan, run);
     plan->next = session->plans;
     *found = session->plans = plan;
     for (int i = 1; i < MAX_PLANS && plan; i++)
@@ -244,7 +254,7 @@ static OrtStatus *find_plan(const ort_run *run, ort_plan **found) {
         plan->next = oldest->next;
         plan_release(session, oldest);
     }
-    return NULL;
+    return status;
 }
 
 /* Binds the open sizes of an input, which its bytes may not determine. */
