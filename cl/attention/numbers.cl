@@ -13,7 +13,9 @@
  * KN_LENGTHS appends parameters: lengths, the number of valid keys of each batch, and lengths_row, 1, or 0 if all
  * batches have the same. KN_MASK appends a mask that is added to the scores, (batch,head,query,key), and its strides
  * by batch and head, 0 where it is broadcast. KN_DROPOUT appends the step counter, the key of the stream in two words,
- * and the rate: weight (batch,head,query,key) is dropped depending on the random number at its row-major index. */
+ * and the rate: weight (batch,head,query,key) is dropped depending on the random number at its row-major index.
+ * KN_WINDOW appends a window: a query attends only to keys fewer than `window` positions before it and, unless causal,
+ * after it. */
 #include "attention/stored.cl"
 #include "common/types.cl"
 #ifndef KN_HEAD
@@ -27,14 +29,28 @@
 #define KN_LENGTHS_PARAMETERS
 #define KN_LIMIT keys
 #endif
+#ifdef KN_WINDOW
+#define KN_WINDOW_PARAMETERS , const int window
+#define KN_IN_WINDOW(score, query, key)                                                                      \
+    ((query) + offset - (key) < window && (causal || (key) - (query) - offset < window) ? (score) : (KN_A)(-INFINITY))
+/* The first key that a query may see, and the end of the queries that may see a key. */
+#define KN_FIRST_KEY(query) max(0, (query) + offset - window + 1)
+#define KN_END_QUERY(key) min(queries, (key) - offset + window)
+#else
+#define KN_WINDOW_PARAMETERS
+#define KN_IN_WINDOW(score, query, key) (score)
+#define KN_FIRST_KEY(query) 0
+#define KN_END_QUERY(key) queries
+#endif
 #ifdef KN_MASK
 #define KN_MASK_PARAMETERS , global const mask_stored *restrict mask, const KN_INDEX mask_batch, const KN_INDEX mask_head
 #define KN_MASKED(score, query, key)                                                                         \
-    ((score) + (KN_A)KN_READ_AS(KN_HALF_mask, mask + batch * mask_batch + head * mask_head +                 \
-                                                  (KN_INDEX)min(query, queries - 1) * keys + min(key, keys - 1)))
+    KN_IN_WINDOW((score) + (KN_A)KN_READ_AS(KN_HALF_mask, mask + batch * mask_batch + head * mask_head +     \
+                                                (KN_INDEX)min(query, queries - 1) * keys + min(key, keys - 1)), \
+                 query, key)
 #else
 #define KN_MASK_PARAMETERS
-#define KN_MASKED(score, query, key) (score)
+#define KN_MASKED(score, query, key) KN_IN_WINDOW(score, query, key)
 #endif
 #ifdef KN_DROPOUT
 #include "common/random.cl"
@@ -50,7 +66,7 @@
     const int queries, const int keys, const KN_INDEX q_first, const KN_INDEX k_first,                       \
         const KN_INDEX v_first, const KN_INDEX q_row, const KN_INDEX k_row, const KN_INDEX y_row,            \
         const int causal, const int last, const int group, const int heads,                                  \
-        const KN_A scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS
+        const KN_A scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS KN_WINDOW_PARAMETERS
 /* The number of keys of a batch, and the position of its first query. */
 #define KN_LIMITS const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
 #define KN_QUERY_PLACES                                                                                      \

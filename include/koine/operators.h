@@ -248,6 +248,9 @@ typedef struct kn_attention_params {
     kn_value *mask;
     /* fraction of the weights dropped in training; the others are scaled by 1 / (1 - dropout) */
     double dropout;
+    /* a query attends only to keys fewer than this many positions before it and, unless causal, after it; 0:
+     * to all */
+    int64_t window;
 } kn_attention_params;
 #define KN_ATTENTION_DEFAULTS KN_DEFAULTS_ZERO(kn_attention_params)
 KN_API void kn_attention_params_init(kn_attention_params *params);

@@ -154,6 +154,7 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     params.heads = kn_attribute_of(node, "heads")->integer;
     params.lengths = c->now.end;
     params.key_heads = kn_attribute_of(node, "key_heads")->integer;
+    params.window = kn_attribute_of(node, "window")->integer;
     params.scale = kn_attribute_of(node, "scale")->number;
     if (count == 1) {
         int64_t columns = node->outputs[0]->shape.dims[2], all = node->inputs[0]->shape.dims[2];

@@ -23,6 +23,8 @@ static const kind kinds[] = {
     {"llama", 2, 2, 16, .interleaved = true},
     {"qwen2", 4, 1, 8, .biases = true},
     {"qwen3", 2, 1, 32, .head_norms = true, .tied = true},
+    {"gemma3", 4, 1, 32, 3, .head_norms = true, .post_norms = true, .tied = true, .scaled = true,
+     .tanh_gate = true},
 };
 
 typedef struct weight {

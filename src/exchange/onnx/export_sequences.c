@@ -232,7 +232,7 @@ typedef struct attention {
 } attention;
 
 /* The inputs are q, k and v, or one packed tensor, then lengths, a mask and dropout's step counter,
- * distinguished by rank. */
+ * distinguished by rank. False: there is no counterpart, as for a window. */
 static bool describe_attention(const kn_node *node, attention *a) {
     int data = 0, count = node->input_count - (node->op->random ? 1 : 0);
     while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
@@ -248,7 +248,7 @@ static bool describe_attention(const kn_node *node, attention *a) {
     a->head = a->q->shape.dims[2] / (a->packed ? a->heads + 2 * a->key_heads : a->heads);
     for (int i = data; i < count; i++)
         *(node->inputs[i]->shape.rank == 4 ? &a->mask : &a->lengths) = node->inputs[i];
-    return a->head > 0;
+    return a->head > 0 && kn_attribute_of(node, "window")->integer == 0;
 }
 
 /* Splits q (part 0), k (1) or v (2) by heads: (batch, heads, length, head), k (batch, heads, head, length).

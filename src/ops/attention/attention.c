@@ -49,6 +49,10 @@ void kn_attention_describe(const kn_node *node, int first, kn_attention_form *fo
     }
     double scale = kn_attribute_of(node, "scale")->number;
     form->scale = scale != 0 ? scale : form->head > 0 ? 1 / sqrt((double)form->head) : 1;
+    /* A window as wide as all positions is none; so sums of positions and the window fit in the kernels' int.
+     */
+    form->window = kn_attribute_of(node, "window")->integer;
+    if (form->window >= form->queries + form->keys) form->window = 0;
     for (int i = first + data; i < node->input_count; i++) {
         const kn_shape *shape = &node->inputs[i]->shape;
         if (shape->rank == RANK_OF_LENGTHS) {
@@ -79,6 +83,9 @@ static kn_status check_heads(kn_shape_call *call, int first) {
                              "%lld heads and %lld heads of k and v; expected at least 1, with the first a "
                              "multiple of the second",
                              (long long)heads, (long long)key_heads);
+    if (kn_shape_attribute(call, "window")->integer < 0)
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a window of %lld; expected at least 0",
+                             (long long)kn_shape_attribute(call, "window")->integer);
     if (key_heads == 0) key_heads = heads;
     int64_t parts = data == 1 ? heads + 2 * key_heads : heads;
     if (q->rank != 3 || !kn_dim_known(q->dims[2]) || q->dims[2] % parts)
@@ -244,6 +251,9 @@ static int64_t keys_seen(const kn_attention_form *form, const head_rows *rows, i
 }
 
 static double score_of(const kn_attention_form *form, const head_rows *rows, int64_t query, int64_t key) {
+    int64_t before = query + rows->offset - key;
+    if (form->window && (before >= form->window || (!form->causal && -before >= form->window)))
+        return -INFINITY;
     double score = form->scale * dot(rows->q + query * form->q_row, rows->k + key * form->k_row, form->head);
     return rows->mask ? score + rows->mask[query * form->keys + key] : score;
 }
@@ -326,6 +336,10 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
     kn_attention_describe(node, backward ? KN_ATTENTION_Q : 0, &form);
     double pairs = (double)form.batches * (double)form.heads * (double)form.queries * (double)form.keys;
     if (form.causal) pairs /= 2;
+    if (form.window) {
+        double seen = (double)form.window * (form.causal ? 1 : 2);
+        pairs = fmin(pairs, (double)form.batches * (double)form.heads * (double)form.queries * seen);
+    }
     kn_cost_set(node, (backward ? 5 : 2) * 2 * pairs * (double)form.head, cost);
 }
 
@@ -370,7 +384,11 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
                "number of heads of k and v, each shared by several heads of q; 0: as many as of q"),         \
         KN_BOOLEAN("causal", 0, "each query sees only the keys up to its own position"),                     \
         KN_BOOLEAN("last", 0, "aligns the queries with the last keys instead of the first"),                 \
-        KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns per head)")
+        KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns per head)"),                         \
+        KN_INT(                                                                                              \
+            "window", 0,                                                                                     \
+            "each query sees only keys fewer than this many positions before it and, unless causal, after "  \
+            "it; 0: all")
 #define ATTRIBUTES KN_ATTRIBUTES(LIST)
 #define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "fraction of weights dropped"))
 /* The arguments are kn_halves: all except the log-sums. */
@@ -404,31 +422,43 @@ KN_OPERATOR(
     ATTRIBUTES, .min_inputs = 1, .max_inputs = 5, .hidden = 1, .at_sizes = kn_attention_of_parts,
     .shape = attention_shape, .gradient = attention_gradient, .reference = attention_reference,
     .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
-    KN_CASES({.inputs = {"1,3,15"}, .smallest = true},
-             {.inputs = {"2,7,30"}, .attributes = "heads=2 causal=1", .smallest = true},
-             {.inputs = {"1,5,15", "1,3,15", "1,3,15"}, .attributes = "heads=3", .smallest = true},
-             {.inputs = {"1,33,93"}}, {.inputs = {"2,31,96"}, .attributes = "heads=2 causal=1"},
-             {.inputs = {"2,7,15", "2,31,15", "2,31,15"}, .attributes = "heads=3 scale=0.3"},
-             {.inputs = {"1,93,31", "1,33,31", "1,33,31"}, .attributes = "causal=1"},
-             {.inputs = {"float64 1,7,30"}, .attributes = "heads=2 scale=0.3", .no_gradient = true},
-             {.inputs = {"1,1,31", "1,1,31", "1,1,31"}}, {.inputs = {"1,93,192"}, .attributes = "causal=1"},
-             {.inputs = {"1,7,384"}, .ranges = {"-0.5..0.5"}},
-             {.inputs = {"1,140,48"}, .attributes = "causal=1"}, {.inputs = {"1,131,48"}},
-             {.inputs = {"1,33,48"}, .ranges = {"-9..9"}, .no_gradient = true}, {.inputs = {"0,3,6"}},
-             {.inputs = {"2,0,6"}}, {.inputs = {"2,33,155"}, .attributes = "heads=3 key_heads=1 causal=1"},
-             {.inputs = {"2,7,20", "2,3,10", "2,3,10", "int32 2"},
-              .attributes = "heads=4 key_heads=2 causal=1 last=1",
-              .ranges = {NULL, NULL, NULL, "0..4"},
-              .smallest = true},
-             {.inputs = {"3,31,15", "3,93,15", "3,93,15", "int32 3"}, .ranges = {NULL, NULL, NULL, "0..93"}},
-             {.inputs = {"2,3,10", "2,7,10", "2,7,10", "2,1,3,7"},
-              .attributes = "heads=2",
-              .smallest = true,
-              .no_gradient = true},
-             {.inputs = {"2,33,60", "int32 1", "1,4,33,33"},
-              .attributes = "heads=4 causal=1",
-              .ranges = {NULL, "21..21"},
-              .no_gradient = true}));
+    KN_CASES(
+        {.inputs = {"1,3,15"}, .smallest = true},
+        {.inputs = {"2,7,30"}, .attributes = "heads=2 causal=1", .smallest = true},
+        {.inputs = {"1,5,15", "1,3,15", "1,3,15"}, .attributes = "heads=3", .smallest = true},
+        {.inputs = {"1,33,93"}}, {.inputs = {"2,31,96"}, .attributes = "heads=2 causal=1"},
+        {.inputs = {"2,7,15", "2,31,15", "2,31,15"}, .attributes = "heads=3 scale=0.3"},
+        {.inputs = {"1,93,31", "1,33,31", "1,33,31"}, .attributes = "causal=1"},
+        {.inputs = {"float64 1,7,30"}, .attributes = "heads=2 scale=0.3", .no_gradient = true},
+        {.inputs = {"1,1,31", "1,1,31", "1,1,31"}}, {.inputs = {"1,93,192"}, .attributes = "causal=1"},
+        {.inputs = {"1,7,384"}, .ranges = {"-0.5..0.5"}}, {.inputs = {"1,140,48"}, .attributes = "causal=1"},
+        {.inputs = {"1,131,48"}}, {.inputs = {"1,33,48"}, .ranges = {"-9..9"}, .no_gradient = true},
+        {.inputs = {"0,3,6"}}, {.inputs = {"2,0,6"}},
+        {.inputs = {"2,33,155"}, .attributes = "heads=3 key_heads=1 causal=1"},
+        {.inputs = {"2,7,20", "2,3,10", "2,3,10", "int32 2"},
+         .attributes = "heads=4 key_heads=2 causal=1 last=1",
+         .ranges = {NULL, NULL, NULL, "0..4"},
+         .smallest = true},
+        {.inputs = {"3,31,15", "3,93,15", "3,93,15", "int32 3"}, .ranges = {NULL, NULL, NULL, "0..93"}},
+        {.inputs = {"2,3,10", "2,7,10", "2,7,10", "2,1,3,7"},
+         .attributes = "heads=2",
+         .smallest = true,
+         .no_gradient = true},
+        {.inputs = {"2,33,60", "int32 1", "1,4,33,33"},
+         .attributes = "heads=4 causal=1",
+         .ranges = {NULL, "21..21"},
+         .no_gradient = true},
+        {.inputs = {"2,7,30"}, .attributes = "heads=2 causal=1 window=3", .smallest = true},
+        {.inputs = {"1,140,48"}, .attributes = "causal=1 window=37"},
+        {.inputs = {"1,131,48"}, .attributes = "window=20"},
+        {.inputs = {"1,93,31", "1,33,31", "1,33,31"}, .attributes = "causal=1 window=9", .no_gradient = true},
+        {.inputs = {"2,31,20", "2,93,10", "2,93,10", "int32 2"},
+         .attributes = "heads=4 key_heads=2 causal=1 last=1 window=17",
+         .ranges = {NULL, NULL, NULL, "0..93"}},
+        {.inputs = {"2,1,20", "2,93,10", "2,93,10", "int32 2", "1,4,1,93"},
+         .attributes = "heads=4 key_heads=2 causal=1 last=1 window=5",
+         .ranges = {NULL, NULL, NULL, "0..93"},
+         .no_gradient = true}));
 /* Any values work for the result and the log-sums. */
 #define PACKED_CASE(x, y, sums)                                                                              \
     .inputs = {y, y, sums, x}, .ranges = {NULL, NULL, "1..2", "-1..1"}, .no_gradient = true
@@ -450,15 +480,21 @@ KN_OPERATOR(attention_gradient, .help = "gradients of attention with respect to 
                      {LIMITED_CASE("1,7,20", "1,93,10", "1,4,7", "int32 1", "1,4,7,93", "71..71"),
                       .attributes = "heads=4 key_heads=2 causal=1 last=1", .smallest = true},
                      {LIMITED_CASE("2,93,20", "2,33,10", "2,4,93", "int32 1", "2,1,93,33", "31..31"),
-                      .attributes = "heads=4 key_heads=2"}));
-KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention with respect to packed q, k and v",
-            ATTRIBUTES, .min_inputs = 4, .max_inputs = 6, .backward = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
-            KN_CASES({PACKED_CASE("1,3,30", "1,3,10", "1,2,3"), .attributes = "heads=2 causal=1",
+                      .attributes = "heads=4 key_heads=2"},
+                     {APART_CASE("2,33,31", "2,93,31", "2,1,33"), .attributes = "causal=1 window=4",
                       .smallest = true},
-                     {PACKED_CASE("2,33,93", "2,33,31", "2,1,33")},
-                     {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1"},
-                     {PACKED_CASE("1,93,192", "1,93,64", "1,1,93"), .attributes = "causal=1"}));
+                     {APART_CASE("1,93,32", "1,33,32", "1,2,93"), .attributes = "heads=2 window=12"},
+                     {LIMITED_CASE("1,7,20", "1,93,10", "1,4,7", "int32 1", "1,4,7,93", "71..71"),
+                      .attributes = "heads=4 key_heads=2 causal=1 last=1 window=6"}));
+KN_OPERATOR(
+    attention_packed_gradient, .help = "gradient of attention with respect to packed q, k and v", ATTRIBUTES,
+    .min_inputs = 4, .max_inputs = 6, .backward = true, .shape = gradient_shape,
+    .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
+    KN_CASES({PACKED_CASE("1,3,30", "1,3,10", "1,2,3"), .attributes = "heads=2 causal=1", .smallest = true},
+             {PACKED_CASE("2,33,93", "2,33,31", "2,1,33")},
+             {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1"},
+             {PACKED_CASE("1,93,192", "1,93,64", "1,1,93"), .attributes = "causal=1"},
+             {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1 window=33"}));
 
 KN_OPERATOR(attention_dropout, .help = "attention with dropout of the weights in training", RATE_TOO,
             .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .at_sizes = kn_attention_of_parts,
@@ -524,6 +560,7 @@ static kn_value *build(kn_value *const *data, int count, const kn_attention_para
     kn_settings_int(&settings, "causal", given.causal);
     kn_settings_int(&settings, "last", given.last);
     kn_settings_float(&settings, "scale", given.scale);
+    kn_settings_int(&settings, "window", given.window);
     return kn_build(row, inputs, count, &settings);
 }
 

@@ -12,8 +12,9 @@ typedef struct kn_attention_form {
     int64_t batches, heads, key_heads, group, head, queries, keys;
     int64_t q_first, k_first, v_first, q_row, k_row, y_row;
     double scale;
-    int lengths_at, mask_at;       /* indices of inputs; -1: none */
-    int64_t lengths_row;           /* stride between samples; 0: the same for all */
+    int64_t window;          /* positions that a query sees before and after its own, and its own; 0: all */
+    int lengths_at, mask_at; /* indices of inputs; -1: none */
+    int64_t lengths_row;     /* stride between samples; 0: the same for all */
     int64_t mask_batch, mask_head; /* strides in elements; 0: the same for all */
     int step_at;                   /* index of the step counter, for dropout; -1: no dropout */
     double rate;                   /* fraction of weights to drop */

@@ -13,6 +13,7 @@ void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_atten
                 {"k_row", form->k_row}, {"y_row", form->y_row}, {"causal", form->causal},
                 {"last", form->last}, {"group", form->group}, {"heads", form->heads});
     kn_step_number(step, "scale", type, form->scale);
+    if (form->window) KN_STEP_SET(step, {"window", form->window});
     if (form->lengths_at >= 0) {
         kn_step_read(step, "lengths", node->inputs[form->lengths_at]);
         KN_STEP_SET(step, {"lengths_row", form->lengths_row});
@@ -35,6 +36,7 @@ void kn_attention_define_limits(kn_step *step, const kn_attention_form *form) {
     if (form->lengths_at >= 0) KN_STEP_DEFINE(step, {"KN_LENGTHS", 1});
     if (form->mask_at >= 0) KN_STEP_DEFINE(step, {"KN_MASK", 1});
     if (form->step_at >= 0) KN_STEP_DEFINE(step, {"KN_DROPOUT", 1});
+    if (form->window) KN_STEP_DEFINE(step, {"KN_WINDOW", 1});
 }
 
 void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first) {
