@@ -144,6 +144,8 @@ static kn_status first_symbols(const kn_text_model *model, kn_workspace *work, c
             }
             if (!unknown_length) unknown_begin = at;
             unknown_length += size;
+        } else if (model->barriers) {
+            ok = add_symbol(work, count, at, size, -1);
         }
         /* Without a token for unknown text, the character is dropped, as by the tokenizers package. */
     }
@@ -179,7 +181,7 @@ kn_status kn_bpe_encode(const kn_text_model *model, kn_workspace *work, const ch
             return KN_ERROR_MEMORY;
     }
     for (uint32_t at = count ? 0 : NOTHING; at != NOTHING; at = work->symbols[at].next)
-        kn_tokens_add(tokens, work->symbols[at].token);
+        if (work->symbols[at].token >= 0) kn_tokens_add(tokens, work->symbols[at].token);
     return tokens->failed ? KN_ERROR_MEMORY : KN_OK;
 }
 

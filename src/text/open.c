@@ -49,6 +49,15 @@ static kn_status open_json(kn_vocabulary *vocabulary, const char *path, const ch
     return status == KN_OK ? kn_vocabulary_complete(vocabulary) : status;
 }
 
+static kn_status is_gguf(kn_vocabulary *vocabulary, const char *path, bool *gguf) {
+    kn_file_view view;
+    kn_status status = kn_file_open_view(&vocabulary->host, path, &view, &vocabulary->error);
+    if (status != KN_OK) return status;
+    *gguf = kn_gguf_is(view.bytes, view.count);
+    kn_file_close_view(&vocabulary->host, &view);
+    return KN_OK;
+}
+
 static kn_status open_path(kn_vocabulary *vocabulary, const char *path) {
     if (kn_path_is_folder(path)) {
         const char *file = kn_path_join(&vocabulary->arena, path, "tokenizer.json");
@@ -57,6 +66,17 @@ static kn_status open_path(kn_vocabulary *vocabulary, const char *path) {
             return kn_fail(&vocabulary->error, KN_ERROR_NOT_FOUND,
                            "the folder '%s' has no vocabulary; expected a file tokenizer.json", path);
         return open_json(vocabulary, file, path);
+    }
+    bool gguf;
+    kn_status status = is_gguf(vocabulary, path, &gguf);
+    if (status != KN_OK) return status;
+    if (gguf) {
+        kn_gguf file;
+        status = kn_gguf_open(&vocabulary->host, path, &file, &vocabulary->error);
+        if (status != KN_OK) return status;
+        status = kn_vocabulary_read_gguf(vocabulary, &file);
+        kn_gguf_close(&vocabulary->host, &file);
+        return status;
     }
     const char *slash = strrchr(path, '/');
     char *folder = kn_arena_text(&vocabulary->arena, slash ? path : ".");

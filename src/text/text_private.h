@@ -226,7 +226,8 @@ struct kn_text_model {
     kn_words words;
     int64_t unknown; /* -1: none */
     bool byte_fallback, fuse_unknown, ignore_merges;
-    int64_t bytes[256];          /* the tokens <0x00> to <0xFF>, or -1 */
+    bool barriers;      /* a character without any token keeps its neighbours apart before it is dropped */
+    int64_t bytes[256]; /* the tokens <0x00> to <0xFF>, or -1 */
     const char *prefix, *suffix; /* of words that continue; of the end of words */
     kn_pairs merges;             /* of a pair of tokens: rank, merged token */
     const double *scores;        /* (words.count): unigram and scored merges */
@@ -337,6 +338,8 @@ kn_status kn_vocabulary_complete(kn_vocabulary *vocabulary);
 kn_status kn_tokenizer_read(kn_vocabulary *vocabulary, const kn_json *root);
 kn_status kn_tokenizer_read_settings(kn_vocabulary *vocabulary, const kn_json *root);
 kn_status kn_tokenizer_read_generation(kn_vocabulary *vocabulary, const kn_json *root);
+/* Reads and completes the vocabulary of a GGUF file (gguf_vocabulary.c). */
+kn_status kn_vocabulary_read_gguf(kn_vocabulary *vocabulary, const kn_gguf *file);
 /* Calls `visit` for the parts of a text: added tokens, and (token -1) what is between them. */
 typedef kn_status kn_added_part(void *user, int32_t token, const char *text, size_t count);
 kn_status kn_added_split(const kn_vocabulary *vocabulary, const kn_added_set *set, unsigned flags,
