@@ -66,13 +66,14 @@ static kn_status split_by_position(const splitter *by) {
         const kn_added *added = by->vocabulary->added + number;
         size_t begin = at, end = at + length;
         at = end - 1;
-        if (begin < done || (added->single_word &&
-                             (is_word_before(by->text, begin) || is_word_after(by->text, by->count, end))))
+        if (added->single_word &&
+            (is_word_before(by->text, begin) || is_word_after(by->text, by->count, end)))
             continue;
-        if (added->left) begin = spaces_before(by->text, begin, done);
+        /* A token within the spaces that the one before took is a token too, as in the tokenizers package. */
+        if (added->left && begin > done) begin = spaces_before(by->text, begin, done);
         if (added->right) end = spaces_after(by->text, by->count, end);
         if (begin > done) status = by->visit(by->user, -1, by->text + done, begin - done);
-        if (status == KN_OK) status = by->visit(by->user, added->token, by->text + begin, end - begin);
+        if (status == KN_OK) status = by->visit(by->user, added->token, by->text + end, 0);
         done = end;
     }
     if (status == KN_OK && done < by->count)
