@@ -145,13 +145,14 @@ static kn_status read_merges(reader *in) {
     return KN_OK;
 }
 
-static kn_status read_roles(reader *in) {
+/* usual: the tokens of a file that does not name them. */
+static kn_status read_roles(reader *in, const int usual[4]) {
     static const char *const keys[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
                                        "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"};
     kn_vocabulary *vocabulary = in->vocabulary;
     int64_t most = (int64_t)vocabulary->model.words.count - 1;
     for (int role = 0; role < 4; role++) {
-        int64_t token = -1;
+        int64_t token = usual[role] <= most ? usual[role] : -1;
         kn_status status = kn_gguf_integer(in->file, keys[role], 0, most, &token, in->error);
         if (status != KN_OK) return status;
         vocabulary->roles[role] = (int32_t)token;
@@ -273,8 +274,9 @@ static kn_status read_gpt2(reader *in) {
 
 static const struct {
     const char *name; /* tokenizer.ggml.model */
+    int roles[4];     /* bos, eos, unknown, padding if the file does not name them */
     kn_status (*read)(reader *in);
-} kinds[] = {{"llama", read_llama}, {"gpt2", read_gpt2}};
+} kinds[] = {{"llama", {1, 2, 0, -1}, read_llama}, {"gpt2", {11, 11, -1, -1}, read_gpt2}};
 
 static kn_status read_file(reader *in) {
     kn_gguf_text name = {"", 0}, chat = {NULL, 0};
@@ -284,7 +286,7 @@ static kn_status read_file(reader *in) {
         if (strlen(kinds[i].name) != name.count || memcmp(kinds[i].name, name.bytes, name.count) != 0)
             continue;
         status = read_tokens(in);
-        if (status == KN_OK) status = read_roles(in);
+        if (status == KN_OK) status = read_roles(in, kinds[i].roles);
         if (status == KN_OK) status = read_types(in);
         if (status == KN_OK) status = kinds[i].read(in);
         if (status == KN_OK) status = kn_gguf_string(in->file, "tokenizer.chat_template", &chat, in->error);

@@ -5,5 +5,6 @@
 #include "support.h"
 
 int test_vocabularies(void);
+int test_gguf_vocabularies(void);
 
 #endif
