@@ -25,7 +25,7 @@ static const struct pre {
     const char *name;           /* tokenizer.ggml.pre */
     const char *regexes[2];     /* in turn */
     bool ignore_merges, begins; /* a whole piece in the vocabulary wins; a text begins with bos by default */
-} pres[] = {
+} pre_kinds[] = {
     {"gpt-2", {KN_REGEX_GPT2}, false, false},
     {"phi-2", {KN_REGEX_GPT2}, false, false},
     {"roberta-bpe", {KN_REGEX_GPT2}, false, false},
@@ -228,12 +228,12 @@ static kn_status read_llama(reader *in) {
 static kn_status unknown_pre(reader *in, const kn_gguf_text *name) {
     char known[512];
     size_t used = 0;
-    for (size_t i = 0; i < KN_COUNT_OF(pres) && used < sizeof known - 32; i++) {
+    for (size_t i = 0; i < KN_COUNT_OF(pre_kinds) && used < sizeof known - 32; i++) {
         const char *between = i ? ", " : "";
         memcpy(known + used, between, strlen(between));
         used += strlen(between);
-        memcpy(known + used, pres[i].name, strlen(pres[i].name));
-        used += strlen(pres[i].name);
+        memcpy(known + used, pre_kinds[i].name, strlen(pre_kinds[i].name));
+        used += strlen(pre_kinds[i].name);
     }
     return kn_fail(in->error, KN_ERROR_UNSUPPORTED,
                    "%s: tokenizer.ggml.pre is '%.*s', which Koine does not have; it has %.*s",
@@ -247,9 +247,9 @@ static kn_status read_gpt2(reader *in) {
     kn_status status = kn_gguf_string(in->file, "tokenizer.ggml.pre", &name, in->error);
     if (status != KN_OK) return status;
     const struct pre *pre = NULL;
-    for (size_t i = 0; i < KN_COUNT_OF(pres); i++)
-        if (strlen(pres[i].name) == name.count && memcmp(pres[i].name, name.bytes, name.count) == 0)
-            pre = pres + i;
+    for (size_t i = 0; i < KN_COUNT_OF(pre_kinds); i++)
+        if (strlen(pre_kinds[i].name) == name.count && memcmp(pre_kinds[i].name, name.bytes, name.count) == 0)
+            pre = pre_kinds + i;
     if (!pre) return unknown_pre(in, &name);
     vocabulary->model.name = "byte-level BPE";
     vocabulary->model.encode = kn_bpe_encode;
