@@ -278,10 +278,11 @@ static bool carry_node(carrying *c, const kn_node *node) {
     if (!strcmp(name, "embedding") && is_along(c, node->inputs[1])) return copy_node(c, node, inputs);
     if (!is_along(c, node->inputs[0])) return false;
     if (!strcmp(name, "reshape")) return carry_reshape(c, node, inputs[0]);
-    if (!strcmp(name, "rotary") && node->input_count == 1) {
-        kn_value *pair[2] = {inputs[0], c->now.start};
+    const bool divides = node->input_count == 2 && node->inputs[1]->shape.dtype != KN_INT32;
+    if (!strcmp(name, "rotary") && (node->input_count == 1 || divides)) {
+        kn_value *all[3] = {inputs[0], c->now.start, divides ? inputs[1] : NULL};
         c->bounded = true;
-        kn_value *y = kn_node_add(c->to, node->op, NULL, pair, 2, node->attributes);
+        kn_value *y = kn_node_add(c->to, node->op, NULL, all, divides ? 3 : 2, node->attributes);
         c->values[node->outputs[0]->id] = y;
         return !kn_value_failed(y);
     }

@@ -15,12 +15,12 @@ enum { LENGTH = 9, VOCABULARY = 21, WIDTH = 32, HIDDEN = 64, LAYERS = 7, F32 = 0
 typedef struct kind {
     const char *name;
     int heads, key_heads, head, window;
-    bool biases, head_norms, post_norms, tied, interleaved, scaled, tanh_gate;
+    bool divisors, biases, head_norms, post_norms, tied, interleaved, scaled, tanh_gate;
 } kind;
 
 static const kind kinds[] = {
     {"llama", 4, 2, 8, .tied = true, .interleaved = true},
-    {"llama", 2, 2, 16, .interleaved = true},
+    {"llama", 2, 2, 16, .interleaved = true, .divisors = true},
     {"qwen2", 4, 1, 8, .biases = true},
     {"qwen3", 2, 1, 32, .head_norms = true, .tied = true},
     {"gemma3", 4, 1, 32, 3, .head_norms = true, .post_norms = true, .tied = true, .scaled = true,
@@ -131,6 +131,11 @@ static void make(making *m, const kind *of) {
     if (of->window) gguf_add_integer(file, key_of(of, "attention.sliding_window"), (uint32_t)of->window);
     gguf_add_real(file, key_of(of, "attention.layer_norm_rms_epsilon"), 0.001f);
     gguf_add_real(file, key_of(of, "rope.freq_base"), 500);
+    if (of->scaled) {
+        gguf_add_string(file, key_of(of, "rope.scaling.type"), "linear");
+        gguf_add_real(file, key_of(of, "rope.scaling.factor"), 8);
+    }
+    if (of->divisors) add(m, "rope_freqs.weight", F32, 0, of->head / 2, 2);
     add(m, "token_embd.weight", Q8_0, VOCABULARY, WIDTH, 0);
     for (int layer = 0; layer < LAYERS; layer++)
         add_layer(m, of, layer);
@@ -157,13 +162,16 @@ static void normalize(const float *w, int count, const double *x, double *y) {
         y[i] = x[i] / sqrt(squares / count + (double)0.001f) * (double)w[i];
 }
 
-static void turn(const kind *of, double *x, int heads, int position, double base) {
+static void turn(const making *m, const kind *of, double *x, int heads, int position, double base) {
+    const float *divisors = get(m, "rope_freqs.weight");
     int pairs = of->head / 2;
     for (int head = 0; head < heads; head++)
         for (int i = 0; i < pairs; i++) {
             double *a = x + head * of->head + (of->interleaved ? 2 * i : i);
             double *b = a + (of->interleaved ? 1 : pairs);
-            double angle = position / pow(base, (double)i / pairs), c = cos(angle), s = sin(angle), was = *a;
+            double angle = position / pow(base, (double)i / pairs) / (divisors ? (double)divisors[i] : 1);
+            if (of->scaled && base == 500) angle /= 8;
+            double c = cos(angle), s = sin(angle), was = *a;
             *a = was * c - *b * s;
             *b = *b * c + was * s;
         }
@@ -183,7 +191,7 @@ static void project(const making *m, const kind *of, int layer, char part, int h
         const float *norm = get(m, in_layer(layer, name));
         for (int head = 0; head < heads && norm; head++)
             normalize(norm, of->head, to + head * of->head, to + head * of->head);
-        if (part != 'v') turn(of, to, heads, t, base);
+        if (part != 'v') turn(m, of, to, heads, t, base);
     }
 }
 
@@ -377,7 +385,7 @@ static void what_is_not_supported_is_named(void **state) {
     making m = {.count = 0};
     make(&m, &kinds[0]);
     gguf_add_string(&m.file, "llama.rope.scaling.type", "yarn");
-    refused(path, &m, "rope.scaling.type");
+    refused(path, &m, "scaled as 'yarn' (rope.scaling.type)");
     make(&m, &kinds[0]);
     gguf_add_integer(&m.file, "llama.expert_count", 8);
     refused(path, &m, "\"llama.expert_count\" is 8; only 0 is supported");

@@ -86,18 +86,20 @@ static bool must_be(const reading *r, const char *part, int64_t expected) {
 }
 
 /* Rotations for contexts longer than those of the training. */
-static bool check_rotation(const reading *r) {
+static bool read_scaling(const reading *r, double *divisor) {
     char key[96];
     kn_gguf_text kind = {"none", 4};
     key_of(r, "rope.scaling.type", key);
     if (kn_gguf_string(r->file, key, &kind, &r->model->error) != KN_OK) return false;
-    if (kind.count != 4 || memcmp(kind.bytes, "none", 4) != 0)
-        return refuse(r, KN_ERROR_UNSUPPORTED,
-                      "its rotary embedding is scaled (rope.scaling.type), which is not supported");
-    if (kn_gguf_tensor_find(r->file, "rope_freqs.weight"))
-        return refuse(r, KN_ERROR_UNSUPPORTED,
-                      "its rotary embedding has divisors (rope_freqs.weight), which is not supported");
-    return true;
+    *divisor = 1;
+    if (kind.count == 6 && !memcmp(kind.bytes, "linear", 6))
+        return real(r, "rope.scaling.factor", 1, divisor);
+    if (kind.count == 4 && !memcmp(kind.bytes, "none", 4)) return true;
+    kn_fail(&r->model->error, KN_ERROR_UNSUPPORTED,
+            "%s: the rotary embedding is scaled as '%.*s' (rope.scaling.type); only none and linear are "
+            "supported",
+            r->model->source, (int)(kind.count < 40 ? kind.count : 40), kind.bytes);
+    return false;
 }
 
 static bool has(const reading *r, const char *name) {
@@ -122,7 +124,7 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
         !must_be(&r, "attention.value_length", language->head) ||
         !must_be(&r, "rope.dimension_count", language->head) || !must_be(&r, "expert_count", 0) ||
         !real(&r, "attention.layer_norm_rms_epsilon", 1e-5, &language->epsilon) ||
-        !real(&r, "rope.freq_base", 10000, &language->base) || !check_rotation(&r))
+        !real(&r, "rope.freq_base", 10000, &language->base) || !read_scaling(&r, &language->divisor))
         return false;
     if (language->family->sliding_of &&
         !whole(&r, "attention.sliding_window", INT32_MAX, 0, &language->window))
@@ -138,6 +140,7 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
                       "the tensor token_embd.weight is missing or has no suitable shape; expected "
                       "(vocabulary, embedding_length)");
     language->vocabulary = table->shape[0];
+    language->divisors = has(&r, "rope_freqs.weight");
     language->biases = has(&r, "blk.0.attn_q.bias");
     language->head_norms = has(&r, "blk.0.attn_q_norm.weight");
     language->post_norms = has(&r, "blk.0.post_attention_norm.weight");

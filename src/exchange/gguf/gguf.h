@@ -25,7 +25,9 @@ typedef struct kn_language {
     int64_t layers, width, hidden, vocabulary, heads, key_heads, head, context;
     int64_t window; /* of sliding layers; 0: there are none */
     double epsilon, base, sliding_base;
+    double divisor;  /* of positions, except in sliding layers */
     double scale;    /* of scores; 0: 1 / sqrt(head) */
+    bool divisors;   /* the angles of rotations have divisors, the tensor rope_freqs.weight */
     bool biases;     /* q, k and v have biases */
     bool head_norms; /* q and k are normalized by head */
     bool post_norms; /* attention and feed-forward results are normalized before they are added */

@@ -11,8 +11,10 @@ typedef struct source {
     const kn_gguf_tensor **stored; /* by the index of a tensor */
 } source;
 
-/* "blk.0.attn_q.weight" is "blk0.attn_q.weight" in the text. NULL: out of memory. */
+/* "blk.0.attn_q.weight" is "blk0.attn_q.weight" in the text; divisors are a parameter, not a layer with a
+ * weight. NULL: out of memory. */
 static const char *text_name(kn_arena *arena, const char *name) {
+    if (!strcmp(name, "rope_freqs.weight")) return "rope_freqs";
     return strncmp(name, "blk.", 4) == 0 ? kn_arena_format(arena, "blk%s", name + 4)
                                          : kn_arena_text(arena, name);
 }

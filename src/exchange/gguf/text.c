@@ -15,7 +15,7 @@ static void write_norm(const kn_language *language, kn_text *text, const char *n
 
 /* q or k, (batch,window,heads*head): normalized by head if the model does, and rotated. */
 static void write_turned(const kn_language *language, kn_text *text, const char *name, int64_t heads,
-                         double base) {
+                         bool slides) {
     kn_text_format(text, "    attn_%s = linear @attn_norm %" PRId64 "%s\n", name, heads * language->head,
                    language->biases ? "" : " bias=no");
     if (language->head_norms) {
@@ -24,18 +24,22 @@ static void write_turned(const kn_language *language, kn_text *text, const char 
         kn_text_number_float(text, (float)language->epsilon);
         kn_text_format(text, "\n    reshape window,%" PRId64 "\n", heads * language->head);
     }
-    kn_text_format(text, "    %s = rotary heads=%" PRId64 " base=", name, heads);
-    kn_text_number(text, base);
+    kn_text_format(text, "    %s = rotary @%s heads=%" PRId64 " base=", name,
+                   language->divisors ? " @rope_freqs" : "", heads);
+    kn_text_number(text, slides ? language->sliding_base : language->base);
+    if (!slides && language->divisor != 1) {
+        kn_text_add(text, " divisor=");
+        kn_text_number(text, language->divisor);
+    }
     kn_text_add(text, language->family->interleaved ? " interleaved\n" : "\n");
 }
 
-static void write_block(const kn_language *language, kn_text *text, const char *name, int64_t window,
-                        double base) {
+static void write_block(const kn_language *language, kn_text *text, const char *name, bool slides) {
     const int64_t width = language->width, hidden = language->hidden;
     kn_text_format(text, "\nblock %s\n", name);
     write_norm(language, text, "attn_norm", "");
-    write_turned(language, text, "q", language->heads, base);
-    write_turned(language, text, "k", language->key_heads, base);
+    write_turned(language, text, "q", language->heads, slides);
+    write_turned(language, text, "k", language->key_heads, slides);
     kn_text_format(text, "    attn_v = linear @attn_norm %" PRId64 "%s\n",
                    language->key_heads * language->head, language->biases ? "" : " bias=no");
     kn_text_format(text, "    attention @q @k @attn_v heads=%" PRId64 " key_heads=%" PRId64 " causal",
@@ -44,7 +48,7 @@ static void write_block(const kn_language *language, kn_text *text, const char *
         kn_text_add(text, " scale=");
         kn_text_number_float(text, (float)language->scale);
     }
-    if (window) kn_text_format(text, " window=%" PRId64, window);
+    if (slides) kn_text_format(text, " window=%" PRId64, language->window);
     kn_text_format(text, "\n    attn_output = linear %" PRId64 " bias=no\n", width);
     if (language->post_norms) write_norm(language, text, "post_attention_norm", "");
     kn_text_add(text, "    attended = add @ @in\n");
@@ -67,10 +71,13 @@ void kn_language_write(const kn_language *language, kn_text *text) {
                    "koine 1\n\n# Text, the next token at each position: architecture %s.\n"
                    "task classification\n\nset window %" PRId64 "\n",
                    family->name, language->context < WINDOW ? language->context : WINDOW);
-    write_block(language, text, "layer", 0, language->base);
-    if (slides) write_block(language, text, "sliding", language->window, language->sliding_base);
-    kn_text_format(text, "\ninput x window int32\ntoken_embd = embedding %" PRId64 " %" PRId64 "\n",
-                   language->vocabulary, language->width);
+    write_block(language, text, "layer", false);
+    if (slides) write_block(language, text, "sliding", true);
+    kn_text_add(text, "\ninput x window int32\n");
+    if (language->divisors)
+        kn_text_format(text, "rope_freqs = parameter %" PRId64 " freeze\n", language->head / 2);
+    kn_text_format(text, "token_embd = embedding @x %" PRId64 " %" PRId64 "\n", language->vocabulary,
+                   language->width);
     if (family->scaled_table) {
         kn_text_add(text, "scale = number ");
         kn_text_number_float(text, (float)sqrt((double)language->width));

@@ -371,12 +371,12 @@ static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved)
     const kn_node *node = call->node;
     const double base = kn_attribute_of(node, "base")->number;
     const char *positions = unsqueezed(call, positions_of(call, node->inputs[0]), (int64_t[]){0}, 1);
-    if (node->input_count > 1 && node->inputs[1])
+    if (node->input_count > 1)
         positions = kn_export_two(call, "Add", NULL, positions,
                                   unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
     float *rates = kn_arena_take(&call->export->arena, (size_t)pairs + 1, sizeof *rates);
     for (int64_t i = 0; rates && i < pairs; i++)
-        rates[i] = (float)pow(base, -(double)i / (double)pairs);
+        rates[i] = (float)(pow(base, -(double)i / (double)pairs) / kn_attribute_of(node, "divisor")->number);
     const char *rate = kn_export_tensor(call, KN_FLOAT32, 1, &pairs, rates);
     const char *real = kn_export_one(call, "Cast", NULL, positions);
     if (!real || !kn_export_int(call, "to", kn_onnx_type_from(KN_FLOAT32))) return NULL;
@@ -394,6 +394,8 @@ static bool rotary(kn_export_call *call) {
     const bool inverse = kn_attribute_of(node, "inverse")->integer != 0;
     const int64_t pair_axis = interleaved ? 4 : 3;
     if (node->inputs[0]->shape.dtype != KN_FLOAT32) return false;
+    for (int i = 1; i < node->input_count; i++)
+        if (node->inputs[i]->shape.dtype != KN_INT32) return false; /* divisors */
     const char *x =
         reshaped(call, call->inputs[0],
                  (int64_t[]){0, 0, heads, interleaved ? pairs : 2, interleaved ? 2 : pairs}, 5, NULL);
