@@ -143,6 +143,25 @@ def many_losses_are_kept():
 
 
 @case
+def recurrent_layers_are_traced_once():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.GRU(2, 3, batch_first=True)
+
+        def forward(self, x):
+            return self.layer(x)[0]
+
+    model, x = Recurrent(), torch.ones(4, 5, 2)
+    before = model.layer._flat_weights
+    step = koine.torch.train_step(model, F.mse_loss, torch.optim.SGD(model.parameters(), 1e-4))
+    for _ in range(3):
+        step(x, torch.zeros(4, 5, 3))
+    expect_equal(len(step._traced), 1)
+    expect(model.layer._flat_weights is before, "the layer's list of its parameters is unchanged")
+
+
+@case
 def batches_of_other_sizes_train_too():
     data = batches(3) + batches(1, size=5) + batches(1, size=8) + batches(1, size=1)
     step, *_ = same(lambda model: torch.optim.Adam(model.parameters()), data=data)

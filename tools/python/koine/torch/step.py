@@ -321,6 +321,7 @@ class TrainStep:
         except KoineError as error:  # some operators need a static batch size
             logger.info("each batch size is traced separately: %s", error)
         made = made or build(False)
+        undone(guards)  # torch.export replaces lists in modules, such as those of nn.LSTM, by copies
         refuse_overlaps(made)
         traced = Traced(made, leaves, spec, guards, tensors, self.optimizer, self.pool)
         traced.effects, traced.lifted = list(effects), list(lifted)
