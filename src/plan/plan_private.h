@@ -138,6 +138,8 @@ kn_status kn_pass_bucket(kn_planner *planner);
 kn_status kn_pass_once(kn_planner *planner);
 kn_status kn_pass_place(kn_planner *planner);
 
+/* Computes functions of views of images before the views (views.c). */
+kn_status kn_move_views(kn_planner *planner);
 /* Makes all readers of a value, except the producer of `by`, and the caller read `by` instead (widen.c). */
 void kn_replace_value(const kn_planner *planner, const kn_value *old, kn_value *by);
 /* Moves the last node to the front: nodes come after the nodes that they read. */

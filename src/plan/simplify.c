@@ -116,6 +116,7 @@ static kn_status remove_unread(kn_planner *planner) {
 kn_status kn_pass_simplify(kn_planner *planner) {
     kn_graph *graph = planner->graph;
     simplify_pass pass = {.planner = planner};
+    if (kn_move_views(planner) != KN_OK) return planner->error->status;
     pass.instead = kn_allocate(planner->host, graph->value_count + 1, sizeof *pass.instead);
     if (!pass.instead) return kn_fail_memory(planner->error, graph->value_count * sizeof *pass.instead);
     kn_map_init(&pass.seen, planner->host);

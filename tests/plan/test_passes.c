@@ -90,6 +90,38 @@ static void simplify_keeps_differing_attributes_apart(void **state) {
     passes_end(&passes);
 }
 
+/* A convolution of a sequence is a view of one of images: the activation becomes its epilogue, except where
+ * another node reads the view. */
+static void simplify_moves_views_behind_activations(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        kn_value *image = kn_reshape(
+            kn_input(graph, shared ? "other" : "sequence", KN_FLOAT32, "batch,16,20"), "batch,16,1,20");
+        kn_value *row = kn_reshape(kn_conv(image, 16, 1, 3, NULL), "batch,16,18");
+        kn_value *y = kn_leaky_relu(kn_relu(row), 0.1);
+        if (shared) y = kn_add(y, row);
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, &y, 1, false, NULL, NULL);
+        passes_wide(&passes, 16, "conv2d=wide");
+        passes_run(&passes, "simplify");
+        const kn_node *conv = NULL;
+        for (size_t i = 0; i < passes.graph->node_count; i++) {
+            const kn_node *node = passes.graph->nodes[i];
+            assert_int_equal(node->id, i);
+            if (!strcmp(node->op->name, "conv2d")) conv = node;
+            if (!strcmp(node->op->name, "leaky_relu"))
+                assert_int_equal(node->outputs[0]->shape.rank, shared ? 3 : 4);
+        }
+        assert_non_null(conv);
+        passes_run(&passes, "fuse");
+        const kn_group *group = passes.planner.group_of[conv->id];
+        assert_string_equal(group->members[group->member_count - 1]->op->name, shared ? "add" : "leaky_relu");
+        passes_run(&passes, "place");
+        passes_end(&passes);
+    }
+}
+
 /* ---- precision --------------------------------------------------------------------------------- */
 
 static kn_dtype type_of(const pass_run *passes, const char *name) {
@@ -456,6 +488,7 @@ int main(void) {
         GRAPH_CASE(simplify_drops_what_changes_nothing),
         GRAPH_CASE(simplify_unites_equal_nodes),
         GRAPH_CASE(simplify_keeps_differing_attributes_apart),
+        GRAPH_CASE(simplify_moves_views_behind_activations),
         GRAPH_CASE(precision_is_that_of_what_kernels_can_store),
         GRAPH_CASE(switches_are_read),
         GRAPH_CASE(wrong_switches_list_the_known_ones),
