@@ -1,8 +1,18 @@
 /* Runs a plan: enqueues its steps in order on the compute queue of each part's device. Allocates nothing. */
 #include "run/run_private.h"
 
+/* Some drivers start nothing before a flush: the first comes early, so that the device does not wait while
+ * the rest is enqueued. */
+enum { FIRST_FLUSH = 8, NEXT_FLUSH = 64 };
+
+/* Called after `count` steps of a run have been enqueued. */
+static kn_status flush_sometimes(const kn_executable *executable, int count, kn_error *error) {
+    if (count != FIRST_FLUSH && count % NEXT_FLUSH) return KN_OK;
+    return kn_queue_flush(executable->context, KN_QUEUE_COMPUTE, error);
+}
+
 static kn_status launch(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error) {
-    static const unsigned char zero = 0;
+    static const unsigned char zeros[16] = {0};
     const kn_ready_step *ready = &executable->steps[step];
     kn_buffer *source, *target;
     switch (ready->step->kind) {
@@ -18,8 +28,9 @@ static kn_status launch(const kn_executable *executable, const kn_memory *memory
     case KN_STEP_FILL:
         if (!ready->bytes) return KN_OK;
         target = kn_executable_buffer(executable, memory, ready->target);
-        return kn_queue_fill(executable->context, KN_QUEUE_COMPUTE, target, 0, ready->bytes, &zero,
-                             sizeof zero, NULL, error);
+        /* Drivers fill faster with a long pattern. */
+        return kn_queue_fill(executable->context, KN_QUEUE_COMPUTE, target, 0, ready->bytes, zeros,
+                             ready->bytes % sizeof zeros ? 1 : sizeof zeros, NULL, error);
     case KN_STEP_PRODUCT:
         return kn_executable_product(executable, memory, ready, error);
     case KN_STEP_SEND:
@@ -126,6 +137,7 @@ kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_e
     if (executable->part_count > 1) return run_parts(executable, memories, runs, on_enqueued, error);
     for (int i = 0; i < executable->plan.step_count; i++) {
         kn_status status = run_step(executable, memories, runs, i, on_enqueued, error);
+        if (status == KN_OK) status = flush_sometimes(executable, i + 1, error);
         if (status != KN_OK) return status;
     }
     mark_kept(executable, runs);

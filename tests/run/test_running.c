@@ -50,6 +50,26 @@ static void data_may_change_when_a_run_returns(void **state) {
     kn_session_destroy(&session);
 }
 
+/* Drivers that start nothing before a flush begin early in a long run. */
+static void long_runs_are_flushed_in_between(void **state) {
+    enum { PRODUCTS = 70 };
+    static const float xs[16] = {0};
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4,4"), *y = x;
+    for (int i = 0; i < PRODUCTS; i++)
+        y = kn_matmul(y, x, false, false);
+    kn_session *session = kn_session_create(*state, &y, 1, NULL);
+    kn_feed feed = {"x", xs, sizeof xs};
+    session_good(session, kn_session_run(session, &feed, 1, NULL, 0));
+    session_good(session, kn_session_wait(session));
+    wrapped_reset();
+    session_good(session, kn_session_run(session, &feed, 1, NULL, 0));
+    assert_int_equal(wrapped_calls.launches, PRODUCTS);
+    assert_int_equal(wrapped_calls.flushes, 3); /* after 8 and 64 launches, and at the end */
+    kn_session_destroy(&session);
+    kn_graph_destroy(&graph);
+}
+
 /* The input is read at the end of a long run: an upload during the run must use a different buffer, and the
  * upload after that must wait. */
 static void uploads_do_not_disturb_runs_under_way(void **state) {
@@ -316,6 +336,7 @@ int test_running(void) {
         cmocka_unit_test(recurrences_go_on),
         cmocka_unit_test(data_may_change_when_a_run_returns),
         cmocka_unit_test(uploads_do_not_disturb_runs_under_way),
+        cmocka_unit_test(long_runs_are_flushed_in_between),
         cmocka_unit_test(sessions_run_side_by_side),
         cmocka_unit_test(scalars_change_in_the_order_of_the_runs),
         cmocka_unit_test(only_scalars_are_set_as_scalars),

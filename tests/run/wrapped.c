@@ -332,4 +332,4 @@ WRAP(clEnqueueMarkerWithWaitList, &uncounted,
 WRAP(clEnqueueBarrierWithWaitList, note_barrier(waits, list),
      (cl_command_queue queue, cl_uint waits, const cl_event *list, cl_event *event),
      (queue, waits, list, event))
-WRAP(clFlush, &uncounted, (cl_command_queue queue), (queue))
+WRAP(clFlush, &wrapped_calls.flushes, (cl_command_queue queue), (queue))

@@ -14,6 +14,7 @@ typedef struct wrapped {
     int launches;       /* of kernels */
     int divisible;      /* of these, with more than one work-group */
     size_t most_groups; /* of a launch, along its second or third dimension */
+    int flushes;
     size_t uploaded;    /* bytes that were written to buffers */
     int waited_uploads; /* writes to buffers that the caller waits for */
     int staged_uploads; /* those from memory that is mapped */
