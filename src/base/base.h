@@ -325,6 +325,13 @@ void kn_marks_clear(void);
 /* Takes a mark whose process has ended: removes it and returns its text, "" if it was emptied, to be released
  * with kn_release. False if the process is running. Among several processes, only one gets it. */
 bool kn_mark_take(const kn_host *host, const char *path, char **text);
+/* A lock between processes, and between contexts of one, on a file that it creates (lock.c). It avoids double
+ * work; correctness must not depend on it. Waits up to `seconds`. NULL if it was not taken; *held: because
+ * another has it. */
+typedef struct kn_lock kn_lock;
+kn_lock *kn_lock_take(const kn_host *host, const char *path, double seconds, bool *held);
+/* Also removes the file. */
+void kn_lock_release(kn_lock **lock);
 /* folder + "/" + name, in the arena. */
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name);
 

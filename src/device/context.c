@@ -53,6 +53,10 @@ bool kn_context_precompiles(const kn_context *context) {
     return context->precompile;
 }
 
+bool kn_context_shares_programs(const kn_context *context) {
+    return context->cache_folder && !context->driver_keeps;
+}
+
 const kn_device_info *kn_context_device(const kn_context *context) {
     return context ? &context->found.info : NULL;
 }
@@ -128,6 +132,12 @@ bool kn_verdict_expect(kn_context *context, const char *key, double guess, doubl
     bool guessed = context->precompile || context->described;
     if (guessed) *value = guess;
     return guessed;
+}
+
+bool kn_verdict_prepares(kn_context *context, const char *key) {
+    double known;
+    return context->precompile && kn_context_shares_programs(context) &&
+           !kn_verdict_get(context, key, &known);
 }
 
 void kn_verdict_put(kn_context *context, const char *key, double value) {

@@ -14,6 +14,9 @@ const kn_host *kn_context_host(const kn_context *context);
 const kn_error *kn_context_failure(const kn_context *context);
 bool kn_context_wide_indices(const kn_context *context);
 bool kn_context_precompiles(const kn_context *context);
+/* Whether programs that this process compiles are available to other processes at once, through the disk
+ * cache. */
+bool kn_context_shares_programs(const kn_context *context);
 /* Whether the device is only described (kn_context_params.target): it can only be planned for. */
 bool kn_context_is_described(const kn_context *context);
 /* Whether the device is a simulator. */
@@ -30,6 +33,9 @@ bool kn_verdict_get(kn_context *context, const char *key, double *value);
 /* kn_verdict_get, except that if nothing is known, a precompiling context gets `guess`, because the main
  * process measures it, and so does a context with a described device. */
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value);
+/* Whether to compile what a trial would run, because this context precompiles for a process that will run it:
+ * nothing is known under `key`, and programs are shared. */
+bool kn_verdict_prepares(kn_context *context, const char *key);
 void kn_verdict_put(kn_context *context, const char *key, double value);
 /* A driver may end the process that requests a verdict. Between begin and end, a file in the cache folder
  * names what is being tried: a process that finds it after this process has ended avoids it for a while.
@@ -169,6 +175,8 @@ typedef struct kn_program_request {
     const char *source;  /* if not NULL, this text instead of a file of cl/; `file` is its name in messages */
     /* do not store it in the disk cache: some drivers take as long to return a binary as to compile */
     bool passing;
+    /* if it is in the disk cache, or another process is compiling it, do nothing: the result is NULL */
+    bool spare;
 } kn_program_request;
 
 /* Gets a program from memory, from the disk cache, or by compiling it. Lines `#include "folder/other.cl"` are

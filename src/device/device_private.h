@@ -302,6 +302,10 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source, b
  * NULL if the driver returns none. A caller's OpenCL context may have more devices and the program a binary
  * for each; the others are not requested. */
 uint8_t *kn_program_binary(const kn_context *context, cl_program program, size_t front, size_t *bytes);
+/* Whether a program is probably in the disk cache. */
+bool kn_program_cache_has(const kn_context *context, const kn_source *source);
+/* The lock of the process that compiles a program; see kn_lock_take. */
+kn_lock *kn_program_cache_lock(kn_context *context, const kn_source *source, double seconds, bool *held);
 /* Stores a built program, or a note that the driver caches it; ignores failure. */
 void kn_program_cache_store(kn_context *context, const kn_source *source, cl_program program);
 

@@ -212,7 +212,8 @@ static kn_matrix_unit find(kn_context *context, int type) {
     snprintf(key, sizeof key, "matrix_unit/%s%s/%s/%016llx", types[type].name,
              context->trust_claims ? "-claimed" : "", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
-    if (!context->matrix_only && kn_verdict_expect(context, key, 0, &known))
+    if (!context->matrix_only && !kn_verdict_prepares(context, key) &&
+        kn_verdict_expect(context, key, 0, &known))
         return known >= 1 && known <= KN_MATRIX_UNIT_LAST ? (kn_matrix_unit)known : KN_MATRIX_UNIT_NONE;
     kn_attempt attempt;
     bool told = false;

@@ -1,5 +1,6 @@
 /* Programs: each source is compiled once per context or loaded from the disk cache. Compiled programs are
- * written to disk when the context is destroyed, so that writing does not delay the first step. */
+ * written to disk at once, so that other processes that compile the same plan, and a start after this process
+ * was killed, find them. A note that the driver caches a program is written when the context is destroyed. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +10,8 @@
 enum { MAX_COMPILE_THREADS = 16, MEASURE_FROM = 4 };
 /* Parallel compilation pays if it keeps this many processors busy; some drivers serialise it with a lock. */
 static const double worth_threads = 1.2, least_meaningful = 0.9;
+/* How long to wait for a program that another process is compiling. */
+static const double others_seconds = 120;
 
 /* Copies the log's first line that contains "rror" (or the first line) and the line after it. */
 static void first_error(const char *log, char *target, size_t bytes) {
@@ -59,6 +62,11 @@ static kn_status fail_build(kn_context *context, const char *name, cl_program pr
     kn_release(&context->host, log);
     return kn_fail(error, KN_ERROR_COMPILE, "kernels of \"%s\" did not compile on %s (%s): %s", name,
                    context->found.info.name, kn_cl_name(code), shown);
+}
+
+/* Whether the program is stored when it is built, so that other processes can use it. */
+static bool is_shared(const kn_context *context, const kn_program_request *from) {
+    return kn_context_shares_programs(context) && !from->passing;
 }
 
 /* Compiles without warnings if the compiler accepts the option: PoCL prints "9 warnings generated." to the
@@ -120,14 +128,34 @@ kn_status kn_program_write(kn_context *context, const kn_program_request *reques
     return kn_text_failed(text) || kn_text_failed(options) ? kn_fail_memory(error, text->length) : KN_OK;
 }
 
-static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,
+/* Compiles the program and, if the request allows it, stores it at once. */
+static kn_status build_and_store(kn_context *context, const kn_program_request *from, const kn_source *source,
+                                 cl_program *program, bool built, kn_error *error) {
+    if (built) report(context, &context->progress, from->file, 0, 0);
+    kn_status status = build_source(context, from->file, source, program, error);
+    if (!status && built && is_shared(context, from)) kn_program_cache_store(context, source, *program);
+    return status;
+}
+
+/* A spare request may give no program. */
+static kn_status load_or_build(kn_context *context, const kn_program_request *from, const kn_source *source,
                                kn_program *made, bool *built, kn_error *error) {
-    bool kept = false;
+    bool kept = false, held = false;
+    kn_lock *lock = NULL;
+    *built = false;
+    if (from->spare && kn_program_cache_has(context, source)) return KN_OK;
     made->program = kn_program_cache_load(context, source, &kept);
+    if (!made->program && !kept && is_shared(context, from)) {
+        lock = kn_program_cache_lock(context, source, from->spare ? 0 : others_seconds, &held);
+        if (held && from->spare) return KN_OK;
+        /* It may have been compiled in the meantime. */
+        made->program = kn_program_cache_load(context, source, &kept);
+    }
     *built = !made->program && !kept;
-    if (*built) report(context, &context->progress, name, 0, 0);
     double start = kn_clock();
-    kn_status status = made->program ? KN_OK : build_source(context, name, source, &made->program, error);
+    kn_status status =
+        made->program ? KN_OK : build_and_store(context, from, source, &made->program, *built, error);
+    kn_lock_release(&lock);
     if (status) return status;
     kn_mutex_lock(context->mutex);
     if (*built) {
@@ -147,16 +175,16 @@ static kn_status make(kn_context *context, const kn_program_request *from, kn_pr
     bool built = false;
     kn_status status = read_source(context, from, context->short_header, &source, error);
     if (status) return status;
-    status = load_or_build(context, from->file, &source, made, &built, error);
+    status = load_or_build(context, from, &source, made, &built, error);
     if (status == KN_ERROR_COMPILE && context->short_header && !from->source) {
         /* The short header may lack a function. */
         kn_source_finish(&source);
         status = read_source(context, from, false, &source, error);
         if (status) return status;
         made->full_header = true;
-        status = load_or_build(context, from->file, &source, made, &built, error);
+        status = load_or_build(context, from, &source, made, &built, error);
     }
-    if (!status && built && context->cache_folder)
+    if (!status && built && context->cache_folder && !is_shared(context, from))
         made->unsaved = kn_allocate(&context->host, 1, sizeof source);
     if (made->unsaved)
         *made->unsaved = source;
@@ -194,7 +222,7 @@ static kn_program *entry_of(kn_context *context, const kn_program_request *from,
 /* Records the result of an attempt for the threads that wait. The mutex is held. */
 static void finish_attempt(kn_context *context, kn_program *program, kn_status status,
                            const kn_error *error) {
-    program->state = status ? KN_PROGRAM_EMPTY : KN_PROGRAM_READY;
+    program->state = program->program ? KN_PROGRAM_READY : KN_PROGRAM_EMPTY;
     if (status && !program->failure)
         program->failure = kn_allocate(&context->host, 1, sizeof *program->failure);
     if (status && program->failure) *program->failure = *error;
@@ -225,8 +253,9 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         while (entry->state == KN_PROGRAM_BUILDING)
             kn_condition_wait(context->built, context->mutex);
         if (entry->state == KN_PROGRAM_EMPTY)
-            status = entry->failure ? kn_error_copy(error, entry->failure)
-                                    : kn_fail_memory(error, sizeof(kn_error));
+            status = from.spare       ? KN_OK
+                     : entry->failure ? kn_error_copy(error, entry->failure)
+                                      : kn_fail_memory(error, sizeof(kn_error));
     } else if (entry->state == KN_PROGRAM_EMPTY) {
         entry->state = KN_PROGRAM_BUILDING;
         kn_mutex_unlock(context->mutex);
@@ -240,8 +269,8 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         finish_attempt(context, entry, status, &own);
         if (status) kn_error_copy(error, &own);
     }
+    if (!status && entry->state == KN_PROGRAM_READY) *program = entry;
     kn_mutex_unlock(context->mutex);
-    if (!status) *program = entry;
     return status;
 }
 

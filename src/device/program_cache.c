@@ -99,6 +99,28 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source, b
     return program;
 }
 
+bool kn_program_cache_has(const kn_context *context, const kn_source *source) {
+    kn_text key, path;
+    const bool has = entry_of(context, source, &key, &path) && kn_path_exists(path.data);
+    kn_text_finish(&key);
+    kn_text_finish(&path);
+    return has;
+}
+
+kn_lock *kn_program_cache_lock(kn_context *context, const kn_source *source, double seconds, bool *held) {
+    kn_text key, path;
+    kn_lock *lock = NULL;
+    *held = false;
+    if (entry_of(context, source, &key, &path) &&
+        kn_folder_make_for(&context->host, path.data, NULL) == KN_OK) {
+        kn_text_add(&path, ".lock");
+        if (!kn_text_failed(&path)) lock = kn_lock_take(&context->host, path.data, seconds, held);
+    }
+    kn_text_finish(&key);
+    kn_text_finish(&path);
+    return lock;
+}
+
 uint8_t *kn_program_binary(const kn_context *context, cl_program program, size_t front, size_t *bytes) {
     enum { DEVICES_MOST = 64 };
     cl_device_id devices[DEVICES_MOST];

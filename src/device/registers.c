@@ -49,8 +49,9 @@ static int find(kn_context *context) {
     double known = 0;
     snprintf(key, sizeof key, "registers/%s/%016llx", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
-    /* 0: a process ended while asking. A precompiling context does not ask, since the main process does. */
-    if (kn_verdict_expect(context, key, 1, &known))
+    /* 0: a process ended while asking. A precompiling context asks only if the main process shares its
+     * programs, which the two must compile for the same number. */
+    if (!kn_verdict_prepares(context, key) && kn_verdict_expect(context, key, 1, &known))
         return known >= 1 && known <= WAYS + 1 ? use(context, (int)known) : USUAL;
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);

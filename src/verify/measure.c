@@ -182,16 +182,19 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
     char key[320];
     double verdict = 0, seconds = 0, other_seconds = 0;
     name_sizes(context, node, variant, other, key, sizeof key);
-    if (kn_verdict_expect(context, key, guess_of(context, node, variant), &verdict)) return verdict > 1;
+    const bool prepares = kn_verdict_prepares(context, key);
+    if (kn_verdict_expect(context, key, guess_of(context, node, variant), &verdict) && !prepares)
+        return verdict > 1;
     kn_measurement measure = {.context = context, .fast = variant->choice.fast};
     kn_error error = {.status = KN_OK};
     kn_attempt attempt;
-    kn_attempt_begin(context, &attempt, key);
+    if (!prepares) kn_attempt_begin(context, &attempt, key);
     kn_status status = size_node(context, node, variant, &measure.node, &error);
     if (status == KN_OK) status = kn_measurement_make(&measure, &error);
     if (status == KN_OK) status = time_variant(&measure, variant, &seconds, &error);
-    if (status == KN_OK) status = time_variant(&measure, other, &other_seconds, &error);
+    if (status == KN_OK || prepares) status = time_variant(&measure, other, &other_seconds, &error);
     kn_measurement_finish(&measure);
+    if (prepares) return verdict > 1;
     /* Without a measurement the other variant is used. */
     const bool measured = status == KN_OK && seconds > 0;
     if (measured) kn_verdict_put(context, key, other_seconds / seconds);

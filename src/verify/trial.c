@@ -201,17 +201,22 @@ static kn_status check_gradient(device_run *run, kn_session *session, int input)
 
 /* ---- the trial --------------------------------------------------------------------------------- */
 
+static size_t feeds_of(const kn_trial *trial, kn_feed feeds[KN_TRIAL_INPUTS]) {
+    size_t count = 0;
+    for (int i = 0; i < trial->input_count; i++)
+        if (trial->inputs[i])
+            feeds[count++] = (kn_feed){trial->inputs[i]->name, trial->bytes[i], trial->byte_counts[i]};
+    return count;
+}
+
 static kn_status check_results(device_run *run, kn_session *session) {
     kn_trial *trial = run->trial;
     kn_feed feeds[KN_TRIAL_INPUTS];
     kn_fetch fetches[KN_MAX_OUTPUTS];
     double *expected[KN_MAX_OUTPUTS] = {NULL};
-    size_t feed_count = 0;
+    const size_t feed_count = feeds_of(trial, feeds);
     kn_status status = kn_trial_reference(trial, expected, run->error);
     if (status != KN_OK) return status;
-    for (int i = 0; i < trial->input_count; i++)
-        if (trial->inputs[i])
-            feeds[feed_count++] = (kn_feed){trial->inputs[i]->name, trial->bytes[i], trial->byte_counts[i]};
     for (int k = 0; k < trial->output_count; k++) {
         size_t bytes =
             (size_t)kn_trial_result_elements(trial, k) * kn_dtype_bytes(trial->bound_outputs[k]->shape.dtype);
@@ -258,6 +263,12 @@ void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, bool tf32, char
     if (tf32) snprintf(text + used, KN_MORE_SWITCHES - used, ",products=tf32");
 }
 
+static kn_status compile_only(device_run *run, kn_session *session) {
+    kn_feed feeds[KN_TRIAL_INPUTS];
+    const kn_status status = kn_session_compile(session, feeds, feeds_of(run->trial, feeds));
+    return status == KN_OK ? KN_OK : kn_fail(run->error, status, "%s", kn_session_error(session));
+}
+
 static kn_status run_trial(device_run *run) {
     kn_trial *trial = run->trial;
     const kn_trial_options *options = &run->options;
@@ -294,9 +305,11 @@ static kn_status run_trial(device_run *run) {
     kn_status status = kn_session_status(session);
     if (status != KN_OK)
         kn_fail(run->error, status, "%s", session ? kn_session_error(session) : "out of host memory");
+    else if (kn_context_precompiles(run->context))
+        status = compile_only(run, session);
     else
         status = check_results(run, session);
-    for (int i = 0; i < trial->input_count && status == KN_OK; i++)
+    for (int i = 0; i < trial->input_count && status == KN_OK && !kn_context_precompiles(run->context); i++)
         if (kn_trial_differentiates(trial, i)) status = check_gradient(run, session, i);
     kn_session_destroy(&session);
     return status;

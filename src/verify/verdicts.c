@@ -73,6 +73,12 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
     name_refusal(node->op, variant, what, sizeof what);
     size_t used = kn_verdict_name(context, what, key, sizeof key);
     if (used < sizeof key) snprintf(key + used, sizeof key - used, "/%016llx", (unsigned long long)programs);
+    kn_node_spec spec;
+    kn_node_spec_of(node, &spec);
+    if (kn_verdict_prepares(context, key)) {
+        kn_trial_run_small(context, &spec, variant, tile, programs, &error);
+        return true;
+    }
     /* 1: right, 0: wrong, or the process ended during the trial; other failures are valid only in the context
      * that had them. */
     double failed = 2 + kn_context_made(context);
@@ -83,8 +89,6 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
     }
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
-    kn_node_spec spec;
-    kn_node_spec_of(node, &spec);
     status = kn_trial_run_small(context, &spec, variant, tile, programs, &error);
     if (status == KN_OK || is_refusal(status))
         kn_verdict_put(context, key, status == KN_OK ? 1 : status == KN_ERROR_MISMATCH ? 0 : failed);
@@ -113,15 +117,17 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
     if (for_node && used < sizeof key)
         snprintf(key + used, sizeof key - used, "/%s;%s;%s", trial_case.inputs[0], trial_case.inputs[1],
                  trial_case.attributes);
-    if (kn_verdict_expect(context, key, 1, &verdict)) {
+    const bool prepares = kn_verdict_prepares(context, key);
+    if (!prepares && kn_verdict_expect(context, key, 1, &verdict)) {
         if (verdict == 0) kn_variant_refused(context, name, "its trial on this device failed before");
         return verdict != 0;
     }
     kn_error error = {.status = KN_OK};
     kn_attempt attempt;
-    kn_attempt_begin(context, &attempt, key);
+    if (!prepares) kn_attempt_begin(context, &attempt, key);
     kn_status status = for_node ? try_trial_case(context, row, variant, &trial_case, &error)
                                 : try_table(context, row, variant, KN_FLOAT32, false, &error);
+    if (prepares) return true;
     /* Other failures are not cached: a compiler may have run out of memory or disk space, which the next run
      * may have. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH) kn_verdict_put(context, key, status == KN_OK);

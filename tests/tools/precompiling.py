@@ -1,13 +1,20 @@
 """Precompiling: a second process that compiles from the end of the list; its only effect is the cache.
 
-usage: precompiling.py KOINE HOUSE_TESTS
+usage: precompiling.py KOINE HOUSE_TESTS [FAULTY_DRIVER]
 """
+import collections
 import os
+import signal
+import subprocess
+import sys
+import time
 
-from koine import TINY, Skipped, case, expect, koine, problem, run_cases, train, write
+from koine import ENVIRONMENT, KOINE, TINY, Skipped, case, expect, koine, problem, run_cases, train, write
 
-TOLD = "another process compiles the same kernels"
-FAILED = "the other process failed"
+FAULTY = [os.path.abspath(path) for path in sys.argv[3:4]]
+
+TOLD = "other process compiles the same kernels"
+FAILED = "a process that compiled kernels failed"
 
 
 def many_processors():
@@ -60,6 +67,51 @@ def a_training_is_the_same_beside_one(folder):
         with open(os.path.join(folder, "log.jsonl"), encoding="utf-8") as file:
             losses.append([line.split('"loss"')[1].split(",")[0] for line in file if '"loss"' in line])
     expect(losses[0] and losses[0] == losses[1], f"found {losses}")
+
+
+def slow_gpu(folder, seconds):
+    """The environment of a GPU with a slow compiler, and a benchmark that compiles for it."""
+    if not FAULTY:
+        raise Skipped("the preloaded driver is not built here")
+    write(folder, "tiny.koine", TINY)
+    environment = {"LD_PRELOAD": FAULTY[0], "SLOW_COMPILER": str(seconds), "SLOW_COMPILER_LOG": os.path.join(folder, "log")}
+    return environment, ("bench", "tiny.koine", "--kernels", "gpu", "--mode", "train", "--batch", "8", "--seconds", "0",
+                         "--kernel-cache", os.path.join(folder, "cache"))
+
+
+def compilations(folder):
+    with open(os.path.join(folder, "log"), encoding="utf-8") as log:
+        return [line.split() for line in log]
+
+
+@case
+def processes_share_the_kernels_of_a_gpu(folder):
+    many_processors()
+    environment, bench = slow_gpu(folder, 0.3)
+    koine(*bench, "--verbose", folder=folder, environment=environment).needs(0, err="3 other processes compile the same kernels")
+    twice = [text for text, count in collections.Counter(text for _, text in compilations(folder)).items() if count > 1]
+    expect(not twice, f"{len(twice)} of {len(compilations(folder))} programs were compiled twice")
+    expect(len({process for process, _ in compilations(folder)}) > 1, "one process compiled all")
+    before = len(compilations(folder))
+    koine(*bench, folder=folder, environment=environment).needs(0)
+    expect(len(compilations(folder)) == before, f"{len(compilations(folder)) - before} programs were compiled again")
+
+
+@case
+def a_killed_start_is_not_lost(folder):
+    environment, bench = slow_gpu(folder, 0.1)
+    programs = os.path.join(folder, "cache", "programs")
+    start = subprocess.Popen([KOINE, *bench], env={**ENVIRONMENT, **environment}, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, cwd=folder)
+
+    def stored():
+        return len([name for name in os.listdir(programs) if name.endswith(".bin")]) if os.path.exists(programs) else 0
+
+    while start.poll() is None and stored() < 8:
+        time.sleep(0.01)
+    start.send_signal(signal.SIGKILL)
+    start.wait()
+    expect(stored() >= 8, f"{stored()} programs are stored")
 
 
 @case

@@ -264,7 +264,7 @@ bool whole_open(whole_file *file, const char *path);
  * written. */
 bool whole_close(whole_file *file, bool keep);
 
-/* ---- a second process (process.c, precompile.c) ------------------------------------------------------- */
+/* ---- more processes (process.c, precompile.c) --------------------------------------------------------- */
 
 /* Starts this program again; `silent`: without input and output. Returns 0 or an errno value. */
 int process_start(char *const *arguments, bool silent, pid_t *child);
@@ -278,8 +278,7 @@ bool process_wait(pid_t child, int *result);
 void precompile_begin(int *count, char **arguments);
 /* Whether this is the precompiling process: it writes no files and ends at its first step. */
 bool precompiling(void);
-/* Start precompiling at the context's first kernel compilation from now on; not if nothing is cached, and not
- * for a device with its own memory, which might be needed twice. */
+/* Start precompiling at the context's first kernel compilation from now on, unless nothing is cached. */
 void precompile_allow(const common_options *common, const kn_context *context);
 void precompile_start(void);
 /* Ends the process, if there is one, after the first step; none starts afterwards. */

@@ -1,7 +1,6 @@
-/* A second process that compiles the kernels of the same plan in reverse order. Some drivers compile one
- * kernel at a time, whatever the number of threads; with them, this uses two processors. The process starts
- * at the first kernel that this process has to compile, shares the driver's cache, and ends at this process's
- * first step. */
+/* Processes that compile the kernels of the same plan. Some drivers compile one kernel at a time, whatever
+ * the number of threads; with them, this uses several processors. The processes start at the first kernel
+ * that this process has to compile, share the cache of programs, and end at this process's first step. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <sched.h>
@@ -14,12 +13,14 @@
 
 #include "command.h"
 
-enum { MAX_ARGUMENTS = 256, MAX_SECONDS = 600 };
+enum { MAX_ARGUMENTS = 256, MAX_SECONDS = 600, MAX_CHILDREN = 7 };
 
 static bool is_precompiling;
-static bool allowed, told, over;
+static bool told, over;
+static int allowed;                    /* processes to start */
 static char *words[MAX_ARGUMENTS + 3]; /* the command line, with "precompile" added */
-static pid_t child;
+static pid_t children[MAX_CHILDREN];
+static int child_count;
 
 void precompile_begin(int *count, char **arguments) {
     static char program[] = "koine", verb[] = "precompile";
@@ -42,41 +43,54 @@ bool precompiling(void) {
 }
 
 /* The processors that this process may use. */
-static bool many_processors(void) {
+static int processors(void) {
 #ifdef __linux__
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set) > 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
 #endif
-    return sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 void precompile_allow(const common_options *common, const kn_context *context) {
-    allowed = !over && words[0] && !common->no_cache && kn_context_device(context)->type == KN_DEVICE_CPU &&
-              many_processors();
+    const int others = processors() - 1;
     told = common->verbose;
+    allowed = 0;
+    if (over || !words[0] || common->no_cache || others < 1) return;
+    /* Drivers of CPUs use the processors themselves, and with a driver that caches programs only two
+     * processes meet in the middle. Compilers for GPUs often wait, for a file or for each other. */
+    allowed = kn_context_device(context)->type == KN_DEVICE_CPU ? 1
+              : 2 * others < 3                                  ? 3
+              : 2 * others < MAX_CHILDREN                       ? 2 * others
+                                                                : MAX_CHILDREN;
 }
 
 void precompile_start(void) {
     if (!allowed) return;
-    allowed = false;
     /* Ignore failures: precompiling only saves time. */
-    if (process_start(words, true, &child)) child = 0;
-    if (!child) return;
+    while (child_count < allowed && !process_start(words, true, &children[child_count]))
+        child_count++;
+    allowed = 0;
+    if (!child_count) return;
     atexit(precompile_end);
-    if (told) command_info("koine: another process compiles the same kernels, the last ones first");
+    if (told)
+        command_info("koine: %d other process%s compile%s the same kernels", child_count,
+                     child_count == 1 ? "" : "es", child_count == 1 ? "s" : "");
 }
 
 void precompile_end(void) {
-    int result;
-    allowed = false;
+    bool failed = false;
+    allowed = 0;
     over = true;
-    if (!child) return;
-    if (waitpid(child, &result, WNOHANG) == 0) {
-        kill(child, SIGKILL);
-        process_wait(child, &result);
-    } else if (told && result != 0) {
-        command_info("koine: the other process failed, which is harmless");
+    for (int i = 0; i < child_count; i++) {
+        int result = 0;
+        if (waitpid(children[i], &result, WNOHANG) == 0) {
+            kill(children[i], SIGKILL);
+            process_wait(children[i], &result);
+        } else if (result != 0) {
+            failed = true;
+        }
     }
-    child = 0;
+    if (failed && told) command_info("koine: a process that compiled kernels failed, which is harmless");
+    child_count = 0;
 }
