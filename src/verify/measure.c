@@ -156,14 +156,32 @@ static kn_status size_node(kn_context *context, const kn_node *node, const kn_va
     return status;
 }
 
-/* The time of one variant. */
-static kn_status time_variant(const kn_measurement *measure, const kn_variant *variant, double *seconds,
-                              kn_error *error) {
-    kn_session *session = NULL;
-    double first;
-    kn_status status = kn_measurement_open(measure, variant, 0, INFINITY, &first, &session, error);
-    if (status == KN_OK) status = kn_measurement_estimate(session, measure->node.row, 1, seconds, error);
-    kn_session_destroy(&session);
+/* The times of two variants, measured in turn, so that a clock that rises or a machine that becomes busy
+ * meets both. A GPU that was idle is kept busy first. */
+static kn_status time_variants(const kn_measurement *measure, const kn_variant *const variants[2],
+                               double seconds[2], kn_error *error) {
+    static const double wake_seconds = 0.2;
+    enum { TURNS = 3 };
+    kn_session *sessions[2] = {NULL, NULL};
+    kn_status status = KN_OK;
+    double first, taken;
+    for (int i = 0; i < 2; i++) {
+        const kn_status opened =
+            kn_measurement_open(measure, variants[i], 0, INFINITY, &first, &sessions[i], error);
+        if (status == KN_OK) status = opened;
+    }
+    const bool gpu = kn_context_device(measure->context)->type != KN_DEVICE_CPU;
+    const double start = kn_clock();
+    while (status == KN_OK && gpu && kn_clock() - start < wake_seconds)
+        status = kn_measurement_time(sessions[0], measure->node.row, 1, &taken, error);
+    seconds[0] = seconds[1] = INFINITY;
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 0; i < 2 && status == KN_OK; i++) {
+            status = kn_measurement_estimate(sessions[i], measure->node.row, 1, &taken, error);
+            if (status == KN_OK) seconds[i] = fmin(seconds[i], taken);
+        }
+    for (int i = 0; i < 2; i++)
+        kn_session_destroy(&sessions[i]);
     return status;
 }
 
@@ -180,7 +198,8 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
                           const kn_variant *other) {
     kn_context *context = device;
     char key[320];
-    double verdict = 0, seconds = 0, other_seconds = 0;
+    double verdict = 0, seconds[2] = {0, 0};
+    const kn_variant *const variants[2] = {variant, other};
     name_sizes(context, node, variant, other, key, sizeof key);
     const bool prepares = kn_verdict_prepares(context, key);
     if (kn_verdict_expect(context, key, guess_of(context, node, variant), &verdict) && !prepares)
@@ -191,13 +210,12 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
     if (!prepares) kn_attempt_begin(context, &attempt, key);
     kn_status status = size_node(context, node, variant, &measure.node, &error);
     if (status == KN_OK) status = kn_measurement_make(&measure, &error);
-    if (status == KN_OK) status = time_variant(&measure, variant, &seconds, &error);
-    if (status == KN_OK || prepares) status = time_variant(&measure, other, &other_seconds, &error);
+    if (status == KN_OK) status = time_variants(&measure, variants, seconds, &error);
     kn_measurement_finish(&measure);
     if (prepares) return verdict > 1;
     /* Without a measurement the other variant is used. */
-    const bool measured = status == KN_OK && seconds > 0;
-    if (measured) kn_verdict_put(context, key, other_seconds / seconds);
+    const bool measured = status == KN_OK && seconds[0] > 0;
+    if (measured) kn_verdict_put(context, key, seconds[1] / seconds[0]);
     kn_attempt_end(context, &attempt);
-    return measured && other_seconds > seconds;
+    return measured && seconds[1] > seconds[0];
 }
