@@ -1,4 +1,4 @@
-/* koine generate: generates text with a model trained on text. */
+/* koine generate: generates text with a language model, or with a model trained on text. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,16 @@ enum { MAX_TOKENS = 1 << 20, MIN_ROWS = 8, MAX_ROWS = 256 };
 typedef struct generate_run {
     common_options common;
     const char *prompt;
-    uint64_t length, seed, top_k; /* UINT64_MAX: all */
+    uint64_t length, seed, top_k, positions; /* UINT64_MAX: all; positions 0: the model's */
     double temperature, top_p;
     kn_model *model;
     kn_context *context;
     kn_states *states;
     kn_session *session;
     kn_value *input, *output;
-    const char *vocabulary;  /* the vocabulary; "": bytes */
+    kn_vocabulary *words;    /* of a language model; NULL: `vocabulary` */
+    kn_decoding decoding;    /* the state of its text so far */
+    const char *vocabulary;  /* of a model trained on text; "": bytes */
     uint32_t *begins;        /* byte offset of each token in the vocabulary, and of its end */
     uint32_t between;        /* bytes of the separator: 1 if tokens may have several characters */
     int token_count;         /* 256 for bytes */
@@ -40,12 +42,22 @@ typedef struct generate_run {
 
 /* ---- tokens ----------------------------------------------------------------------------------------- */
 
+static bool open_words(generate_run *run, const char *file) {
+    const size_t length = strlen(file);
+    const bool gguf = length > 5 && !strcmp(file + length - 5, ".gguf");
+    run->words = gguf ? kn_vocabulary_open(file, NULL) : NULL;
+    if (gguf && kn_vocabulary_status(run->words) != KN_OK)
+        return command_error("%s", run->words ? kn_vocabulary_error(run->words) : "out of memory");
+    run->token_count = kn_vocabulary_size(run->words);
+    return gguf ||
+           command_error("'%s' has no vocabulary: expected a GGUF file, or a model trained on text, as by "
+                         "koine train char-rnn --data text:FILE",
+                         file);
+}
+
 static bool read_vocabulary(generate_run *run, const char *file) {
     run->vocabulary = kn_model_metadata(run->model, "data.vocabulary");
-    if (!run->vocabulary)
-        return command_error("'%s' has no vocabulary: expected a model trained on text, as by koine train "
-                             "char-rnn --data text:FILE",
-                             file);
+    if (!run->vocabulary) return open_words(run, file);
     if (!run->vocabulary[0]) {
         run->token_count = 256;
         return true;
@@ -62,15 +74,48 @@ static bool read_vocabulary(generate_run *run, const char *file) {
     return true;
 }
 
-static void write_token(const generate_run *run, FILE *stream, int32_t number) {
-    if (!run->begins)
+/* Half a character is kept back until the next token completes it. */
+static void write_token(generate_run *run, FILE *stream, int32_t number) {
+    char text[1024];
+    size_t bytes = 0;
+    if (run->words) {
+        kn_vocabulary_decode(run->words, &number, 1, KN_TEXT_SKIP_SPECIAL, &run->decoding, text, sizeof text,
+                             &bytes);
+        fwrite(text, 1, bytes < sizeof text ? bytes : sizeof text, stream);
+    } else if (!run->begins)
         putc(number, stream);
     else
         fwrite(run->vocabulary + run->begins[number], 1,
                run->begins[number + 1] - run->begins[number] - run->between, stream);
 }
 
+/* The tokens of the prompt of a language model, after which its text continues. */
+static bool read_words(generate_run *run) {
+    const unsigned flags = KN_TEXT_ADD_ENDS | KN_TEXT_READ_SPECIAL;
+    const size_t bytes = strlen(run->prompt);
+    size_t count = 0, ignored;
+    char text[1024];
+    kn_status status = kn_vocabulary_encode(run->words, run->prompt, bytes, flags, NULL, 0, &count);
+    run->text = malloc((count + 1 + (size_t)run->length) * sizeof *run->text);
+    if (!run->text) return command_error("out of memory for the text");
+    if (status == KN_OK)
+        status = kn_vocabulary_encode(run->words, run->prompt, bytes, flags, run->text, count, &count);
+    if (status != KN_OK) return command_error("the prompt: %s", kn_status_message(status));
+    const int32_t begin = kn_vocabulary_role(run->words, KN_TEXT_ROLE_BEGIN);
+    if (!count) run->text[count++] = begin < 0 ? kn_vocabulary_role(run->words, KN_TEXT_ROLE_END) : begin;
+    for (size_t i = 0; i < count; i++)
+        if (run->text[i] < 0 || run->text[i] >= run->answers)
+            return command_error("the prompt has the token %d, but the model has only %lld",
+                                 (int)run->text[i], (long long)run->answers);
+    run->used = count;
+    run->decoding.size = sizeof run->decoding;
+    return kn_vocabulary_decode(run->words, run->text + count - 1, 1, 0, &run->decoding, text, sizeof text,
+                                &ignored) == KN_OK ||
+           command_error("the prompt cannot be decoded");
+}
+
 static bool read_prompt(generate_run *run) {
+    if (run->words) return read_words(run);
     run->text = malloc((strlen(run->prompt) + (size_t)run->length + 1) * sizeof *run->text);
     if (!run->text) return command_error("out of memory for the text");
     size_t count, bytes;
@@ -245,7 +290,7 @@ static bool next_token(generate_run *run, int32_t *number) {
     return true;
 }
 
-static void print_json(const generate_run *run, uint64_t prompt) {
+static void print_json(generate_run *run, uint64_t prompt) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
@@ -265,10 +310,11 @@ static int generate(generate_run *run, const char *file) {
     if (!read_vocabulary(run, file) || !measure(run, file) || !read_prompt(run) || !open_session(run))
         return EXIT_FAILED;
     uint64_t prompt = run->used;
-    /* Without a prompt, start as after a newline. */
+    /* Without a prompt, start as after a newline; read_words has its own beginning. */
     int32_t begin = 0;
     size_t count, bytes;
-    if (kn_text_encode(NULL, run->vocabulary, "\n", &begin, &count, &bytes) != KN_OK) begin = 0;
+    if (!run->words && kn_text_encode(NULL, run->vocabulary, "\n", &begin, &count, &bytes) != KN_OK)
+        begin = 0;
     if (!prompt) run->text[run->used++] = begin;
     uint64_t first = run->used;
     bool live = isatty(STDOUT_FILENO);
@@ -281,6 +327,7 @@ static int generate(generate_run *run, const char *file) {
             print_compile_time(run->context);
             if (!run->common.json) fputs(run->prompt, stdout);
         }
+        if (run->words && kn_vocabulary_ends(run->words, number)) break;
         run->text[run->used++] = number;
         if (!run->common.json) write_token(run, stdout, number);
         if (live) fflush(stdout);
@@ -298,6 +345,7 @@ static void finish(generate_run *run) {
     kn_session_destroy(&run->single);
     kn_states_destroy(&run->states);
     kn_model_destroy(&run->model);
+    kn_vocabulary_destroy(&run->words);
     kn_context_destroy(&run->context);
     free(run->begins);
     free(run->text);
@@ -312,7 +360,10 @@ static int run(int count, char **arguments) {
     const option options[] = {
         HEADING("text"),
         {"prompt", OPTION_TEXT, "TEXT", "beginning of the text", &run.prompt},
-        {"length", OPTION_COUNT, "N", "tokens to generate (300)", &run.length},
+        {"length", OPTION_COUNT, "N", "tokens to generate (300); a language model may end its text before",
+         &run.length},
+        {"context", OPTION_COUNT, "N",
+         "tokens that a language model keeps in memory (its own number, at most 2048)", &run.positions},
         {"temperature", OPTION_NUMBER, "T",
          "divides the logits before sampling; 0: always the most likely token (0.8)", &run.temperature},
         {"top-k", OPTION_COUNT, "N", "sample only from the N most likely tokens (all)", &run.top_k},
@@ -328,9 +379,13 @@ static int run(int count, char **arguments) {
     int word_count, status;
     if (!options_read(&command_generate, options, count, arguments, words, &word_count, 1, &status))
         return status;
-    if (!word_count) return command_misuse("generate needs a saved model, such as char-rnn.safetensors");
+    if (!word_count)
+        return command_misuse("generate needs a saved model, such as char-rnn.safetensors or a GGUF file");
     if (run.length < 1 || run.length > 100000000)
         return command_misuse("--length is %llu; expected 1 to 100000000", (unsigned long long)run.length);
+    if (run.positions > INT32_MAX)
+        return command_misuse("--context is %llu; expected at most %d", (unsigned long long)run.positions,
+                              INT32_MAX);
     if (run.temperature < 0)
         return command_misuse("--temperature is %g; expected a number of at least 0", run.temperature);
     if (!run.top_k) return command_misuse("--top-k is 0; expected at least 1");
@@ -341,7 +396,12 @@ static int run(int count, char **arguments) {
         return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
-    run.model = model_open(words[0]);
+    const kn_model_setting context = {"window", (int64_t)run.positions};
+    kn_model_params params;
+    kn_model_params_init(&params);
+    params.settings = &context;
+    params.setting_count = run.positions > 0;
+    run.model = model_open_with(words[0], &params);
     if (run.model && !kn_model_has_weights(run.model))
         command_fail("'%s' has no weights: expected a file that koine train saved", words[0]);
     else if (run.model)
@@ -354,10 +414,11 @@ const command command_generate = {
     "generate",
     "generate text from a saved model",
     "FILE [--prompt TEXT] [--OPTION …]",
-    "prompt length temperature top-k seed json device",
+    "prompt length context temperature top-k seed json device",
     "koine train char-rnn --data text:book.txt --steps 2500 --batch 32\n"
     "koine generate char-rnn.safetensors --prompt 'The ' --length 500\n"
-    "koine generate char-rnn.safetensors --temperature 0 --json",
-    "FILE is a model that koine train saved after training on text. Predicts each token from the preceding\n"
-    "ones, as far as the model's window reaches, and samples it.",
+    "koine generate char-rnn.safetensors --temperature 0 --json\n"
+    "koine generate smollm2.gguf --prompt 'The capital of France is' --length 40",
+    "FILE is a language model in a GGUF file, or a model that koine train saved after training on text.\n"
+    "Predicts each token from the preceding ones, as far as the model's window reaches, and samples it.",
     run};
