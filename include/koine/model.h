@@ -36,7 +36,8 @@ typedef struct kn_model_setting {
 /* An array for an input of an ONNX file, by its name in the file ("" or NULL: the first input). Its
  * dimensions replace the input's; a negative one keeps that of the file. If its elements determine what is
  * computed (a shape, an axis, k) the input becomes a constant and is no longer an input of the model;
- * otherwise they are not used, and data may be NULL. */
+ * otherwise they are not used, and data may be NULL. kn_model_bind also takes arrays for missing values
+ * (kn_model_missing_value), with elements. */
 typedef struct kn_model_given {
     const char *name;
     kn_tensor_info info;
@@ -109,6 +110,14 @@ KN_API bool kn_model_fits(const kn_model *model, const kn_model_given *given, si
  * file, so they can share kn_states; load them once, by the result. Settings and arrays given at opening
  * stay; `given` is needed only during the call. */
 KN_API KN_NODISCARD kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count);
+/* The name in the file of a value that must be known to build the graph, if it can be computed from inputs
+ * without an array: a condition of `If`, the input of NonZero. NULL for a bound model, and if something else
+ * is missing. A model made by kn_model_bind_value computes it; given with its elements, under this name, it
+ * is a constant of the next model, of which another value may be missing. */
+KN_API const char *kn_model_missing_value(const kn_model *model);
+/* kn_model_bind for a model whose only output is that value, with the part of the graph that computes it. */
+KN_API KN_NODISCARD kn_model *kn_model_bind_value(kn_model *model, const char *name,
+                                                  const kn_model_given *given, size_t given_count);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_model_status(const kn_model *model);

@@ -270,25 +270,43 @@ kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph) {
     return status;
 }
 
-kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count) {
+/* `only`: the value to compute instead of the outputs, or NULL. */
+static kn_model *bind(kn_model *model, const char *function, const char *only, const kn_model_given *given,
+                      size_t given_count) {
     kn_model_params params = KN_MODEL_DEFAULTS;
     if (model) params.allocator = model->host.allocator;
     if (model) params.log = model->host.log;
     kn_model *bound = model_new(&params, model ? model->source : "model");
     if (!bound || bound->error.status != KN_OK) return finish(bound);
-    if (!model) return refuse(bound, KN_ERROR_ARGUMENT, "kn_model_bind: the model is NULL");
-    if (model->status != KN_OK) return refuse(bound, model->status, model->error.text);
-    if (!model->origin->bind || (given_count && !given))
-        return refuse(bound, KN_ERROR_ARGUMENT,
-                      given_count && !given ? "kn_model_bind: the arrays are NULL"
-                                            : "kn_model_bind: only ONNX models can be bound");
+    const kn_status status = model ? model->status : KN_ERROR_ARGUMENT;
+    if (status != KN_OK || !model->origin->bind || (given_count && !given)) {
+        if (model && status != KN_OK) return refuse(bound, status, model->error.text);
+        kn_fail(&bound->error, KN_ERROR_ARGUMENT, "%s: %s", function,
+                !model                  ? "the model is NULL"
+                : given_count && !given ? "the arrays are NULL"
+                                        : "only ONNX models can be bound");
+        return finish(bound);
+    }
     bound->origin = model->origin;
     bound->task = model->task;
     bound->root = model->root ? model->root : model;
     bound->root->users++;
     bound->name = kn_arena_text(&bound->arena, model->name);
-    if (bound->name || kn_model_no_memory(bound)) bound->origin->bind(bound, given, given_count);
+    if (only) bound->only = kn_arena_text(&bound->arena, only);
+    if ((bound->name && (bound->only || !only)) || kn_model_no_memory(bound))
+        bound->origin->bind(bound, given, given_count);
     return finish(bound);
+}
+
+kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count) {
+    return bind(model, "kn_model_bind", NULL, given, given_count);
+}
+
+kn_model *kn_model_bind_value(kn_model *model, const char *name, const kn_model_given *given,
+                              size_t given_count) {
+    if (name) return bind(model, "kn_model_bind_value", name, given, given_count);
+    kn_model *failed = model_new(NULL, "model");
+    return failed ? refuse(failed, KN_ERROR_ARGUMENT, "kn_model_bind_value: the name is NULL") : NULL;
 }
 
 static void release_model(kn_model *model) {
@@ -326,6 +344,10 @@ kn_status kn_model_status(const kn_model *model) {
 
 const char *kn_model_error(const kn_model *model) {
     return model ? model->error.text : "out of host memory";
+}
+
+const char *kn_model_missing_value(const kn_model *model) {
+    return usable(model) ? model->missing : NULL;
 }
 
 const char *kn_model_name(const kn_model *model) {

@@ -67,6 +67,8 @@ struct kn_model {
     kn_model *root;      /* the opened model that this one was bound from; otherwise NULL */
     int users;           /* of a root: number of models bound from it, plus 1 until it is destroyed */
     bool unbound;        /* see kn_model_bound */
+    const char *missing; /* see kn_model_missing_value */
+    const char *only;    /* the name in the file of the only value to compute; NULL: the outputs */
     kn_text_model *text; /* of a model made from a text (kn_model_read); otherwise NULL */
     const char *source;  /* name of the text or file in messages */
     const char *name;

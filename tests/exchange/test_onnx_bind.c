@@ -358,6 +358,61 @@ static void sizes_that_differ(void **state) {
     }
 }
 
+/* A condition that the graph computes from an input without values: computed by a model of its own, and
+ * given. */
+static void missing_values(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0}, one = {.bytes.count = 0}, more = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "2,3");
+    onnx_node(&one, "Neg", "x", "negative", NULL);
+    onnx_output(&one, "negative");
+    onnx_node(&more, "Abs", "x", "positive", NULL);
+    onnx_output(&more, "positive");
+    onnx_floats(&graph, "limit", "1", 4);
+    onnx_node(&graph, "ReduceSum", "x", "sum", "keepdims=0");
+    onnx_node(&graph, "Greater", "sum,limit", "large", NULL);
+    onnx_node_with(&graph, "If", "large", "y", "then_branch", &one, "else_branch", &more, NULL);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_false(kn_model_bound(model));
+    assert_string_equal(kn_model_missing_value(model), "large");
+    kn_model *part = kn_model_bind_value(model, "large", NULL, 0);
+    if (!kn_model_bound(part)) fail_msg("%s", kn_model_error(part));
+    assert_null(kn_model_missing_value(part));
+    assert_int_equal(kn_model_output_count(part), 1);
+    assert_string_equal(kn_model_output_name_at(part, 0), "large");
+    for (int sum = 2; sum < 9; sum++) {
+        double x[6] = {sum, 1, 1, -1, -1, 0}, large = -1, y[6];
+        const host_input input = {kn_value_name(kn_model_input_at(part, 0)), x};
+        compute(part, 1, &input, 1, &large, 1);
+        assert_true(large == (sum > 4));
+        const bool chosen = large != 0;
+        const kn_model_given given = array("large", KN_BOOL, 1, (int64_t[]){1}, &chosen);
+        kn_model *bound = bound_to(model, &given, 1);
+        compute(bound, 1, &(host_input){kn_value_name(kn_model_input_at(bound, 0)), x}, 1, y, 6);
+        assert_true(y[0] == (sum > 4 ? -sum : sum) && y[3] == 1);
+        kn_model_destroy(&bound);
+    }
+    /* Values of another type, without elements, and unknown ones. */
+    const float number = 1;
+    const kn_model_given wrong[2] = {array("large", KN_FLOAT32, 1, (int64_t[]){1}, &number),
+                                     array("large", KN_BOOL, 1, (int64_t[]){1}, NULL)};
+    for (int i = 0; i < 2; i++) {
+        kn_model *bound = kn_model_bind(model, &wrong[i], 1);
+        assert_false(kn_model_bound(bound));
+        assert_non_null(strstr(kn_model_error(bound), "the array for 'large'"));
+        kn_model_destroy(&bound);
+    }
+    kn_model_destroy(&part);
+    part = kn_model_bind_value(model, "nothing", NULL, 0);
+    assert_false(kn_model_bound(part));
+    kn_model_destroy(&part);
+    part = kn_model_bind_value(model, NULL, NULL, 0);
+    assert_int_equal(kn_model_status(part), KN_ERROR_ARGUMENT);
+    kn_model_destroy(&part);
+    kn_model_destroy(&model);
+}
+
 /* The same model from memory: bound to shapes, with the messages' name from params. */
 static void models_in_memory(void **state) {
     (void)state;
@@ -427,7 +482,7 @@ int test_onnx_bind(void) {
         cmocka_unit_test(values_of_inputs),        cmocka_unit_test(weights_of_loops),
         cmocka_unit_test(sizes_that_differ),       cmocka_unit_test(long_loops),
         cmocka_unit_test(slices_of_open_axes),     cmocka_unit_test(models_in_memory),
-        cmocka_unit_test(external_data_of_memory),
+        cmocka_unit_test(external_data_of_memory), cmocka_unit_test(missing_values),
     };
     return cmocka_run_group_tests_name("onnx bind", tests, NULL, NULL);
 }

@@ -113,13 +113,36 @@ static kn_status build_node(kn_import_call *call) {
     return call->row->build(call);
 }
 
+/* Replaces a result of the file's graph by the elements that the caller gave for it. */
+static void take_given(kn_import *import, const char *name, kn_item *item) {
+    if (import->scope->outer || !*name || item->sequence) return;
+    for (size_t i = 0; i < import->params->given_count; i++) {
+        const kn_model_given *given = &import->params->given[i];
+        uint64_t bytes = 0;
+        if (!given->name || strcmp(given->name, name)) continue;
+        if (given->info.dtype != item->dtype || !given->data || !kn_tensor_bytes(&given->info, &bytes)) {
+            kn_graph_fail(import->graph, KN_ERROR_ARGUMENT,
+                          "the array for '%.100s' is %s; expected %s, with elements", name,
+                          kn_dtype_name(given->info.dtype), kn_dtype_name(item->dtype));
+            return;
+        }
+        kn_value *value = kn_constant(import->graph, given->info.dtype,
+                                      kn_import_list(import, given->info.shape, given->info.rank),
+                                      given->data, (size_t)bytes);
+        *item = (kn_item){.name = name, .dtype = item->dtype, .value = value};
+        return;
+    }
+}
+
 static kn_status import_node(kn_import *import, const kn_onnx_node *node) {
     kn_import_call call = {.import = import, .graph = import->graph, .node = node};
     /* ONNX Runtime's operators have one version; those that ONNX also has take their newest form. */
     call.opset = strcmp(node->domain, KN_MICROSOFT) ? opset_of(import, node->domain) : NEWEST_OPSET;
     kn_status status = build_node(&call);
-    for (int i = 0; i < call.output_count && status == KN_OK; i++)
+    for (int i = 0; i < call.output_count && status == KN_OK; i++) {
+        take_given(import, node->outputs[i], &call.outputs[i]);
         if (*node->outputs[i]) status = kn_import_define(import, node->outputs[i], &call.outputs[i]);
+    }
     /* If a node of a function or body has failed, its error is already there. */
     if (status != KN_OK && import->model->error.status == KN_OK)
         kn_import_fail_node(import, node, status, kn_graph_error(import->graph));
@@ -523,15 +546,32 @@ static kn_status end_graph(kn_import *import) {
     return error->status;
 }
 
+/* Builds the nodes up to the one that defines the value to compute. */
+static kn_status build_value(kn_import *import, const kn_onnx_graph *graph) {
+    const kn_onnx_value_info output = {.name = import->model->only};
+    for (size_t i = 0; i < graph->node_count && !kn_import_item(import, output.name) &&
+                       kn_graph_status(import->graph) == KN_OK;
+         i++)
+        import_node(import, &graph->nodes[i]);
+    return kn_graph_status(import->graph) == KN_OK ? add_output(import, &output)
+                                                   : kn_graph_status(import->graph);
+}
+
+static kn_status build_outputs(kn_import *import, const kn_onnx_graph *graph) {
+    kn_status status = build_nodes(import, graph->nodes, graph->node_count);
+    for (size_t i = 0; status == KN_OK && i < graph->output_count; i++)
+        status = add_output(import, &graph->outputs[i]);
+    return status;
+}
+
 static kn_status build_graph(kn_import *import) {
     const kn_onnx_graph *graph = &import->file->graph;
     kn_import_scope scope = {.opset_count = 0};
     kn_import_open_scope(import, &scope);
     kn_status status = begin_graph(import);
     if (status == KN_OK) status = define_initializers(import, graph);
-    if (status == KN_OK) status = build_nodes(import, graph->nodes, graph->node_count);
-    for (size_t i = 0; status == KN_OK && i < graph->output_count; i++)
-        status = add_output(import, &graph->outputs[i]);
+    if (status == KN_OK)
+        status = import->model->only ? build_value(import, graph) : build_outputs(import, graph);
     kn_import_close_scope(import, &scope);
     return end_graph(import);
 }
@@ -548,6 +588,7 @@ static bool keep_inputs(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
     const kn_error reason = model->error;
+    const char *missing = import->lacks ? import->missing : NULL;
     kn_import_scope scope = {.opset_count = 0};
     kn_error_clear(&model->error);
     import->again = false;
@@ -562,6 +603,7 @@ static bool keep_inputs(kn_import *import) {
     model->output_count = (int)graph->output_count;
     if (end_graph(import) != KN_OK || check_wanted(import) != KN_OK) return false;
     model->unbound = true;
+    model->missing = missing;
     model->error = reason;
     model->error.status = KN_OK;
     return true;
@@ -619,6 +661,7 @@ bool kn_import_onnx(kn_model *model) {
     kn_map_init(&import.constants, &model->host);
     do {
         import.again = false;
+        import.missing = NULL;
         kn_error_clear(&model->error);
         build_graph(&import);
     } while (import.again);

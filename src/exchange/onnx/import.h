@@ -120,6 +120,7 @@ struct kn_import {
                               * trained */
     bool again;              /* another value must be known: build again */
     bool lacks;              /* a required value depends on an input without an array */
+    const char *missing;     /* the last such value of the file's graph; NULL: none */
     bool open;               /* an input has a dynamic size */
     kn_import_state *states; /* parameters and statistics, with their initial values */
     size_t state_count, state_capacity;

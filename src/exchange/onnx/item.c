@@ -271,6 +271,14 @@ static void want_leaf(kn_import *import, const kn_value *value) {
     }
 }
 
+/* Whether an item is in the file's graph, and not in a function, a branch or a body. */
+static bool is_outermost(const kn_import *import, const kn_item *item) {
+    const kn_import_scope *scope = import->scope;
+    while (scope->outer)
+        scope = scope->outer;
+    return item->name && kn_map_get_text(&scope->items, item->name) == item;
+}
+
 static void want_leaves(kn_import *import, const kn_value *value) {
     const kn_graph *graph = import->graph;
     bool *needed = kn_allocate(&import->model->host, graph->node_count + 1, sizeof *needed);
@@ -353,6 +361,8 @@ bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const
     }
     if (value->kind == KN_VALUE_RESULT && folded(import, value, info, data)) return true;
     want_leaves(import, value);
+    if (import->lacks && value->kind == KN_VALUE_RESULT && is_outermost(import, item))
+        import->missing = item->name;
     return false;
 }
 
