@@ -3,8 +3,7 @@
 
 #include "onnxruntime/version.h"
 
-/* ---- stubs
- * ------------------------------------------------------------------------------------------------- */
+/* ---- stubs ------------------------------------------------------------------------------- */
 
 static OrtStatus *not_implemented(const char *name) {
     return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented by Koine " KN_ORT_KOINE_VERSION, name);
@@ -36,8 +35,7 @@ const char *ort_GetBuildInfoString(void) {
     return ort_GetBuildInfoString_text;
 }
 
-/* ---- the table
- * --------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------- */
 
 static const OrtApi table = {
 #define DONE(index, tier, type, name, parameters) .name = ort_##name,

@@ -23,7 +23,7 @@ struct OrtEnv {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static OrtEnv environment;
 
-/* ---- devices ------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 static void destroy(ort_device *device) {
     kn_context_destroy(&device->context);
@@ -100,7 +100,7 @@ kn_context *ort_device_context(const ort_device *device) {
     return device->context;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------ */
+/* ---- messages ---------------------------------------------------------------------------- */
 
 static void write_log(void *user, kn_log_level level, const char *message) {
     static const OrtLoggingLevel levels[] = {ORT_LOGGING_LEVEL_ERROR, ORT_LOGGING_LEVEL_WARNING,
@@ -133,8 +133,7 @@ bool ort_env_has_pools(void) {
     return pools;
 }
 
-/* ---- the environment -------------------------------------------------------------------------------------
- */
+/* ---- the environment --------------------------------------------------------------------- */
 
 static OrtStatus *create(OrtLoggingFunction function, void *user, OrtLoggingLevel level, const char *id,
                          bool pools, OrtEnv **out) {
@@ -214,8 +213,7 @@ OrtStatus *ort_SetLanguageProjection(const OrtEnv *env, OrtLanguageProjection la
     return NULL;
 }
 
-/* ---- thread pools: accepted; the OpenCL driver has its own threads
- * ----------------------------------------- */
+/* ---- thread pools: accepted; the OpenCL driver has its own threads ----------------------- */
 
 struct OrtThreadingOptions {
     char nothing;

@@ -9,7 +9,7 @@ enum { ALIGNMENT = 64 };
 
 const OrtMemoryInfo ort_host_memory = {"Cpu", 0, OrtMemTypeDefault, OrtDeviceAllocator};
 
-/* ---- descriptions ------------------------------------------------------------------------------------ */
+/* ---- descriptions ------------------------------------------------------------------------ */
 
 static OrtStatus *describe(const char *name, OrtAllocatorType type, int id, OrtMemType memory,
                            OrtMemoryInfo **out) {
@@ -103,7 +103,7 @@ uint32_t ort_MemoryInfoGetVendorId(const OrtMemoryInfo *info) {
     return 0;
 }
 
-/* ---- the allocator ------------------------------------------------------------------------------------- */
+/* ---- the allocator ----------------------------------------------------------------------- */
 
 static void *allocate(OrtAllocator *allocator, size_t bytes) {
     void *taken = NULL;
@@ -203,8 +203,7 @@ OrtStatus *ort_CreateAndRegisterAllocator(OrtEnv *env, const OrtMemoryInfo *info
     return NULL;
 }
 
-/* ---- settings of memory that is not there ---------------------------------------------------------------
- */
+/* ---- settings of memory that is not there ------------------------------------------------ */
 
 struct OrtArenaCfg {
     char nothing;

@@ -15,7 +15,7 @@
 #define OPEN(index, tier, gives, name)
 #include "functions.def"
 
-/* ---- status.c ---------------------------------------------------------------------------------------- */
+/* ---- status.c ---------------------------------------------------------------------------- */
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -34,7 +34,7 @@ const char *ort_function(const char *name);
             return ort_fail(ORT_INVALID_ARGUMENT, "%s: %s is NULL", ort_function(__func__), #pointer);       \
     while (0)
 
-/* ---- pairs.c ----------------------------------------------------------------------------------------- */
+/* ---- pairs.c ----------------------------------------------------------------------------- */
 
 /* Texts by key, in the order in which the keys were added. */
 struct OrtKeyValuePairs {
@@ -51,7 +51,7 @@ void ort_pairs_clear(ort_pairs *pairs);
 /* A copy, or NULL when out of memory. */
 char *ort_copy_text(const char *text);
 
-/* ---- env.c ------------------------------------------------------------------------------------------- */
+/* ---- env.c ------------------------------------------------------------------------------- */
 
 /* Where messages go; `function` NULL: nowhere. */
 typedef struct ort_logger {
@@ -73,7 +73,7 @@ ort_device *ort_device_open(const char *device, const char *cache, OrtStatus **s
 void ort_device_close(ort_device *device);
 kn_context *ort_device_context(const ort_device *device);
 
-/* ---- options.c --------------------------------------------------------------------------------------- */
+/* ---- options.c --------------------------------------------------------------------------- */
 
 struct OrtSessionOptions {
     ort_pairs config;
@@ -94,7 +94,7 @@ struct OrtRunOptions {
     atomic_bool terminate;
 };
 
-/* ---- types.c ----------------------------------------------------------------------------------------- */
+/* ---- types.c ----------------------------------------------------------------------------- */
 
 struct OrtTensorTypeAndShapeInfo {
     ONNXTensorElementDataType type;
@@ -124,7 +124,7 @@ OrtTypeInfo *ort_type_info_new(ONNXType kind, ONNXTensorElementDataType type, bo
 /* The number of elements; false if a size is negative or the product overflows. */
 bool ort_count_elements(const int64_t *sizes, size_t rank, size_t *count);
 
-/* ---- memory.c ---------------------------------------------------------------------------------------- */
+/* ---- memory.c ---------------------------------------------------------------------------- */
 
 struct OrtMemoryInfo {
     char name[64];
@@ -137,7 +137,7 @@ OrtAllocator *ort_default_allocator(void);
 /* A copy of a text in memory of the allocator; NULL when out of memory. */
 char *ort_allocate_text(OrtAllocator *allocator, const char *text);
 
-/* ---- value.c ----------------------------------------------------------------------------------------- */
+/* ---- value.c ----------------------------------------------------------------------------- */
 
 /* A value with as many holders as `users`; each releases it once. */
 struct OrtValue {
@@ -159,7 +159,7 @@ OrtStatus *ort_tensor_new(OrtAllocator *allocator, const int64_t *sizes, size_t 
 /* One more holder. */
 OrtValue *ort_value_hold(const OrtValue *value);
 
-/* ---- session.c --------------------------------------------------------------------------------------- */
+/* ---- session.c --------------------------------------------------------------------------- */
 
 /* An input or output of the file. */
 typedef struct ort_port {
@@ -188,7 +188,7 @@ struct OrtSession {
     ort_plan *plans; /* the most recently used first */
 };
 
-/* ---- run.c ------------------------------------------------------------------------------------------- */
+/* ---- run.c ------------------------------------------------------------------------------- */
 
 /* Compiles a model all of whose sizes are known, so that its first run takes no longer than the others. */
 OrtStatus *ort_prepare(OrtSession *session);

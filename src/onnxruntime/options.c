@@ -6,8 +6,7 @@
 
 #include "onnxruntime/onnxruntime.h"
 
-/* ---- sessions --------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---------------------------------------------------------------------------- */
 
 OrtStatus *ort_CreateSessionOptions(OrtSessionOptions **out) {
     ORT_NEED(out);
@@ -185,8 +184,7 @@ OrtStatus *ort_GetSessionOptionsConfigEntries(const OrtSessionOptions *options, 
     return ort_no_memory();
 }
 
-/* ---- runs
- * -------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------- */
 
 OrtStatus *ort_CreateRunOptions(OrtRunOptions **out) {
     ORT_NEED(out);
@@ -269,8 +267,7 @@ const char *ort_GetRunConfigEntry(const OrtRunOptions *options, const char *key)
     return options && key ? ort_pairs_get(&options->config, key) : NULL;
 }
 
-/* ---- providers
- * --------------------------------------------------------------------------------------------- */
+/* ---- providers --------------------------------------------------------------------------- */
 
 /* The provider that computes, and the one that programs expect everywhere. */
 static const char *const providers[] = {"KoineExecutionProvider", "CPUExecutionProvider"};
@@ -375,8 +372,7 @@ void ort_ReleaseTensorRTProviderOptions(OrtTensorRTProviderOptionsV2 *options) {
 
 void ort_ReleaseCUDAProviderOptions(OrtCUDAProviderOptionsV2 *options) {}
 
-/* ---- custom operators: their domains are accepted; a session whose model uses one is not created
- * --------------- */
+/* ---- custom operators: their domains are accepted; a session whose model uses one is not created  */
 
 struct OrtCustomOpDomain {
     char nothing;

@@ -1,18 +1,34 @@
 /* Runs. A session keeps a plan for each kind of inputs: the graph of its file for these shapes and, where
  * they determine what is computed, these values; and a session of Koine for the outputs that were asked for.
- * All plans share the weights. */
+ * All plans share the weights.
+ *
+ * Where values that the graph computes determine the rest of it (a condition, the input of NonZero), a plan
+ * begins with stages, each of which computes one such value. If that differs from the last run's, the rest is
+ * built again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "onnxruntime/onnxruntime.h"
 
-enum { MAX_PLANS = 16, SYMBOL_BYTES = 128 };
+/* SMALL: the most elements of an input of integers, such as a shape, whose values a graph may be built for.
+ */
+enum { MAX_PLANS = 16, MAX_STAGES = 16, SMALL = 64, SYMBOL_BYTES = 128 };
+
+typedef struct stage {
+    char *name;      /* of the value in the file */
+    kn_model *model; /* computes only the value */
+    kn_session *session;
+    kn_tensor_info info;
+    void *data; /* its elements in the last run */
+} stage;
 
 struct ort_plan {
     ort_plan *next;
-    kn_model *model; /* the session's, or one bound to the inputs */
+    kn_model *model; /* the session's, or one bound to the inputs; NULL: to be built after the stages */
     kn_session *session;
+    stage *stages; /* room for MAX_STAGES; NULL: none */
+    size_t stage_count;
     size_t *outputs, output_count; /* positions in the file */
     kn_tensor_info *infos;         /* of the inputs of the last run; NULL: there was none */
     void **constants; /* if the model is bound to these inputs, the bytes of each that became a constant, or
@@ -32,8 +48,7 @@ static bool is_text(const char *text, const char *other) {
     return text && other && !strcmp(text, other);
 }
 
-/* ---- inputs
- * -------------------------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------------ */
 
 static OrtStatus *check_shape(const ort_port *port, const OrtValue *value) {
     if (port->rank <= 0) return NULL; /* as the original: a scalar may come as [1] */
@@ -108,12 +123,26 @@ static OrtStatus *take_outputs(ort_run *run, const char *const *names, size_t co
     return NULL;
 }
 
-/* ---- plans
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
-static void plan_release(const OrtSession *session, ort_plan *plan) {
+/* Releases what was built after the first `kept` stages. */
+static void release_rest(const OrtSession *session, ort_plan *plan, size_t kept) {
     kn_session_destroy(&plan->session);
     if (plan->model != session->model) kn_model_destroy(&plan->model);
+    plan->model = NULL;
+    while (plan->stage_count > kept) {
+        stage *last = &plan->stages[--plan->stage_count];
+        kn_session_destroy(&last->session);
+        kn_model_destroy(&last->model);
+        free(last->name);
+        free(last->data);
+        *last = (stage){.name = NULL};
+    }
+}
+
+static void plan_release(const OrtSession *session, ort_plan *plan) {
+    release_rest(session, plan, 0);
+    free(plan->stages);
     for (size_t i = 0; plan->constants && i < session->input_count; i++)
         free(plan->constants[i]);
     free(plan->constants);
@@ -179,8 +208,15 @@ static bool keep_constants(ort_plan *plan, const ort_run *run) {
     return true;
 }
 
-static OrtStatus *open_session(ort_plan *plan, const ort_run *run) {
-    OrtSession *session = run->session;
+static OrtStatus *open_session(const OrtSession *session, kn_model *model, kn_value *const *values,
+                               size_t count, kn_session **out) {
+    *out = kn_session_create(ort_device_context(session->device), values, count, &session->params);
+    if (kn_session_status(*out) != KN_OK) return ort_fail_as(kn_session_status(*out), kn_session_error(*out));
+    return ort_fail_as(kn_model_load(model, NULL, session->states, NULL, NULL), kn_model_error(model));
+}
+
+/* A session for the outputs of the plan, each value once. */
+static OrtStatus *open_outputs(ort_plan *plan, const OrtSession *session) {
     kn_value **values = calloc(plan->output_count + 1, sizeof *values);
     size_t count = 0;
     if (!values) return ort_no_memory();
@@ -191,69 +227,8 @@ static OrtStatus *open_session(ort_plan *plan, const ort_run *run) {
             k++;
         if (k == count) values[count++] = value;
     }
-    plan->session = kn_session_create(ort_device_context(session->device), values, count, &session->params);
+    OrtStatus *status = open_session(session, plan->model, values, count, &plan->session);
     free(values);
-    if (kn_session_status(plan->session) != KN_OK)
-        return ort_fail_as(kn_session_status(plan->session), kn_session_error(plan->session));
-    return ort_fail_as(kn_model_load(plan->model, NULL, session->states, NULL, NULL),
-                       kn_model_error(plan->model));
-}
-
-static OrtStatus *plan_fill(ort_plan *plan, const ort_run *run) {
-    OrtSession *session = run->session;
-    plan->outputs = malloc((run->output_count + 1) * sizeof *plan->outputs);
-    if (!plan->outputs) return ort_no_memory();
-    memcpy(plan->outputs, run->outputs, run->output_count * sizeof *plan->outputs);
-    plan->output_count = run->output_count;
-    plan->model = session->model;
-    if (!kn_model_fits(session->model, run->inputs, session->input_count)) {
-        plan->model = kn_model_bind(session->model, run->inputs, session->input_count);
-        if (!kn_model_bound(plan->model)) {
-            const kn_status status = kn_model_status(plan->model);
-            return ort_fail_as(status == KN_OK ? KN_ERROR_UNSUPPORTED : status, kn_model_error(plan->model));
-        }
-        if (!keep_constants(plan, run)) return ort_no_memory();
-    }
-    return open_session(plan, run);
-}
-
-static OrtStatus *keep_infos(ort_plan *plan, const ort_run *run) {
-    const size_t count = run->session->input_count;
-    if (!plan->infos) plan->infos = calloc(count + 1, sizeof *plan->infos);
-    if (!plan->infos) return ort_no_memory();
-    for (size_t i = 0; i < count; i++)
-        plan->infos[i] = run->inputs[i].info;
-    return NULL;
-}
-
-/* The plan for a run, which becomes the first of the list; the oldest is released if there are too many. */
-static OrtStatus *find_plan(const ort_run *run, ort_plan **found) {
-    OrtSession *session = run->session;
-    ort_plan **at = &session->plans;
-    while (*at && !plan_suits(*at, run))
-        at = &(*at)->next;
-    ort_plan *plan = *at;
-    if (plan) {
-        *at = plan->next;
-    } else {
-        plan = calloc(1, sizeof *plan);
-        if (!plan) return ort_no_memory();
-        OrtStatus *status = plan_fill(plan, run);
-        if (status) {
-            plan_release(session, plan);
-            return status;
-        }
-    }
-    OrtStatus *status = keep_infos(plan, run);
-    plan->next = session->plans;
-    *found = session->plans = plan;
-    for (int i = 1; i < MAX_PLANS && plan; i++)
-        plan = plan->next;
-    while (plan && plan->next) {
-        ort_plan *oldest = plan->next;
-        plan->next = oldest->next;
-        plan_release(session, oldest);
-    }
     return status;
 }
 
@@ -274,29 +249,210 @@ static kn_status bind_sizes(kn_session *session, const kn_value *input, const kn
     return KN_OK;
 }
 
-/* The feeds of a plan, in new memory, with the sizes of its inputs bound. */
-static OrtStatus *make_feeds(const ort_plan *plan, const ort_run *run, kn_feed **out, size_t *count) {
+/* The feeds of a model's session, in new memory, with the sizes of its inputs bound. */
+static OrtStatus *make_feeds(const kn_model *model, kn_session *session, const ort_run *run, kn_feed **out,
+                             size_t *count) {
     kn_feed *feeds = calloc(run->session->input_count + 1, sizeof *feeds);
     if (!feeds) return ort_no_memory();
     *count = 0;
     for (size_t i = 0; i < run->session->input_count; i++) {
         const kn_model_given *given = &run->inputs[i];
-        const int position = position_in(plan->model, given->name);
+        const int position = position_in(model, given->name);
         if (position < 0) continue;
-        const kn_value *input = kn_model_input_at(plan->model, (size_t)position);
+        const kn_value *input = kn_model_input_at(model, (size_t)position);
         feeds[(*count)++] = (kn_feed){kn_value_name(input), given->data, bytes_of(&given->info)};
-        const kn_status status = bind_sizes(plan->session, input, &given->info);
+        const kn_status status = bind_sizes(session, input, &given->info);
         if (status != KN_OK) {
             free(feeds);
-            return ort_fail_as(status, kn_session_error(plan->session));
+            return ort_fail_as(status, kn_session_error(session));
         }
     }
     *out = feeds;
     return NULL;
 }
 
-/* ---- outputs
- * -------------------------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------ */
+
+/* Computes the value of a stage. *changed: it differs from that of the last run. */
+static OrtStatus *run_stage(stage *own, const ort_run *run, bool *changed) {
+    kn_feed *feeds = NULL;
+    size_t count = 0;
+    kn_tensor_info info;
+    void *data = NULL;
+    const char *name = kn_value_name(kn_model_output_at(own->model, 0));
+    OrtStatus *status = make_feeds(own->model, own->session, run, &feeds, &count);
+    kn_status done = status ? KN_OK : kn_session_compile(own->session, feeds, count);
+    if (!status && done == KN_OK) done = kn_session_info(own->session, name, &info);
+    if (!status && done == KN_OK) {
+        const size_t bytes = bytes_of(&info);
+        data = malloc(bytes + 1);
+        if (!data) status = ort_no_memory();
+        const kn_fetch fetch = {name, data, bytes};
+        if (data) done = kn_session_run(own->session, feeds, count, &fetch, 1);
+        *changed = !own->data || !same_info(&own->info, &info) || (data && memcmp(own->data, data, bytes));
+    }
+    if (!status) status = ort_fail_as(done, kn_session_error(own->session));
+    free(feeds);
+    if (status) {
+        free(data);
+        return status;
+    }
+    free(own->data);
+    own->data = data;
+    own->info = info;
+    return NULL;
+}
+
+/* Whether the values of an input are likely to be sizes, axes or choices, which rarely change. */
+static bool is_setting(const kn_tensor_info *info) {
+    uint64_t elements = 0;
+    return info->dtype != KN_FLOAT32 && info->dtype != KN_FLOAT64 && info->dtype != KN_FLOAT16 &&
+           info->dtype != KN_BFLOAT16 && kn_tensor_elements(info, &elements) && elements <= SMALL;
+}
+
+/* The arrays for a bind: all shapes, the values of settings, and those of the stages. In new memory. */
+static kn_model_given *staged_inputs(const ort_plan *plan, const ort_run *run, size_t *count) {
+    *count = run->session->input_count;
+    kn_model_given *given = calloc(*count + plan->stage_count + 1, sizeof *given);
+    for (size_t i = 0; given && i < *count; i++) {
+        given[i] = run->inputs[i];
+        if (!is_setting(&given[i].info)) given[i].data = NULL;
+    }
+    for (size_t i = 0; given && i < plan->stage_count; i++)
+        given[(*count)++] =
+            (kn_model_given){plan->stages[i].name, plan->stages[i].info, plan->stages[i].data};
+    return given;
+}
+
+/* Adds the stage that computes a value, and runs it. */
+static OrtStatus *add_stage(ort_plan *plan, const ort_run *run, const char *name, const kn_model_given *given,
+                            size_t count) {
+    stage *own = &plan->stages[plan->stage_count++];
+    bool changed;
+    own->name = ort_copy_text(name);
+    own->model = kn_model_bind_value(run->session->model, name, given, count);
+    if (!own->name || !own->model) return ort_no_memory();
+    if (!kn_model_bound(own->model)) return ort_fail(ORT_NOT_IMPLEMENTED, "%s", kn_model_error(own->model));
+    kn_value *value = kn_model_output_at(own->model, 0);
+    OrtStatus *status = open_session(run->session, own->model, &value, 1, &own->session);
+    return status ? status : run_stage(own, run, &changed);
+}
+
+/* Builds what comes after the stages; adds stages where another value is missing. */
+static OrtStatus *build_rest(ort_plan *plan, const ort_run *run) {
+    OrtStatus *status = NULL;
+    while (!status && !plan->model) {
+        size_t count = 0;
+        kn_model_given *given = staged_inputs(plan, run, &count);
+        kn_model *model = given ? kn_model_bind(run->session->model, given, count) : NULL;
+        const char *name = kn_model_missing_value(model);
+        if (!model) {
+            status = ort_no_memory();
+        } else if (kn_model_bound(model)) {
+            plan->model = model;
+            model = NULL;
+        } else if (name && plan->stage_count < MAX_STAGES) {
+            status = add_stage(plan, run, name, given, count);
+        } else {
+            status = ort_fail(ORT_NOT_IMPLEMENTED, "%s", kn_model_error(model));
+        }
+        kn_model_destroy(&model);
+        free(given);
+    }
+    return status ? status : open_outputs(plan, run->session);
+}
+
+/* A plan for these shapes and the values of settings, with stages as needed; plan->model is NULL if there
+ * is none. */
+static OrtStatus *bind_in_stages(ort_plan *plan, const ort_run *run) {
+    plan->stages = calloc(MAX_STAGES, sizeof *plan->stages);
+    if (!plan->stages) return ort_no_memory();
+    ort_ReleaseStatus(build_rest(plan, run));
+    if (!plan->session || kn_session_status(plan->session) != KN_OK) release_rest(run->session, plan, 0);
+    return NULL;
+}
+
+/* A plan for the values of all inputs, any of which may become a constant. */
+static OrtStatus *bind_to_values(ort_plan *plan, const ort_run *run) {
+    plan->model = kn_model_bind(run->session->model, run->inputs, run->session->input_count);
+    if (kn_model_bound(plan->model)) return open_outputs(plan, run->session);
+    const kn_status status = kn_model_status(plan->model);
+    return ort_fail_as(status == KN_OK ? KN_ERROR_UNSUPPORTED : status, kn_model_error(plan->model));
+}
+
+/* Runs the stages; where a value has changed, what comes after it is built again. */
+static OrtStatus *run_stages(ort_plan *plan, const ort_run *run) {
+    for (size_t i = 0; i < plan->stage_count; i++) {
+        bool changed = false;
+        OrtStatus *status = run_stage(&plan->stages[i], run, &changed);
+        if (status) return status;
+        if (changed) release_rest(run->session, plan, i + 1);
+    }
+    return plan->model ? NULL : build_rest(plan, run);
+}
+
+static OrtStatus *plan_fill(ort_plan *plan, const ort_run *run) {
+    OrtSession *session = run->session;
+    plan->outputs = malloc((run->output_count + 1) * sizeof *plan->outputs);
+    if (!plan->outputs) return ort_no_memory();
+    memcpy(plan->outputs, run->outputs, run->output_count * sizeof *plan->outputs);
+    plan->output_count = run->output_count;
+    if (kn_model_fits(session->model, run->inputs, session->input_count)) {
+        plan->model = session->model;
+        return open_outputs(plan, session);
+    }
+    OrtStatus *status = bind_in_stages(plan, run);
+    if (!status && !plan->model) status = bind_to_values(plan, run);
+    if (!status && !keep_constants(plan, run)) status = ort_no_memory();
+    return status;
+}
+
+static OrtStatus *keep_infos(ort_plan *plan, const ort_run *run) {
+    const size_t count = run->session->input_count;
+    if (!plan->infos) plan->infos = calloc(count + 1, sizeof *plan->infos);
+    if (!plan->infos) return ort_no_memory();
+    for (size_t i = 0; i < count; i++)
+        plan->infos[i] = run->inputs[i].info;
+    return NULL;
+}
+
+/* The plan for a run, which becomes the first of the list; the oldest is released if there are too many. */
+static OrtStatus *find_plan(const ort_run *run, ort_plan **found) {
+    OrtSession *session = run->session;
+    ort_plan **at = &session->plans;
+    while (*at && !plan_suits(*at, run))
+        at = &(*at)->next;
+    ort_plan *plan = *at;
+    OrtStatus *status = NULL;
+    if (plan) {
+        *at = plan->next;
+        status = run_stages(plan, run);
+        if (status) plan_release(session, plan);
+    }
+    if (!plan || status) { /* a plan whose rest cannot be built for new values is made anew */
+        ort_ReleaseStatus(status);
+        plan = calloc(1, sizeof *plan);
+        if (!plan) return ort_no_memory();
+        status = plan_fill(plan, run);
+    }
+    if (status) {
+        plan_release(session, plan);
+        return status;
+    }
+    status = keep_infos(plan, run);
+    plan->next = session->plans;
+    *found = session->plans = plan;
+    for (int i = 1; i < MAX_PLANS && plan; i++)
+        plan = plan->next;
+    while (plan && plan->next) {
+        ort_plan *oldest = plan->next;
+        plan->next = oldest->next;
+        plan_release(session, oldest);
+    }
+    return status;
+}
+
+/* ---- outputs ----------------------------------------------------------------------------- */
 
 /* Makes the value of an output, or checks the caller's. */
 static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i, OrtValue **made,
@@ -365,8 +521,7 @@ static OrtStatus *compute(const ort_plan *plan, const ort_run *run, const kn_fee
     return status;
 }
 
-/* ---- runs
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------- */
 
 static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_feed *feeds,
                             size_t feed_count) {
@@ -395,7 +550,7 @@ static OrtStatus *run_locked(const ort_run *run) {
     kn_feed *feeds = NULL;
     size_t feed_count = 0;
     OrtStatus *status = find_plan(run, &plan);
-    if (!status) status = make_feeds(plan, run, &feeds, &feed_count);
+    if (!status) status = make_feeds(plan->model, plan->session, run, &feeds, &feed_count);
     if (!status) status = fetch_all(plan, run, feeds, feed_count);
     free(feeds);
     return status;
@@ -458,7 +613,7 @@ OrtStatus *ort_prepare(OrtSession *session) {
     for (size_t i = 0; !status && i < session->output_count; i++)
         run.outputs[i] = i;
     if (!status) status = find_plan(&run, &plan);
-    if (!status) status = make_feeds(plan, &run, &feeds, &feed_count);
+    if (!status) status = make_feeds(plan->model, plan->session, &run, &feeds, &feed_count);
     if (!status)
         status = ort_fail_as(kn_session_compile(plan->session, feeds, feed_count),
                              kn_session_error(plan->session));

@@ -7,8 +7,7 @@
 
 #define EXTERNAL_FOLDER "session.model_external_initializers_file_folder_path"
 
-/* ---- inputs and outputs -----------------------------------------------------------------------------------
- */
+/* ---- inputs and outputs ------------------------------------------------------------------ */
 
 typedef struct side {
     size_t (*count)(const kn_onnx_file *);
@@ -59,8 +58,7 @@ static bool read_ports(const kn_onnx_file *file, const side *which, const ort_pa
     return *ports != NULL;
 }
 
-/* ---- creation ---------------------------------------------------------------------------------------------
- */
+/* ---- creation ---------------------------------------------------------------------------- */
 
 static OrtStatus *choose(const char *option, const char *text, bool known) {
     return known ? NULL
@@ -235,8 +233,7 @@ void ort_ReleaseSession(OrtSession *session) {
     free(session);
 }
 
-/* ---- what a session has
- * ------------------------------------------------------------------------------------- */
+/* ---- what a session has ------------------------------------------------------------------ */
 
 OrtStatus *ort_SessionGetInputCount(const OrtSession *session, size_t *out) {
     ORT_NEED(session);
@@ -320,8 +317,7 @@ OrtStatus *ort_SessionGetMemoryInfoForOutputs(const OrtSession *session, const O
     return give_memory(session->output_count, room, infos);
 }
 
-/* ---- metadata
- * ----------------------------------------------------------------------------------------------- */
+/* ---- metadata ---------------------------------------------------------------------------- */
 
 /* A copy: it may outlive the session. */
 struct OrtModelMetadata {

@@ -5,8 +5,7 @@
 
 #include "onnxruntime/onnxruntime.h"
 
-/* ---- element types ---------------------------------------------------------------------------------------
- */
+/* ---- element types ----------------------------------------------------------------------- */
 
 /* By number. `koine`: the name in Koine. */
 static const struct {
@@ -101,8 +100,7 @@ bool ort_count_elements(const int64_t *sizes, size_t rank, size_t *count) {
     return true;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------------------
- */
+/* ---- tensors ----------------------------------------------------------------------------- */
 
 static void clear_shape(OrtTensorTypeAndShapeInfo *info) {
     for (size_t i = 0; info->symbols && i < info->rank; i++)

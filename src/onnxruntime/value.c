@@ -5,8 +5,7 @@
 
 #include "onnxruntime/onnxruntime.h"
 
-/* ---- making and releasing
- * ---------------------------------------------------------------------------------- */
+/* ---- making and releasing ---------------------------------------------------------------- */
 
 static OrtValue *value_new(ONNXType kind) {
     OrtValue *value = calloc(1, sizeof *value);
@@ -129,8 +128,7 @@ OrtStatus *ort_CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator *deleter, v
     return around(deleter->Info(deleter), deleter, data, bytes, sizes, rank, type, out);
 }
 
-/* ---- what it is
- * --------------------------------------------------------------------------------------------- */
+/* ---- what it is -------------------------------------------------------------------------- */
 
 OrtStatus *ort_IsTensor(const OrtValue *value, int *out) {
     ORT_NEED(value);
@@ -206,8 +204,7 @@ OrtStatus *ort_GetTensorMemoryInfo(const OrtValue *value, const OrtMemoryInfo **
     return NULL;
 }
 
-/* ---- elements
- * ----------------------------------------------------------------------------------------------- */
+/* ---- elements ---------------------------------------------------------------------------- */
 
 static OrtStatus *need_numbers(const OrtValue *value) {
     return value->strings ? ort_fail(ORT_NOT_IMPLEMENTED,
@@ -254,8 +251,7 @@ OrtStatus *ort_TensorAt(OrtValue *value, const int64_t *place, size_t rank, void
     return need_numbers(value);
 }
 
-/* ---- strings
- * ------------------------------------------------------------------------------------------------ */
+/* ---- strings ----------------------------------------------------------------------------- */
 
 #define STRINGS(value)                                                                                       \
     do {                                                                                                     \
@@ -353,8 +349,7 @@ OrtStatus *ort_GetStringTensorContent(const OrtValue *value, void *text, size_t 
     return NULL;
 }
 
-/* ---- sequences and maps
- * ------------------------------------------------------------------------------------- */
+/* ---- sequences and maps ------------------------------------------------------------------ */
 
 /* Whether the values can be the items: of a sequence, tensors or maps of one kind; of a map, keys and values.
  */

@@ -59,7 +59,7 @@ void model_sum(made *model) {
 static made branch(const char *type, const char *second, const char *result) {
     made graph = {.count = 0}, attribute = {.count = 0};
     add_call(&graph, type, "x", second, result, NULL, NULL);
-    add_port(&graph, OUTPUT, result, FLOAT, "n,2");
+    add_port(&graph, OUTPUT, result, FLOAT, "n,m");
     add_text(&graph, 2, result);
     const char *name = second ? "then_branch" : "else_branch";
     return *add_number(add_message(add_text(&attribute, 1, name), 6, &graph), 20, 5);
@@ -76,6 +76,22 @@ void model_branches(made *model) {
     add_call(&graph, "If", "is_high", NULL, "y", &taken, &other);
     add_port(&graph, OUTPUT, "y", FLOAT, "n,2");
     make_small_model(model, add_text(&graph, 2, "branches"));
+}
+
+void model_computed(made *model) {
+    made graph = {.count = 0}, keep = {.count = 0};
+    const made taken = branch("Add", "x", "twice"), other = branch("Neg", NULL, "negative");
+    add_number(add_number(add_text(&keep, 1, "keepdims"), 3, 0), 20, 2);
+    add_tensor(&graph, INITIALIZER, "zero", 1);
+    add_port(&graph, INPUT, "x", FLOAT, "n,3");
+    add_call(&graph, "ReduceSum", "x", NULL, "sum", &keep, NULL);
+    add_call(&graph, "Greater", "sum", "zero", "is_positive", NULL, NULL);
+    add_call(&graph, "If", "is_positive", NULL, "y", &taken, &other);
+    add_call(&graph, "Greater", "x", "zero", "positive", NULL, NULL);
+    add_call(&graph, "NonZero", "positive", NULL, "where", NULL, NULL);
+    add_port(&graph, OUTPUT, "y", FLOAT, "n,3");
+    add_port(&graph, OUTPUT, "where", INT64, "2,k");
+    make_small_model(model, add_text(&graph, 2, "computed"));
 }
 
 void model_unknown(made *model) {

@@ -8,6 +8,9 @@
 void model_sum(made *model);
 /* y = x (n,2) + x for rate (a scalar, int64) 16000, otherwise -x. */
 void model_branches(made *model);
+/* y = x + x if the sum of x (n,3) is positive, otherwise -x; "where": the positions of its positive elements.
+ */
+void model_computed(made *model);
 /* y = Unheard(x) and z = Unseen(x), which no runtime has. */
 void model_unknown(made *model);
 /* y (2,2), int64, = Cast(x), float32, and "again", the same. */

@@ -72,9 +72,9 @@ static OrtStatus *make_value(OrtValue **value) {
 }
 
 static OrtStatus *make_session(OrtSession **session) {
-    static made models[4];
-    const unsigned which = draw(4);
-    void (*const make[4])(made *) = {model_sum, model_branches, model_unknown, model_cast};
+    static made models[5];
+    const unsigned which = draw(5);
+    void (*const make[5])(made *) = {model_sum, model_branches, model_unknown, model_cast, model_computed};
     make[which](&models[which]);
     const size_t count = models[which].count - (draw(10) ? 0 : draw(40));
     return api->CreateSessionFromArray(ANY(envs), models[which].bytes, count, ANY(options), session);

@@ -18,8 +18,7 @@ static OrtEnv *env;
 static OrtAllocator *allocator;
 static OrtMemoryInfo *memory;
 
-/* ---- helpers
- * ------------------------------------------------------------------------------------------------ */
+/* ---- helpers ----------------------------------------------------------------------------- */
 
 static void succeeds_at(OrtStatus *status, int line) {
     if (!status) return;
@@ -81,8 +80,7 @@ static void has_shape(const OrtValue *value, size_t rank, int64_t a, int64_t b) 
     api->ReleaseTensorTypeAndShapeInfo(info);
 }
 
-/* ---- the table, statuses, the environment
- * ----------------------------------------------------------------------- */
+/* ---- the table, statuses, the environment ------------------------------------------------ */
 
 static void versions(void **state) {
     assert_null(base->GetApi(0));
@@ -170,8 +168,7 @@ static void providers(void **state) {
     api->ReleaseSessionOptions(options);
 }
 
-/* ---- options
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
 static void session_options(void **state) {
     OrtSessionOptions *options = NULL, *copy = NULL;
@@ -262,8 +259,7 @@ static void key_values(void **state) {
     api->ReleaseKeyValuePairs(pairs);
 }
 
-/* ---- memory
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 static void memories(void **state) {
     OrtMemoryInfo *info = NULL, *other = NULL;
@@ -315,8 +311,7 @@ static void memories(void **state) {
     api->ReleaseArenaCfg(arena);
 }
 
-/* ---- values
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 static void tensors(void **state) {
     float x[6] = {1, 2, 3, 4, 5, 6}, *data = NULL;
@@ -473,8 +468,7 @@ static void sequences(void **state) {
     api->ReleaseValue(items[1]);
 }
 
-/* ---- sessions
- * --------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------- */
 
 static void describe(OrtSession *session, int64_t batch) {
     size_t count = 0, rank = 0;
@@ -640,8 +634,7 @@ static void metadata(void **state) {
     api->ReleaseSession(session);
 }
 
-/* ---- runs
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------- */
 
 static void runs(void **state) {
     made model;
@@ -724,6 +717,47 @@ static void branches(void **state) {
     api->ReleaseSession(session);
 }
 
+/* Computed values decide what is computed, and how large a result is. */
+static void computed_choices(void **state) {
+    made model;
+    float x[90];
+    uint32_t drawn = 7;
+    model_computed(&model);
+    OrtSession *session = open_bytes(&model, NULL);
+    const char *const input = "x", *const outputs[] = {"y", "where"};
+    for (int run = 0; run < 12; run++) {
+        const int rows = run % 4 == 3 ? 4 : 30;
+        float sum = 0;
+        int count = 0, at = 0;
+        for (int i = 0; i < rows * 3; i++) {
+            if (run != 5) drawn = drawn * 1664525 + 1013904223; /* run 5 has the values of run 4 */
+            if (run != 5) x[i] = (float)((int)(drawn >> 28) - (run % 2 ? 9 : 6));
+            if (run == 8) x[i] = -1;
+            sum += x[i];
+            count += x[i] > 0;
+        }
+        OrtValue *value = floats(x, rows, 3), *results[2] = {NULL, NULL};
+        succeeds(api->Run(session, NULL, &input, (const OrtValue *const *)&value, 1, outputs, 2, results));
+        has_shape(results[0], 2, rows, 3);
+        has_shape(results[1], 2, 2, count);
+        const int64_t *where = (const int64_t *)numbers(results[1]);
+        for (int i = 0; i < rows * 3; i++) {
+            assert_true(numbers(results[0])[i] == (sum > 0 ? x[i] + x[i] : -x[i]));
+            if (!(x[i] > 0)) continue;
+            assert_int_equal(where[at], i / 3);
+            assert_int_equal(where[count + at++], i % 3);
+        }
+        for (int i = 0; i < 2; i++)
+            api->ReleaseValue(results[i]);
+        /* One of the outputs needs one of the two. */
+        OrtValue *one = NULL;
+        succeeds(run1(session, NULL, "x", value, outputs[run % 2], &one));
+        api->ReleaseValue(one);
+        api->ReleaseValue(value);
+    }
+    api->ReleaseSession(session);
+}
+
 static void other_types(void **state) {
     made model;
     float x[4] = {1.5f, -2.5f, 3e9f, 0};
@@ -794,8 +828,7 @@ static void bindings(void **state) {
     api->ReleaseSession(session);
 }
 
-/* ---- threads
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------- */
 
 enum { THREADS = 8, RUNS = 40 };
 typedef struct worker {
@@ -844,8 +877,7 @@ static void threads(void **state) {
     }
 }
 
-/* ---- Koine's: stubs, and NULL for each pointer
- * ------------------------------------------------------------------ */
+/* ---- Koine's: stubs, and NULL for each pointer ------------------------------------------- */
 
 static void stubs(void **state) {
     if (original) skip();
@@ -921,6 +953,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(metadata),
         cmocka_unit_test(runs),
         cmocka_unit_test(branches),
+        cmocka_unit_test(computed_choices),
         cmocka_unit_test(other_types),
         cmocka_unit_test(bindings),
         cmocka_unit_test(threads),
