@@ -95,6 +95,16 @@ KN_API int32_t kn_vocabulary_role(const kn_vocabulary *vocabulary, kn_text_role 
 KN_API bool kn_vocabulary_is_special(const kn_vocabulary *vocabulary, int32_t token);
 /* Whether generation ends with this token: the end of text, or the end of a turn. */
 KN_API bool kn_vocabulary_ends(const kn_vocabulary *vocabulary, int32_t token);
+/* Writes a conversation as the text that the model was trained on, by the chat template of the vocabulary, at
+ * most `capacity` bytes without a terminator; *bytes is the length that it has. variables is a JSON object:
+ * {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": true}, with whatever else the
+ * template reads, such as "tools"; tokens such as bos_token come from the vocabulary. Encode the text with
+ * KN_TEXT_READ_SPECIAL and without KN_TEXT_ADD_ENDS: the template writes all special tokens. A message's own
+ * text may contain them, too. An error is written to `message`, truncated to `size` bytes: KN_ERROR_NOT_FOUND
+ * without a template, KN_ERROR_ARGUMENT if the template refuses the conversation, KN_ERROR_UNSUPPORTED for a
+ * construct of Jinja that Koine does not have. */
+KN_API kn_status kn_vocabulary_chat(const kn_vocabulary *vocabulary, const char *variables, char *text,
+                                    size_t capacity, size_t *bytes, char *message, size_t size);
 /* What the vocabulary is, in words: "BPE, 49152 tokens". Valid until the vocabulary is destroyed. */
 KN_API const char *kn_vocabulary_summary(const kn_vocabulary *vocabulary);
 

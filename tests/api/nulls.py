@@ -43,6 +43,7 @@ kn_trainer_params_check: message
 kn_shard_seconds: message
 kn_vocabulary_decode: state
 kn_vocabulary_token: length
+kn_vocabulary_chat: message
 """.strip().splitlines()}
 # Calls that would run all cases on the device.
 SKIPPED = {"kn_verify": ["params", "passed", "failed"]}

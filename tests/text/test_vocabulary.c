@@ -247,6 +247,34 @@ static void every_failed_allocation_is_reported(void **state) {
         }
 }
 
+static void chats_survive_failed_allocations(void **state) {
+    char path[4096], message[200];
+    FILE *file = fopen(test_path(path, sizeof path, folder, "chat_template.jinja"), "w");
+    fputs("{% set n = namespace(a=1) %}{% for m in messages if m.role %}{{ loop.index ~ m['role'][::-1] | "
+          "upper }}"
+          "{{ {'k': [m]} | tojson }}{% endfor %}{{ 'a,b'.split(',') | join(n.a | string) }}",
+          file);
+    fclose(file);
+    size_t wanted = 0;
+    for (size_t at = 0;; at++) {
+        failing memory = {.fail_at = at};
+        kn_allocator allocator = failing_allocator(&memory);
+        kn_vocabulary *words = open_json(BPE("", ""), &allocator);
+        char text[200];
+        size_t bytes = 0, before = memory.calls;
+        kn_status status = kn_vocabulary_status(words);
+        if (status == KN_OK)
+            status = kn_vocabulary_chat(words, "{\"messages\": [{\"role\": \"user\"}]}", text, sizeof text,
+                                        &bytes, message, sizeof message);
+        if (at == 0) wanted = bytes;
+        assert_true(status == KN_OK ? bytes == wanted && wanted == 33 : status == KN_ERROR_MEMORY);
+        kn_vocabulary_destroy(&words);
+        assert_int_equal(memory.live, 0);
+        if (at && before < at && memory.calls < at) break;
+    }
+    assert_int_equal(remove(path), 0);
+}
+
 int test_vocabularies(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_those_of_the_rules),
@@ -255,6 +283,7 @@ int test_vocabularies(void) {
         cmocka_unit_test(half_a_character_waits_for_its_other_half),
         cmocka_unit_test(special_text_needs_a_flag),
         cmocka_unit_test(settings_name_roles_and_ends),
+        cmocka_unit_test(chats_survive_failed_allocations),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests_name("vocabularies", tests, make_folder, remove_folder);

@@ -6,6 +6,7 @@ array([ 101, 7592, 1010, 2088,  102], dtype=int32)
 """
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Iterable, Iterator, Optional, Union
 
@@ -82,6 +83,25 @@ class Vocabulary(Handle):
         state = ffi.new("kn_decoding *", {"size": ffi.sizeof("kn_decoding")})
         for token in tokens:
             yield self.decode_bytes([token], skip_special, state).decode("utf-8", "replace")
+
+    def chat(self, messages: Any, add_generation_prompt: bool = True, **variables: Any) -> str:
+        """Returns a conversation as the model's text, by its chat template.
+
+        Args:
+            messages: Dicts with role and content.
+            add_generation_prompt: End with the beginning of an answer.
+            **variables: More variables of the template, such as tools.
+        """
+        given = json.dumps({"messages": messages, "add_generation_prompt": add_generation_prompt, **variables}).encode()
+        count, message = ffi.new("size_t *", 4096), ffi.new("char[]", 1024)
+        while True:
+            room = count[0]
+            out = ffi.new("char[]", room)
+            code = lib.kn_vocabulary_chat(self._pointer, given, out, room, count, message, 1024)
+            if code:
+                raise error_of(code, text(message) or "")
+            if count[0] <= room:
+                return bytes(ffi.buffer(out, count[0])).decode("utf-8", "replace")
 
     def token(self, number: int) -> Optional[str]:
         """Returns the spelling of a token, or None."""
