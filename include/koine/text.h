@@ -108,6 +108,29 @@ KN_API kn_status kn_vocabulary_chat(const kn_vocabulary *vocabulary, const char 
 /* What the vocabulary is, in words: "BPE, 49152 tokens". Valid until the vocabulary is destroyed. */
 KN_API const char *kn_vocabulary_summary(const kn_vocabulary *vocabulary);
 
+/* How the next token is drawn. In this order: the repetition penalty, top_k, top_p, min_p; probabilities are
+ * those after division by the temperature. */
+typedef struct kn_draw_params {
+    size_t size;
+    double temperature; /* divides the logits; 0: the most likely token (default 0.8) */
+    uint64_t top_k;     /* only the most likely tokens, this many; 0: all (default) */
+    double top_p;       /* only the most likely tokens with this total probability (default 1) */
+    double min_p;       /* only tokens with this part of the largest probability (default 0) */
+    double repetition;  /* divides positive logits of tokens seen, multiplies negative ones (default 1) */
+    uint64_t seed;      /* (default 1) */
+} kn_draw_params;
+#define KN_DRAW_DEFAULTS                                                                                     \
+    KN_DEFAULTS(kn_draw_params, KN_FIELD(temperature, 0.8), KN_FIELD(top_p, 1), KN_FIELD(repetition, 1),     \
+                KN_FIELD(seed, 1))
+KN_API void kn_draw_params_init(kn_draw_params *params);
+/* Draws a token from logits, (count). seen, (seen_count), are the tokens that the repetition penalty applies
+ * to; other ids are ignored. The same seed and position give the same token. Tokens with the logit -infinity
+ * or NaN are never drawn; KN_ERROR_NOT_FINITE if there is no other, or if one is +infinity. params NULL:
+ * defaults. Thread-safe. */
+KN_API KN_NODISCARD kn_status kn_draw_token(const kn_draw_params *params, const float *logits, size_t count,
+                                            const int32_t *seen, size_t seen_count, uint64_t position,
+                                            int32_t *token);
+
 #ifdef __cplusplus
 }
 #endif

@@ -321,8 +321,9 @@ static kn_status last(const call *by) {
 }
 
 static kn_status otherwise(const call *by) {
-    const kn_cell *value = argument(by, 0, "default_value"), *falsy = argument(by, 1, "boolean");
-    bool keep = falsy && kn_cell_truth(falsy) ? kn_cell_truth(by->of) : by->of->sort != KN_SORT_UNDEFINED;
+    const kn_cell *value = argument(by, 0, "default_value"), *if_false = argument(by, 1, "boolean");
+    bool keep =
+        if_false && kn_cell_truth(if_false) ? kn_cell_truth(by->of) : by->of->sort != KN_SORT_UNDEFINED;
     *by->result = keep ? *by->of : value ? *value : kn_cell_text(by->run->arena, "", 0);
     return KN_OK;
 }

@@ -2,7 +2,6 @@
  * the blanks before one that begins its line. */
 #include "text/template_private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { DEPTH = 100 };
@@ -14,21 +13,6 @@ typedef struct parser {
     int depth, loops;
     kn_error *error;
 } parser;
-
-kn_status kn_template_fail(const char *name, const char *text, size_t at, kn_status status, kn_error *error,
-                           const char *format, ...) {
-    char message[400];
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < at; i++) {
-        column = text[i] == '\n' ? 1 : column + 1;
-        line += text[i] == '\n';
-    }
-    va_list values;
-    va_start(values, format);
-    vsnprintf(message, sizeof message, format, values);
-    va_end(values);
-    return kn_fail(error, status, "%s:%zu:%zu: %s", name, line, column, message);
-}
 
 static kn_status refuse(parser *in, size_t at, const char *what) {
     return kn_template_fail(in->name, in->text, at, KN_ERROR_UNSUPPORTED, in->error, "%s", what);

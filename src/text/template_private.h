@@ -53,6 +53,10 @@ void kn_cell_json(const kn_cell *cell, int64_t indent, int depth, kn_text *to);
 /* "a string", for messages. */
 const char *kn_cell_sort_name(const kn_cell *cell);
 
+/* Reports a mistake at a byte of the template. */
+kn_status kn_template_fail(const char *name, const char *text, size_t at, kn_status status, kn_error *error,
+                           const char *format, ...) KN_PRINTF(6, 7);
+
 /* ---- the tree (template_parse.c)
  * ------------------------------------------------------------------------------ */
 
@@ -98,10 +102,6 @@ struct kn_branch {
 /* Parses a template; the tree lives in the arena. Messages have the form "name:line:column: …". */
 kn_status kn_template_parse(kn_arena *arena, const char *name, const char *text, size_t length,
                             kn_branch **tree, kn_error *error);
-/* Reports a mistake at a byte of the template. */
-kn_status kn_template_fail(const char *name, const char *text, size_t at, kn_status status, kn_error *error,
-                           const char *format, ...) KN_PRINTF(6, 7);
-
 /* ---- evaluation (template_run.c, template_calls.c)
  * ---------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
-/* Values of the template language. */
+/* Values of the template language, and messages with places in a template. */
 #include "text/template_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 kn_cell kn_cell_bool(bool truth) {
@@ -220,4 +221,19 @@ const char *kn_cell_sort_name(const kn_cell *cell) {
     static const char *const names[] = {"undefined", "none",     "true or false", "an integer",
                                         "a number",  "a string", "a list",        "a mapping"};
     return names[cell->sort];
+}
+
+kn_status kn_template_fail(const char *name, const char *text, size_t at, kn_status status, kn_error *error,
+                           const char *format, ...) {
+    char message[400];
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < at; i++) {
+        column = text[i] == '\n' ? 1 : column + 1;
+        line += text[i] == '\n';
+    }
+    va_list values;
+    va_start(values, format);
+    vsnprintf(message, sizeof message, format, values);
+    va_end(values);
+    return kn_fail(error, status, "%s:%zu:%zu: %s", name, line, column, message);
 }

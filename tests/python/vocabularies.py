@@ -13,6 +13,8 @@ import sys
 import tempfile
 import zipfile
 
+import numpy as np
+
 from package import case, end_without, expect, expect_equal, raises, run
 
 from mixed_text import drawn, mixed
@@ -44,6 +46,50 @@ def a_vocabulary_is_open_until_it_is_closed():
         words.encode("a")
     with raises(koine.UnsupportedError, "Markov"):
         opened('{"model": {"type": "Markov"}}')
+
+
+def reference(logits, seen, temperature, top_k, top_p, min_p, repetition):
+    """Probabilities of the tokens, in double precision, by sorting."""
+    logits = logits.astype(np.float64)
+    for token in set(seen):
+        logits[token] = np.float32(logits[token] * repetition if logits[token] < 0 else logits[token] / repetition)
+    order = sorted(range(len(logits)), key=lambda token: (-logits[token], token))
+    kept = order[:top_k] if top_k else order
+    weights = np.exp((logits[kept] - logits[kept[0]]) / temperature)
+    if top_p < 1:
+        kept = kept[:int(np.searchsorted(np.cumsum(weights), top_p * weights.sum() * (1 - 1e-12))) + 1]
+    found = np.zeros(len(logits))
+    for token in kept:
+        weight = np.exp((logits[token] - logits[order[0]]) / temperature)
+        found[token] = weight if weight >= min_p else 0
+    return found / found.sum()
+
+
+@case
+def tokens_are_drawn_with_their_probabilities():
+    for trial in range(40):
+        chance = np.random.default_rng(trial)
+        count = int(chance.integers(1, 40)) if trial % 2 else 3000
+        logits = np.round(chance.normal(0, 3, count), 1).astype(np.float32)  # with ties
+        seen = chance.integers(0, count, 3).tolist()
+        settings = {"temperature": float(chance.uniform(0.3, 2)), "top_k": int(chance.integers(0, 30)) if trial % 3 else 0,
+                    "top_p": float(chance.uniform(0.2, 1)) if trial % 5 else 1.0, "min_p": float(chance.uniform(0, 0.2)) if trial % 4 == 0 else 0.0,
+                    "repetition": float(chance.uniform(0.8, 1.5)) if trial % 7 < 3 else 1.0}
+        wanted = reference(logits.copy(), seen, **settings)
+        draws = 2000
+        found = np.bincount([koine.draw_token(logits, seen, position, seed=trial, **settings) for position in range(draws)], minlength=count) / draws
+        expect(not found[wanted == 0].any(), f"trial {trial}: {settings} drew {np.flatnonzero((wanted == 0) & (found > 0))}")
+        expect((np.abs(found - wanted) < 5.5 * np.sqrt(wanted * (1 - wanted) / draws) + 2 / draws).all(), f"trial {trial}: {settings}")
+    logits = np.array([1, np.nan, 3, -np.inf, 3], np.float32)
+    expect_equal(koine.draw_token(logits, temperature=0), 2)
+    expect_equal(koine.draw_token(logits, [2], temperature=0, repetition=1.1), 4)
+    expect_equal({koine.draw_token(logits, position=i) for i in range(200)}, {0, 2, 4})
+    for wrong in ([np.nan], [np.inf, 0], [-np.inf]):
+        with raises(koine.NotFiniteError):
+            koine.draw_token(wrong)
+    for name, value in (("temperature", -1), ("temperature", np.nan), ("top_p", 0), ("min_p", 2), ("repetition", 0)):
+        with raises(koine.ArgumentError):
+            koine.draw_token([0, 1], **{name: value})
 
 
 end_without("tokenizers", "the tokenizers package")

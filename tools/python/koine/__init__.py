@@ -26,7 +26,7 @@ from .history import History
 from .model import Evaluation, Model, grammar, list_models
 from .session import Plan, Session, States
 from .train import Trainer, optimizers
-from .vocabulary import Vocabulary
+from .vocabulary import Vocabulary, draw_token
 
 __version__ = _declarations.VERSION
 
@@ -47,6 +47,6 @@ __all__ = [
     "CompileError", "Context", "Dataset", "Device", "DeviceError", "DeviceMemoryError", "DtypeError", "Evaluation", "Field", "FileError",
     "ForkError", "FormatError", "Graph", "Group", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MPIGroup",
     "MismatchError", "Model", "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Session", "ShapeError", "States",
-    "StopTraining", "Trainer", "UnsupportedError", "Value", "Vocabulary", "cache_folder", "data_sources", "debug", "default_context", "devices",
+    "StopTraining", "Trainer", "UnsupportedError", "Value", "Vocabulary", "cache_folder", "data_sources", "debug", "default_context", "devices", "draw_token",
     "grammar", "io", "list_models", "load_dataset", "ops", "optim", "optimizers", "set_default_context", "set_default_device", "types",
 ]

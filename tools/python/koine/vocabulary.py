@@ -17,7 +17,7 @@ from ._library import NULL, ffi, lib, text
 from .errors import error_of
 
 Path = Union[str, "os.PathLike[str]"]
-__all__ = ["Vocabulary"]
+__all__ = ["Vocabulary", "draw_token"]
 _ADD_ENDS, _READ_SPECIAL, _SKIP_SPECIAL = 1, 2, 4
 _ROLES = ("begin", "end", "unknown", "padding")
 
@@ -126,3 +126,27 @@ class Vocabulary(Handle):
     def ends(self, token: int) -> bool:
         """Whether generation ends with a token."""
         return bool(lib.kn_vocabulary_ends(self._pointer, token))
+
+
+def draw_token(logits: Any, seen: Iterable[int] = (), position: int = 0, **settings: Any) -> int:
+    """Draws a token from logits.
+
+    Args:
+        logits: One number for each token.
+        seen: Tokens that the repetition penalty applies to.
+        position: The same seed and position give the same token.
+        **settings: temperature, top_k, top_p, min_p, repetition and seed.
+    """
+    given = np.ascontiguousarray(logits, np.float32).reshape(-1)
+    before = np.ascontiguousarray(list(seen), np.int32)
+    params, token = ffi.new("kn_draw_params *"), ffi.new("int32_t *")
+    lib.kn_draw_params_init(params)
+    for name, value in settings.items():
+        if name not in ("temperature", "top_k", "top_p", "min_p", "repetition", "seed"):
+            raise TypeError(f"draw_token() has no setting {name!r}")
+        setattr(params, name, value)
+    code = lib.kn_draw_token(params, ffi.cast("const float *", given.ctypes.data), given.size,
+                             ffi.cast("const int32_t *", before.ctypes.data), before.size, position, token)
+    if code:
+        raise error_of(code, "no token can be drawn" if code == 13 else "a setting is out of its range")
+    return token[0]
