@@ -124,11 +124,11 @@ typedef struct kn_draw_params {
                 KN_FIELD(seed, 1))
 KN_API void kn_draw_params_init(kn_draw_params *params);
 /* Draws a token from logits, (count). seen, (seen_count), are the tokens that the repetition penalty applies
- * to; other ids are ignored. The same seed and position give the same token. Tokens with the logit -infinity
+ * to; other ids are ignored. The same seed and step give the same token. Tokens with the logit -infinity
  * or NaN are never drawn; KN_ERROR_NOT_FINITE if there is no other, or if one is +infinity. params NULL:
  * defaults. Thread-safe. */
 KN_API KN_NODISCARD kn_status kn_draw_token(const kn_draw_params *params, const float *logits, size_t count,
-                                            const int32_t *seen, size_t seen_count, uint64_t position,
+                                            const int32_t *seen, size_t seen_count, uint64_t step,
                                             int32_t *token);
 
 #ifdef __cplusplus

@@ -100,9 +100,9 @@ static candidate last_one(const kn_draw_params *params, candidate *list, size_t 
     return last;
 }
 
-/* A random number in [0, 1) from seed and position. */
-static double chance_at(uint64_t seed, uint64_t position) {
-    uint64_t z = seed * 0x9e3779b97f4a7c15u + (position + 1) * 0xbf58476d1ce4e5b9u;
+/* A random number in [0, 1) from seed and step. */
+static double chance_at(uint64_t seed, uint64_t step) {
+    uint64_t z = seed * 0x9e3779b97f4a7c15u + (step + 1) * 0xbf58476d1ce4e5b9u;
     for (int i = 0; i < 2; i++) {
         z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
         z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -128,7 +128,7 @@ static bool penalize(const kn_host *host, double penalty, float *logits, size_t 
 }
 
 static kn_status draw(const kn_draw_params *params, const float *logits, candidate *list, size_t count,
-                      uint64_t position, int32_t *token) {
+                      uint64_t step, int32_t *token) {
     size_t used = 0;
     candidate best = {-INFINITY, -1};
     for (size_t i = 0; i < count; i++) {
@@ -154,13 +154,13 @@ static kn_status draw(const kn_draw_params *params, const float *logits, candida
                 return KN_OK;
             }
         }
-        if (!pass) left = chance_at(params->seed, position) * sum;
+        if (!pass) left = chance_at(params->seed, step) * sum;
     }
     return KN_OK; /* rounding: the most likely */
 }
 
 kn_status kn_draw_token(const kn_draw_params *given, const float *logits, size_t count, const int32_t *seen,
-                        size_t seen_count, uint64_t position, int32_t *token) {
+                        size_t seen_count, uint64_t step, int32_t *token) {
     kn_draw_params params = KN_DRAW_DEFAULTS;
     kn_error unused = {0};
     kn_status status = KN_PARAMS_TAKE(kn_draw_params, &params, given, &unused);
@@ -176,7 +176,7 @@ kn_status kn_draw_token(const kn_draw_params *given, const float *logits, size_t
     if (status == KN_OK) {
         memcpy(own, logits, count * sizeof *own);
         status = penalize(&host, params.repetition, own, count, seen, seen_count)
-                     ? draw(&params, own, list, count, position, token)
+                     ? draw(&params, own, list, count, step, token)
                      : KN_ERROR_MEMORY;
     }
     kn_release(&host, own);

@@ -13,9 +13,9 @@ import sys
 import tempfile
 import zipfile
 
-import numpy as np
-
 from package import case, end_without, expect, expect_equal, raises, run
+
+import numpy as np
 
 from mixed_text import drawn, mixed
 
@@ -77,13 +77,13 @@ def tokens_are_drawn_with_their_probabilities():
                     "repetition": float(chance.uniform(0.8, 1.5)) if trial % 7 < 3 else 1.0}
         wanted = reference(logits.copy(), seen, **settings)
         draws = 2000
-        found = np.bincount([koine.draw_token(logits, seen, position, seed=trial, **settings) for position in range(draws)], minlength=count) / draws
+        found = np.bincount([koine.draw_token(logits, seen, step, seed=trial, **settings) for step in range(draws)], minlength=count) / draws
         expect(not found[wanted == 0].any(), f"trial {trial}: {settings} drew {np.flatnonzero((wanted == 0) & (found > 0))}")
         expect((np.abs(found - wanted) < 5.5 * np.sqrt(wanted * (1 - wanted) / draws) + 2 / draws).all(), f"trial {trial}: {settings}")
     logits = np.array([1, np.nan, 3, -np.inf, 3], np.float32)
     expect_equal(koine.draw_token(logits, temperature=0), 2)
     expect_equal(koine.draw_token(logits, [2], temperature=0, repetition=1.1), 4)
-    expect_equal({koine.draw_token(logits, position=i) for i in range(200)}, {0, 2, 4})
+    expect_equal({koine.draw_token(logits, step=i) for i in range(200)}, {0, 2, 4})
     for wrong in ([np.nan], [np.inf, 0], [-np.inf]):
         with raises(koine.NotFiniteError):
             koine.draw_token(wrong)

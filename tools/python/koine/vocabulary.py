@@ -128,13 +128,13 @@ class Vocabulary(Handle):
         return bool(lib.kn_vocabulary_ends(self._pointer, token))
 
 
-def draw_token(logits: Any, seen: Iterable[int] = (), position: int = 0, **settings: Any) -> int:
+def draw_token(logits: Any, seen: Iterable[int] = (), step: int = 0, **settings: Any) -> int:
     """Draws a token from logits.
 
     Args:
         logits: One number for each token.
         seen: Tokens that the repetition penalty applies to.
-        position: The same seed and position give the same token.
+        step: The same seed and step give the same token.
         **settings: temperature, top_k, top_p, min_p, repetition and seed.
     """
     given = np.ascontiguousarray(logits, np.float32).reshape(-1)
@@ -146,7 +146,7 @@ def draw_token(logits: Any, seen: Iterable[int] = (), position: int = 0, **setti
             raise TypeError(f"draw_token() has no setting {name!r}")
         setattr(params, name, value)
     code = lib.kn_draw_token(params, ffi.cast("const float *", given.ctypes.data), given.size,
-                             ffi.cast("const int32_t *", before.ctypes.data), before.size, position, token)
+                             ffi.cast("const int32_t *", before.ctypes.data), before.size, step, token)
     if code:
         raise error_of(code, "no token can be drawn" if code == 13 else "a setting is out of its range")
     return token[0]
