@@ -399,9 +399,53 @@ static void what_is_not_supported_is_named(void **state) {
     test_folder_remove(folder);
 }
 
+/* Random changes of the header: the file is refused with a message, or opened and its weights loaded. */
+static void damaged_files_are_refused_or_opened(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[300];
+    kn_context *context = kn_context_create(NULL);
+    test_path(path, sizeof path, folder, "model.gguf");
+    making m = {.random = 3};
+    make(&m, &kinds[0]);
+    const size_t header = m.file.values.count + m.file.tensors.count;
+    const gguf_bytes whole = gguf_finish(&m.file);
+    int opened = 0, refusals = 0;
+    for (int round = 0; round < 400; round++) {
+        uint8_t *bytes = malloc(whole.count);
+        assert_non_null(bytes);
+        memcpy(bytes, whole.bytes, whole.count);
+        for (int change = next_random(&m, 3); change >= 0; change--) {
+            size_t at = 8 + (size_t)next_random(&m, (int)header);
+            bytes[at] =
+                (uint8_t)(next_random(&m, 2) ? next_random(&m, 256) : bytes[at] ^ 1 << next_random(&m, 8));
+        }
+        FILE *file = fopen(path, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(bytes, 1, whole.count, file), whole.count);
+        assert_int_equal(fclose(file), 0);
+        free(bytes);
+        kn_model *model = kn_model_open(path, NULL);
+        const bool open = kn_model_status(model) == KN_OK;
+        assert_true(open == (kn_model_error(model)[0] == '\0'));
+        kn_states *states = kn_states_create(context, 1);
+        if (open && kn_model_load(model, NULL, states, NULL, NULL) != KN_OK)
+            assert_true(kn_model_error(model)[0] != '\0');
+        *(open ? &opened : &refusals) += 1;
+        kn_states_destroy(&states);
+        kn_model_destroy(&model);
+    }
+    assert_true(opened > 0 && refusals > 100);
+    free(whole.bytes);
+    for (int i = 0; i < m.count; i++)
+        free(m.weights[i].numbers);
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
 int main(void) {
     if (!device_is_there()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(files_compute_their_architectures),
-                                       cmocka_unit_test(what_is_not_supported_is_named)};
+                                       cmocka_unit_test(what_is_not_supported_is_named),
+                                       cmocka_unit_test(damaged_files_are_refused_or_opened)};
     return cmocka_run_group_tests_name("language", tests, NULL, NULL);
 }
