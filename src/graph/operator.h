@@ -231,6 +231,7 @@ typedef struct kn_case {
 typedef enum kn_identity {
     KN_IDENTITY_NEVER = 0,
     KN_IDENTITY_ALWAYS,   /* always the first input (a cast) */
+    KN_IDENTITY_WHOLE,    /* the first input, if the result has its shape (a slice of all elements) */
     KN_IDENTITY_INPUT,    /* one input, if the other is the constant `neutral` (x * 1) */
     KN_IDENTITY_ATTRIBUTE /* the first input, if the first attribute is `neutral` (scale by 1) */
 } kn_identity;

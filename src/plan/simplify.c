@@ -28,8 +28,10 @@ static kn_value *passed_through(const kn_node *node) {
     const kn_operator *row = node->op;
     kn_value *x = node->inputs[0], *y = node->input_count > 1 ? node->inputs[1] : NULL;
     kn_value *result = NULL;
-    if (row->class == KN_CLASS_VIEW || row->identity == KN_IDENTITY_ALWAYS)
-        result = x;
+    if (row->class == KN_CLASS_VIEW || row->identity == KN_IDENTITY_ALWAYS) result = x;
+    /* A copy of a state may be fetched after the state has changed. */
+    else if (row->identity == KN_IDENTITY_WHOLE)
+        result = kn_value_root(x)->kind == KN_VALUE_STATE ? NULL : x;
     else if (row->identity == KN_IDENTITY_INPUT)
         result = is_number(y, row->neutral) ? x : is_number(x, row->neutral) ? y : NULL;
     else if (row->identity == KN_IDENTITY_ATTRIBUTE)

@@ -66,6 +66,23 @@ static void simplify_drops_what_changes_nothing(void **state) {
     passes_end(&passes);
 }
 
+/* A slice of all elements, and a concatenation of one value; those that change something stay. */
+static void simplify_drops_moves_of_everything(void **state) {
+    (void)state;
+    kn_value *whole = kn_slice(x, 1, 0, 8), *part = kn_slice(x, 1, 0, 7), *first = kn_slice(x, 1, 7, 8);
+    kn_value *y = kn_concat(
+        (kn_value *[]){kn_exp(kn_concat(&whole, 1, 1)), kn_concat((kn_value *[]){part, first}, 2, 1)}, 2, 0);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    assert_int_equal(passes_count_nodes(&passes, "slice"), 3);
+    assert_int_equal(passes_count_nodes(&passes, "concat"), 3);
+    passes_run(&passes, "simplify");
+    assert_int_equal(passes_count_nodes(&passes, "slice"), 2);
+    assert_int_equal(passes_count_nodes(&passes, "concat"), 2);
+    passes_end(&passes);
+}
+
 static void simplify_unites_equal_nodes(void **state) {
     (void)state;
     kn_value *y = kn_add(kn_sin(kn_exp(x)), kn_cos(kn_exp(x)));
@@ -486,6 +503,7 @@ int main(void) {
     const struct CMUnitTest cases[] = {
         GRAPH_CASE(widen_makes_inputs_of_bytes),
         GRAPH_CASE(simplify_drops_what_changes_nothing),
+        GRAPH_CASE(simplify_drops_moves_of_everything),
         GRAPH_CASE(simplify_unites_equal_nodes),
         GRAPH_CASE(simplify_keeps_differing_attributes_apart),
         GRAPH_CASE(simplify_moves_views_behind_activations),
