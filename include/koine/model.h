@@ -110,10 +110,11 @@ KN_API bool kn_model_fits(const kn_model *model, const kn_model_given *given, si
  * file, so they can share kn_states; load them once, by the result. Settings and arrays given at opening
  * stay; `given` is needed only during the call. */
 KN_API KN_NODISCARD kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count);
-/* The name in the file of a value that must be known to build the graph, if it can be computed from inputs
- * without an array: a condition of `If`, the input of NonZero. NULL for a bound model, and if something else
- * is missing. A model made by kn_model_bind_value computes it; given with its elements, under this name, it
- * is a constant of the next model, of which another value may be missing. */
+/* The name in the file of a value that must be known to build the graph: an input without elements, or a
+ * value that can be computed from such inputs, as a condition of `If` or the input of NonZero. NULL for a
+ * bound model, and if something else is missing. A model made by kn_model_bind_value computes the value;
+ * given with its elements, under this name, it is a constant of the next model, of which another value may be
+ * missing. */
 KN_API const char *kn_model_missing_value(const kn_model *model);
 /* kn_model_bind for a model whose only output is that value, with the part of the graph that computes it. */
 KN_API KN_NODISCARD kn_model *kn_model_bind_value(kn_model *model, const char *name,

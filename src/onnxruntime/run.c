@@ -28,6 +28,7 @@ struct ort_plan {
     kn_model *model; /* the session's, or one bound to the inputs; NULL: to be built after the stages */
     kn_session *session;
     stage *stages; /* room for MAX_STAGES; NULL: none */
+    bool *known;   /* with stages, for each input: its values determine the graph, too */
     size_t stage_count;
     size_t *outputs, output_count; /* positions in the file */
     kn_tensor_info *infos;         /* of the inputs of the last run; NULL: there was none */
@@ -125,6 +126,13 @@ static OrtStatus *take_outputs(ort_run *run, const char *const *names, size_t co
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
+static void release_constants(const OrtSession *session, ort_plan *plan) {
+    for (size_t i = 0; plan->constants && i < session->input_count; i++)
+        free(plan->constants[i]);
+    free(plan->constants);
+    plan->constants = NULL;
+}
+
 /* Releases what was built after the first `kept` stages. */
 static void release_rest(const OrtSession *session, ort_plan *plan, size_t kept) {
     kn_session_destroy(&plan->session);
@@ -143,9 +151,8 @@ static void release_rest(const OrtSession *session, ort_plan *plan, size_t kept)
 static void plan_release(const OrtSession *session, ort_plan *plan) {
     release_rest(session, plan, 0);
     free(plan->stages);
-    for (size_t i = 0; plan->constants && i < session->input_count; i++)
-        free(plan->constants[i]);
-    free(plan->constants);
+    release_constants(session, plan);
+    free(plan->known);
     free(plan->infos);
     free(plan->outputs);
     free(plan);
@@ -193,19 +200,21 @@ static int position_in(const kn_model *model, const char *name) {
     return -1;
 }
 
-/* Stores the values that the plan was bound to. */
-static bool keep_constants(ort_plan *plan, const ort_run *run) {
+/* Stores the values of the inputs that are constants of the plan's model, in place of those of an earlier
+ * model. */
+static OrtStatus *keep_constants(ort_plan *plan, const ort_run *run) {
     const size_t count = run->session->input_count;
+    release_constants(run->session, plan);
     plan->constants = calloc(count + 1, sizeof *plan->constants);
-    if (!plan->constants) return false;
+    if (!plan->constants) return ort_no_memory();
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = bytes_of(&run->inputs[i].info);
         if (position_in(plan->model, run->inputs[i].name) >= 0) continue;
         plan->constants[i] = malloc(bytes + 1);
-        if (!plan->constants[i]) return false;
+        if (!plan->constants[i]) return ort_no_memory();
         memcpy(plan->constants[i], run->inputs[i].data, bytes);
     }
-    return true;
+    return NULL;
 }
 
 static OrtStatus *open_session(const OrtSession *session, kn_model *model, kn_value *const *values,
@@ -316,7 +325,7 @@ static kn_model_given *staged_inputs(const ort_plan *plan, const ort_run *run, s
     kn_model_given *given = calloc(*count + plan->stage_count + 1, sizeof *given);
     for (size_t i = 0; given && i < *count; i++) {
         given[i] = run->inputs[i];
-        if (!is_setting(&given[i].info)) given[i].data = NULL;
+        if (!plan->known[i] && !is_setting(&given[i].info)) given[i].data = NULL;
     }
     for (size_t i = 0; given && i < plan->stage_count; i++)
         given[(*count)++] =
@@ -346,12 +355,17 @@ static OrtStatus *build_rest(ort_plan *plan, const ort_run *run) {
         kn_model_given *given = staged_inputs(plan, run, &count);
         kn_model *model = given ? kn_model_bind(run->session->model, given, count) : NULL;
         const char *name = kn_model_missing_value(model);
+        size_t input = 0;
+        while (name && input < run->session->input_count && strcmp(run->session->inputs[input].name, name))
+            input++;
         if (!model) {
             status = ort_no_memory();
         } else if (kn_model_bound(model)) {
             plan->model = model;
             model = NULL;
-        } else if (name && plan->stage_count < MAX_STAGES) {
+        } else if (name && input < run->session->input_count && !plan->known[input]) {
+            plan->known[input] = true;
+        } else if (name && input == run->session->input_count && plan->stage_count < MAX_STAGES) {
             status = add_stage(plan, run, name, given, count);
         } else {
             status = ort_fail(ORT_NOT_IMPLEMENTED, "%s", kn_model_error(model));
@@ -359,6 +373,7 @@ static OrtStatus *build_rest(ort_plan *plan, const ort_run *run) {
         kn_model_destroy(&model);
         free(given);
     }
+    if (!status) status = keep_constants(plan, run);
     return status ? status : open_outputs(plan, run->session);
 }
 
@@ -366,7 +381,8 @@ static OrtStatus *build_rest(ort_plan *plan, const ort_run *run) {
  * is none. */
 static OrtStatus *bind_in_stages(ort_plan *plan, const ort_run *run) {
     plan->stages = calloc(MAX_STAGES, sizeof *plan->stages);
-    if (!plan->stages) return ort_no_memory();
+    plan->known = calloc(run->session->input_count + 1, sizeof *plan->known);
+    if (!plan->stages || !plan->known) return ort_no_memory();
     ort_ReleaseStatus(build_rest(plan, run));
     if (!plan->session || kn_session_status(plan->session) != KN_OK) release_rest(run->session, plan, 0);
     return NULL;
@@ -375,7 +391,10 @@ static OrtStatus *bind_in_stages(ort_plan *plan, const ort_run *run) {
 /* A plan for the values of all inputs, any of which may become a constant. */
 static OrtStatus *bind_to_values(ort_plan *plan, const ort_run *run) {
     plan->model = kn_model_bind(run->session->model, run->inputs, run->session->input_count);
-    if (kn_model_bound(plan->model)) return open_outputs(plan, run->session);
+    if (kn_model_bound(plan->model)) {
+        OrtStatus *failed = keep_constants(plan, run);
+        return failed ? failed : open_outputs(plan, run->session);
+    }
     const kn_status status = kn_model_status(plan->model);
     return ort_fail_as(status == KN_OK ? KN_ERROR_UNSUPPORTED : status, kn_model_error(plan->model));
 }
@@ -403,7 +422,6 @@ static OrtStatus *plan_fill(ort_plan *plan, const ort_run *run) {
     }
     OrtStatus *status = bind_in_stages(plan, run);
     if (!status && !plan->model) status = bind_to_values(plan, run);
-    if (!status && !keep_constants(plan, run)) status = ort_no_memory();
     return status;
 }
 

@@ -78,14 +78,31 @@ void model_branches(made *model) {
     make_small_model(model, add_text(&graph, 2, "branches"));
 }
 
-void model_computed(made *model) {
-    made graph = {.count = 0}, keep = {.count = 0};
-    const made taken = branch("Add", "x", "twice"), other = branch("Neg", NULL, "negative");
+/* Adds is_positive: whether the sum of x is. */
+static void add_condition(made *graph) {
+    made keep = {.count = 0};
     add_number(add_number(add_text(&keep, 1, "keepdims"), 3, 0), 20, 2);
-    add_tensor(&graph, INITIALIZER, "zero", 1);
+    add_tensor(graph, INITIALIZER, "zero", 1);
+    add_call(graph, "ReduceSum", "x", NULL, "sum", &keep, NULL);
+    add_call(graph, "Greater", "sum", "zero", "is_positive", NULL, NULL);
+}
+
+void model_reshaped(made *model) {
+    made graph = {.count = 0};
+    const made taken = branch("Reshape", "shape", "reshaped"), other = branch("Neg", NULL, "negative");
     add_port(&graph, INPUT, "x", FLOAT, "n,3");
-    add_call(&graph, "ReduceSum", "x", NULL, "sum", &keep, NULL);
-    add_call(&graph, "Greater", "sum", "zero", "is_positive", NULL, NULL);
+    add_port(&graph, INPUT, "shape", INT64, "2");
+    add_condition(&graph);
+    add_call(&graph, "If", "is_positive", NULL, "y", &taken, &other);
+    add_port(&graph, OUTPUT, "y", FLOAT, "a,b");
+    make_small_model(model, add_text(&graph, 2, "reshaped"));
+}
+
+void model_computed(made *model) {
+    made graph = {.count = 0};
+    const made taken = branch("Add", "x", "twice"), other = branch("Neg", NULL, "negative");
+    add_port(&graph, INPUT, "x", FLOAT, "n,3");
+    add_condition(&graph);
     add_call(&graph, "If", "is_positive", NULL, "y", &taken, &other);
     add_call(&graph, "Greater", "x", "zero", "positive", NULL, NULL);
     add_call(&graph, "NonZero", "positive", NULL, "where", NULL, NULL);

@@ -11,6 +11,8 @@ void model_branches(made *model);
 /* y = x + x if the sum of x (n,3) is positive, otherwise -x; "where": the positions of its positive elements.
  */
 void model_computed(made *model);
+/* y = x (n,3) in the shape `shape` (2) if the sum of x is positive, otherwise -x. */
+void model_reshaped(made *model);
 /* y = Unheard(x) and z = Unseen(x), which no runtime has. */
 void model_unknown(made *model);
 /* y (2,2), int64, = Cast(x), float32, and "again", the same. */

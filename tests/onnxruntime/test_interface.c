@@ -758,6 +758,33 @@ static void computed_choices(void **state) {
     api->ReleaseSession(session);
 }
 
+/* Only one of the branches reads the values of the second input. */
+static void values_of_one_branch(void **state) {
+    made model;
+    float x[90];
+    model_reshaped(&model);
+    OrtSession *session = open_bytes(&model, NULL);
+    static const int64_t kinds[][2] = {{-1, 9},  {1, 9},   {1, 10}, {1, 45},
+                                       {-1, 45}, {-1, 10}, {1, 10}, {1, 9}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const bool positive = kinds[i][0] > 0;
+        int64_t shape[2] = {90 / kinds[i][1], kinds[i][1]};
+        for (int k = 0; k < 90; k++)
+            x[k] = (float)(kinds[i][0] * (k + (int)i));
+        OrtValue *values[2] = {floats(x, 30, 3),
+                               tensor(shape, sizeof shape, 1, 2, 0, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)},
+                 *y = NULL;
+        const char *const inputs[] = {"x", "shape"}, *const output = "y";
+        succeeds(api->Run(session, NULL, inputs, (const OrtValue *const *)values, 2, &output, 1, &y));
+        has_shape(y, 2, positive ? shape[0] : 30, positive ? shape[1] : 3);
+        assert_true(numbers(y)[89] == (positive ? x[89] : -x[89]));
+        api->ReleaseValue(y);
+        api->ReleaseValue(values[0]);
+        api->ReleaseValue(values[1]);
+    }
+    api->ReleaseSession(session);
+}
+
 static void other_types(void **state) {
     made model;
     float x[4] = {1.5f, -2.5f, 3e9f, 0};
@@ -954,6 +981,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(runs),
         cmocka_unit_test(branches),
         cmocka_unit_test(computed_choices),
+        cmocka_unit_test(values_of_one_branch),
         cmocka_unit_test(other_types),
         cmocka_unit_test(bindings),
         cmocka_unit_test(threads),

@@ -361,8 +361,7 @@ bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const
     }
     if (value->kind == KN_VALUE_RESULT && folded(import, value, info, data)) return true;
     want_leaves(import, value);
-    if (import->lacks && value->kind == KN_VALUE_RESULT && is_outermost(import, item))
-        import->missing = item->name;
+    if (import->lacks && is_outermost(import, item)) import->missing = item->name;
     return false;
 }
 
