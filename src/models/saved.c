@@ -299,6 +299,10 @@ typedef struct loading {
     kn_model_load_params params;
     bool complete; /* a weight that is missing in the file is an error */
     int found, loaded;
+    /* Converted elements of one tensor at a time, in memory for the largest: freeing and allocating it for
+     * each would make the C library keep the memory of the states' copies. */
+    void *converted;
+    uint64_t room;
 } loading;
 
 /* The tensor for a weight, if the file has a matching one; otherwise NULL, and a failure unless the weight
@@ -336,28 +340,33 @@ static kn_status set_state(loading *l, const char *name, const kn_tensor_info *i
     return KN_OK;
 }
 
+static bool is_converted(const kn_tensor_info *info, const kn_array *array) {
+    return info->dtype != array->type || (!array->bytes && array->byte_count > 0);
+}
+
 /* Sets a state from a tensor of the same shape, dequantizing it or converting between floating-point types.
  */
 static kn_status set_array(loading *l, const char *name, const kn_tensor_info *info,
                            const kn_safetensor *tensor) {
     const kn_array *array = &tensor->array;
     uint64_t bytes;
-    if (info->dtype == array->type && (array->bytes || array->byte_count == 0))
-        return set_state(l, name, info, array->bytes, array->byte_count);
+    if (!is_converted(info, array)) return set_state(l, name, info, array->bytes, array->byte_count);
     if (!kn_tensor_bytes(info, &bytes) || bytes > SIZE_MAX) {
         kn_fail_memory(&l->model->error, SIZE_MAX);
         return kn_fail_in(&l->model->error, "'%s'", name);
     }
-    void *converted = kn_allocate(&l->model->host, (size_t)(bytes ? bytes : 1), 1);
-    if (!converted) return kn_fail_memory(&l->model->error, (size_t)bytes);
+    if (!l->converted || bytes > l->room) {
+        kn_release(&l->model->host, l->converted);
+        if (bytes > l->room) l->room = bytes;
+        l->converted = kn_allocate(&l->model->host, (size_t)(l->room ? l->room : 1), 1);
+        if (!l->converted) return kn_fail_memory(&l->model->error, (size_t)l->room);
+    }
     if (array->bytes)
         for (uint64_t i = 0; i < array->count; i++)
-            kn_element_set(info->dtype, converted, (int64_t)i, kn_array_number(array, i));
+            kn_element_set(info->dtype, l->converted, (int64_t)i, kn_array_number(array, i));
     else
-        l->from->widen(l->from->user, tensor, converted);
-    kn_status status = set_state(l, name, info, converted, bytes);
-    kn_release(&l->model->host, converted);
-    return status;
+        l->from->widen(l->from->user, tensor, l->converted);
+    return set_state(l, name, info, l->converted, bytes);
 }
 
 /* Checks (`set` false) or sets all weights of the graph. */
@@ -370,6 +379,10 @@ static kn_status load_weights(loading *l, bool set) {
         l->found += tensor != NULL;
         if (set) store_as(graph->values[i], tensor);
         const kn_tensor_info info = info_of(graph->values[i]);
+        uint64_t bytes;
+        if (tensor && is_converted(&info, &tensor->array) && kn_tensor_bytes(&info, &bytes) &&
+            bytes > l->room)
+            l->room = bytes;
         kn_status status =
             set && tensor ? set_array(l, kn_value_name(graph->values[i]), &info, tensor) : KN_OK;
         if (status != KN_OK) return status;
@@ -417,6 +430,7 @@ kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn
         status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameters of its model", l.path);
     if (status == KN_OK) status = load_weights(&l, true);
     if (status == KN_OK && params->training) status = load_training(&l);
+    kn_release(&model->host, l.converted);
     if (loaded) *loaded = l.loaded;
     return status;
 }
