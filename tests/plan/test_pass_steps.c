@@ -486,6 +486,28 @@ static void pairs_joins_directions(void **state) {
     passes_end(&passes);
 }
 
+/* A long sequence is several launches, each with work that a slow device finishes in half a second. */
+static void lower_splits_long_recurrences(void **state) {
+    (void)state;
+    kn_value *sequence = kn_input(graph, "sequence", KN_FLOAT32, "batch,2000,4");
+    kn_value *y = kn_lstm(sequence, 256, NULL);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_wide(&passes, 8, "lstm=wide");
+    passes.target.compute_units = 2;
+    passes_run(&passes, "lower");
+    const int launches = count_kernels(&passes, "kn_recurrent_step");
+    assert_in_range(launches, 2, 20);
+    for (int i = 0; i < passes.planner.emitter.step_count; i++) {
+        const kn_step *step = passes.planner.emitter.steps[i];
+        if (step->kind != KN_STEP_KERNEL || strcmp(step->kernel, "kn_recurrent_step")) continue;
+        assert_int_equal(step->global[1], 2);
+        assert_true(step->cost.flops / 2 < 4e9 / 2);
+    }
+    passes_end(&passes);
+}
+
 /* A layer that reads the result of the one before is a separate launch. */
 static void pairs_leaves_dependent_layers(void **state) {
     (void)state;
@@ -516,6 +538,7 @@ int test_pass_steps(void) {
         GRAPH_CASE(batch_norms_take_few_launches),
         GRAPH_CASE(layer_norms_take_few_launches),
         GRAPH_CASE(sums_wait_for_a_reader),
+        GRAPH_CASE(lower_splits_long_recurrences),
         GRAPH_CASE(pairs_joins_directions),
         GRAPH_CASE(pairs_leaves_dependent_layers),
     };
