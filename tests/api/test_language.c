@@ -390,6 +390,12 @@ static void what_is_not_supported_is_named(void **state) {
     gguf_add_integer(&m.file, "llama.expert_count", 8);
     refused(path, &m, "\"llama.expert_count\" is 8; only 0 is supported");
     make(&m, &kinds[0]);
+    gguf_add_real(&m.file, "llama.logit_scale", 2);
+    refused(path, &m, "the setting \"llama.logit_scale\" is not supported");
+    make(&m, &kinds[2]);
+    gguf_add_integer(&m.file, "qwen2.attention.sliding_window", 4);
+    refused(path, &m, "attention within a window (attention.sliding_window) is not supported");
+    make(&m, &kinds[0]);
     add(&m, "blk.0.attn_sinks.weight", F32, 0, 4, 0);
     refused(path, &m, "tensor 'blk.0.attn_sinks.weight' has no use");
     gguf_add_string(&m.file, "general.architecture", "mamba");

@@ -102,6 +102,49 @@ static bool read_scaling(const reading *r, double *divisor) {
     return false;
 }
 
+/* Keys of the architecture that this file reads, or that change no result. */
+static const char *const known[] = {
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "vocab_size",
+    "tensor_data_layout",
+    "expert_count",
+    "expert_used_count",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.layer_norm_rms_epsilon",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.finetuned",
+};
+
+/* A setting that is not read might change the results. */
+static bool check_keys(const reading *r) {
+    const size_t length = strlen(r->name);
+    for (size_t i = 0; i < r->file->value_count; i++) {
+        const char *key = r->file->values[i].key;
+        bool read = strncmp(key, r->name, length) != 0 || key[length] != '.';
+        for (size_t j = 0; j < KN_COUNT_OF(known) && !read; j++)
+            read = strcmp(key + length + 1, known[j]) == 0;
+        if (read) continue;
+        kn_fail(&r->model->error, KN_ERROR_UNSUPPORTED,
+                "%s: the setting \"%.100s\" is not supported, and results could be wrong without it",
+                r->model->source, key);
+        return false;
+    }
+    return true;
+}
+
 static bool has(const reading *r, const char *name) {
     return kn_gguf_tensor_find(r->file, name) != NULL;
 }
@@ -109,7 +152,7 @@ static bool has(const reading *r, const char *name) {
 bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *language) {
     reading r = {.model = model, .file = file};
     *language = (kn_language){.family = find_family(&r)};
-    if (!language->family) return false;
+    if (!language->family || !check_keys(&r)) return false;
     const kn_gguf_tensor *table = kn_gguf_tensor_find(file, "token_embd.weight");
     const int64_t most = KN_LANGUAGE_SIZE;
     if (!whole(&r, "block_count", KN_LANGUAGE_LAYERS, 0, &language->layers) ||
@@ -119,6 +162,7 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
         !whole(&r, "attention.head_count", most, 0, &language->heads) ||
         !whole(&r, "attention.head_count_kv", most, language->heads, &language->key_heads))
         return false;
+    int64_t window = INT64_MAX;
     int64_t usual = language->width / language->heads > 0 ? language->width / language->heads : 1;
     if (!whole(&r, "attention.key_length", most / language->heads, usual, &language->head) ||
         !must_be(&r, "attention.value_length", language->head) ||
@@ -129,6 +173,13 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
     if (language->family->sliding_of &&
         !whole(&r, "attention.sliding_window", INT32_MAX, 0, &language->window))
         return false;
+    if (!language->family->sliding_of &&
+        !whole(&r, "attention.sliding_window", INT64_MAX, INT64_MAX, &window))
+        return false;
+    if (window < language->context)
+        return refuse(
+            &r, KN_ERROR_UNSUPPORTED,
+            "attention within a window (attention.sliding_window) is not supported for this architecture");
     if (!real(&r, "rope.freq_base_swa", language->family->sliding_base, &language->sliding_base) ||
         (language->family->sliding_of &&
          !must_be(&r, "attention.sliding_window_pattern", language->family->sliding_of)))
