@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+import byte_model
 from koine import (ENVIRONMENT, KOINE, Skipped, add, expect, numbers_of, read_npy, read_safetensors, run_cases,
                    strict, wave_of, write, write_bytes, write_npy)
 
@@ -111,6 +112,7 @@ def stage(folder):
     write(folder, "wind.csv", "height,place,speed\n" + "\n".join(rows) + "\n")
     write(folder, "new.csv", "place,height\na,10\nb,\n")
     write(folder, "book.txt", "The quick brown fox jumps over the lazy dog.\n" * 60)
+    byte_model.write(os.path.join(folder, "smollm2.gguf"))
     write(folder, "tokenizer.json", json.dumps({
         "model": {"type": "BPE", "vocab": {"<unk>": 0, "l": 1, "o": 2, "lo": 3}, "merges": ["l o"], "unk_token": "<unk>"}}))
     for i in range(3):

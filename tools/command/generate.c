@@ -1,10 +1,10 @@
 /* koine generate: generates text with a language model, or with a model trained on text. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "batch.h"
+#include "chat.h"
 #include "training.h"
 
 /* Rows of a prompt that are read at once, at least and at most. */
@@ -13,8 +13,14 @@ enum { MAX_TOKENS = 1 << 20, MIN_ROWS = 8, MAX_ROWS = 256 };
 typedef struct generate_run {
     common_options common;
     const char *prompt;
-    uint64_t length, seed, top_k, positions; /* UINT64_MAX: all; positions 0: the model's */
-    double temperature, top_p;
+    const char *system, *stop;  /* of a conversation; where the text ends */
+    bool converse;              /* --chat */
+    uint64_t length, positions; /* positions 0: the model's */
+    kn_draw_params drawing;
+    chat chat;
+    char *answer; /* the generated text: (answer_length), of which `printed` bytes were printed */
+    size_t answer_length, answer_room, printed;
+    bool stopped;
     kn_model *model;
     kn_context *context;
     kn_states *states;
@@ -37,7 +43,6 @@ typedef struct generate_run {
     bool on;       /* the state remains valid beyond the window */
     int32_t *x;    /* (1,window) */
     float *logits; /* (answers), or (1,window,answers) without a stateful session */
-    float *sorted; /* logits at one position */
 } generate_run;
 
 /* ---- tokens ----------------------------------------------------------------------------------------- */
@@ -74,20 +79,62 @@ static bool read_vocabulary(generate_run *run, const char *file) {
     return true;
 }
 
+/* ---- the generated text ------------------------------------------------------------------------------- */
+
+/* How many bytes at the end of the answer may be the beginning of the stop text. */
+static size_t may_stop(const generate_run *run) {
+    size_t most = run->stop ? strlen(run->stop) : 0;
+    if (most > run->answer_length) most = run->answer_length;
+    while (most > 0 && memcmp(run->answer + run->answer_length - most, run->stop, most) != 0)
+        most--;
+    return most;
+}
+
+/* Prints what cannot become part of the stop text; at the end, everything. */
+static void print_answer(generate_run *run, bool end) {
+    const size_t upto = run->answer_length - (end ? 0 : may_stop(run));
+    if (run->common.json || upto <= run->printed) return;
+    fwrite(run->answer + run->printed, 1, upto - run->printed, stdout);
+    run->printed = upto;
+}
+
+static bool add_answer(generate_run *run, const char *text, size_t bytes) {
+    if (run->answer_length + bytes + 1 > run->answer_room) {
+        const size_t room = 2 * (run->answer_length + bytes + 1);
+        char *more = realloc(run->answer, room);
+        if (!more) return command_error("out of memory for the text");
+        run->answer = more;
+        run->answer_room = room;
+    }
+    memcpy(run->answer + run->answer_length, text, bytes);
+    run->answer_length += bytes;
+    run->answer[run->answer_length] = '\0';
+    const size_t stop = run->stop ? strlen(run->stop) : 0;
+    for (size_t at = 0; stop && at + stop <= run->answer_length; at++)
+        if (memcmp(run->answer + at, run->stop, stop) == 0) {
+            run->answer_length = at;
+            run->answer[at] = '\0';
+            run->stopped = true;
+            break;
+        }
+    return true;
+}
+
 /* Half a character is kept back until the next token completes it. */
-static void write_token(generate_run *run, FILE *stream, int32_t number) {
-    char text[1024];
-    size_t bytes = 0;
+static bool write_token(generate_run *run, int32_t number) {
+    char text[1024] = {(char)number};
+    size_t bytes = 1;
     if (run->words) {
         kn_vocabulary_decode(run->words, &number, 1, KN_TEXT_SKIP_SPECIAL, &run->decoding, text, sizeof text,
                              &bytes);
-        fwrite(text, 1, bytes < sizeof text ? bytes : sizeof text, stream);
-    } else if (!run->begins)
-        putc(number, stream);
-    else
-        fwrite(run->vocabulary + run->begins[number], 1,
-               run->begins[number + 1] - run->begins[number] - run->between, stream);
+        return add_answer(run, text, bytes < sizeof text ? bytes : sizeof text);
+    }
+    if (!run->begins) return add_answer(run, text, 1);
+    return add_answer(run, run->vocabulary + run->begins[number],
+                      run->begins[number + 1] - run->begins[number] - run->between);
 }
+
+/* ---- the prompt ---------------------------------------------------------------------------------------- */
 
 /* The tokens of the prompt of a language model, after which its text continues. */
 static bool read_words(generate_run *run) {
@@ -185,60 +232,7 @@ static bool measure(generate_run *run, const char *file) {
                              "output of (batch,length,%d) for the next token",
                              file, run->token_count);
     run->x = calloc((size_t)run->window, sizeof *run->x);
-    run->sorted = malloc((size_t)run->token_count * sizeof *run->sorted);
-    return (run->x && run->sorted) || command_error("out of memory for the text");
-}
-
-/* A random number in [0, 1) from seed and position. */
-static double chance_at(uint64_t seed, uint64_t position) {
-    uint64_t z = seed * 0x9e3779b97f4a7c15u + (position + 1) * 0xbf58476d1ce4e5b9u;
-    for (int i = 0; i < 2; i++) {
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-        z ^= z >> 31;
-    }
-    return (double)(z >> 11) * 0x1p-53;
-}
-
-static int larger_first(const void *left, const void *right) {
-    float a = *(const float *)left, b = *(const float *)right;
-    return (a < b) - (a > b);
-}
-
-/* The smallest logit that may be sampled, by --top-k and --top-p. */
-static float least_of(const generate_run *run, const float *logits) {
-    uint64_t count = (uint64_t)run->token_count;
-    if (run->top_k < count) count = run->top_k;
-    if (count == (uint64_t)run->token_count && run->top_p >= 1) return -INFINITY;
-    memcpy(run->sorted, logits, (size_t)run->token_count * sizeof *logits);
-    qsort(run->sorted, (size_t)run->token_count, sizeof *run->sorted, larger_first);
-    double sum = 0, share = 0;
-    for (uint64_t i = 0; i < count; i++)
-        sum += exp((double)(run->sorted[i] - run->sorted[0]) / run->temperature);
-    for (uint64_t i = 0; i < count; i++) {
-        share += exp((double)(run->sorted[i] - run->sorted[0]) / run->temperature);
-        if (share >= run->top_p * sum) return run->sorted[i];
-    }
-    return run->sorted[count - 1];
-}
-
-/* Samples a token from its logits. */
-static int32_t draw(const generate_run *run, const float *logits) {
-    int best = 0;
-    double sum = 0;
-    for (int i = 1; i < run->token_count; i++)
-        if (logits[i] > logits[best]) best = i;
-    if (run->temperature <= 0) return best;
-    float least = least_of(run, logits);
-    for (int i = 0; i < run->token_count; i++)
-        if (!(logits[i] < least)) sum += exp((double)(logits[i] - logits[best]) / run->temperature);
-    double left = chance_at(run->seed, run->used) * sum;
-    for (int i = 0; i < run->token_count; i++) {
-        if (logits[i] < least) continue;
-        left -= exp((double)(logits[i] - logits[best]) / run->temperature);
-        if (left < 0) return i;
-    }
-    return best;
+    return run->x || command_error("out of memory for the text");
 }
 
 /* Reads `rows` tokens of x, of which `count` are valid, the first at position `start`; sets `results` rows of
@@ -286,54 +280,132 @@ static bool next_token(generate_run *run, int32_t *number) {
         if (!read_tokens(run, run->session, run->x, run->window, (int32_t)seen, 0, run->window)) return false;
         logits += (seen - 1) * (uint64_t)run->answers;
     }
-    *number = draw(run, logits);
+    kn_status status = kn_draw_token(&run->drawing, logits, (size_t)run->token_count, run->text,
+                                     (size_t)run->used, run->used, number);
+    if (status == KN_OK) return true;
+    return command_error("cannot draw a token: %s", status == KN_ERROR_NOT_FINITE
+                                                        ? "the model's logits are not finite"
+                                                        : kn_status_message(status));
+}
+
+static void print_json(const generate_run *run, const char *prompt) {
+    printf("{\"prompt\": ");
+    json_text(stdout, prompt);
+    printf(", \"text\": ");
+    json_text(stdout, run->answer ? run->answer : "");
+    printf("}\n");
+}
+
+/* Generates and prints up to `length` tokens. */
+static bool continue_text(generate_run *run, const char *before) {
+    const bool live = run->converse || isatty(STDOUT_FILENO);
+    run->answer_length = run->printed = 0;
+    run->stopped = false;
+    for (uint64_t i = 0; i < run->length && !run->stopped; i++) {
+        int32_t number = 0;
+        if (run->converse && run->used >= (uint64_t)run->window) {
+            command_warn("the conversation fills the context of %lld tokens", (long long)run->window);
+            break;
+        }
+        if (!next_token(run, &number)) return false;
+        if (i == 0) {
+            progress_clear();
+            print_compile_time(run->context);
+            if (!run->common.json) fputs(before, stdout);
+        }
+        if (run->words && kn_vocabulary_ends(run->words, number)) break;
+        run->text[run->used++] = number;
+        if (!write_token(run, number)) return false;
+        print_answer(run, false);
+        if (live) fflush(stdout);
+    }
+    print_answer(run, true);
     return true;
 }
 
-static void print_json(generate_run *run, uint64_t prompt) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *stream = open_memstream(&text, &bytes);
-    if (!stream) return;
-    for (uint64_t i = prompt; i < run->used; i++)
-        write_token(run, stream, run->text[i]);
-    fclose(stream);
-    printf("{\"prompt\": ");
-    json_text(stdout, run->prompt);
-    printf(", \"text\": ");
-    json_text(stdout, text);
-    printf("}\n");
-    free(text);
+/* ---- conversations --------------------------------------------------------------------------------------
+ */
+
+/* Makes the conversation the text, keeping what was read of it. */
+static bool take_conversation(generate_run *run) {
+    size_t count, same = 0;
+    int32_t *tokens = chat_tokens(&run->chat, run->words, &count);
+    int32_t *more = tokens ? realloc(tokens, (count + (size_t)run->length + 1) * sizeof *tokens) : NULL;
+    if (!more) {
+        free(tokens);
+        return tokens ? command_error("out of memory for the text") : false;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (more[i] < 0 || more[i] >= run->answers) {
+            free(more);
+            return command_error("the conversation has a token that the model does not have");
+        }
+    while (run->text && same < run->kept && same + 1 < count && run->text[same] == more[same])
+        same++;
+    free(run->text);
+    run->text = more;
+    run->used = count;
+    run->kept = run->on ? 0 : same; /* a recurrent state cannot go back */
+    run->decoding = (kn_decoding)KN_DECODING_DEFAULTS;
+    if (count < (uint64_t)run->window) return true;
+    return command_error("the conversation has %zu tokens and the context %lld; expected fewer, or a larger "
+                         "--context",
+                         count, (long long)run->window);
+}
+
+/* Answers one message. */
+static bool answer(generate_run *run, const char *message) {
+    if (!chat_add(&run->chat, "user", message) || !take_conversation(run)) return false;
+    if (!continue_text(run, "")) return false;
+    if (run->common.json)
+        print_json(run, message);
+    else
+        putchar('\n');
+    fflush(stdout);
+    return chat_add(&run->chat, "assistant", run->answer_length ? run->answer : "");
+}
+
+/* Answers the prompt, or each line of standard input. */
+static bool converse(generate_run *run) {
+    if (!run->words) return command_error("--chat needs a language model in a GGUF file");
+    if (run->system[0] && !chat_add(&run->chat, "system", run->system)) return false;
+    if (run->prompt[0]) return answer(run, run->prompt);
+    const bool asks = isatty(STDIN_FILENO) && !run->common.json;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    bool fine = true;
+    while (fine) {
+        if (asks) fputs("> ", stderr);
+        if ((length = getline(&line, &room, stdin)) < 0) break;
+        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+            line[--length] = '\0';
+        if (length) fine = answer(run, line);
+    }
+    if (asks) fputc('\n', stderr);
+    free(line);
+    return fine;
 }
 
 static int generate(generate_run *run, const char *file) {
-    if (!read_vocabulary(run, file) || !measure(run, file) || !read_prompt(run) || !open_session(run))
-        return EXIT_FAILED;
-    uint64_t prompt = run->used;
+    if (!read_vocabulary(run, file) || !measure(run, file)) return EXIT_FAILED;
+    if (!run->converse && !read_prompt(run)) return EXIT_FAILED;
+    if (!open_session(run)) return EXIT_FAILED;
+    if (run->converse) {
+        const bool fine = converse(run);
+        progress_clear();
+        return fine ? EXIT_DONE : EXIT_FAILED;
+    }
     /* Without a prompt, start as after a newline; read_words has its own beginning. */
     int32_t begin = 0;
     size_t count, bytes;
     if (!run->words && kn_text_encode(NULL, run->vocabulary, "\n", &begin, &count, &bytes) != KN_OK)
         begin = 0;
-    if (!prompt) run->text[run->used++] = begin;
-    uint64_t first = run->used;
-    bool live = isatty(STDOUT_FILENO);
+    if (!run->used) run->text[run->used++] = begin;
     progress_now("compiling");
-    for (uint64_t i = 0; i < run->length; i++) {
-        int32_t number = 0;
-        if (!next_token(run, &number)) return EXIT_FAILED;
-        if (i == 0) {
-            progress_clear();
-            print_compile_time(run->context);
-            if (!run->common.json) fputs(run->prompt, stdout);
-        }
-        if (run->words && kn_vocabulary_ends(run->words, number)) break;
-        run->text[run->used++] = number;
-        if (!run->common.json) write_token(run, stdout, number);
-        if (live) fflush(stdout);
-    }
+    if (!continue_text(run, run->prompt)) return EXIT_FAILED;
     if (run->common.json)
-        print_json(run, first);
+        print_json(run, run->prompt);
     else
         putchar('\n');
     return EXIT_DONE;
@@ -351,25 +423,37 @@ static void finish(generate_run *run) {
     free(run->text);
     free(run->x);
     free(run->logits);
-    free(run->sorted);
+    free(run->answer);
+    chat_finish(&run->chat);
 }
 
 static int run(int count, char **arguments) {
-    generate_run run = {
-        .prompt = "", .length = 300, .seed = 1, .top_k = UINT64_MAX, .temperature = 0.8, .top_p = 1};
+    generate_run run = {.prompt = "", .system = "", .length = 300, .drawing = KN_DRAW_DEFAULTS};
+    run.drawing.top_k = UINT64_MAX;
     const option options[] = {
         HEADING("text"),
-        {"prompt", OPTION_TEXT, "TEXT", "beginning of the text", &run.prompt},
+        {"prompt", OPTION_TEXT, "TEXT", "beginning of the text; with --chat, a message", &run.prompt},
+        {"chat", OPTION_FLAG, NULL,
+         "answer the prompt, or each line of standard input, by the model's chat template", &run.converse},
+        {"system", OPTION_TEXT, "TEXT", "with --chat: the message that says what the model should be",
+         &run.system},
+        {"stop", OPTION_TEXT, "TEXT", "end before this text", &run.stop},
         {"length", OPTION_COUNT, "N", "tokens to generate (300); a language model may end its text before",
          &run.length},
         {"context", OPTION_COUNT, "N",
          "tokens that a language model keeps in memory (its own number, at most 2048)", &run.positions},
         {"temperature", OPTION_NUMBER, "T",
-         "divides the logits before sampling; 0: always the most likely token (0.8)", &run.temperature},
-        {"top-k", OPTION_COUNT, "N", "sample only from the N most likely tokens (all)", &run.top_k},
+         "divides the logits before sampling; 0: always the most likely token (0.8)",
+         &run.drawing.temperature},
+        {"top-k", OPTION_COUNT, "N", "sample only from the N most likely tokens (all)", &run.drawing.top_k},
         {"top-p", OPTION_NUMBER, "P",
-         "sample only from the most likely tokens with this total probability (1)", &run.top_p},
-        {"seed", OPTION_COUNT, "N", "random seed: the same seed gives the same text (1)", &run.seed},
+         "sample only from the most likely tokens with this total probability (1)", &run.drawing.top_p},
+        {"min-p", OPTION_NUMBER, "P", "sample only from tokens with this part of the largest probability (0)",
+         &run.drawing.min_p},
+        {"repetition", OPTION_NUMBER, "N",
+         "makes tokens that are in the text less likely: divides their positive logits (1)",
+         &run.drawing.repetition},
+        {"seed", OPTION_COUNT, "N", "random seed: the same seed gives the same text (1)", &run.drawing.seed},
         HEADING("device"),
         MATH_OPTIONS(run.common),
         PIN_OPTION(run.common),
@@ -386,11 +470,17 @@ static int run(int count, char **arguments) {
     if (run.positions > INT32_MAX)
         return command_misuse("--context is %llu; expected at most %d", (unsigned long long)run.positions,
                               INT32_MAX);
-    if (run.temperature < 0)
-        return command_misuse("--temperature is %g; expected a number of at least 0", run.temperature);
-    if (!run.top_k) return command_misuse("--top-k is 0; expected at least 1");
-    if (!(run.top_p > 0 && run.top_p <= 1))
-        return command_misuse("--top-p is %g; expected a number above 0, up to 1", run.top_p);
+    if (run.system[0] && !run.converse) return command_misuse("--system is only for --chat");
+    if (run.drawing.temperature < 0)
+        return command_misuse("--temperature is %g; expected a number of at least 0",
+                              run.drawing.temperature);
+    if (!run.drawing.top_k) return command_misuse("--top-k is 0; expected at least 1");
+    if (!(run.drawing.top_p > 0 && run.drawing.top_p <= 1))
+        return command_misuse("--top-p is %g; expected a number above 0, up to 1", run.drawing.top_p);
+    if (!(run.drawing.min_p >= 0 && run.drawing.min_p <= 1))
+        return command_misuse("--min-p is %g; expected a number from 0 to 1", run.drawing.min_p);
+    if (!(run.drawing.repetition > 0))
+        return command_misuse("--repetition is %g; expected a number above 0", run.drawing.repetition);
     if ((status = math_options_check(&run.common)) != EXIT_DONE ||
         (status = pin_option_check(&run.common)) != EXIT_DONE)
         return status;
@@ -414,11 +504,14 @@ const command command_generate = {
     "generate",
     "generate text from a saved model",
     "FILE [--prompt TEXT] [--OPTION …]",
-    "prompt length context temperature top-k seed json device",
+    "prompt chat length context temperature top-k seed json device",
     "koine train char-rnn --data text:book.txt --steps 2500 --batch 32\n"
     "koine generate char-rnn.safetensors --prompt 'The ' --length 500\n"
     "koine generate char-rnn.safetensors --temperature 0 --json\n"
-    "koine generate smollm2.gguf --prompt 'The capital of France is' --length 40",
+    "koine generate smollm2.gguf --prompt 'The capital of France is' --length 40\n"
+    "koine generate smollm2.gguf --chat --prompt 'Why is the sky blue?' --temperature 0",
     "FILE is a language model in a GGUF file, or a model that koine train saved after training on text.\n"
-    "Predicts each token from the preceding ones, as far as the model's window reaches, and samples it.",
+    "Predicts each token from the preceding ones, as far as the model's window reaches, and samples it. With "
+    "--chat, the\n"
+    "model answers a message, or a conversation line by line.",
     run};

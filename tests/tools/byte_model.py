@@ -1,0 +1,65 @@
+"""A language model in a GGUF file whose tokens are bytes, and which continues every byte by one other."""
+import struct
+
+TEXT = "abc dé!"  # each byte is followed by the next one, and the last by the end
+WIDTH, END = 288, 256
+
+
+def letters():
+    """GPT-2's printable characters for bytes."""
+    plain = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {**{byte: chr(byte) for byte in plain}, **{byte: chr(256 + place) for place, byte in enumerate(others)}}
+
+
+def string(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def value(content):
+    """The type and the bytes of a value."""
+    if isinstance(content, bool):
+        return struct.pack("<IB", 7, content)
+    if isinstance(content, str):
+        return struct.pack("<I", 8) + string(content)
+    if isinstance(content, float):
+        return struct.pack("<If", 6, content)
+    if isinstance(content, list):
+        kind = 8 if isinstance(content[0], str) else 5
+        items = b"".join(string(one) if kind == 8 else struct.pack("<i", one) for one in content)
+        return struct.pack("<IIQ", 9, kind, len(content)) + items
+    return struct.pack("<II", 4, content)
+
+
+def write(path, vocabulary=True):
+    rows = [bytes(4 * WIDTH) for _ in range(END + 2)]
+    one = struct.pack("<f", 1)
+    table, output = list(rows), list(rows)
+    data = TEXT.encode()
+    for token in range(END):
+        table[token] = bytes(4 * token) + one + bytes(4 * (WIDTH - token - 1))
+    for before, after in zip(data, [*data[1:], END]):
+        output[after] = table[before]
+    ones, square = one * WIDTH, bytes(4 * WIDTH * WIDTH)
+    tensors = {"token_embd.weight": (END + 2, b"".join(table)), "output.weight": (END + 2, b"".join(output)), "output_norm.weight": (0, ones),
+               "blk.0.attn_norm.weight": (0, ones), "blk.0.ffn_norm.weight": (0, ones)}
+    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+        tensors[f"blk.0.{name}.weight"] = (WIDTH, square)
+    values = {"general.architecture": "llama", "llama.block_count": 1, "llama.embedding_length": WIDTH, "llama.feed_forward_length": WIDTH,
+              "llama.context_length": 40, "llama.attention.head_count": 2, "llama.attention.layer_norm_rms_epsilon": 1e-5}
+    if vocabulary:
+        letter = letters()
+        values.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
+                       "tokenizer.ggml.tokens": [letter[byte] for byte in range(256)] + ["<|endoftext|>", "qx"],
+                       "tokenizer.ggml.token_type": [1] * 256 + [3, 1], "tokenizer.ggml.merges": ["q x"],
+                       "tokenizer.ggml.eos_token_id": END, "tokenizer.ggml.bos_token_id": END, "tokenizer.ggml.add_bos_token": False,
+                       "tokenizer.chat_template": "{% for m in messages %}<|endoftext|>{{ m.role[0] + m.content }}{% endfor %}"})
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
+    header += b"".join(string(key) + value(content) for key, content in values.items())
+    bodies = b""
+    for name, (count, body) in tensors.items():
+        sizes = [WIDTH, count] if count else [WIDTH]
+        header += string(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, len(bodies))
+        bodies += body + bytes(-len(body) % 32)
+    with open(path, "wb") as file:
+        file.write(header + bytes(-len(header) % 32) + bodies)

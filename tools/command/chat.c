@@ -1,0 +1,74 @@
+/* Conversations: messages as JSON, and their tokens by the model's chat template. */
+#include "chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Prints to a new text; NULL if out of memory. */
+static FILE *open_text(char **text, size_t *length) {
+    FILE *stream = open_memstream(text, length);
+    if (!stream) command_fail("out of memory for the conversation");
+    return stream;
+}
+
+bool chat_add(chat *self, const char *role, const char *content) {
+    char *made = NULL;
+    size_t length = 0;
+    FILE *stream = open_text(&made, &length);
+    if (!stream) return false;
+    fprintf(stream, "%s%s{\"role\": ", self->json ? self->json : "", self->count ? ", " : "");
+    json_text(stream, role);
+    fputs(", \"content\": ", stream);
+    json_text(stream, content);
+    putc('}', stream);
+    if (fclose(stream)) {
+        free(made);
+        return command_error("out of memory for the conversation");
+    }
+    free(self->json);
+    self->json = made;
+    self->length = length;
+    self->count++;
+    return true;
+}
+
+/* The text of the conversation, to be released with free. */
+static char *write_text(const chat *self, const kn_vocabulary *words, size_t *bytes) {
+    char *variables = NULL, *text = NULL, message[1024];
+    size_t length = 0, room;
+    FILE *stream = open_text(&variables, &length);
+    if (!stream) return NULL;
+    fprintf(stream, "{\"messages\": [%s], \"add_generation_prompt\": true}", self->json ? self->json : "");
+    kn_status status = fclose(stream) ? KN_ERROR_MEMORY : KN_OK;
+    if (status == KN_OK)
+        status = kn_vocabulary_chat(words, variables, NULL, 0, &room, message, sizeof message);
+    if (status == KN_OK && (text = malloc(room + 1)))
+        status = kn_vocabulary_chat(words, variables, text, room, bytes, message, sizeof message);
+    else if (status == KN_OK)
+        status = KN_ERROR_MEMORY;
+    free(variables);
+    if (status == KN_OK) return text;
+    command_fail("%s", status == KN_ERROR_MEMORY ? "out of memory for the conversation" : message);
+    free(text);
+    return NULL;
+}
+
+int32_t *chat_tokens(const chat *self, const kn_vocabulary *words, size_t *count) {
+    size_t bytes = 0;
+    char *text = write_text(self, words, &bytes);
+    if (!text) return NULL;
+    int32_t *tokens = NULL;
+    kn_status status = kn_vocabulary_encode(words, text, bytes, KN_TEXT_READ_SPECIAL, NULL, 0, count);
+    if (status == KN_OK && !(tokens = malloc((*count + 1) * sizeof *tokens))) status = KN_ERROR_MEMORY;
+    if (status == KN_OK)
+        status = kn_vocabulary_encode(words, text, bytes, KN_TEXT_READ_SPECIAL, tokens, *count, count);
+    free(text);
+    if (status == KN_OK && *count) return tokens;
+    command_fail("the conversation: %s", status == KN_OK ? "it has no tokens" : kn_status_message(status));
+    free(tokens);
+    return NULL;
+}
+
+void chat_finish(chat *self) {
+    free(self->json);
+}
