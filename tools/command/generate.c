@@ -92,10 +92,10 @@ static size_t may_stop(const generate_run *run) {
 
 /* Prints what cannot become part of the stop text; at the end, everything. */
 static void print_answer(generate_run *run, bool end) {
-    const size_t upto = run->answer_length - (end ? 0 : may_stop(run));
-    if (run->common.json || upto <= run->printed) return;
-    fwrite(run->answer + run->printed, 1, upto - run->printed, stdout);
-    run->printed = upto;
+    const size_t most = run->answer_length - (end ? 0 : may_stop(run));
+    if (run->common.json || most <= run->printed) return;
+    fwrite(run->answer + run->printed, 1, most - run->printed, stdout);
+    run->printed = most;
 }
 
 static bool add_answer(generate_run *run, const char *text, size_t bytes) {
