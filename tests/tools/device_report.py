@@ -67,10 +67,22 @@ def stages_are_run_once(folder):
 def networks_are_timed(folder):
     write(folder, "other", "koine-report 1\nsomething else\n")
     report(folder, "--only", "mlp", "--output", "other").needs(1, out="", err=("'other' is not a report of this version", "--overwrite"))
-    report(folder, "--only", "mlp", "--output", "other", "--overwrite").needs(0, out="2 of 2 stages done", err="")
+    report(folder, "--only", "mlp", "--output", "other", "--overwrite").needs(0, out="4 of 4 stages done", err="")
     timed = [strict(line) for line in lines(folder, "other") if line.startswith('{"case": ')]
-    expect(len(timed) == 1 and timed[0]["case"] == "mlp" and timed[0]["parts"] and timed[0]["median_ms"] > 0, f"found {timed}")
-    started(folder, "--read", "other").needs(0, out=("training step", "\nmlp  ", "2 stages done"), err="")
+    expect([(one["case"], one["batch"], one["math"], one["precision"]) for one in timed] ==
+           [("mlp", 512, "fast", "float32"), ("mlp", 512, "fast", "bfloat16"), ("mlp", 512, "exact", "float32")], f"found {timed}")
+    started(folder, "--read", "other").needs(0, out=("training step", "mlp            float32, exact ", "mlp            bfloat16 ", "4 stages done"), err="")
+
+
+@case
+def the_most_informative_stages_come_first(folder):
+    """A report that ends early has correctness in every precision, then that a network learns, then speed."""
+    report(folder, "--minutes", "1e-9", "--only", "matmul,lenet,resnet50,tune,sum").needs(0)
+    named = lines(folder)[-1][len("-- left out: "):].split(", ")
+    expect(named[:3] == ["6 operators", "devices", "train lenet"], f"found {named}")
+    at = {name: named.index(name) for name in ("bench resnet50 --batch 32", "bench lenet --batch 256", "bench lenet --batch 256 --math exact",
+                                               "bench resnet50 --batch 32 --profile", "tune resnet18c")}
+    expect(list(at.values()) == sorted(at.values()) and named[-1] == "tune resnet18c", f"found {named}")
 
 
 @case
@@ -118,8 +130,8 @@ def it_continues_after_what_stopped_the_machine(folder):
 
 @case
 def what_the_time_left_out_is_named(folder):
-    report(folder, "--only", "sum,neg,mlp", "--minutes", "1e-9").needs(0, out=("left out: 2 operators, devices, bench mlp; the same", "0 of 4 stages"), err="")
-    started(folder, "--read", REPORT).needs(0, out="0 stages done; left out: 2 operators, devices, bench mlp")
+    report(folder, "--only", "sum,neg,mlp", "--minutes", "1e-9").needs(0, out=("left out: 2 operators, devices, bench mlp --batch 512, bench mlp --batch 512 --precision bfloat16, bench mlp --batch 512 --math exact; the same", "0 of 6 stages"), err="")
+    started(folder, "--read", REPORT).needs(0, out="0 stages done; left out: 2 operators, devices, bench mlp --batch 512")
     report(folder, "--only", "sum,neg").needs(0, out="3 of 3 stages done")
 
 
@@ -169,9 +181,9 @@ koine 0.1.0, --device gpu
 {"name": "conv2d#0 implicit", "right": true, "error": 0.1, "seconds": 0.1, "message": ""}
 {"name": "conv2d#1 implicit", "right": false, "error": 9, "seconds": 0.1, "message": "element 3 is 1 instead of 2"}
 -- verify --quick --operators conv2d: failed, 1.0 s
-== bench resnet50 --batch 32 --profile --seconds 2
-{"case": "resnet50", "mode": "train", "batch": 32, "device": "NVIDIA H200", "median_ms": 40.5, "gflops": 18000}
--- bench resnet50 --batch 32 --profile --seconds 2: done, 9.0 s
+== bench resnet50 --batch 32 --seconds 1
+{"case": "resnet50", "mode": "train", "math": "fast", "precision": "float32", "batch": 32, "device": "NVIDIA H200", "median_ms": 40.5, "gflops": 18000}
+-- bench resnet50 --batch 32 --seconds 1: done, 9.0 s
 == tune resnet18c --seconds 60
 {"shape": "matmul float32 4,4; 4,4", "kernel": "tiled:8x8x16/8x8", "end": "crashed", "message": "Segmentation fault"}
 {"shape": "matmul float32 4,4; 4,4", "nodes": 2, "kernel": "plain", "us": 10, "untuned": "tiled", "untuned_us": 20}
@@ -185,8 +197,8 @@ koine 0.1.0, --device gpu
     row = [line.split() for line in found.out.splitlines() if line.startswith("resnet50")][0]
     with open(PREDICTIONS, encoding="utf-8") as file:
         predicted, = [line["seconds"] for line in map(json.loads, file) if (line["model"], line["device"]) == ("resnet50", "NVIDIA H200")]
-    expect(row[:3] == ["resnet50", "32", "40.5"] and row[4:6] == ["30", "%"]
-           and abs(float(row[6]) - 1e3 * predicted) < 0.01,
+    expect(row[:4] == ["resnet50", "float32", "32", "40.5"] and row[5:7] == ["30", "%"]
+           and abs(float(row[7]) - 1e3 * predicted) < 0.01,
            f"found {row}, where {predicted} s are predicted")
 
 

@@ -17,7 +17,7 @@ typedef struct bench_times {
 
 /* The printed fields that every case has. */
 typedef struct bench_result {
-    const char *name, *mode, *math, *device;
+    const char *name, *mode, *math, *precision, *device;
     int64_t batch;
     double flops; /* FLOPs per step, by the direct methods */
     double loss;  /* NaN: none */

@@ -36,15 +36,24 @@ static void *plain_rows(void *user) {
     return NULL;
 }
 
+enum { PLAIN_FLOPS = 1 << 30 };
+
+/* The number of rows of the result that are computed in plain C: fewer than all if that takes seconds. */
+static int64_t plain_rows_of(int64_t m, int64_t n, int64_t k, int threads) {
+    const double rows = (double)PLAIN_FLOPS * threads / (2.0 * (double)n * (double)k);
+    return rows >= (double)m ? m : rows < threads ? (threads < m ? threads : m) : (int64_t)rows;
+}
+
 /* Seconds per product on `threads` threads. */
 static double plain_seconds(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
                             int threads) {
     pthread_t handles[64];
     plain_chunk chunks[64];
     int started = 0;
+    const int64_t rows = plain_rows_of(m, n, k, threads);
     double begin = clock_now();
     for (int t = 0; t < threads; t++) {
-        chunks[t] = (plain_chunk){a, b, c, n, k, m * t / threads, m * (t + 1) / threads};
+        chunks[t] = (plain_chunk){a, b, c, n, k, rows * t / threads, rows * (t + 1) / threads};
         if (t + 1 < threads && !pthread_create(&handles[started], NULL, plain_rows, &chunks[t]))
             started++;
         else
@@ -52,7 +61,7 @@ static double plain_seconds(const float *a, const float *b, float *c, int64_t m,
     }
     for (int t = 0; t < started; t++)
         pthread_join(handles[t], NULL);
-    return clock_now() - begin;
+    return (clock_now() - begin) * (double)m / (double)rows;
 }
 
 static bool step(void *user) {
@@ -157,6 +166,7 @@ static int bench(const bench_options *given, int64_t m, int64_t n, int64_t k) {
         bench_result result = {.name = "gemm",
                                .mode = "infer",
                                .math = common->arithmetic.exact ? "exact" : "fast",
+                               .precision = common->precision ? common->precision : "float32",
                                .device = kn_context_device(context)->name,
                                .batch = 1,
                                .flops = 2.0 * (double)m * (double)n * (double)k,

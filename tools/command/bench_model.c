@@ -357,6 +357,7 @@ static bool measure(model_bench *bench, uint64_t base) {
     bench_result result = {.name = kn_model_name(bench->setup.model),
                            .mode = options->training ? "train" : "infer",
                            .math = options->common.arithmetic.exact ? "exact" : "fast",
+                           .precision = options->common.precision ? options->common.precision : "float32",
                            .device = kn_context_device(bench->context)->name,
                            .batch = bench->batch,
                            .flops = info.flops,

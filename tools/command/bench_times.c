@@ -72,8 +72,8 @@ void bench_print_json(const bench_result *result, bench_times *times) {
     progress_clear();
     fputs("{\"case\": ", stdout);
     json_text(stdout, result->name);
-    printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ", result->mode, result->math,
-           (long long)result->batch);
+    printf(", \"mode\": \"%s\", \"math\": \"%s\", \"precision\": \"%s\", \"batch\": %lld, \"device\": ",
+           result->mode, result->math, result->precision, (long long)result->batch);
     json_text(stdout, result->device);
     const struct {
         const char *name;

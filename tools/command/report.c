@@ -28,7 +28,7 @@ typedef struct report_run {
 static bool is_wanted(const char *only, const char *words) {
     char name[REPORT_STAGE_BYTES];
     snprintf(name, sizeof name, "%s", words);
-    for (char *word = strtok(name, " "); word; word = strtok(NULL, " ")) {
+    for (char *word = strtok(name, " ,"); word; word = strtok(NULL, " ,")) {
         const size_t length = strlen(word);
         for (const char *at = only; at; at = strchr(at, ',')) {
             at += *at == ',';
@@ -46,25 +46,53 @@ static void add_stage(report_run *run, const char *words) {
     stage->end = REPORT_NONE;
 }
 
+/* A stage for each of these networks, in each of these ways. */
+static void add_networks(report_run *run, const char *const *networks, size_t count, const char *const *ways,
+                         size_t way_count) {
+    char words[REPORT_STAGE_BYTES];
+    for (size_t i = 0; i < count; i++)
+        for (size_t w = 0; w < way_count; w++) {
+            snprintf(words, sizeof words, "bench %s %s", networks[i], ways[w]);
+            add_stage(run, words);
+        }
+}
+#define ADD_NETWORKS(run, networks, ways)                                                                    \
+    add_networks(run, networks, sizeof networks / sizeof *networks, ways, sizeof ways / sizeof *ways)
+
 /* The most informative stages come first, in case time runs out. */
 static void list_stages(report_run *run) {
-    static const char *const networks[] = {"lenet", "resnet18c", "mlp", "cifar-cnn", "lstm", "gpt", "vgg11c",
-                                           "mobilenetv2", "alexnet", "resnet50",
-                                           /* with the batch sizes of the predictions */
-                                           "gpt --batch 8", "vgg11 --batch 32", "resnet50 --batch 32"};
+    static const char *const precisions[] = {"float16", "bfloat16", "tf32"};
+    static const char *const predicted[] = {"gpt --batch 8", "resnet50 --batch 32", "vgg11 --batch 32"};
+    static const char *const networks[] = {
+        "lenet --batch 256",   "mlp --batch 512",     "cifar-cnn --batch 256", "resnet18c --batch 256",
+        "lstm --batch 64",     "gpt --batch 64",      "vgg11c --batch 256",    "mobilenetv2 --batch 128",
+        "alexnet --batch 256", "resnet50 --batch 128"};
+    static const char *const fast[] = {"--seconds 1", "--precision bfloat16 --seconds 1"};
+    static const char *const exact[] = {"--math exact --seconds 1"};
+    static const char *const profile[] = {"--profile --seconds 1",
+                                          "--precision bfloat16 --profile --seconds 1"};
+    static const char main_operators[] = "verify --quick --operators matmul,conv2d,attention";
     char words[REPORT_STAGE_BYTES];
     add_stage(run, "devices --measure");
+    add_stage(run, main_operators);
+    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
+        snprintf(words, sizeof words, "%s --precision %s", main_operators, precisions[i]);
+        add_stage(run, words);
+    }
+    add_stage(run, "train lenet --data digits --check");
+    ADD_NETWORKS(run, predicted, fast);
+    ADD_NETWORKS(run, networks, fast);
+    ADD_NETWORKS(run, predicted, exact);
+    ADD_NETWORKS(run, networks, exact);
+    ADD_NETWORKS(run, predicted, profile);
     for (size_t i = 0; i < kn_verify_case_count(); i++) {
         if (i && !strcmp(kn_verify_case_name_at(i - 1), kn_verify_case_name_at(i))) continue;
         snprintf(words, sizeof words, "verify --quick --operators %s", kn_verify_case_name_at(i));
         add_stage(run, words);
     }
     add_stage(run, "bench-gemm --size 4096 --seconds 1");
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
-        snprintf(words, sizeof words, "bench %s --profile --seconds 2", networks[i]);
-        add_stage(run, words);
-        if (!strcmp(networks[i], "resnet18c")) add_stage(run, "tune resnet18c --seconds 60");
-    }
+    add_stage(run, "bench lenet --batch 256 --no-cache --seconds 0"); /* its first step, from source */
+    add_stage(run, "tune resnet18c --seconds 60");
 }
 
 static double most_seconds(const report_run *run, const char *name) {
@@ -289,8 +317,7 @@ static int name_open(const report_run *run, char *text, size_t room) {
         const char *name = run->stages[i].name;
         open += is_open(run->stages[i].end);
         if (!is_open(run->stages[i].end) || !strncmp(name, "verify", 6) || used >= room) continue;
-        const char *options = strstr(name, " --");
-        if (options && !strncmp(options, " --batch", 8)) options = strstr(options + 1, " --");
+        const char *options = strstr(name, strncmp(name, "bench ", 6) ? " --" : " --seconds");
         used += (size_t)snprintf(text + used, room - used, "%s%.*s", used ? ", " : "",
                                  (int)(options ? options - name : (ptrdiff_t)strlen(name)), name);
     }

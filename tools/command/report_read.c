@@ -113,18 +113,26 @@ static void print_case(report_text *report) {
 }
 
 static void print_bench(report_text *report) {
-    char model[NAME_BYTES], predicted[32] = "-";
+    char model[NAME_BYTES], math[NAME_BYTES], precision[NAME_BYTES], way[2 * NAME_BYTES], predicted[32] = "-";
+    if (strstr(report->stage, " --profile"))
+        return; /* profiled steps are slower; the step was timed without */
     text_of(report->line, "case", model, sizeof model);
+    text_of(report->line, "math", math, sizeof math);
+    text_of(report->line, "precision", precision, sizeof precision);
+    const bool exact = !strcmp(math, "exact");
+    snprintf(way, sizeof way, "%s%s", precision, exact ? ", exact" : "");
     const double batch = number_of(report->line, "batch"), median = number_of(report->line, "median_ms"),
                  gflops = number_of(report->line, "gflops"),
-                 seconds = predicted_seconds(report->device, model, batch);
+                 seconds = exact || strcmp(precision, "float32") != 0
+                               ? NAN
+                               : predicted_seconds(report->device, model, batch);
     if (!report->heading)
-        printf("\n%-14s %6s %10s %10s %14s %14s\n", "training step", "batch", "ms", "GFLOP/s", "of measured",
-               "predicted ms");
+        printf("\n%-14s %-15s %6s %10s %10s %14s %14s\n", "training step", "precision", "batch", "ms",
+               "GFLOP/s", "of measured", "predicted ms");
     report->heading = true;
     if (isfinite(seconds)) snprintf(predicted, sizeof predicted, "%.4g", 1e3 * seconds);
-    printf("%-14s %6.0f %10.4g %10.4g %12.0f %% %14s\n", model, isfinite(batch) ? batch : 0, median, gflops,
-           100 * gflops / report->limit_gflops, predicted);
+    printf("%-14s %-15s %6.0f %10.4g %10.4g %12.0f %% %14s\n", model, way, isfinite(batch) ? batch : 0,
+           median, gflops, 100 * gflops / report->limit_gflops, predicted);
 }
 
 /* A refused kernel, or the total. */
