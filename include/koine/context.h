@@ -65,6 +65,9 @@ typedef struct kn_context_params {
      * the driver cannot divide the device so often, or the program brings its own context, all of it is used
      * (kn_capabilities.used_units). 0 or 1: the whole device. */
     int part, parts;
+    /* Memory of the program for kn_interrupt_clear, zero at first and valid until the context is destroyed;
+     * contexts may share it. NULL: none. */
+    struct kn_interrupt *interrupt;
     const struct kn_context_debug
         *debug; /* switches for tests (koine/debug.h); needed only during the call; NULL: none */
 } kn_context_params;
@@ -155,11 +158,15 @@ KN_API kn_matrix_unit kn_context_matrix_unit_for(kn_context *context, kn_dtype t
  * of the threads that use them slower (8 KiB of state). Returns whether they may be used; false if the
  * processor or system has none. Thread-safe. */
 KN_API bool kn_process_enable_amx(void);
+/* What contexts are trying at the moment; only they read and write it. */
+typedef struct kn_interrupt {
+    int64_t marks[16];
+} kn_interrupt;
 /* Says that the user is ending this process. A process that ends while a driver compiles or tries a kernel
  * looks as if the driver had crashed, and later processes avoid that kernel for a while, except after this
  * call. It does not excuse a kernel that has been running for more than five seconds, which probably hangs.
  * Call it in the program's handler of SIGINT and SIGTERM before the process ends. Async-signal-safe. */
-KN_API void kn_process_interrupted(void);
+KN_API void kn_interrupt_clear(kn_interrupt *interrupt);
 
 /* Uses the kernels again that this device avoids because a process ended while they were compiled or tried.
  * Returns how many were avoided. A warning of the log names them when a context is created. */

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -14,32 +13,37 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MARK_BYTES = 4096, MAX_TRIES = 100, MAX_OPEN = 64, HANG_SECONDS = 5 };
-
-/* The open marks, for kn_marks_clear. A mark that finds no free slot is not cleared. */
-typedef struct slot {
-    atomic_int file;         /* descriptor + 1; 0: free */
-    atomic_llong hangs_from; /* a monotonic time in seconds; 0: it does not hang */
-} slot;
-static slot slots[MAX_OPEN];
+enum { MARK_BYTES = 4096, MAX_TRIES = 100, HANG_SECONDS = 5 };
 
 struct kn_mark {
     const kn_host *host;
     char *path;
     int file;
-    slot *slot; /* NULL: none was free */
+    int64_t *slot; /* for kn_marks_clear; NULL: none was free */
 };
 
-static long long seconds_now(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long long)now.tv_sec + 1;
+/* A slot holds the file descriptor + 1 and, in the upper half, the monotonic second from which the mark
+ * stays; 0: never. A signal handler may read it at any time. */
+static int64_t slot_value(int file, int64_t hangs_from) {
+    return hangs_from << 32 | (int64_t)(file + 1);
 }
 
-static slot *take_slot(int file) {
-    for (int i = 0; i < MAX_OPEN; i++) {
-        int empty = 0;
-        if (atomic_compare_exchange_strong(&slots[i].file, &empty, file + 1)) return &slots[i];
+static void put(int64_t *slot, int64_t value) {
+    __atomic_store_n(slot, value, __ATOMIC_SEQ_CST);
+}
+
+static int64_t seconds_now(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)(now.tv_sec & 0x3fffffff) + 1;
+}
+
+static int64_t *take_slot(int64_t *slots, int slot_count, int file) {
+    for (int i = 0; slots && i < slot_count; i++) {
+        int64_t empty = 0;
+        if (__atomic_compare_exchange_n(&slots[i], &empty, slot_value(file, 0), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST))
+            return &slots[i];
     }
     return NULL;
 }
@@ -83,7 +87,7 @@ static bool create(kn_mark *mark, const char *prefix) {
     return false;
 }
 
-kn_mark *kn_mark_open(const kn_host *host, const char *prefix) {
+kn_mark *kn_mark_open(const kn_host *host, const char *prefix, int64_t *slots, int slot_count) {
     kn_mark *mark = kn_allocate(host, 1, sizeof *mark);
     if (!mark) return NULL;
     mark->host = host;
@@ -91,12 +95,12 @@ kn_mark *kn_mark_open(const kn_host *host, const char *prefix) {
         kn_release(host, mark);
         return NULL;
     }
-    mark->slot = take_slot(mark->file);
+    mark->slot = take_slot(slots, slot_count, mark->file);
     return mark;
 }
 
 void kn_mark_write(kn_mark *mark, const char *text, bool may_hang, bool sync) {
-    if (mark->slot) atomic_store(&mark->slot->hangs_from, may_hang ? seconds_now() + HANG_SECONDS : 0);
+    if (mark->slot) put(mark->slot, slot_value(mark->file, may_hang ? seconds_now() + HANG_SECONDS : 0));
     size_t length = strlen(text);
     /* Write the new text first, so that a death in between leaves no empty mark. */
     bool written = pwrite(mark->file, text, length, 0) == (ssize_t)length;
@@ -107,10 +111,7 @@ void kn_mark_write(kn_mark *mark, const char *text, bool may_hang, bool sync) {
 void kn_mark_close(kn_mark **mark) {
     if (!*mark) return;
     const kn_host *host = (*mark)->host;
-    if ((*mark)->slot) {
-        atomic_store(&(*mark)->slot->hangs_from, 0);
-        atomic_store(&(*mark)->slot->file, 0);
-    }
+    if ((*mark)->slot) put((*mark)->slot, 0);
     unlink((*mark)->path);
     close((*mark)->file);
     kn_release(host, (*mark)->path);
@@ -118,14 +119,13 @@ void kn_mark_close(kn_mark **mark) {
     *mark = NULL;
 }
 
-void kn_marks_clear(void) {
+void kn_marks_clear(int64_t *slots, int slot_count) {
     const int before = errno;
-    const long long now = seconds_now();
-    for (int i = 0; i < MAX_OPEN; i++) {
-        const int file = atomic_load(&slots[i].file) - 1;
-        const long long hangs_from = atomic_load(&slots[i].hangs_from);
-        if (file < 0 || (hangs_from && now >= hangs_from)) continue;
-        (void)!ftruncate(file, 0); /* if it fails, the mark stays */
+    const int64_t now = seconds_now();
+    for (int i = 0; i < slot_count; i++) {
+        const int64_t value = __atomic_load_n(&slots[i], __ATOMIC_SEQ_CST), hangs_from = value >> 32;
+        if (!value || (hangs_from && now >= hangs_from)) continue;
+        (void)!ftruncate((int)(value & 0xffffffff) - 1, 0); /* if it fails, the mark stays */
     }
     errno = before;
 }

@@ -82,8 +82,8 @@ double kn_context_made(const kn_context *context) {
     return context->made;
 }
 
-void kn_process_interrupted(void) {
-    kn_marks_clear();
+void kn_interrupt_clear(kn_interrupt *interrupt) {
+    if (interrupt) kn_marks_clear(interrupt->marks, KN_COUNT_OF(interrupt->marks));
 }
 
 /* ---- verdicts ------------------------------------------------------------------------------- */

@@ -88,6 +88,7 @@ typedef struct kn_verdicts {
     kn_mark *mark;      /* names the newest attempt; NULL: there is no attempt, or no file can be created */
     kn_attempt *newest; /* the current attempts */
     bool may_hang;      /* the device may hang the whole machine, so the mark is synced to disk */
+    kn_interrupt *interrupt; /* kn_context_params.interrupt */
 } kn_verdicts;
 
 /* Reads the file; a missing or malformed file counts as empty. */
@@ -152,6 +153,7 @@ struct kn_context {
     int part, parts;
     kn_capabilities capabilities;
     kn_context_counts counts;
+    kn_interrupt *interrupt;
     atomic_bool trying;            /* there is an attempt */
     atomic_uint_fast64_t launches; /* the launches in counts, separate because launches take no lock */
     /* Copies of the parameters. */

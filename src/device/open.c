@@ -27,6 +27,7 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->trust_claims = params->trust_claims;
     context->precompile = params->precompile;
     context->records = params->timeline;
+    context->interrupt = params->interrupt;
     context->largest_block_bytes = debug.largest_block_bytes;
     context->vector_width = debug.vector_width;
     context->kind = (int)debug.kernels;
@@ -132,6 +133,7 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
         return kn_fail_memory(error, sizeof identity);
     if (!kn_tunings_open(&context->tunings, &context->verdicts))
         return kn_fail_memory(error, sizeof identity);
+    context->verdicts.interrupt = context->interrupt;
     context->verdicts.may_hang = found->info.type != KN_DEVICE_CPU;
     if (!context->precompile) kn_verdicts_log(&context->verdicts, found->info.name);
     kn_timeline_open(context);

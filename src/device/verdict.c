@@ -15,7 +15,7 @@
  * which it may be tried again. Processes are killed while they compile for reasons other than the kernel,
  * such as a user or a job scheduler that does not want to wait, so the pause is an hour after a first death
  * while compiling, a day after the second or after a death while running, and thirty days after more.
- * Programs that call kn_process_interrupted leave no mark when the user stops them. */
+ * Programs that call kn_interrupt_clear leave no mark when the user stops them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +191,10 @@ static void write_mark(kn_verdicts *verdicts) {
     if (!verdicts->mark) {
         kn_status status = kn_folder_make_for(&verdicts->host, verdicts->path, NULL);
         char *prefix = status == KN_OK ? mark_prefix(verdicts) : NULL;
-        if (prefix) verdicts->mark = kn_mark_open(&verdicts->host, prefix);
+        if (prefix)
+            verdicts->mark =
+                kn_mark_open(&verdicts->host, prefix, verdicts->interrupt ? verdicts->interrupt->marks : NULL,
+                             verdicts->interrupt ? KN_COUNT_OF(verdicts->interrupt->marks) : 0);
         kn_release(&verdicts->host, prefix);
     }
     if (!verdicts->mark) return;

@@ -35,7 +35,7 @@ NOT_KEYWORDS = {
     "kn_trainer_params": {"session": "its fields are keywords"},
     "kn_session_params": {"training": "of a trainer it is always true"},
     "kn_fit_params": {"validation": "validation_data", "user": "of callbacks"},
-    "kn_context_params": {"allocator": "Python has none", "log": "logging", "compile_progress": "progress", "debug": "its fields are keywords"},
+    "kn_context_params": {"allocator": "Python has none", "log": "logging", "compile_progress": "progress", "interrupt": "for signal handlers in C", "debug": "its fields are keywords"},
     "kn_dataset_params": {"allocator": "Python has none", "log": "logging", "expected": "Model sets it", "images": "libkoine-images", "archives": "libkoine-images"},
     "kn_loader_params": {"augmentation": "augment"},
     "kn_verify_params": {"user": "of callbacks"},

@@ -24,7 +24,7 @@ DEVICE_KEYS = ("index platform_index device_index name type platform version dri
                "compute_units memory_bytes largest_block_bytes local_bytes shares_memory embedded chosen").split()
 PLAN_KEYS = ("model mode math batch device peak_bytes state_bytes scratch_bytes scratch_bound_bytes kept_bytes device_bytes "
              "steps kernels conversions devices transfers transfer_bytes recomputed moment_bytes exchange_bytes host_bytes staging_bytes gflop").split()
-BENCH_KEYS = ("case mode math batch device median_ms best_ms p99_ms per_s gflops first_s loss kernels plan_bytes "
+BENCH_KEYS = ("case mode math precision batch device median_ms best_ms p99_ms per_s gflops first_s loss kernels plan_bytes "
               "rss_base_bytes rss_peak_bytes n").split()
 
 # ---- devices, models, verify

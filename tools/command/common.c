@@ -150,6 +150,9 @@ bool device_is_auto(const common_options *common) {
     return wish && !strcmp(wish, "auto");
 }
 
+/* For the signal handlers: what all contexts are trying. */
+static kn_interrupt interrupt;
+
 /* Sets parameters from options and the environment, which the library does not read. */
 static void context_params_from(const common_options *common, kn_context_params *params) {
     static char cache[4096];
@@ -176,6 +179,7 @@ static void context_params_from(const common_options *common, kn_context_params 
         params->cache_folder = cache;
     if (common->no_cache) params->cache_folder = NULL;
     params->precompile = precompiling();
+    params->interrupt = &interrupt;
     params->compile_progress = (kn_progress){.report = progress_compile};
 }
 
@@ -264,7 +268,7 @@ static volatile sig_atomic_t stop_asked;
 
 /* Ends the process as the signal does by default. */
 static void on_end(int signal_number) {
-    kn_process_interrupted();
+    kn_interrupt_clear(&interrupt);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }

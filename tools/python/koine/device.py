@@ -220,6 +220,10 @@ class Context(Handle):
         """Returns the device's peak performance, which is measured once; again: measure it again."""
         return self._result(lib.kn_context_measure_limits, "kn_limits", again)
 
+    def clear_avoided(self) -> int:
+        """Uses the kernels again that the device avoids because a process ended while they were tried; returns how many."""
+        return lib.kn_context_clear_avoided(self._pointer)
+
     def transfers(self) -> Transfers:
         """Measures the cost of transfers and launches."""
         return self._result(lib.kn_context_measure_transfers, "kn_transfers")
