@@ -151,7 +151,7 @@ def results_are_dataclasses_of_the_structs():
 def default_of(command, option):
     """The default that the help of the command shows in parentheses."""
     text = subprocess.run([KOINE, command, "--help"], capture_output=True, text=True).stdout
-    found = re.search(rf"^ *(?:-\w, )?--{option}(?![\w-]).*?(?=^ *(?:-\w, )?--|\Z)", text, re.M | re.S)
+    found = re.search(rf"^  (?:-\w, )?--{option}(?![\w-]).*?(?=^  (?:-\w, )?--|\Z)", text, re.M | re.S)
     expect(found, f"koine {command} has no option --{option}")
     return re.findall(r"\(([^()]*)\)", " ".join(found.group(0).split()))[-1]
 
