@@ -40,6 +40,8 @@ def write(path, vocabulary=True):
         table[token] = bytes(4 * token) + one + bytes(4 * (WIDTH - token - 1))
     for before, after in zip(data, [*data[1:], END]):
         output[after] = table[before]
+    # Other bytes end the text.
+    output[END] = b"".join(one if token == data[-1] or token < END and token not in data else bytes(4) for token in range(WIDTH))
     ones, square = one * WIDTH, bytes(4 * WIDTH * WIDTH)
     tensors = {"token_embd.weight": (END + 2, b"".join(table)), "output.weight": (END + 2, b"".join(output)), "output_norm.weight": (0, ones),
                "blk.0.attn_norm.weight": (0, ones), "blk.0.ffn_norm.weight": (0, ones)}
