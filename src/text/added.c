@@ -70,10 +70,11 @@ static kn_status split_by_position(const splitter *by) {
             (is_word_before(by->text, begin) || is_word_after(by->text, by->count, end)))
             continue;
         /* A token within the spaces that the one before took is a token too, as in the tokenizers package. */
-        if (added->left && begin > done) begin = spaces_before(by->text, begin, done);
+        if (added->left) begin = begin > done ? spaces_before(by->text, begin, done) : done;
         if (added->right) end = spaces_after(by->text, by->count, end);
         if (begin > done) status = by->visit(by->user, -1, by->text + done, begin - done);
-        if (status == KN_OK) status = by->visit(by->user, added->token, by->text + end, 0);
+        /* Nothing is left of one that takes spaces on both sides. */
+        if (status == KN_OK && begin < end) status = by->visit(by->user, added->token, by->text + end, 0);
         done = end;
     }
     if (status == KN_OK && done < by->count)
