@@ -22,7 +22,7 @@ from koine import _declarations, _library, _settings, train, types  # noqa: E402
 
 # Names of the package without the exceptions, as a user needs them. A new name needs a reason: koine.io and koine.debug have the others.
 NAMES = """Batch Buffer Callback Communicator Context Dataset Device Evaluation Field Graph Group History Loader MPIGroup Model Operator Plan
-Session States StopTraining Trainer Value cache_folder data_sources debug default_context devices grammar io list_models load_dataset ops
+Session States StopTraining Trainer Value Vocabulary cache_folder data_sources debug default_context devices draw_token grammar io list_models load_dataset ops
 optim optimizers set_default_context set_default_device types""".split()
 MODULES = ["koine", "koine.callbacks", "koine.debug", "koine.io", "koine.optim", "koine.sklearn"]
 # Functions and classes that have keywords of structs, with the structs and how many keywords are theirs.
