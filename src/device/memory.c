@@ -46,9 +46,11 @@ static void discharge(kn_context *context, uint64_t bytes) {
     kn_mutex_unlock(context->mutex);
 }
 
+/* The functions below use a separate queue, because the other queues may wait for work that the program has
+ * yet to enqueue. */
+
 /* Places a CPU's large blocks in large pages, which reduces TLB misses for distant rows. Mapping a block
- * reveals its address. It uses a separate queue, because the other queues may wait for work that the program
- * has yet to enqueue. */
+ * reveals its address. */
 static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64_t bytes) {
     if (context->found.info.type != KN_DEVICE_CPU || !context->capabilities.shares_memory ||
         bytes < LARGE_BYTES)
@@ -67,6 +69,22 @@ static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64
     return code;
 }
 
+/* Some drivers of GPUs allocate a block when it is used for the first time, so that a launch in the middle of
+ * a step would fail. A fill of a few bytes makes them do it now. */
+static cl_int use_first(const kn_context *context, cl_mem block, uint64_t bytes) {
+    static const unsigned char zeros[16] = {0};
+    if (context->found.info.type == KN_DEVICE_CPU || context->capabilities.shares_memory ||
+        bytes < LARGE_BYTES)
+        return CL_SUCCESS;
+    cl_int code;
+    cl_command_queue queue = clCreateCommandQueue(context->context, context->found.device, 0, &code);
+    if (!queue) return code;
+    code = clEnqueueFillBuffer(queue, block, zeros, sizeof zeros, 0, sizeof zeros, 0, NULL, NULL);
+    if (code == CL_SUCCESS) code = clFinish(queue);
+    clReleaseCommandQueue(queue);
+    return code;
+}
+
 /* A new block of device memory, or NULL with an error code. */
 static cl_mem block_new(const kn_context *context, uint64_t bytes, cl_int *code) {
     /* If memory is shared, such a block can be mapped without a copy. */
@@ -75,6 +93,7 @@ static cl_mem block_new(const kn_context *context, uint64_t bytes, cl_int *code)
     cl_mem block = clCreateBuffer(context->context, flags, (size_t)bytes, NULL, code);
     if (!block) return NULL;
     *code = advise_large_pages(context, block, bytes);
+    if (*code == CL_SUCCESS) *code = use_first(context, block, bytes);
     if (*code == CL_SUCCESS) return block;
     clReleaseMemObject(block);
     return NULL;

@@ -95,8 +95,10 @@ static void read_limits(kn_context *context) {
     capabilities->local_is_global =
         context->local_is_global ||
         (info->type != KN_DEVICE_CPU && kn_device_number(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_GLOBAL);
-    capabilities->memory_bytes = info->memory_bytes;
     capabilities->shares_memory = info->shares_memory;
+    /* Displays and the driver use some of a GPU's memory, which drivers include in what they report. */
+    const bool shown = info->type == KN_DEVICE_GPU && !info->shares_memory;
+    capabilities->memory_bytes = shown ? info->memory_bytes / 20 * 19 : info->memory_bytes;
     capabilities->work_group_items = (size_t)kn_device_number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     uint64_t largest = info->largest_block_bytes;
     if (context->largest_block_bytes && (context->largest_block_bytes < largest || largest == 0))

@@ -36,6 +36,30 @@ static void blocks_have_any_size(void **state) {
     kn_context_destroy(&context);
 }
 
+/* Drivers that allocate a block at its first use fail when it is created, not in a later launch. */
+static void blocks_of_a_gpu_are_allocated_at_once(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_buffer *buffer = NULL;
+    kn_error error = {0};
+    context->found.info.type = KN_DEVICE_GPU;
+    context->capabilities.shares_memory = false;
+    const uint64_t before = device_bytes(context);
+    for (int turn = 0; turn < 2; turn++) {
+        wrapped_reset();
+        wrapped_calls.fail_name = turn ? "clFinish" : "clEnqueueFillBuffer";
+        wrapped_calls.fail_code = CL_OUT_OF_RESOURCES;
+        assert_int_equal(kn_buffer_create(context, 8u << 20, &buffer, &error), KN_ERROR_DEVICE_MEMORY);
+        assert_null(buffer);
+        assert_non_null(strstr(error.text, "8388608"));
+        assert_non_null(strstr(error.text, "a smaller batch needs less"));
+        assert_int_equal(device_bytes(context), before);
+    }
+    wrapped_reset();
+    assert_int_equal(kn_buffer_create(context, 8u << 20, &buffer, &error), KN_OK);
+    kn_buffer_destroy(&buffer);
+    kn_context_destroy(&context);
+}
+
 static void limits_are_kept_and_named(void **state) {
     kn_context_params params = test_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
@@ -255,6 +279,7 @@ static void staging_memory_is_written_from(void **state) {
 int test_memory(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_any_size),
+        cmocka_unit_test(blocks_of_a_gpu_are_allocated_at_once),
         cmocka_unit_test(limits_are_kept_and_named),
         cmocka_unit_test(a_driver_without_memory_is_survived),
         cmocka_unit_test(slices_are_checked),
