@@ -328,15 +328,17 @@ static void test_arguments(void **state) {
          "p:partials p:result x:elements i:parts x:middle_size x:inner_size", NULL},
         {sum, "kn_sum_part", "p:partials", "kernel kn_sum_part not found"},
         /* A macro with two definitions, one of which is empty. */
-        {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base",
+        {rotary, "kn_rotary",
+         "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base f:divisor", NULL},
+        {rotary, "kn_rotary",
+         "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base f:divisor p:starts "
+         "i:starts_row",
          NULL},
         {rotary, "kn_rotary",
-         "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base p:starts i:starts_row",
-         NULL},
-        {rotary, "kn_rotary",
-         "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base p:starts",
+         "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base f:divisor p:starts",
          "needs int 'starts_row', which is not set"},
-        {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse i:base",
+        {rotary, "kn_rotary",
+         "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse i:base f:divisor",
          "needs float 'base', which is set as int"},
         /* A macro that takes a number, used once or several times. */
         {strided, "kn_strided",
