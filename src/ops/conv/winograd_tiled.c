@@ -75,7 +75,8 @@ static bool fits_chunk(const kn_target *target, const winograd *form) {
            within(CHUNK_BYTES, target);
 }
 
-/* 3x3 filters of float32 or 16 bits with stride 1, if the filters fit and tiles can be counted. */
+/* 3x3 filters of float32 or 16 bits with stride 1, if the filters fit and tiles can be counted. Results may
+ * have no elements although x has some. */
 bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node) {
     const kn_dtype type = node->outputs[0]->shape.dtype;
     enum { LARGE_TILE = 4, MIN_CHANNELS = 8 };
@@ -90,7 +91,7 @@ bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node
     if (!fits || conv.channels > INT32_MAX / conv.outputs) return false;
     describe(target, node, LARGE_TILE, &form);
     return kn_elements_of(form.x) > 0 && (uint64_t)filter_bytes(&form) <= within(FILTER_BYTES, target) &&
-           form.tiles < INT32_MAX / LARGE_TILE && fits_chunk(target, &form);
+           form.tiles > 0 && form.tiles < INT32_MAX / LARGE_TILE && fits_chunk(target, &form);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------- */
