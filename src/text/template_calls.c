@@ -38,6 +38,16 @@ static kn_status give_text(const call *by, const char *text, size_t length) {
     return by->result->text ? KN_OK : no_memory(by);
 }
 
+/* Gives a text that was made and releases it. refusal: why it could not be made, or NULL. */
+static kn_status give_made(const call *by, kn_text *made, const char *refusal) {
+    kn_status status = refusal                                 ? wrong(by, refusal)
+                       : made->failed                          ? no_memory(by)
+                       : made->length > KN_TEMPLATE_TEXT_BYTES ? wrong(by, "the text is larger than 64 MiB")
+                                                               : give_text(by, made->data, made->length);
+    kn_text_finish(made);
+    return status;
+}
+
 static kn_status give_list(const call *by) {
     *by->result =
         (kn_cell){.sort = KN_SORT_LIST, .list = kn_arena_take(by->run->arena, 1, sizeof *by->result->list)};
@@ -96,6 +106,7 @@ static kn_status starts_or_ends(const call *by, bool ends) {
     const kn_cell *part = argument(by, 0, NULL);
     if (by->of->sort != KN_SORT_TEXT || !part || part->sort != KN_SORT_TEXT)
         return wrong(by, "expected strings");
+    if (by->count > 1) return wrong(by, "only one argument is in the subset");
     size_t length = by->of->length;
     bool fits = part->length <= length &&
                 memcmp(by->of->text + (ends ? length - part->length : 0), part->text, part->length) == 0;
@@ -120,11 +131,7 @@ static kn_status change_case(const call *by, bool upper) {
         if (upper ? c >= 'a' && c <= 'z' : c >= 'A' && c <= 'Z') c = (char)(c ^ 32);
         kn_text_add_bytes(&made, &c, 1);
     }
-    kn_status status = !plain        ? wrong(by, "only ASCII text")
-                       : made.failed ? no_memory(by)
-                                     : give_text(by, made.data, made.length);
-    kn_text_finish(&made);
-    return status;
+    return give_made(by, &made, plain ? NULL : "only ASCII text");
 }
 static kn_status lower(const call *by) {
     return change_case(by, false);
@@ -165,26 +172,20 @@ static kn_status replace(const call *by) {
     kn_text made;
     kn_text_init(&made, by->run->arena->host);
     const char *text = by->of->text, *end = text + by->of->length, *found;
-    while ((found = find_text(text, (size_t)(end - text), from)) && made.length < 1 << 26) {
+    while (made.length <= KN_TEMPLATE_TEXT_BYTES && (found = find_text(text, (size_t)(end - text), from))) {
         kn_text_add_bytes(&made, text, (size_t)(found - text));
         kn_text_add_bytes(&made, to->text, to->length);
         text = found + from->length;
     }
     kn_text_add_bytes(&made, text, (size_t)(end - text));
-    kn_status status = made.failed ? no_memory(by) : give_text(by, made.data, made.length);
-    kn_text_finish(&made);
-    return status;
+    return give_made(by, &made, NULL);
 }
 
 static kn_status to_string(const call *by) {
     kn_text made;
     kn_text_init(&made, by->run->arena->host);
     bool fine = kn_cell_print(by->of, &made);
-    kn_status status = !fine         ? wrong(by, "the text of a list or a mapping; use tojson")
-                       : made.failed ? no_memory(by)
-                                     : give_text(by, made.data, made.length);
-    kn_text_finish(&made);
-    return status;
+    return give_made(by, &made, fine ? NULL : "the text of a list or a mapping; use tojson");
 }
 
 static kn_status trim(const call *by) {
@@ -195,21 +196,22 @@ static kn_status trim(const call *by) {
 }
 
 static kn_status to_json(const call *by) {
-    const kn_cell *indent = argument(by, 0, "indent");
+    const kn_cell *indent = argument(by, 0, "indent"), *ascii = argument(by, KN_ARGUMENTS, "ensure_ascii");
     for (size_t i = 0; i < by->count; i++)
         if (by->arguments[i].keyword && strcmp(by->arguments[i].keyword, "indent") != 0 &&
             strcmp(by->arguments[i].keyword, "ensure_ascii") != 0)
             return wrong(by, "only the argument indent is in the subset");
+    if (ascii && kn_cell_truth(ascii)) return wrong(by, "ensure_ascii is true; expected false");
     if (indent && indent->sort != KN_SORT_NONE &&
         (indent->sort != KN_SORT_INTEGER || indent->integer < 0 || indent->integer > 16))
         return wrong(by, "indent is not an integer from 0 to 16");
     if (by->of->sort == KN_SORT_UNDEFINED) return wrong(by, "the value is undefined");
     kn_text made;
     kn_text_init(&made, by->run->arena->host);
-    kn_cell_json(by->of, indent && indent->sort == KN_SORT_INTEGER ? indent->integer : -1, 0, &made);
-    kn_status status = made.failed ? no_memory(by) : give_text(by, made.data, made.length);
-    kn_text_finish(&made);
-    return status;
+    const bool lines = indent && indent->sort == KN_SORT_INTEGER;
+    bool fine = kn_cell_json(by->of, lines ? indent->integer : -1, 0, &made);
+    return give_made(by, &made,
+                     fine ? NULL : "the value has a namespace, is nested too deeply, or is too large");
 }
 
 /* ---- lists and mappings
@@ -276,14 +278,16 @@ static kn_status list(const call *by) {
     kn_status status = give_list(by);
     if (status != KN_OK || by->of->sort == KN_SORT_UNDEFINED) return status;
     if (by->of->sort != KN_SORT_LIST && by->of->sort != KN_SORT_TEXT) return wrong(by, "expected a list");
-    uint32_t code;
-    for (size_t i = 0, size; i < (by->of->sort == KN_SORT_LIST ? by->of->list->count : by->of->length);
-         i += size) {
-        size =
-            by->of->sort == KN_SORT_LIST ? 1 : kn_character_read(by->of->text + i, by->of->length - i, &code);
-        if (!push(by, by->of->sort == KN_SORT_LIST ? by->of->list->items[i]
-                                                   : kn_cell_text(by->run->arena, by->of->text + i, size)))
-            return no_memory(by);
+    if (by->of->sort == KN_SORT_LIST) {
+        for (size_t i = 0; i < by->of->list->count; i++)
+            if (!push(by, by->of->list->items[i])) return no_memory(by);
+        return KN_OK;
+    }
+    for (size_t at = 0, size; at < by->of->length; at += size) {
+        uint32_t code;
+        size = kn_character_read(by->of->text + at, by->of->length - at, &code);
+        kn_cell letter = kn_cell_text(by->run->arena, by->of->text + at, size);
+        if (!letter.text || !push(by, letter)) return no_memory(by);
     }
     return KN_OK;
 }
@@ -293,18 +297,15 @@ static kn_status join(const call *by) {
     if (by->of->sort == KN_SORT_UNDEFINED) return give_text(by, "", 0);
     if (by->of->sort != KN_SORT_LIST || (between && between->sort != KN_SORT_TEXT))
         return wrong(by, "expected a list");
+    if (argument(by, 1, "attribute")) return wrong(by, "only the argument d is in the subset");
     kn_text made;
     kn_text_init(&made, by->run->arena->host);
     bool fine = true;
-    for (size_t i = 0; i < by->of->list->count && made.length < 1 << 26; i++) {
+    for (size_t i = 0; i < by->of->list->count && made.length <= KN_TEMPLATE_TEXT_BYTES; i++) {
         if (i && between) kn_text_add_bytes(&made, between->text, between->length);
         fine &= kn_cell_print(by->of->list->items + i, &made);
     }
-    kn_status status = !fine         ? wrong(by, "a list or a mapping in the list")
-                       : made.failed ? no_memory(by)
-                                     : give_text(by, made.data, made.length);
-    kn_text_finish(&made);
-    return status;
+    return give_made(by, &made, fine ? NULL : "a list or a mapping in the list");
 }
 
 static kn_status first_or_last(const call *by, bool last) {
@@ -328,6 +329,18 @@ static kn_status otherwise(const call *by) {
     return KN_OK;
 }
 
+/* The value of a member of an item, undefined if there is none. */
+static kn_cell member_of(const kn_cell *item, const kn_cell *name) {
+    const kn_cell *found = item->sort == KN_SORT_MAP ? kn_cell_member(item, name->text, name->length) : NULL;
+    return found ? *found : (kn_cell){0};
+}
+
+/* Jinja splits names at points and reads numbers as indices. */
+static bool is_plain_name(const kn_cell *name) {
+    return name && name->sort == KN_SORT_TEXT && name->length && !strchr(name->text, '.') &&
+           !(name->text[0] >= '0' && name->text[0] <= '9');
+}
+
 /* Items for which a test is true (or false); `member`: the test is of a member, whose name is the first
  * argument. */
 static kn_status choose(const call *by, bool member, bool wanted) {
@@ -335,22 +348,18 @@ static kn_status choose(const call *by, bool member, bool wanted) {
     kn_branch named = *by->branch;
     if (by->of->sort != KN_SORT_LIST && by->of->sort != KN_SORT_UNDEFINED)
         return wrong(by, "expected a list");
-    if ((member && (!name || name->sort != KN_SORT_TEXT)) || (test && test->sort != KN_SORT_TEXT))
-        return wrong(by, "expected names");
+    if ((member && !is_plain_name(name)) || (test && test->sort != KN_SORT_TEXT))
+        return wrong(by, "expected names without points and numbers");
     if (test && !kn_template_has_test(test->text)) return wrong(by, "the test is not in the subset");
     named.text = test ? test->text : "";
     kn_status status = give_list(by);
     for (size_t i = 0; status == KN_OK && by->of->sort == KN_SORT_LIST && i < by->of->list->count; i++) {
-        const kn_cell *item = by->of->list->items + i, *value = item;
-        const kn_cell undefined = {0};
-        if (member) {
-            value = item->sort == KN_SORT_MAP ? kn_cell_member(item, name->text, name->length) : NULL;
-            if (!value) value = &undefined;
-        }
-        bool truth = kn_cell_truth(value);
+        const kn_cell *item = by->of->list->items + i;
+        const kn_cell value = member ? member_of(item, name) : *item;
+        bool truth = kn_cell_truth(&value);
         size_t skipped = (size_t)member + 1;
         if (test)
-            status = kn_template_test(by->run, &named, value, by->arguments + skipped,
+            status = kn_template_test(by->run, &named, &value, by->arguments + skipped,
                                       by->count > skipped ? by->count - skipped : 0, &truth);
         if (status == KN_OK && truth == wanted && !push(by, *item)) status = no_memory(by);
     }
@@ -372,15 +381,12 @@ static kn_status reject_member(const call *by) {
 /* map(attribute="name") */
 static kn_status map(const call *by) {
     const kn_cell *name = argument(by, KN_ARGUMENTS, "attribute");
-    if (!name || name->sort != KN_SORT_TEXT || by->count != 1 || by->of->sort != KN_SORT_LIST)
-        return wrong(by, "only map(attribute='name') of a list is in the subset");
+    if (!is_plain_name(name) || by->count != 1 || by->of->sort != KN_SORT_LIST)
+        return wrong(by,
+                     "only map(attribute='name') of a list, without points and numbers, is in the subset");
     kn_status status = give_list(by);
-    for (size_t i = 0; status == KN_OK && i < by->of->list->count; i++) {
-        const kn_cell *item = by->of->list->items + i;
-        const kn_cell *value =
-            item->sort == KN_SORT_MAP ? kn_cell_member(item, name->text, name->length) : NULL;
-        if (!push(by, value ? *value : (kn_cell){0})) status = no_memory(by);
-    }
+    for (size_t i = 0; status == KN_OK && i < by->of->list->count; i++)
+        if (!push(by, member_of(by->of->list->items + i, name))) status = no_memory(by);
     return status;
 }
 
@@ -413,7 +419,7 @@ static kn_status range(const call *by) {
     if (!one || one->sort != KN_SORT_INTEGER || (two && two->sort != KN_SORT_INTEGER) || by->count > 2)
         return wrong(by, "expected one or two integers");
     int64_t begin = two ? one->integer : 0, end = two ? two->integer : one->integer;
-    if (end - begin > 100000 || begin < -100000000 || end > 100000000)
+    if (begin < -100000000 || end > 100000000 || (end > begin && end - begin > 100000))
         return wrong(by, "more than 100000 numbers");
     kn_status status = give_list(by);
     for (int64_t i = begin; status == KN_OK && i < end; i++)
@@ -480,11 +486,7 @@ static kn_status strftime_now(const call *by) {
         }
         if (!fine) break;
     }
-    kn_status status = !fine         ? wrong(by, "only %d %m %b %B %a %A %Y %y %H %M %S are in the subset")
-                       : made.failed ? no_memory(by)
-                                     : give_text(by, made.data, made.length);
-    kn_text_finish(&made);
-    return status;
+    return give_made(by, &made, fine ? NULL : "only %d %m %b %B %a %A %Y %y %H %M %S are in the subset");
 }
 
 /* ---- tables
@@ -571,8 +573,9 @@ kn_status kn_template_test(kn_template_run *run, const kn_branch *branch, const 
     bool several = sort == KN_SORT_TEXT || sort == KN_SORT_LIST || sort == KN_SORT_MAP;
     if (strcmp(name, "equalto") == 0 || strcmp(name, "eq") == 0) {
         if (!other) return wrong(&by, "expected a value to compare with");
-        *result = kn_cell_equal(of, other);
-        return KN_OK;
+        return kn_cell_equal(of, other, result)
+                   ? KN_OK
+                   : wrong(&by, "a value is nested too deeply or too large to compare");
     }
     *result = strcmp(name, "defined") == 0     ? sort != KN_SORT_UNDEFINED
               : strcmp(name, "undefined") == 0 ? sort == KN_SORT_UNDEFINED

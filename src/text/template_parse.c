@@ -151,7 +151,10 @@ static kn_branch *read_number(parser *in) {
         real |= in->text[in->at++] == '.';
     kn_branch *value = make(in, KN_BRANCH_VALUE, begin);
     char *text = value ? kn_arena_take(in->arena, in->at - begin + 1, 1) : NULL;
-    if (!text) return NULL;
+    if (!text) {
+        kn_fail_memory(in->error, in->at - begin + 1);
+        return NULL;
+    }
     memcpy(text, in->text + begin, in->at - begin);
     const char *end;
     if (real) {

@@ -5,6 +5,9 @@
 
 #include "text/text_private.h"
 
+/* The size of a text that a template may make. */
+enum { KN_TEMPLATE_TEXT_BYTES = 1 << 26 };
+
 /* ---- values (template_value.c); everything lives in the arena of a run
  * ------------------------------------- */
 
@@ -39,7 +42,10 @@ kn_cell kn_cell_bool(bool truth);
 kn_cell kn_cell_integer(int64_t number);
 kn_cell kn_cell_text(kn_arena *arena, const char *text, size_t length); /* undefined: out of memory */
 bool kn_cell_truth(const kn_cell *cell);
-bool kn_cell_equal(const kn_cell *one, const kn_cell *other);
+/* Namespaces are maps that `set` may change, and which may contain themselves. */
+bool kn_cell_is_namespace(const kn_cell *cell);
+/* Sets *equal. A namespace is equal only to itself. False: nested too deeply or too large. */
+bool kn_cell_equal(const kn_cell *one, const kn_cell *other, bool *equal);
 /* Appends to a list; false: out of memory. */
 bool kn_cell_push(kn_arena *arena, kn_cell_list *list, kn_cell item);
 /* The value of a key in a map, or NULL. */
@@ -48,8 +54,9 @@ bool kn_cell_put(kn_arena *arena, kn_cell *map, kn_cell key, kn_cell value);
 bool kn_cell_from_json(kn_arena *arena, const kn_json *json, kn_cell *cell);
 /* Appends as Python prints it; false for lists and maps. */
 bool kn_cell_print(const kn_cell *cell, kn_text *to);
-/* Appends as JSON, as json.dumps does it without escaping other scripts. indent below 0: on one line. */
-void kn_cell_json(const kn_cell *cell, int64_t indent, int depth, kn_text *to);
+/* Appends as JSON, as json.dumps does it without escaping other scripts. indent below 0: on one line. False:
+ * a namespace, nested too deeply, or too large. */
+bool kn_cell_json(const kn_cell *cell, int64_t indent, int depth, kn_text *to);
 /* "a string", for messages. */
 const char *kn_cell_sort_name(const kn_cell *cell);
 
@@ -117,6 +124,7 @@ typedef struct kn_template_run {
     kn_binding *bindings;
     kn_text *out;
     uint64_t steps;
+    int depth; /* of the expression */
     kn_error *error;
 } kn_template_run;
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { OUTPUT_BYTES = 1 << 26, ARENA_BYTES = 1 << 28, TEXT_BYTES = 1 << 26 };
+enum { ARENA_BYTES = 1 << 28, DEPTH = 500 };
 #define STEPS 20000000u
 
 typedef enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE } flow;
@@ -18,8 +18,12 @@ static kn_status no_memory(kn_template_run *run) {
     return kn_fail_memory(run->error, 0);
 }
 
+static kn_status too_large(kn_template_run *run, const kn_branch *branch) {
+    return WRONG(run, branch, KN_ERROR_UNSUPPORTED, "a value is nested too deeply or too large to compare");
+}
+
 static kn_status count_step(kn_template_run *run, const kn_branch *branch) {
-    if (++run->steps > STEPS || run->arena->bytes > ARENA_BYTES || run->out->length > OUTPUT_BYTES)
+    if (++run->steps > STEPS || run->arena->bytes > ARENA_BYTES || run->out->length > KN_TEMPLATE_TEXT_BYTES)
         return WRONG(run, branch, KN_ERROR_UNSUPPORTED, "the template needs too much time or memory");
     return KN_OK;
 }
@@ -58,7 +62,12 @@ static kn_status index_of(kn_template_run *run, const kn_branch *branch, const k
                 if ((uint8_t)of->text[i] >= 0x80)
                     return WRONG(run, branch, KN_ERROR_UNSUPPORTED, "an index into a text that is not ASCII");
         if (at < 0 || at >= count) return KN_OK;
-        *result = of->sort == KN_SORT_LIST ? of->list->items[at] : kn_cell_text(run->arena, of->text + at, 1);
+        if (of->sort == KN_SORT_LIST) {
+            *result = of->list->items[at];
+        } else {
+            *result = kn_cell_text(run->arena, of->text + at, 1);
+            if (!result->text) return no_memory(run);
+        }
     }
     return KN_OK;
 }
@@ -128,7 +137,7 @@ static kn_status join(kn_template_run *run, const kn_branch *branch, const kn_ce
     kn_text made;
     kn_text_init(&made, run->arena->host);
     bool fine = kn_cell_print(left, &made) && kn_cell_print(right, &made);
-    if (fine && made.length > TEXT_BYTES) made.failed = true;
+    if (fine && made.length > KN_TEMPLATE_TEXT_BYTES) made.failed = true;
     *result = made.failed ? (kn_cell){0} : kn_cell_text(run->arena, made.data, made.length);
     kn_text_finish(&made);
     if (!fine) return WRONG(run, branch, KN_ERROR_UNSUPPORTED, "printing a list or a mapping; use tojson");
@@ -141,7 +150,7 @@ static kn_status contains(kn_template_run *run, const kn_branch *branch, const k
     if (in->sort == KN_SORT_UNDEFINED) return KN_OK;
     if (in->sort == KN_SORT_LIST) {
         for (size_t i = 0; i < in->list->count && !*found; i++)
-            *found = kn_cell_equal(item, in->list->items + i);
+            if (!kn_cell_equal(item, in->list->items + i, found)) return too_large(run, branch);
     } else if (in->sort == KN_SORT_MAP && item->sort == KN_SORT_TEXT) {
         *found = kn_cell_member(in, item->text, item->length) != NULL;
     } else if (in->sort == KN_SORT_TEXT && item->sort == KN_SORT_TEXT) {
@@ -232,9 +241,10 @@ static kn_status binary(kn_template_run *run, const kn_branch *branch, kn_cell *
     status = evaluate(run, branch->second, &right);
     if (status != KN_OK) return status;
     if (sign[0] == '~') return join(run, branch, &left, &right, result);
-    if (strcmp(sign, "==") == 0 || strcmp(sign, "!=") == 0)
-        truth = kn_cell_equal(&left, &right) == (sign[0] == '=');
-    else if (strcmp(sign, "in") == 0 || strcmp(sign, "not in") == 0) {
+    if (strcmp(sign, "==") == 0 || strcmp(sign, "!=") == 0) {
+        if (!kn_cell_equal(&left, &right, &truth)) return too_large(run, branch);
+        truth ^= sign[0] == '!';
+    } else if (strcmp(sign, "in") == 0 || strcmp(sign, "not in") == 0) {
         status = contains(run, branch, &left, &right, &truth);
         truth ^= sign[0] == 'n';
     } else if (sign[0] == '<' || sign[0] == '>')
@@ -280,14 +290,12 @@ static kn_status make_container(kn_template_run *run, const kn_branch *branch, k
     return KN_OK;
 }
 
-static kn_status evaluate(kn_template_run *run, const kn_branch *branch, kn_cell *result) {
+static kn_status evaluate_branch(kn_template_run *run, const kn_branch *branch, kn_cell *result) {
     kn_cell first = {0}, second = {0};
     kn_argument arguments[KN_ARGUMENTS];
     size_t count = 0;
     bool truth = false;
-    kn_status status = count_step(run, branch);
-    *result = (kn_cell){0};
-    if (status != KN_OK) return status;
+    kn_status status = KN_OK;
     bool direct = branch->kind == KN_BRANCH_BINARY || branch->kind == KN_BRANCH_CHOICE;
     if (branch->first && !direct) status = evaluate(run, branch->first, &first);
     if (status != KN_OK) return status;
@@ -329,8 +337,10 @@ static kn_status evaluate(kn_template_run *run, const kn_branch *branch, kn_cell
     case KN_BRANCH_MINUS:
         if (first.sort != KN_SORT_INTEGER && first.sort != KN_SORT_REAL)
             return WRONG(run, branch, KN_ERROR_FORMAT, "- of %s", kn_cell_sort_name(&first));
+        if (first.sort == KN_SORT_INTEGER && first.integer == INT64_MIN)
+            return WRONG(run, branch, KN_ERROR_UNSUPPORTED, "- of an integer beyond 64 bits");
         *result = first;
-        result->integer = first.integer == INT64_MIN ? 0 : -first.integer;
+        result->integer = -first.integer;
         result->real = -first.real;
         return KN_OK;
     case KN_BRANCH_BINARY:
@@ -345,6 +355,19 @@ static kn_status evaluate(kn_template_run *run, const kn_branch *branch, kn_cell
     }
 }
 
+/* The parser limits the depth of brackets; a chain such as a + b + c is a deep tree, too. */
+static kn_status evaluate(kn_template_run *run, const kn_branch *branch, kn_cell *result) {
+    *result = (kn_cell){0};
+    kn_status status = count_step(run, branch);
+    if (status != KN_OK) return status;
+    if (run->depth >= DEPTH)
+        return WRONG(run, branch, KN_ERROR_UNSUPPORTED, "an expression is nested more than %d deep", DEPTH);
+    run->depth++;
+    status = evaluate_branch(run, branch, result);
+    run->depth--;
+    return status;
+}
+
 /* ---- statements
  * --------------------------------------------------------------------------------------------- */
 
@@ -354,7 +377,7 @@ static kn_status run_set(kn_template_run *run, const kn_branch *branch) {
     if (status != KN_OK) return status;
     if (!branch->text2) return bind(run, branch->text, value) ? KN_OK : no_memory(run);
     kn_cell *of = find(run, branch->text);
-    if (!of || of->sort != KN_SORT_MAP || of->real < 1)
+    if (!of || !kn_cell_is_namespace(of))
         return WRONG(run, branch, KN_ERROR_FORMAT, "%s is not a namespace", branch->text);
     kn_cell key = kn_cell_text(run->arena, branch->text2, strlen(branch->text2));
     return key.text && kn_cell_put(run->arena, of, key, value) ? KN_OK : no_memory(run);

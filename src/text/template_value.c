@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Limits of what is compared or printed: nested lists and mappings, and values. Lists that share items can
+ * have more values than memory could hold. */
+enum { DEPTH = 200, COMPARED = 1000000 };
+
 kn_cell kn_cell_bool(bool truth) {
     return (kn_cell){.sort = KN_SORT_BOOL, .integer = truth};
 }
@@ -46,30 +50,51 @@ static double number_of(const kn_cell *cell) {
     return cell->sort == KN_SORT_REAL ? cell->real : (double)cell->integer;
 }
 
-bool kn_cell_equal(const kn_cell *one, const kn_cell *other) {
+bool kn_cell_is_namespace(const kn_cell *cell) {
+    return cell->sort == KN_SORT_MAP && cell->real > 0;
+}
+
+static bool equal_numbers(const kn_cell *one, const kn_cell *other) {
+    if (one->sort != KN_SORT_REAL && other->sort != KN_SORT_REAL) return one->integer == other->integer;
+    double left = number_of(one), right = number_of(other);
+    return left >= right && left <= right;
+}
+
+/* kn_cell_equal for values at a depth; *left is how many more values may be compared. */
+static bool compare(const kn_cell *one, const kn_cell *other, int depth, uint32_t *left, bool *equal) {
+    *equal = false;
+    if (depth > DEPTH || !*left) return false;
+    --*left;
     if (is_number(one) && is_number(other)) {
-        if (one->sort != KN_SORT_REAL && other->sort != KN_SORT_REAL) return one->integer == other->integer;
-        double left = number_of(one), right = number_of(other);
-        return left >= right && left <= right;
-    }
-    if (one->sort != other->sort) return false;
-    if (one->sort == KN_SORT_TEXT)
-        return one->length == other->length && memcmp(one->text, other->text, one->length) == 0;
-    if (one->sort == KN_SORT_LIST) {
-        if (one->list->count != other->list->count) return false;
-        for (size_t i = 0; i < one->list->count; i++)
-            if (!kn_cell_equal(one->list->items + i, other->list->items + i)) return false;
+        *equal = equal_numbers(one, other);
         return true;
     }
-    if (one->sort == KN_SORT_MAP) {
-        if (one->list->count != other->list->count) return false;
-        for (size_t i = 0; i < one->list->count; i += 2) {
-            const kn_cell *key = one->list->items + i;
-            const kn_cell *value = kn_cell_member(other, key->text, key->length);
-            if (!value || !kn_cell_equal(value, key + 1)) return false;
-        }
+    if (one->sort != other->sort) return true;
+    if (one->sort == KN_SORT_TEXT) {
+        *equal = one->length == other->length && memcmp(one->text, other->text, one->length) == 0;
+        return true;
+    }
+    *equal = true;
+    if (one->sort != KN_SORT_LIST && one->sort != KN_SORT_MAP) return true;
+    if (kn_cell_is_namespace(one) || kn_cell_is_namespace(other) || one->list->count != other->list->count) {
+        *equal = one->list == other->list;
+        return true;
+    }
+    const bool map = one->sort == KN_SORT_MAP;
+    for (size_t i = 0; *equal && i < one->list->count; i += map ? 2 : 1) {
+        const kn_cell *item = one->list->items + i, *twin = other->list->items + i;
+        if (map) twin = kn_cell_member(other, item->text, item->length);
+        if (!twin)
+            *equal = false;
+        else if (!compare(item + map, twin, depth + 1, left, equal))
+            return false;
     }
     return true;
+}
+
+bool kn_cell_equal(const kn_cell *one, const kn_cell *other, bool *equal) {
+    uint32_t left = COMPARED;
+    return compare(one, other, 0, &left, equal);
 }
 
 bool kn_cell_push(kn_arena *arena, kn_cell_list *list, kn_cell item) {
@@ -191,7 +216,8 @@ static void new_line(int64_t indent, int depth, kn_text *to) {
         kn_text_add(to, " ");
 }
 
-void kn_cell_json(const kn_cell *cell, int64_t indent, int depth, kn_text *to) {
+bool kn_cell_json(const kn_cell *cell, int64_t indent, int depth, kn_text *to) {
+    if (depth > DEPTH || to->length > KN_TEMPLATE_TEXT_BYTES || kn_cell_is_namespace(cell)) return false;
     if (cell->sort == KN_SORT_TEXT) {
         json_text(cell->text, cell->length, to);
     } else if (cell->sort == KN_SORT_NONE || cell->sort == KN_SORT_UNDEFINED) {
@@ -210,11 +236,12 @@ void kn_cell_json(const kn_cell *cell, int64_t indent, int depth, kn_text *to) {
                 json_text(cell->list->items[i].text, cell->list->items[i].length, to);
                 kn_text_add(to, ": ");
             }
-            kn_cell_json(cell->list->items + i + map, indent, depth + 1, to);
+            if (!kn_cell_json(cell->list->items + i + map, indent, depth + 1, to)) return false;
         }
         if (indent >= 0 && cell->list->count) new_line(indent, depth, to);
         kn_text_add(to, map ? "}" : "]");
     }
+    return true;
 }
 
 const char *kn_cell_sort_name(const kn_cell *cell) {

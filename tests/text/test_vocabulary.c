@@ -275,6 +275,75 @@ static void chats_survive_failed_allocations(void **state) {
     assert_int_equal(remove(path), 0);
 }
 
+#define DOUBLE "{% set n = namespace(a=1) %}{% for i in range(150) %}{% set n.a = [n.a, n.a] %}{% endfor %}"
+#define NEST "{% set n = namespace(a=1) %}{% for i in range(50000) %}{% set n.a = [n.a] %}{% endfor %}"
+
+static const struct {
+    const char *chat, *message; /* message NULL: the text is in `text` */
+    const char *text;
+} chats[] = {
+    {"{% set n = namespace() %}{% set n.a = n %}{{ n | tojson }}", "has a namespace", NULL},
+    {"{% set n = namespace() %}{% set n.a = n %}{{ n == n }}{{ n == namespace() }}", NULL, "TrueFalse"},
+    {DOUBLE "{{ n.a | tojson }}", "nested too deeply", NULL},
+    {NEST "{{ n.a | tojson }}", "nested too deeply", NULL},
+    {DOUBLE "{% set b = n.a %}" DOUBLE "{{ n.a == b }}", "nested too deeply", NULL},
+    {NEST "{{ n.a in [n.a] }}", "nested too deeply", NULL},
+    {"{{ range(-9223372036854775807, 9223372036854775807) }}", "more than 100000 numbers", NULL},
+    {"{{ 'abc'.startswith('b', 1) }}", "only one argument", NULL},
+    {"{{ messages | map(attribute='content.a') | list | tojson }}", "without points", NULL},
+    {"{{ messages | selectattr('content.a') | list | tojson }}", "without points", NULL},
+    {"{{ ['a'] | join('b', attribute='c') }}", "only the argument d", NULL},
+    {"{{ 'a' | tojson(ensure_ascii=true) }}", "ensure_ascii", NULL},
+    {"{{ -messages[0].n }}", "beyond", NULL},
+};
+
+static void write_template(const char *text, size_t repeats, const char *end) {
+    char path[4096];
+    FILE *file = fopen(test_path(path, sizeof path, folder, "chat_template.jinja"), "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < repeats; i++)
+        fputs(text, file);
+    fputs(end, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void templates_have_limits(void **state) {
+    static const char variables[] =
+        "{\"messages\": [{\"content\": {\"a\": 1}, \"n\": -9223372036854775808}]}";
+    char path[4096], text[256], message[400];
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof chats / sizeof *chats; i++) {
+        write_template(chats[i].chat, 1, "");
+        kn_vocabulary *words = open_json(BPE("", ""), NULL);
+        kn_status status =
+            kn_vocabulary_chat(words, variables, text, sizeof text, &bytes, message, sizeof message);
+        if (chats[i].message ? status == KN_OK || !strstr(message, chats[i].message)
+                             : status != KN_OK || bytes != strlen(chats[i].text) ||
+                                   memcmp(text, chats[i].text, bytes) != 0)
+            fail_msg("case %zu: %s '%s'", i, kn_status_message(status), message);
+        kn_vocabulary_destroy(&words);
+    }
+    /* Chains of operators, filters and members, and a text that one call makes too long. */
+    static const char *const parts[][2] = {{"{{ 1", "+1"}, {"{{ 'a'", "|trim"}, {"{{ a", ".a"}};
+    for (size_t i = 0; i < 3; i++) {
+        char *chain = malloc(300000);
+        assert_non_null(chain);
+        size_t used = (size_t)sprintf(chain, "%s", parts[i][0]);
+        while (used < 290000)
+            used += (size_t)sprintf(chain + used, "%s", parts[i][1]);
+        strcpy(chain + used, " }}");
+        write_template(chain, 1, "");
+        free(chain);
+        kn_vocabulary *words = open_json(BPE("", ""), NULL);
+        assert_int_equal(
+            kn_vocabulary_chat(words, variables, text, sizeof text, &bytes, message, sizeof message),
+            KN_ERROR_UNSUPPORTED);
+        assert_non_null(strstr(message, "nested"));
+        kn_vocabulary_destroy(&words);
+    }
+    assert_int_equal(remove(test_path(path, sizeof path, folder, "chat_template.jinja")), 0);
+}
+
 int test_vocabularies(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_those_of_the_rules),
@@ -285,6 +354,7 @@ int test_vocabularies(void) {
         cmocka_unit_test(settings_name_roles_and_ends),
         cmocka_unit_test(chats_survive_failed_allocations),
         cmocka_unit_test(every_failed_allocation_is_reported),
+        cmocka_unit_test(templates_have_limits),
     };
     return cmocka_run_group_tests_name("vocabularies", tests, make_folder, remove_folder);
 }
