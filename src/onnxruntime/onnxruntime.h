@@ -121,7 +121,7 @@ ONNXType ort_type_from(const char *text, ONNXTensorElementDataType *element);
 /* A new description; NULL when out of memory. `sizes` and `symbols` may be NULL. */
 OrtTypeInfo *ort_type_info_new(ONNXType kind, ONNXTensorElementDataType type, bool has_shape, size_t rank,
                                const int64_t *sizes, const char *const *symbols);
-/* The number of elements; false if a size is negative or the product overflows. */
+/* The number of elements; false if a size is negative, or if elements of 16 bytes would overflow a size_t. */
 bool ort_count_elements(const int64_t *sizes, size_t rank, size_t *count);
 
 /* ---- memory.c ---------------------------------------------------------------------------- */

@@ -53,7 +53,8 @@ static OrtStatus *tensor_shaped(const int64_t *sizes, size_t rank, ONNXTensorEle
     value->type = type;
     value->rank = rank;
     value->count = count;
-    value->bytes = (count * bits + CHAR_BIT - 1) / CHAR_BIT;
+    /* ort_count_elements leaves room for 16 bytes an element, but not for a number of bits. */
+    value->bytes = bits < CHAR_BIT ? (count * bits + CHAR_BIT - 1) / CHAR_BIT : count * (bits / CHAR_BIT);
     if (rank) memcpy(value->sizes, sizes, rank * sizeof *sizes);
     *out = value;
     return NULL;

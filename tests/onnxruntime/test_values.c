@@ -58,7 +58,7 @@ static void memories(void **state) {
 static void tensors(void **state) {
     float x[6] = {1, 2, 3, 4, 5, 6}, *data = NULL;
     const int64_t sizes[2] = {2, 3}, place[2] = {1, 2}, outside[2] = {2, 0}, negative[2] = {-1, 2},
-                  none[2] = {0, 3};
+                  none[2] = {0, 3}, huge[2] = {(int64_t)1 << 29, (int64_t)1 << 30};
     OrtValue *value = NULL;
     OrtTypeInfo *info = NULL;
     const OrtTensorTypeAndShapeInfo *shape = NULL;
@@ -72,6 +72,10 @@ static void tensors(void **state) {
                                               ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value),
           ORT_INVALID_ARGUMENT);
     fails(api->CreateTensorWithDataAsOrtValue(memory, x, sizeof x, negative, 2,
+                                              ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value),
+          ORT_INVALID_ARGUMENT);
+    /* 2^59 elements, whose bits do not fit into 64 bits. */
+    fails(api->CreateTensorWithDataAsOrtValue(memory, x, sizeof x, huge, 2,
                                               ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value),
           ORT_INVALID_ARGUMENT);
     value = floats(x, 2, 3);
