@@ -103,15 +103,8 @@ void ort_ClearBoundOutputs(OrtIoBinding *binding) {
     if (binding) clear(&binding->outputs);
 }
 
-OrtStatus *ort_SynchronizeBoundInputs(OrtIoBinding *binding) {
-    ORT_NEED(binding);
-    return NULL;
-}
-
-OrtStatus *ort_SynchronizeBoundOutputs(OrtIoBinding *binding) {
-    ORT_NEED(binding);
-    return NULL;
-}
+ORT_ACCEPTED(SynchronizeBoundInputs, binding, OrtIoBinding *binding)
+ORT_ACCEPTED(SynchronizeBoundOutputs, binding, OrtIoBinding *binding)
 
 /* Values that an earlier run made are released first: the program may hold them, so they are not written
  * again. */

@@ -198,20 +198,9 @@ OrtStatus *ort_UpdateEnvWithCustomLogLevel(OrtEnv *env, OrtLoggingLevel level) {
 }
 
 /* Nothing is ever sent anywhere. */
-OrtStatus *ort_EnableTelemetryEvents(const OrtEnv *env) {
-    ORT_NEED(env);
-    return NULL;
-}
-
-OrtStatus *ort_DisableTelemetryEvents(const OrtEnv *env) {
-    ORT_NEED(env);
-    return NULL;
-}
-
-OrtStatus *ort_SetLanguageProjection(const OrtEnv *env, OrtLanguageProjection language) {
-    ORT_NEED(env);
-    return NULL;
-}
+ORT_ACCEPTED(EnableTelemetryEvents, env, const OrtEnv *env)
+ORT_ACCEPTED(DisableTelemetryEvents, env, const OrtEnv *env)
+ORT_ACCEPTED(SetLanguageProjection, env, const OrtEnv *env, OrtLanguageProjection language)
 
 /* ---- thread pools: accepted; the OpenCL driver has its own threads ----------------------- */
 
@@ -221,35 +210,15 @@ struct OrtThreadingOptions {
 
 OrtStatus *ort_CreateThreadingOptions(OrtThreadingOptions **out) {
     ORT_NEED(out);
-    *out = calloc(1, sizeof **out);
-    return *out ? NULL : ort_no_memory();
+    return ORT_NEW(out);
 }
 
 void ort_ReleaseThreadingOptions(OrtThreadingOptions *options) {
     free(options);
 }
 
-OrtStatus *ort_SetGlobalIntraOpNumThreads(OrtThreadingOptions *options, int count) {
-    ORT_NEED(options);
-    return NULL;
-}
-
-OrtStatus *ort_SetGlobalInterOpNumThreads(OrtThreadingOptions *options, int count) {
-    ORT_NEED(options);
-    return NULL;
-}
-
-OrtStatus *ort_SetGlobalSpinControl(OrtThreadingOptions *options, int spinning) {
-    ORT_NEED(options);
-    return NULL;
-}
-
-OrtStatus *ort_SetGlobalDenormalAsZero(OrtThreadingOptions *options) {
-    ORT_NEED(options);
-    return NULL;
-}
-
-OrtStatus *ort_SetGlobalIntraOpThreadAffinity(OrtThreadingOptions *options, const char *affinity) {
-    ORT_NEED(options);
-    return NULL;
-}
+ORT_ACCEPTED(SetGlobalIntraOpNumThreads, options, OrtThreadingOptions *options, int count)
+ORT_ACCEPTED(SetGlobalInterOpNumThreads, options, OrtThreadingOptions *options, int count)
+ORT_ACCEPTED(SetGlobalSpinControl, options, OrtThreadingOptions *options, int spinning)
+ORT_ACCEPTED(SetGlobalDenormalAsZero, options, OrtThreadingOptions *options)
+ORT_ACCEPTED(SetGlobalIntraOpThreadAffinity, options, OrtThreadingOptions *options, const char *affinity)

@@ -63,33 +63,10 @@ OrtStatus *ort_CompareMemoryInfo(const OrtMemoryInfo *one, const OrtMemoryInfo *
     return NULL;
 }
 
-OrtStatus *ort_MemoryInfoGetName(const OrtMemoryInfo *info, const char **out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->name;
-    return NULL;
-}
-
-OrtStatus *ort_MemoryInfoGetId(const OrtMemoryInfo *info, int *out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->id;
-    return NULL;
-}
-
-OrtStatus *ort_MemoryInfoGetMemType(const OrtMemoryInfo *info, OrtMemType *out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->memory;
-    return NULL;
-}
-
-OrtStatus *ort_MemoryInfoGetType(const OrtMemoryInfo *info, OrtAllocatorType *out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->allocator;
-    return NULL;
-}
+ORT_GETTER(MemoryInfoGetName, const OrtMemoryInfo, info, const char *, info->name)
+ORT_GETTER(MemoryInfoGetId, const OrtMemoryInfo, info, int, info->id)
+ORT_GETTER(MemoryInfoGetMemType, const OrtMemoryInfo, info, OrtMemType, info->memory)
+ORT_GETTER(MemoryInfoGetType, const OrtMemoryInfo, info, OrtAllocatorType, info->allocator)
 
 void ort_MemoryInfoGetDeviceType(const OrtMemoryInfo *info, OrtMemoryInfoDeviceType *out) {
     if (out) *out = OrtMemoryInfoDeviceType_CPU;
@@ -171,12 +148,7 @@ OrtStatus *ort_AllocatorFree(OrtAllocator *allocator, void *pointer) {
     return NULL;
 }
 
-OrtStatus *ort_AllocatorGetInfo(const OrtAllocator *allocator, const OrtMemoryInfo **out) {
-    ORT_NEED(allocator);
-    ORT_NEED(out);
-    *out = allocator->Info(allocator);
-    return NULL;
-}
+ORT_GETTER(AllocatorGetInfo, const OrtAllocator, allocator, const OrtMemoryInfo *, allocator->Info(allocator))
 
 char *ort_allocate_text(OrtAllocator *allocator, const char *text) {
     size_t bytes = strlen(text) + 1;
@@ -215,8 +187,7 @@ struct OrtPrepackedWeightsContainer {
 
 OrtStatus *ort_CreateArenaCfg(size_t most, int strategy, int first, int dead, OrtArenaCfg **out) {
     ORT_NEED(out);
-    *out = calloc(1, sizeof **out);
-    return *out ? NULL : ort_no_memory();
+    return ORT_NEW(out);
 }
 
 OrtStatus *ort_CreateArenaCfgV2(const char *const *keys, const size_t *values, size_t count,
@@ -230,8 +201,7 @@ void ort_ReleaseArenaCfg(OrtArenaCfg *arena) {
 
 OrtStatus *ort_CreatePrepackedWeightsContainer(OrtPrepackedWeightsContainer **out) {
     ORT_NEED(out);
-    *out = calloc(1, sizeof **out);
-    return *out ? NULL : ort_no_memory();
+    return ORT_NEW(out);
 }
 
 void ort_ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer *container) {

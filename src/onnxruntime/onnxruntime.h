@@ -27,12 +27,31 @@ OrtStatus *ort_fail_as(kn_status status, const char *message);
 OrtStatus *ort_no_memory(void);
 /* "Run" from "ort_Run"; other names are unchanged. */
 const char *ort_function(const char *name);
-/* Returns an error that names the calling function if a pointer is NULL. */
-#define ORT_NEED(pointer)                                                                                    \
+/* Returns an error that names the calling function if a pointer is NULL; ORT_NEED_FOR: unless there are no
+ * elements to point at. */
+#define ORT_NEED_FOR(count, pointer)                                                                         \
     do                                                                                                       \
-        if (!(pointer))                                                                                      \
+        if (!(pointer) && (count) > 0)                                                                       \
             return ort_fail(ORT_INVALID_ARGUMENT, "%s: %s is NULL", ort_function(__func__), #pointer);       \
     while (0)
+#define ORT_NEED(pointer) ORT_NEED_FOR(1, pointer)
+/* Makes *out a new object of zeros; an error when out of memory. */
+#define ORT_NEW(out) ((*(out) = calloc(1, sizeof **(out))) ? NULL : ort_no_memory())
+
+/* A function that gives a value of an object: `type *object`. */
+#define ORT_GETTER(name, type, object, result, value)                                                        \
+    OrtStatus *ort_##name(type *object, result *out) {                                                       \
+        ORT_NEED(object);                                                                                    \
+        ORT_NEED(out);                                                                                       \
+        *out = (value);                                                                                      \
+        return NULL;                                                                                         \
+    }
+/* A function that is accepted, without effect. */
+#define ORT_ACCEPTED(name, object, ...)                                                                      \
+    OrtStatus *ort_##name(__VA_ARGS__) {                                                                     \
+        ORT_NEED(object);                                                                                    \
+        return NULL;                                                                                         \
+    }
 
 /* ---- pairs.c ----------------------------------------------------------------------------- */
 

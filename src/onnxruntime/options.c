@@ -60,12 +60,7 @@ OrtStatus *ort_SetSessionExecutionMode(OrtSessionOptions *options, ExecutionMode
     return NULL;
 }
 
-OrtStatus *ort_GetSessionExecutionMode(const OrtSessionOptions *options, ExecutionMode *out) {
-    ORT_NEED(options);
-    ORT_NEED(out);
-    *out = options->mode;
-    return NULL;
-}
+ORT_GETTER(GetSessionExecutionMode, const OrtSessionOptions, options, ExecutionMode, options->mode)
 
 OrtStatus *ort_EnableMemPattern(OrtSessionOptions *options) {
     ORT_NEED(options);
@@ -79,12 +74,7 @@ OrtStatus *ort_DisableMemPattern(OrtSessionOptions *options) {
     return NULL;
 }
 
-OrtStatus *ort_GetMemPatternEnabled(const OrtSessionOptions *options, int *out) {
-    ORT_NEED(options);
-    ORT_NEED(out);
-    *out = options->memory_pattern;
-    return NULL;
-}
+ORT_GETTER(GetMemPatternEnabled, const OrtSessionOptions, options, int, options->memory_pattern)
 
 OrtStatus *ort_SetSessionGraphOptimizationLevel(OrtSessionOptions *options, GraphOptimizationLevel level) {
     ORT_NEED(options);
@@ -93,18 +83,13 @@ OrtStatus *ort_SetSessionGraphOptimizationLevel(OrtSessionOptions *options, Grap
     return NULL;
 }
 
-/* Accepted, and without effect. */
-#define ACCEPTED(name, ...)                                                                                  \
-    OrtStatus *ort_##name(__VA_ARGS__) {                                                                     \
-        ORT_NEED(options);                                                                                   \
-        return NULL;                                                                                         \
-    }
-ACCEPTED(EnableCpuMemArena, OrtSessionOptions *options)
-ACCEPTED(DisableCpuMemArena, OrtSessionOptions *options)
-ACCEPTED(SetIntraOpNumThreads, OrtSessionOptions *options, int count)
-ACCEPTED(SetInterOpNumThreads, OrtSessionOptions *options, int count)
-ACCEPTED(SetSessionLogVerbosityLevel, OrtSessionOptions *options, int level)
-ACCEPTED(SetDeterministicCompute, OrtSessionOptions *options, bool value) /* results always are */
+ORT_ACCEPTED(EnableCpuMemArena, options, OrtSessionOptions *options)
+ORT_ACCEPTED(DisableCpuMemArena, options, OrtSessionOptions *options)
+ORT_ACCEPTED(SetIntraOpNumThreads, options, OrtSessionOptions *options, int count)
+ORT_ACCEPTED(SetInterOpNumThreads, options, OrtSessionOptions *options, int count)
+ORT_ACCEPTED(SetSessionLogVerbosityLevel, options, OrtSessionOptions *options, int level)
+ORT_ACCEPTED(SetDeterministicCompute, options, OrtSessionOptions *options,
+             bool value) /* results always are */
 
 OrtStatus *ort_SetSessionLogId(OrtSessionOptions *options, const char *id) {
     ORT_NEED(options);
@@ -181,6 +166,7 @@ OrtStatus *ort_GetSessionOptionsConfigEntries(const OrtSessionOptions *options, 
     ort_CreateKeyValuePairs(out);
     if (*out && ort_pairs_copy(&options->config, *out)) return NULL;
     ort_ReleaseKeyValuePairs(*out);
+    *out = NULL;
     return ort_no_memory();
 }
 
@@ -208,12 +194,7 @@ OrtStatus *ort_RunOptionsSetRunLogVerbosityLevel(OrtRunOptions *options, int lev
     return NULL;
 }
 
-OrtStatus *ort_RunOptionsGetRunLogVerbosityLevel(const OrtRunOptions *options, int *out) {
-    ORT_NEED(options);
-    ORT_NEED(out);
-    *out = options->verbosity;
-    return NULL;
-}
+ORT_GETTER(RunOptionsGetRunLogVerbosityLevel, const OrtRunOptions, options, int, options->verbosity)
 
 OrtStatus *ort_RunOptionsSetRunLogSeverityLevel(OrtRunOptions *options, int level) {
     ORT_NEED(options);
@@ -221,12 +202,7 @@ OrtStatus *ort_RunOptionsSetRunLogSeverityLevel(OrtRunOptions *options, int leve
     return NULL;
 }
 
-OrtStatus *ort_RunOptionsGetRunLogSeverityLevel(const OrtRunOptions *options, int *out) {
-    ORT_NEED(options);
-    ORT_NEED(out);
-    *out = options->severity;
-    return NULL;
-}
+ORT_GETTER(RunOptionsGetRunLogSeverityLevel, const OrtRunOptions, options, int, options->severity)
 
 OrtStatus *ort_RunOptionsSetRunTag(OrtRunOptions *options, const char *tag) {
     ORT_NEED(options);
@@ -237,12 +213,7 @@ OrtStatus *ort_RunOptionsSetRunTag(OrtRunOptions *options, const char *tag) {
     return NULL;
 }
 
-OrtStatus *ort_RunOptionsGetRunTag(const OrtRunOptions *options, const char **out) {
-    ORT_NEED(options);
-    ORT_NEED(out);
-    *out = options->tag ? options->tag : "";
-    return NULL;
-}
+ORT_GETTER(RunOptionsGetRunTag, const OrtRunOptions, options, const char *, options->tag ? options->tag : "")
 
 OrtStatus *ort_RunOptionsSetTerminate(OrtRunOptions *options) {
     ORT_NEED(options);
@@ -323,9 +294,11 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider(OrtSessionOptions *options,
                         "%s execution provider is not supported in this build. Providers of this library: "
                         "Koine, CPU",
                         name);
+    ORT_NEED_FOR(count, keys);
+    ORT_NEED_FOR(count, values);
     for (size_t i = 0; i < count; i++) {
-        ORT_NEED(keys && keys[i]);
-        ORT_NEED(values && values[i]);
+        if (!keys[i] || !values[i])
+            return ort_fail(ORT_INVALID_ARGUMENT, "option %zu of the provider Koine is NULL", i);
         OrtStatus *status = put_option(options, keys[i], values[i]);
         if (status) return status;
     }
@@ -381,8 +354,7 @@ struct OrtCustomOpDomain {
 OrtStatus *ort_CreateCustomOpDomain(const char *name, OrtCustomOpDomain **out) {
     ORT_NEED(name);
     ORT_NEED(out);
-    *out = calloc(1, sizeof **out);
-    return *out ? NULL : ort_no_memory();
+    return ORT_NEW(out);
 }
 
 OrtStatus *ort_CustomOpDomain_Add(OrtCustomOpDomain *domain, const OrtCustomOp *operator) {

@@ -96,8 +96,9 @@ static OrtStatus *take_inputs(ort_run *run, const char *const *names, const OrtV
     const OrtSession *session = run->session;
     for (size_t i = 0; i < count; i++) {
         size_t k = 0;
-        ORT_NEED(names[i]);
-        ORT_NEED(values[i]);
+        if (!names[i] || !values[i])
+            return ort_fail(ORT_INVALID_ARGUMENT, "Run: the %s of input %zu is NULL",
+                            names[i] ? "value" : "name", i);
         while (k < session->input_count && !is_text(session->inputs[k].name, names[i]))
             k++;
         if (k == session->input_count)
@@ -113,7 +114,7 @@ static OrtStatus *take_inputs(ort_run *run, const char *const *names, const OrtV
 static OrtStatus *take_outputs(ort_run *run, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++) {
         size_t k = 0;
-        ORT_NEED(names[i]);
+        if (!names[i]) return ort_fail(ORT_INVALID_ARGUMENT, "Run: the name of output %zu is NULL", i);
         while (k < run->session->output_count && !is_text(run->session->outputs[k].name, names[i]))
             k++;
         if (k == run->session->output_count)
@@ -584,7 +585,8 @@ OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *options, const char
                    const OrtValue *const *inputs, size_t input_count, const char *const *output_names,
                    size_t output_count, OrtValue **outputs) {
     ORT_NEED(session);
-    ORT_NEED((input_names && inputs) || !input_count);
+    ORT_NEED_FOR(input_count, input_names);
+    ORT_NEED_FOR(input_count, inputs);
     ORT_NEED(output_names);
     ORT_NEED(outputs);
     if (output_count == 0) return ort_fail(ORT_INVALID_ARGUMENT, "At least one output should be requested.");

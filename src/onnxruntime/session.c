@@ -103,9 +103,8 @@ static kn_model_given *fixed_inputs(const OrtSession *session, size_t *count) {
 /* Opens what the file declares, then the model. `path` NULL: from memory. */
 static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes,
                              const OrtSessionOptions *options) {
-    const char *folder = options ? ort_pairs_get(&options->config, EXTERNAL_FOLDER) : NULL;
-    static const ort_pairs none = {.count = 0};
-    const ort_pairs *fixed = options ? &options->sizes : &none;
+    const char *folder = ort_pairs_get(&options->config, EXTERNAL_FOLDER);
+    const ort_pairs *fixed = &options->sizes;
     session->file =
         path ? kn_onnx_file_open(path, NULL) : kn_onnx_file_open_memory(session->bytes, bytes, folder, NULL);
     if (kn_onnx_file_status(session->file) != KN_OK)
@@ -148,16 +147,15 @@ static OrtStatus *save_optimized(OrtSession *session, const char *path) {
 
 static OrtStatus *fill(OrtSession *session, const char *path, const void *bytes, size_t count,
                        const OrtSessionOptions *options) {
-    static const ort_pairs none = {.count = 0};
     OrtStatus *status = refuse_ort_format(path, bytes, count);
     if (status) return status;
-    if (options && options->shared_threads && !ort_env_has_pools())
+    if (options->shared_threads && !ort_env_has_pools())
         return ort_fail(ORT_FAIL,
                         "When the session is not configured to use per session threadpools, the env must be "
                         "created with the CreateEnvWithGlobalThreadPools API.");
     session->logger = ort_env_logger();
-    if (options && options->has_logger) session->logger = options->logger;
-    if (options && options->has_level) session->logger.level = options->logger.level;
+    if (options->has_logger) session->logger = options->logger;
+    if (options->has_level) session->logger.level = options->logger.level;
     if (!path) {
         void *copy = malloc(count + 1);
         if (!copy) return ort_no_memory();
@@ -165,20 +163,20 @@ static OrtStatus *fill(OrtSession *session, const char *path, const void *bytes,
         session->bytes = copy;
     }
     status = open_model(session, path, count, options);
-    if (!status) status = read_provider(session, options ? &options->provider : &none);
-    if (!status && options && options->optimized_path)
-        status = save_optimized(session, options->optimized_path);
+    if (!status) status = read_provider(session, &options->provider);
+    if (!status && options->optimized_path) status = save_optimized(session, options->optimized_path);
     return status ? status : ort_prepare(session);
 }
 
 static OrtStatus *create(const char *path, const void *bytes, size_t count, const OrtSessionOptions *options,
                          OrtSession **out) {
+    static const OrtSessionOptions defaults = {.memory_pattern = true};
     OrtSession *session = calloc(1, sizeof *session);
     if (!session || pthread_mutex_init(&session->lock, NULL)) {
         free(session);
         return ort_no_memory();
     }
-    OrtStatus *status = fill(session, path, bytes, count, options);
+    OrtStatus *status = fill(session, path, bytes, count, options ? options : &defaults);
     if (status)
         ort_ReleaseSession(session);
     else
@@ -235,32 +233,14 @@ void ort_ReleaseSession(OrtSession *session) {
 
 /* ---- what a session has ------------------------------------------------------------------ */
 
-OrtStatus *ort_SessionGetInputCount(const OrtSession *session, size_t *out) {
-    ORT_NEED(session);
-    ORT_NEED(out);
-    *out = session->input_count;
-    return NULL;
-}
-
-OrtStatus *ort_SessionGetOutputCount(const OrtSession *session, size_t *out) {
-    ORT_NEED(session);
-    ORT_NEED(out);
-    *out = session->output_count;
-    return NULL;
-}
+ORT_GETTER(SessionGetInputCount, const OrtSession, session, size_t, session->input_count)
+ORT_GETTER(SessionGetOutputCount, const OrtSession, session, size_t, session->output_count)
 
 /* Inputs with a default are not offered: the default holds. */
-OrtStatus *ort_SessionGetOverridableInitializerCount(const OrtSession *session, size_t *out) {
-    ORT_NEED(session);
-    ORT_NEED(out);
-    *out = 0;
-    return NULL;
-}
+ORT_GETTER(SessionGetOverridableInitializerCount, const OrtSession, session, size_t, 0)
 
 static OrtStatus *give_name(const ort_port *ports, size_t count, size_t position, OrtAllocator *allocator,
                             char **out) {
-    ORT_NEED(allocator);
-    ORT_NEED(out);
     if (position >= count) return ort_fail(ORT_FAIL, "index out of range: %zu of %zu", position, count);
     *out = ort_allocate_text(allocator, ports[position].name);
     return *out ? NULL : ort_no_memory();
@@ -269,17 +249,20 @@ static OrtStatus *give_name(const ort_port *ports, size_t count, size_t position
 OrtStatus *ort_SessionGetInputName(const OrtSession *session, size_t position, OrtAllocator *allocator,
                                    char **out) {
     ORT_NEED(session);
+    ORT_NEED(allocator);
+    ORT_NEED(out);
     return give_name(session->inputs, session->input_count, position, allocator, out);
 }
 
 OrtStatus *ort_SessionGetOutputName(const OrtSession *session, size_t position, OrtAllocator *allocator,
                                     char **out) {
     ORT_NEED(session);
+    ORT_NEED(allocator);
+    ORT_NEED(out);
     return give_name(session->outputs, session->output_count, position, allocator, out);
 }
 
 static OrtStatus *give_type(const ort_port *ports, size_t count, size_t position, OrtTypeInfo **out) {
-    ORT_NEED(out);
     if (position >= count) return ort_fail(ORT_FAIL, "out of index: %zu of %zu", position, count);
     const ort_port *port = &ports[position];
     *out = ort_type_info_new(port->kind, port->type, port->rank >= 0, port->rank > 0 ? (size_t)port->rank : 0,
@@ -289,16 +272,17 @@ static OrtStatus *give_type(const ort_port *ports, size_t count, size_t position
 
 OrtStatus *ort_SessionGetInputTypeInfo(const OrtSession *session, size_t position, OrtTypeInfo **out) {
     ORT_NEED(session);
+    ORT_NEED(out);
     return give_type(session->inputs, session->input_count, position, out);
 }
 
 OrtStatus *ort_SessionGetOutputTypeInfo(const OrtSession *session, size_t position, OrtTypeInfo **out) {
     ORT_NEED(session);
+    ORT_NEED(out);
     return give_type(session->outputs, session->output_count, position, out);
 }
 
 static OrtStatus *give_memory(size_t count, size_t room, const OrtMemoryInfo **infos) {
-    ORT_NEED(infos || !room);
     if (room != count) return ort_fail(ORT_INVALID_ARGUMENT, "room for %zu of %zu", room, count);
     for (size_t i = 0; i < count; i++)
         infos[i] = &ort_host_memory;
@@ -308,12 +292,14 @@ static OrtStatus *give_memory(size_t count, size_t room, const OrtMemoryInfo **i
 OrtStatus *ort_SessionGetMemoryInfoForInputs(const OrtSession *session, const OrtMemoryInfo **infos,
                                              size_t room) {
     ORT_NEED(session);
+    ORT_NEED_FOR(room, infos);
     return give_memory(session->input_count, room, infos);
 }
 
 OrtStatus *ort_SessionGetMemoryInfoForOutputs(const OrtSession *session, const OrtMemoryInfo **infos,
                                               size_t room) {
     ORT_NEED(session);
+    ORT_NEED_FOR(room, infos);
     return give_memory(session->output_count, room, infos);
 }
 
@@ -378,12 +364,7 @@ METADATA_TEXT(ModelMetadataGetDomain, domain)
 METADATA_TEXT(ModelMetadataGetDescription, description)
 METADATA_TEXT(ModelMetadataGetGraphDescription, graph_description)
 
-OrtStatus *ort_ModelMetadataGetVersion(const OrtModelMetadata *metadata, int64_t *out) {
-    ORT_NEED(metadata);
-    ORT_NEED(out);
-    *out = metadata->version;
-    return NULL;
-}
+ORT_GETTER(ModelMetadataGetVersion, const OrtModelMetadata, metadata, int64_t, metadata->version)
 
 OrtStatus *ort_ModelMetadataLookupCustomMetadataMap(const OrtModelMetadata *metadata, OrtAllocator *allocator,
                                                     const char *key, char **out) {

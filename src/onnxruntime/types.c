@@ -147,25 +147,16 @@ void ort_ReleaseTypeInfo(OrtTypeInfo *info) {
     free(info);
 }
 
-OrtStatus *ort_GetOnnxTypeFromTypeInfo(const OrtTypeInfo *info, ONNXType *out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->kind;
-    return NULL;
-}
-
-OrtStatus *ort_CastTypeInfoToTensorInfo(const OrtTypeInfo *info, const OrtTensorTypeAndShapeInfo **out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->kind == ONNX_TYPE_TENSOR || info->kind == ONNX_TYPE_SPARSETENSOR ? &info->tensor : NULL;
-    return NULL;
-}
+ORT_GETTER(GetOnnxTypeFromTypeInfo, const OrtTypeInfo, info, ONNXType, info->kind)
+ORT_GETTER(CastTypeInfoToTensorInfo, const OrtTypeInfo, info, const OrtTensorTypeAndShapeInfo *,
+           info->kind == ONNX_TYPE_TENSOR || info->kind == ONNX_TYPE_SPARSETENSOR ? &info->tensor : NULL)
 
 OrtStatus *ort_CreateTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo **out) {
     ORT_NEED(out);
     *out = calloc(1, sizeof **out);
     if (*out && set_shape(*out, 0, NULL, NULL)) return NULL;
     free(*out);
+    *out = NULL;
     return ort_no_memory();
 }
 
@@ -180,29 +171,19 @@ OrtStatus *ort_SetTensorElementType(OrtTensorTypeAndShapeInfo *info, ONNXTensorE
     return NULL;
 }
 
-OrtStatus *ort_GetTensorElementType(const OrtTensorTypeAndShapeInfo *info, ONNXTensorElementDataType *out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->type;
-    return NULL;
-}
+ORT_GETTER(GetTensorElementType, const OrtTensorTypeAndShapeInfo, info, ONNXTensorElementDataType, info->type)
 
 OrtStatus *ort_SetDimensions(OrtTensorTypeAndShapeInfo *info, const int64_t *sizes, size_t rank) {
     ORT_NEED(info);
-    ORT_NEED(sizes || !rank);
+    ORT_NEED_FOR(rank, sizes);
     return set_shape(info, rank, sizes, NULL) ? NULL : ort_no_memory();
 }
 
-OrtStatus *ort_GetDimensionsCount(const OrtTensorTypeAndShapeInfo *info, size_t *out) {
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->rank;
-    return NULL;
-}
+ORT_GETTER(GetDimensionsCount, const OrtTensorTypeAndShapeInfo, info, size_t, info->rank)
 
 OrtStatus *ort_GetDimensions(const OrtTensorTypeAndShapeInfo *info, int64_t *sizes, size_t room) {
     ORT_NEED(info);
-    ORT_NEED(sizes || !room);
+    ORT_NEED_FOR(room, sizes);
     const size_t count = room < info->rank ? room : info->rank;
     if (count) memcpy(sizes, info->sizes, count * sizeof *sizes);
     return NULL;
@@ -211,7 +192,7 @@ OrtStatus *ort_GetDimensions(const OrtTensorTypeAndShapeInfo *info, int64_t *siz
 OrtStatus *ort_GetSymbolicDimensions(const OrtTensorTypeAndShapeInfo *info, const char **symbols,
                                      size_t room) {
     ORT_NEED(info);
-    ORT_NEED(symbols || !room);
+    ORT_NEED_FOR(room, symbols);
     for (size_t i = 0; i < room && i < info->rank; i++)
         symbols[i] = info->symbols[i];
     return NULL;
@@ -219,7 +200,7 @@ OrtStatus *ort_GetSymbolicDimensions(const OrtTensorTypeAndShapeInfo *info, cons
 
 OrtStatus *ort_SetSymbolicDimensions(OrtTensorTypeAndShapeInfo *info, const char **symbols, size_t count) {
     ORT_NEED(info);
-    ORT_NEED(symbols || !count);
+    ORT_NEED_FOR(count, symbols);
     if (count != info->rank)
         return ort_fail(ORT_INVALID_ARGUMENT, "%zu symbols for a shape of rank %zu", count, info->rank);
     return set_shape(info, count, info->sizes, symbols) ? NULL : ort_no_memory();

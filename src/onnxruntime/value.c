@@ -85,7 +85,7 @@ OrtStatus *ort_tensor_new(OrtAllocator *allocator, const int64_t *sizes, size_t 
 OrtStatus *ort_CreateTensorAsOrtValue(OrtAllocator *allocator, const int64_t *sizes, size_t rank,
                                       ONNXTensorElementDataType type, OrtValue **out) {
     ORT_NEED(allocator);
-    ORT_NEED(sizes || !rank);
+    ORT_NEED_FOR(rank, sizes);
     ORT_NEED(out);
     return ort_tensor_new(allocator, sizes, rank, type, out);
 }
@@ -115,7 +115,7 @@ OrtStatus *ort_CreateTensorWithDataAsOrtValue(const OrtMemoryInfo *info, void *d
                                               const int64_t *sizes, size_t rank,
                                               ONNXTensorElementDataType type, OrtValue **out) {
     ORT_NEED(info);
-    ORT_NEED(sizes || !rank);
+    ORT_NEED_FOR(rank, sizes);
     ORT_NEED(out);
     return around(info, NULL, data, bytes, sizes, rank, type, out);
 }
@@ -124,40 +124,17 @@ OrtStatus *ort_CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator *deleter, v
                                                         const int64_t *sizes, size_t rank,
                                                         ONNXTensorElementDataType type, OrtValue **out) {
     ORT_NEED(deleter);
-    ORT_NEED(sizes || !rank);
+    ORT_NEED_FOR(rank, sizes);
     ORT_NEED(out);
     return around(deleter->Info(deleter), deleter, data, bytes, sizes, rank, type, out);
 }
 
 /* ---- what it is -------------------------------------------------------------------------- */
 
-OrtStatus *ort_IsTensor(const OrtValue *value, int *out) {
-    ORT_NEED(value);
-    ORT_NEED(out);
-    *out = value->kind == ONNX_TYPE_TENSOR;
-    return NULL;
-}
-
-OrtStatus *ort_IsSparseTensor(const OrtValue *value, int *out) {
-    ORT_NEED(value);
-    ORT_NEED(out);
-    *out = 0;
-    return NULL;
-}
-
-OrtStatus *ort_HasValue(const OrtValue *value, int *out) {
-    ORT_NEED(value);
-    ORT_NEED(out);
-    *out = 1;
-    return NULL;
-}
-
-OrtStatus *ort_GetValueType(const OrtValue *value, ONNXType *out) {
-    ORT_NEED(value);
-    ORT_NEED(out);
-    *out = value->kind;
-    return NULL;
-}
+ORT_GETTER(IsTensor, const OrtValue, value, int, value->kind == ONNX_TYPE_TENSOR)
+ORT_GETTER(IsSparseTensor, const OrtValue, value, int, 0)
+ORT_GETTER(HasValue, const OrtValue, value, int, 1)
+ORT_GETTER(GetValueType, const OrtValue, value, ONNXType, value->kind)
 
 OrtStatus *ort_GetTypeInfo(const OrtValue *value, OrtTypeInfo **out) {
     ORT_NEED(value);
@@ -180,8 +157,10 @@ OrtStatus *ort_GetTensorTypeAndShape(const OrtValue *value, OrtTensorTypeAndShap
     OrtStatus *status = ort_CreateTensorTypeAndShapeInfo(out);
     if (status) return status;
     (*out)->type = value->type;
-    if ((status = ort_SetDimensions(*out, value->sizes, value->rank)) != NULL)
+    if ((status = ort_SetDimensions(*out, value->sizes, value->rank)) != NULL) {
         ort_ReleaseTensorTypeAndShapeInfo(*out);
+        *out = NULL;
+    }
     return status;
 }
 
@@ -236,7 +215,7 @@ OrtStatus *ort_GetTensorSizeInBytes(const OrtValue *value, size_t *out) {
 
 OrtStatus *ort_TensorAt(OrtValue *value, const int64_t *place, size_t rank, void **out) {
     TENSOR(value);
-    ORT_NEED(place || !rank);
+    ORT_NEED_FOR(rank, place);
     ORT_NEED(out);
     if (rank != value->rank)
         return ort_fail(ORT_INVALID_ARGUMENT, "location dimensions do not match shape size");
@@ -281,7 +260,7 @@ OrtStatus *ort_FillStringTensorElement(OrtValue *value, const char *text, size_t
 
 OrtStatus *ort_FillStringTensor(OrtValue *value, const char *const *texts, size_t count) {
     STRINGS(value);
-    ORT_NEED(texts || !count);
+    ORT_NEED_FOR(count, texts);
     if (count != value->count)
         return ort_fail(ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size: %zu strings for %zu",
                         count, value->count);
@@ -312,7 +291,7 @@ OrtStatus *ort_GetStringTensorElementLength(const OrtValue *value, size_t index,
 
 OrtStatus *ort_GetStringTensorElement(const OrtValue *value, size_t room, size_t index, void *text) {
     STRING(value, index);
-    ORT_NEED(text || !room);
+    ORT_NEED_FOR(room, text);
     const size_t length = strlen(value->strings[index]);
     if (room < length) return ort_fail(ORT_FAIL, "buffer size is too small for string element");
     if (length) memcpy(text, value->strings[index], length);
@@ -332,8 +311,8 @@ OrtStatus *ort_GetStringTensorDataLength(const OrtValue *value, size_t *out) {
 OrtStatus *ort_GetStringTensorContent(const OrtValue *value, void *text, size_t room, size_t *offsets,
                                       size_t count) {
     STRINGS(value);
-    ORT_NEED(text || !room);
-    ORT_NEED(offsets || !count);
+    ORT_NEED_FOR(room, text);
+    ORT_NEED_FOR(count, offsets);
     if (count != value->count)
         return ort_fail(ORT_FAIL, "offsets buffer is not equal to tensor size: %zu for %zu", count,
                         value->count);
@@ -400,7 +379,7 @@ OrtStatus *ort_GetValueCount(const OrtValue *value, size_t *out) {
     return NULL;
 }
 
-/* A copy of a tensor; of a map, itself. */
+/* Copies a tensor, and gives one more holder of a map. */
 OrtStatus *ort_GetValue(const OrtValue *value, int index, OrtAllocator *allocator, OrtValue **out) {
     ORT_NEED(value);
     ORT_NEED(allocator);
