@@ -12,8 +12,8 @@
 #include "onnxruntime/onnxruntime.h"
 
 /* SMALL: the most elements of an input of integers, such as a shape, whose values a graph may be built for.
- */
-enum { MAX_PLANS = 16, MAX_STAGES = 16, SMALL = 64, SYMBOL_BYTES = 128 };
+ * SYMBOL_BYTES: room for an open size, whose name Koine limits to 201 characters. */
+enum { MAX_PLANS = 16, MAX_STAGES = 16, SMALL = 64, SYMBOL_BYTES = 256 };
 
 typedef struct stage {
     char *name;      /* of the value in the file */
@@ -244,17 +244,16 @@ static OrtStatus *open_outputs(ort_plan *plan, const OrtSession *session) {
 
 /* Binds the open sizes of an input, which its bytes may not determine. */
 static kn_status bind_sizes(kn_session *session, const kn_value *input, const kn_tensor_info *info) {
-    char text[1024];
+    char text[KN_MAX_RANK * SYMBOL_BYTES];
     if (kn_value_shape_text(input, text, sizeof text) >= sizeof text) return KN_ERROR_UNSUPPORTED;
-    const char *at = text;
+    char *symbol = text;
     for (int i = 0; i < info->rank; i++) {
-        char symbol[SYMBOL_BYTES];
-        const size_t length = strcspn(at, ",");
-        snprintf(symbol, sizeof symbol, "%.*s", (int)length, at);
-        at += length + (at[length] == ',');
-        if (kn_value_dimension(input, i) >= 0) continue;
-        const kn_status status = kn_session_bind(session, symbol, info->shape[i]);
+        char *end = symbol + strcspn(symbol, ","), *next = *end ? end + 1 : end;
+        *end = 0;
+        const kn_status status =
+            kn_value_dimension(input, i) >= 0 ? KN_OK : kn_session_bind(session, symbol, info->shape[i]);
         if (status != KN_OK && status != KN_ERROR_NOT_FOUND) return status; /* no output may depend on it */
+        symbol = next;
     }
     return KN_OK;
 }

@@ -1,6 +1,9 @@
 #include "models.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "support.h"
 
 enum { FLOAT = 1, INT64 = 7, BOOL = 9, NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
 
@@ -9,8 +12,9 @@ static void add_port(made *graph, uint32_t field, const char *name, int type, co
     made value = {.count = 0}, kind = {.count = 0}, tensor = {.count = 0}, sizes = {.count = 0};
     for (const char *at = shape; *at;) {
         made size = {.count = 0};
-        char word[16] = "";
+        char word[256] = "";
         const size_t length = strcspn(at, ",");
+        assert_true(length < sizeof word);
         memcpy(word, at, length);
         if (word[0] >= '0' && word[0] <= '9')
             add_number(&size, 1, (uint64_t)(word[0] - '0'));
@@ -130,4 +134,15 @@ void model_cast(made *model) {
     add_port(&graph, OUTPUT, "y", INT64, "2,2");
     add_port(&graph, OUTPUT, "again", INT64, "2,2");
     make_small_model(model, add_text(&graph, 2, "cast"));
+}
+
+void model_long_names(made *model) {
+    made graph = {.count = 0};
+    char shape[512], name[191] = "";
+    memset(name, 'n', sizeof name - 1);
+    snprintf(shape, sizeof shape, "1,%s_a,%s_b", name, name);
+    add_port(&graph, INPUT, "x", FLOAT, shape);
+    add_call(&graph, "Neg", "x", NULL, "y", NULL, NULL);
+    add_port(&graph, OUTPUT, "y", FLOAT, shape);
+    make_small_model(model, add_text(&graph, 2, "long"));
 }

@@ -15,6 +15,8 @@ void model_computed(made *model);
 void model_reshaped(made *model);
 /* y = Unheard(x) and z = Unseen(x), which no runtime has. */
 void model_unknown(made *model);
+/* y = -x, both (1,a,b) with open sizes whose names differ only after 190 characters. */
+void model_long_names(made *model);
 /* y (2,2), int64, = Cast(x), float32, and "again", the same. */
 void model_cast(made *model);
 

@@ -153,6 +153,25 @@ static void values_of_one_branch(void **state) {
     api->ReleaseSession(session);
 }
 
+static void long_names_of_sizes(void **state) {
+    made model;
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    model_long_names(&model);
+    OrtSession *session = open_bytes(&model, NULL);
+    for (int rows = 1; rows < 4; rows++) {
+        const int64_t sizes[3] = {1, rows, 2};
+        OrtValue *value = NULL, *y = NULL;
+        succeeds(api->CreateTensorWithDataAsOrtValue(memory, x, sizeof x, sizes, 3,
+                                                     ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value));
+        succeeds(run1(session, NULL, "x", value, "y", &y));
+        for (int i = 0; i < rows * 2; i++)
+            assert_true(numbers(y)[i] == -x[i]);
+        api->ReleaseValue(y);
+        api->ReleaseValue(value);
+    }
+    api->ReleaseSession(session);
+}
+
 static void other_types(void **state) {
     made model;
     float x[4] = {1.5f, -2.5f, 3e9f, 0};
@@ -278,6 +297,7 @@ int test_runs(void) {
         cmocka_unit_test(branches),
         cmocka_unit_test(computed_choices),
         cmocka_unit_test(values_of_one_branch),
+        cmocka_unit_test(long_names_of_sizes),
         cmocka_unit_test(other_types),
         cmocka_unit_test(bindings),
         cmocka_unit_test(threads),
