@@ -282,30 +282,35 @@ static OrtStatus *make_feeds(const kn_model *model, kn_session *session, const o
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
+/* Runs a stage's session, with its elements in new memory, *data, also if it fails. */
+static kn_status compute_stage(const stage *own, const kn_feed *feeds, size_t count, kn_tensor_info *info,
+                               void **data) {
+    const char *name = kn_value_name(kn_model_output_at(own->model, 0));
+    kn_status status = kn_session_compile(own->session, feeds, count);
+    if (status == KN_OK) status = kn_session_info(own->session, name, info);
+    if (status != KN_OK) return status;
+    const size_t bytes = bytes_of(info);
+    *data = malloc(bytes + 1);
+    if (!*data) return KN_ERROR_MEMORY;
+    const kn_fetch fetch = {name, *data, bytes};
+    return kn_session_run(own->session, feeds, count, &fetch, 1);
+}
+
 /* Computes the value of a stage. *changed: it differs from that of the last run. */
 static OrtStatus *run_stage(stage *own, const ort_run *run, bool *changed) {
     kn_feed *feeds = NULL;
     size_t count = 0;
     kn_tensor_info info;
     void *data = NULL;
-    const char *name = kn_value_name(kn_model_output_at(own->model, 0));
     OrtStatus *status = make_feeds(own->model, own->session, run, &feeds, &count);
-    kn_status done = status ? KN_OK : kn_session_compile(own->session, feeds, count);
-    if (!status && done == KN_OK) done = kn_session_info(own->session, name, &info);
-    if (!status && done == KN_OK) {
-        const size_t bytes = bytes_of(&info);
-        data = malloc(bytes + 1);
-        if (!data) status = ort_no_memory();
-        const kn_fetch fetch = {name, data, bytes};
-        if (data) done = kn_session_run(own->session, feeds, count, &fetch, 1);
-        *changed = !own->data || !same_info(&own->info, &info) || (data && memcmp(own->data, data, bytes));
-    }
-    if (!status) status = ort_fail_as(done, kn_session_error(own->session));
+    if (status) return status;
+    const kn_status done = compute_stage(own, feeds, count, &info, &data);
     free(feeds);
-    if (status) {
+    if (done != KN_OK) {
         free(data);
-        return status;
+        return ort_fail_as(done, kn_session_error(own->session));
     }
+    *changed = !own->data || !same_info(&own->info, &info) || memcmp(own->data, data, bytes_of(&info));
     free(own->data);
     own->data = data;
     own->info = info;
@@ -505,37 +510,30 @@ static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i
     return NULL;
 }
 
-/* Two outputs of the file may be one value, which is fetched once. */
-static size_t fetch_once(kn_fetch *fetches, size_t count, size_t *first) {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t k = 0;
-        while (k < kept && strcmp(fetches[first[k]].name, fetches[i].name))
-            k++;
-        if (k == kept) first[kept++] = i;
-    }
-    return kept;
+/* The position of the fetch of a value; `count` if there is none. */
+static size_t find_fetch(const kn_fetch *fetches, size_t count, const char *name) {
+    size_t i = 0;
+    while (i < count && strcmp(fetches[i].name, name))
+        i++;
+    return i;
 }
 
-static OrtStatus *compute(const ort_plan *plan, const ort_run *run, const kn_feed *feeds, size_t feed_count,
+/* Two outputs of the file may be one value, which is fetched once, and copied. */
+static OrtStatus *compute(const ort_plan *plan, const kn_feed *feeds, size_t feed_count,
                           const kn_fetch *fetches) {
-    size_t *first = calloc(plan->output_count + 1, sizeof *first);
-    kn_fetch *wanted = calloc(plan->output_count + 1, sizeof *wanted);
-    OrtStatus *status = first && wanted ? NULL : ort_no_memory();
-    if (!status) {
-        const size_t count = fetch_once((kn_fetch *)fetches, plan->output_count, first);
-        for (size_t i = 0; i < count; i++)
-            wanted[i] = fetches[first[i]];
-        status = ort_fail_as(kn_session_run(plan->session, feeds, feed_count, wanted, count),
-                             kn_session_error(plan->session));
-        for (size_t i = 0; !status && i < plan->output_count; i++)
-            for (size_t k = 0; k < count; k++)
-                if (fetches[i].bytes && fetches[i].data != wanted[k].data &&
-                    !strcmp(fetches[i].name, wanted[k].name))
-                    memcpy(fetches[i].data, wanted[k].data, fetches[i].bytes);
+    kn_fetch *once = calloc(plan->output_count + 1, sizeof *once);
+    size_t count = 0;
+    if (!once) return ort_no_memory();
+    for (size_t i = 0; i < plan->output_count; i++)
+        if (find_fetch(once, count, fetches[i].name) == count) once[count++] = fetches[i];
+    OrtStatus *status = ort_fail_as(kn_session_run(plan->session, feeds, feed_count, once, count),
+                                    kn_session_error(plan->session));
+    for (size_t i = 0; !status && i < plan->output_count; i++) {
+        const kn_fetch *from = &once[find_fetch(once, count, fetches[i].name)];
+        if (fetches[i].bytes && fetches[i].data != from->data)
+            memcpy(fetches[i].data, from->data, fetches[i].bytes);
     }
-    free(first);
-    free(wanted);
+    free(once);
     return status;
 }
 
@@ -551,7 +549,7 @@ static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_f
                              kn_session_error(plan->session));
     for (size_t i = 0; !status && i < plan->output_count; i++)
         status = take_output(plan, run, i, &made[i], &fetches[i]);
-    if (!status) status = compute(plan, run, feeds, feed_count, fetches);
+    if (!status) status = compute(plan, feeds, feed_count, fetches);
     for (size_t i = 0; made && i < plan->output_count; i++) {
         if (status)
             ort_ReleaseValue(made[i]);
