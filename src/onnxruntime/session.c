@@ -100,6 +100,18 @@ static kn_model_given *fixed_inputs(const OrtSession *session, size_t *count) {
     return given;
 }
 
+/* A path without a folder gets one, because kn_model_open takes the names of the zoo's models for them. NULL
+ * when out of memory. */
+static kn_model *open_path(const char *path, const kn_model_params *params) {
+    if (strchr(path, '/')) return kn_model_open(path, params);
+    const size_t room = strlen(path) + 3;
+    char *here = malloc(room);
+    if (here) snprintf(here, room, "./%s", path);
+    kn_model *model = here ? kn_model_open(here, params) : NULL;
+    free(here);
+    return model;
+}
+
 /* Opens what the file declares, then the model. `path` NULL: from memory. */
 static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes,
                              const OrtSessionOptions *options) {
@@ -120,7 +132,7 @@ static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes
     params.given = given;
     params.given_count = count;
     session->model =
-        path ? kn_model_open(path, &params) : kn_model_open_memory(session->bytes, bytes, folder, &params);
+        path ? open_path(path, &params) : kn_model_open_memory(session->bytes, bytes, folder, &params);
     free(given);
     return ort_fail_as(kn_model_status(session->model), kn_model_error(session->model));
 }

@@ -2,6 +2,7 @@
 #include "interface_tests.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static void describe(OrtSession *session, int64_t batch) {
     size_t count = 0, rank = 0;
@@ -39,18 +40,22 @@ static void describe(OrtSession *session, int64_t batch) {
     api->ReleaseTypeInfo(type);
 }
 
+/* Writes the model of sums to a file. */
+static void write_model(made *model, const char *path) {
+    model_sum(model);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(model->bytes, 1, model->count, file), model->count);
+    fclose(file);
+}
+
 static void sessions(void **state) {
     made model;
     OrtSession *session = NULL;
     OrtSessionOptions *options = NULL;
     char path[512], saved[512];
-    model_sum(&model);
     char *folder = test_folder_make();
-    test_path(path, sizeof path, folder, "sum.onnx");
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(model.bytes, 1, model.count, file), model.count);
-    fclose(file);
+    write_model(&model, test_path(path, sizeof path, folder, "sum.onnx"));
     succeeds(api->CreateSession(env, path, NULL, &session));
     describe(session, -1);
     api->ReleaseSession(session);
@@ -88,6 +93,28 @@ static void sessions(void **state) {
     if (!original)
         fails_with(api->CreateSessionFromArray(env, bytes, sizeof bytes, NULL, &session), ORT_NOT_IMPLEMENTED,
                    "ORT format");
+}
+
+/* A file may have the name of a model of Koine's. */
+static void names_of_files(void **state) {
+    made model;
+    OrtSession *session = NULL;
+    char path[512], before[4096];
+    float x[3] = {1, 2, 3};
+    char *folder = test_folder_make();
+    write_model(&model, test_path(path, sizeof path, folder, "lenet"));
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(folder), 0);
+    OrtStatus *status = api->CreateSession(env, "lenet", NULL, &session);
+    assert_int_equal(chdir(before), 0);
+    succeeds(status);
+    OrtValue *value = floats(x, 1, 3), *y = NULL;
+    succeeds(run1(session, NULL, "x", value, "z", &y));
+    assert_true(numbers(y)[2] == -3);
+    api->ReleaseValue(y);
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
+    test_folder_remove(folder);
 }
 
 static void log_nothing(void *user, OrtLoggingLevel level, const char *category, const char *id,
@@ -170,6 +197,7 @@ static void metadata(void **state) {
 int test_sessions(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sessions),
+        cmocka_unit_test(names_of_files),
         cmocka_unit_test(refused_options),
         cmocka_unit_test(metadata),
     };
