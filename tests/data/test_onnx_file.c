@@ -1,7 +1,6 @@
 /* ONNX files through the public interface. */
 #include "data_tests.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <koine/onnx.h>
@@ -50,37 +49,16 @@ static void models_list_their_inputs(void **state) {
     test_folder_remove(folder);
 }
 
-/* Appends a value with a tensor type; `shape` as "3,n,,-1" (an open size, one without a name, an invalid
- * one). NULL: without a shape. */
-static void add_shaped(made *graph, uint32_t field, const char *name, const char *shape) {
-    made value = {.count = 0}, type = {.count = 0}, tensor = {.count = 0}, sizes = {.count = 0};
-    for (const char *at = shape; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        made size = {.count = 0};
-        char word[16] = "";
-        memcpy(word, at, strcspn(at, ","));
-        if (word[0] == '-' || (word[0] >= '0' && word[0] <= '9'))
-            add_number(&size, 1, (uint64_t)atoll(word));
-        else if (word[0])
-            add_text(&size, 2, word);
-        add_message(&sizes, 1, &size);
-    }
-    add_number(&tensor, 1, 7);
-    if (shape) add_message(&tensor, 2, &sizes);
-    add_message(add_text(&value, 1, name), 2, add_message(&type, 1, &tensor));
-    add_message(graph, field, &value);
-}
-
 static void models_describe_their_shapes(void **state) {
-    made graph = {.count = 0}, model, pair = {.count = 0}, nothing = {.count = 0}, list = {.count = 0},
-         type = {.count = 0};
-    add_shaped(&graph, 11, "a", "3,n,,-1");
-    add_shaped(&graph, 11, "any", NULL);
+    made graph = {.count = 0}, model, nothing = {.count = 0}, list = {.count = 0}, type = {.count = 0};
+    add_typed_value(&graph, 11, "a", 7, "3,n,,-1");
+    add_typed_value(&graph, 11, "any", 7, NULL);
     add_message(&graph, 11, add_message(add_text(&list, 1, "list"), 2, add_message(&type, 4, &nothing)));
-    add_shaped(add_node(&graph, 1, "Relu", "a", "y", NULL), 12, "y", "1,2,3,4,5,6,7,8,9,m");
+    add_typed_value(add_node(&graph, 1, "Relu", "a", "y", NULL), 12, "y", 7, "1,2,3,4,5,6,7,8,9,m");
     add_text(add_text(&graph, 2, "net"), 10, "what it is");
     make_small_model(&model, &graph);
     add_text(add_text(add_number(add_text(&model, 2, "maker"), 5, 17), 4, "org.example"), 6, "a test");
-    add_message(&model, 14, add_text(add_text(&pair, 1, "rate"), 2, "16000"));
+    add_pair(&model, 14, "rate", "16000");
     kn_onnx_file *file = kn_onnx_file_open_memory(model.bytes, model.count, NULL, NULL);
     assert_string_equal(kn_onnx_file_error(file), "");
     assert_int_equal(kn_onnx_file_input_rank_at(file, 0), 4);

@@ -28,30 +28,12 @@ static bool next_word(const char **list, char sign, char *word, size_t room) {
     return true;
 }
 
-static void add_typed(onnx_graph *graph, uint32_t field, const char *name, int type, const char *shape) {
-    char word[64];
-    made sizes = {.count = 0}, tensor = {.count = 0}, kind = {.count = 0}, value = {.count = 0};
-    while (next_word(&shape, ',', word, sizeof word)) {
-        made size = {.count = 0};
-        const char first = word[word[0] == '-'];
-        if (first >= '0' && first <= '9')
-            add_number(&size, 1, (uint64_t)strtoll(word, NULL, 10));
-        else
-            add_text(&size, 2, word);
-        add_message(&sizes, 1, &size);
-    }
-    add_message(add_number(&tensor, 1, (uint64_t)type), 2, &sizes);
-    add_message(&kind, 1, &tensor);
-    add_message(add_text(&value, 1, name), 2, &kind);
-    add_message(&graph->bytes, field, &value);
-}
-
 void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape) {
-    add_typed(graph, GRAPH_INPUT, name, type, shape);
+    add_typed_value(&graph->bytes, GRAPH_INPUT, name, type, shape);
 }
 
 void onnx_output_as(onnx_graph *graph, const char *name, int type, const char *shape) {
-    add_typed(graph, GRAPH_OUTPUT, name, type, shape);
+    add_typed_value(&graph->bytes, GRAPH_OUTPUT, name, type, shape);
 }
 
 void onnx_output(onnx_graph *graph, const char *name) {
@@ -90,21 +72,13 @@ void onnx_integers(onnx_graph *graph, const char *name, const char *numbers) {
     add_message(&graph->bytes, GRAPH_INITIALIZER, &tensor);
 }
 
-static made made_pair(const char *key, const char *says) {
-    made pair = {.count = 0};
-    add_text(add_text(&pair, 1, key), 2, says);
-    return pair;
-}
-
 void onnx_says(onnx_graph *graph, const char *name, const char *key, const char *says) {
-    made value = {.count = 0}, pair = made_pair(key, says);
-    add_message(add_text(&value, 1, name), 4, &pair);
-    add_message(&graph->bytes, GRAPH_VALUE, &value);
+    made value = {.count = 0};
+    add_message(&graph->bytes, GRAPH_VALUE, add_pair(add_text(&value, 1, name), 4, key, says));
 }
 
 void onnx_graph_says(onnx_graph *graph, const char *key, const char *says) {
-    made pair = made_pair(key, says);
-    add_message(&graph->bytes, GRAPH_METADATA, &pair);
+    add_pair(&graph->bytes, GRAPH_METADATA, key, says);
 }
 
 static void add_attribute(made *node, char *word) {
@@ -156,9 +130,8 @@ void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const ch
 
 void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                     const char *key, const char *says) {
-    made node = start_node(type, inputs, outputs), pair = made_pair(key, says);
-    add_message(&node, 9, &pair);
-    add_message(&graph->bytes, GRAPH_NODE, &node);
+    made node = start_node(type, inputs, outputs);
+    add_message(&graph->bytes, GRAPH_NODE, add_pair(&node, 9, key, says));
 }
 
 void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,

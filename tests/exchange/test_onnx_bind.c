@@ -452,11 +452,11 @@ static void models_in_memory(void **state) {
 static void external_data_of_memory(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
-    made bytes, tensor = {.count = 0}, pair = {.count = 0};
+    made bytes, tensor = {.count = 0};
     const int64_t numbers[2] = {3, -2};
     char path[512];
     add_number(add_number(add_number(&tensor, 1, 2), 2, ONNX_INT64), 14, 1);
-    add_message(add_text(&tensor, 8, "w"), 13, add_text(add_text(&pair, 1, "location"), 2, "w.bin"));
+    add_pair(add_text(&tensor, 8, "w"), 13, "location", "w.bin");
     add_message(&graph.bytes, 5, &tensor);
     onnx_node(&graph, "Neg", "w", "y", NULL);
     onnx_output(&graph, "y");

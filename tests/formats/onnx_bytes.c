@@ -1,5 +1,6 @@
 #include "onnx_bytes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "support.h"
@@ -61,21 +62,43 @@ made *add_tensor(made *to, uint32_t field, const char *name, uint32_t length) {
     return add_message(to, field, &tensor);
 }
 
-/* The type of a float32 tensor of the shape ("batch", 3). */
-static void make_type(made *type) {
-    made batch = {.count = 0}, three = {.count = 0}, shape = {.count = 0}, tensor = {.count = 0};
-    add_text(&batch, 2, "batch");
-    add_number(&three, 1, 3);
-    add_message(add_message(&shape, 1, &batch), 1, &three);
-    add_message(add_number(&tensor, 1, 1), 2, &shape);
+/* The type of a tensor; see add_typed_value. */
+static void make_type(made *type, int element, const char *shape) {
+    made tensor = {.count = 0}, sizes = {.count = 0};
+    const char *at = shape;
+    while (at && *at) {
+        made size = {.count = 0};
+        char word[256] = "";
+        const size_t length = strcspn(at, ",");
+        assert_true(length < sizeof word);
+        memcpy(word, at, length);
+        const char first = word[word[0] == '-'];
+        if (first >= '0' && first <= '9')
+            add_number(&size, 1, (uint64_t)strtoll(word, NULL, 10));
+        else if (word[0])
+            add_text(&size, 2, word);
+        add_message(&sizes, 1, &size);
+        at += length + (at[length] == ',');
+    }
+    add_number(&tensor, 1, (uint64_t)element);
+    if (shape) add_message(&tensor, 2, &sizes);
     *type = (made){.count = 0};
     add_message(type, 1, &tensor);
 }
 
+made *add_typed_value(made *to, uint32_t field, const char *name, int type, const char *shape) {
+    made value = {.count = 0}, tensor;
+    make_type(&tensor, type, shape);
+    return add_message(to, field, add_message(add_text(&value, 1, name), 2, &tensor));
+}
+
 made *add_value(made *to, uint32_t field, const char *name) {
-    made value = {.count = 0}, type;
-    make_type(&type);
-    return add_message(to, field, add_message(add_text(&value, 1, name), 2, &type));
+    return add_typed_value(to, field, name, 1, "batch,3");
+}
+
+made *add_pair(made *to, uint32_t field, const char *key, const char *value) {
+    made pair = {.count = 0};
+    return add_message(to, field, add_text(add_text(&pair, 1, key), 2, value));
 }
 
 made *add_node(made *to, uint32_t field, const char *type, const char *input, const char *output,
@@ -106,7 +129,7 @@ static void add_attributes(made *node) {
     add_value(&inner, 12, "made");
     add_packet(add_number(add_number(&indices, 1, 2), 2, 7), 7, "\1\2", 2);
     add_number(add_message(add_tensor(&sparse, 1, "sparse", 2), 2, &indices), 3, 5);
-    make_type(&type);
+    make_type(&type, 1, "batch,3");
     made f = start("f", 1), i = start("i", 2), s = start("s", 3), t = start("t", 4), g = start("g", 5),
          fs = start("fs", 6), is = start("is", 7), ss = start("ss", 8), ts = start("ts", 9),
          gs = start("gs", 10), sparse_one = start("sparse", 11), sparses = start("sparses", 12),

@@ -21,8 +21,13 @@ made *add_message(made *to, uint32_t field, const made *message);
 made *add_float(made *to, uint32_t field, float value);
 /* A float32 tensor of `length` elements 0, 1, 2 and so on as raw data; the name may be NULL. */
 made *add_tensor(made *to, uint32_t field, const char *name, uint32_t length);
-/* A value with that name, a float32 tensor of the shape ("batch", 3). */
+/* A value with that name, a tensor of a type as numbered by the format. shape as "batch,3,,-1": a symbol, a
+ * number, an open size without a symbol, an invalid one; "" is a scalar, NULL an open rank. */
+made *add_typed_value(made *to, uint32_t field, const char *name, int type, const char *shape);
+/* The same for a float32 tensor of the shape ("batch", 3). */
 made *add_value(made *to, uint32_t field, const char *name);
+/* An entry of metadata. */
+made *add_pair(made *to, uint32_t field, const char *key, const char *value);
 /* A node with one input and one output. */
 made *add_node(made *to, uint32_t field, const char *type, const char *input, const char *output,
                const made *attribute);

@@ -220,18 +220,13 @@ static void tensors_become_arrays(void **state) {
 
 /* ---- external data ------------------------------------------------------------------- */
 
-static void add_pair(made *tensor, const char *key, const char *value) {
-    made pair = {.count = 0};
-    add_message(tensor, 13, add_text(add_text(&pair, 1, key), 2, value));
-}
-
 /* A model with one int8 tensor of four elements in another file. */
 static void make_external(made *model, const char *location, const char *offset, const char *length) {
     made tensor = {.count = 0}, graph = {.count = 0};
     add_text(add_number(add_number(add_number(&tensor, 1, 4), 2, KN_ONNX_INT8), 14, 1), 8, "w");
-    if (location) add_pair(&tensor, "location", location);
-    if (offset) add_pair(&tensor, "offset", offset);
-    if (length) add_pair(&tensor, "length", length);
+    if (location) add_pair(&tensor, 13, "location", location);
+    if (offset) add_pair(&tensor, 13, "offset", offset);
+    if (length) add_pair(&tensor, 13, "length", length);
     make_small_model(model, add_message(&graph, 5, &tensor));
 }
 

@@ -3,30 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support.h"
-
-enum { FLOAT = 1, INT64 = 7, BOOL = 9, NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
-
-/* `shape` as "batch,3"; "": a scalar. */
-static void add_port(made *graph, uint32_t field, const char *name, int type, const char *shape) {
-    made value = {.count = 0}, kind = {.count = 0}, tensor = {.count = 0}, sizes = {.count = 0};
-    for (const char *at = shape; *at;) {
-        made size = {.count = 0};
-        char word[256] = "";
-        const size_t length = strcspn(at, ",");
-        assert_true(length < sizeof word);
-        memcpy(word, at, length);
-        if (word[0] >= '0' && word[0] <= '9')
-            add_number(&size, 1, (uint64_t)(word[0] - '0'));
-        else
-            add_text(&size, 2, word);
-        add_message(&sizes, 1, &size);
-        at += length + (at[length] == ',');
-    }
-    add_message(add_number(&tensor, 1, (uint64_t)type), 2, &sizes);
-    add_message(add_text(&value, 1, name), 2, add_message(&kind, 1, &tensor));
-    add_message(graph, field, &value);
-}
+enum { FLOAT = 1, INT64 = 7, NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
 
 /* The second input and the attribute may be NULL. */
 static void add_call(made *graph, const char *type, const char *x, const char *y, const char *result,
@@ -40,19 +17,14 @@ static void add_call(made *graph, const char *type, const char *x, const char *y
     add_message(graph, NODE, &node);
 }
 
-static void add_pair(made *to, uint32_t field, const char *key, const char *value) {
-    made pair = {.count = 0};
-    add_message(to, field, add_text(add_text(&pair, 1, key), 2, value));
-}
-
 void model_sum(made *model) {
     made graph = {.count = 0};
     add_tensor(&graph, INITIALIZER, "w", 3);
-    add_port(&graph, INPUT, "x", FLOAT, "batch,3");
+    add_typed_value(&graph, INPUT, "x", FLOAT, "batch,3");
     add_call(&graph, "Add", "x", "w", "y", NULL, NULL);
     add_call(&graph, "Neg", "x", NULL, "z", NULL, NULL);
-    add_port(&graph, OUTPUT, "y", FLOAT, "batch,3");
-    add_port(&graph, OUTPUT, "z", FLOAT, "batch,3");
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "batch,3");
+    add_typed_value(&graph, OUTPUT, "z", FLOAT, "batch,3");
     add_text(add_text(&graph, 2, "sums"), 10, "of a graph");
     make_small_model(model, &graph);
     add_text(add_text(add_text(add_number(model, 5, 17), 2, "maker"), 4, "org.example"), 6, "a test");
@@ -63,7 +35,7 @@ void model_sum(made *model) {
 static made branch(const char *type, const char *second, const char *result) {
     made graph = {.count = 0}, attribute = {.count = 0};
     add_call(&graph, type, "x", second, result, NULL, NULL);
-    add_port(&graph, OUTPUT, result, FLOAT, "n,m");
+    add_typed_value(&graph, OUTPUT, result, FLOAT, "n,m");
     add_text(&graph, 2, result);
     const char *name = second ? "then_branch" : "else_branch";
     return *add_number(add_message(add_text(&attribute, 1, name), 6, &graph), 20, 5);
@@ -74,11 +46,11 @@ void model_branches(made *model) {
     const made taken = branch("Add", "x", "twice"), other = branch("Neg", NULL, "negative");
     add_bytes(add_number(add_number(&number, 2, INT64), 7, 16000), values.bytes, values.count);
     add_message(&graph, INITIALIZER, add_text(&number, 8, "high"));
-    add_port(&graph, INPUT, "x", FLOAT, "n,2");
-    add_port(&graph, INPUT, "rate", INT64, "");
+    add_typed_value(&graph, INPUT, "x", FLOAT, "n,2");
+    add_typed_value(&graph, INPUT, "rate", INT64, "");
     add_call(&graph, "Equal", "rate", "high", "is_high", NULL, NULL);
     add_call(&graph, "If", "is_high", NULL, "y", &taken, &other);
-    add_port(&graph, OUTPUT, "y", FLOAT, "n,2");
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "n,2");
     make_small_model(model, add_text(&graph, 2, "branches"));
 }
 
@@ -94,45 +66,45 @@ static void add_condition(made *graph) {
 void model_reshaped(made *model) {
     made graph = {.count = 0};
     const made taken = branch("Reshape", "shape", "reshaped"), other = branch("Neg", NULL, "negative");
-    add_port(&graph, INPUT, "x", FLOAT, "n,3");
-    add_port(&graph, INPUT, "shape", INT64, "2");
+    add_typed_value(&graph, INPUT, "x", FLOAT, "n,3");
+    add_typed_value(&graph, INPUT, "shape", INT64, "2");
     add_condition(&graph);
     add_call(&graph, "If", "is_positive", NULL, "y", &taken, &other);
-    add_port(&graph, OUTPUT, "y", FLOAT, "a,b");
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "a,b");
     make_small_model(model, add_text(&graph, 2, "reshaped"));
 }
 
 void model_computed(made *model) {
     made graph = {.count = 0};
     const made taken = branch("Add", "x", "twice"), other = branch("Neg", NULL, "negative");
-    add_port(&graph, INPUT, "x", FLOAT, "n,3");
+    add_typed_value(&graph, INPUT, "x", FLOAT, "n,3");
     add_condition(&graph);
     add_call(&graph, "If", "is_positive", NULL, "y", &taken, &other);
     add_call(&graph, "Greater", "x", "zero", "positive", NULL, NULL);
     add_call(&graph, "NonZero", "positive", NULL, "where", NULL, NULL);
-    add_port(&graph, OUTPUT, "y", FLOAT, "n,3");
-    add_port(&graph, OUTPUT, "where", INT64, "2,k");
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "n,3");
+    add_typed_value(&graph, OUTPUT, "where", INT64, "2,k");
     make_small_model(model, add_text(&graph, 2, "computed"));
 }
 
 void model_unknown(made *model) {
     made graph = {.count = 0};
-    add_port(&graph, INPUT, "x", FLOAT, "n,2");
+    add_typed_value(&graph, INPUT, "x", FLOAT, "n,2");
     add_call(&graph, "Unheard", "x", NULL, "y", NULL, NULL);
     add_call(&graph, "Unseen", "x", NULL, "z", NULL, NULL);
-    add_port(&graph, OUTPUT, "y", FLOAT, "n,2");
-    add_port(&graph, OUTPUT, "z", FLOAT, "n,2");
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "n,2");
+    add_typed_value(&graph, OUTPUT, "z", FLOAT, "n,2");
     make_small_model(model, add_text(&graph, 2, "unknown"));
 }
 
 void model_cast(made *model) {
     made graph = {.count = 0}, to = {.count = 0};
     add_number(add_number(add_text(&to, 1, "to"), 3, INT64), 20, 2);
-    add_port(&graph, INPUT, "x", FLOAT, "2,2");
+    add_typed_value(&graph, INPUT, "x", FLOAT, "2,2");
     add_call(&graph, "Cast", "x", NULL, "y", &to, NULL);
     add_call(&graph, "Identity", "y", NULL, "again", NULL, NULL);
-    add_port(&graph, OUTPUT, "y", INT64, "2,2");
-    add_port(&graph, OUTPUT, "again", INT64, "2,2");
+    add_typed_value(&graph, OUTPUT, "y", INT64, "2,2");
+    add_typed_value(&graph, OUTPUT, "again", INT64, "2,2");
     make_small_model(model, add_text(&graph, 2, "cast"));
 }
 
@@ -141,8 +113,8 @@ void model_long_names(made *model) {
     char shape[512], name[191] = "";
     memset(name, 'n', sizeof name - 1);
     snprintf(shape, sizeof shape, "1,%s_a,%s_b", name, name);
-    add_port(&graph, INPUT, "x", FLOAT, shape);
+    add_typed_value(&graph, INPUT, "x", FLOAT, shape);
     add_call(&graph, "Neg", "x", NULL, "y", NULL, NULL);
-    add_port(&graph, OUTPUT, "y", FLOAT, shape);
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, shape);
     make_small_model(model, add_text(&graph, 2, "long"));
 }
