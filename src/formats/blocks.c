@@ -86,12 +86,13 @@ static void widen_q2_k(const uint8_t *block, float *to) {
 static void widen_q3_k(const uint8_t *block, float *to) {
     const uint8_t *scales = block + 96;
     float d = half_at(block + 108);
-    for (int i = 0; i < 256; i++) {
-        int group = i / 16;
+    for (int group = 0; group < 16; group++) {
         int low = (group < 8 ? scales[group] : scales[group - 8] >> 4) & 15;
         int high = scales[8 + group % 4] >> 2 * (group / 4) & 3;
-        int code = pair(block + 32, i) - 4 + 4 * (block[i % 32] >> (i / 32) & 1);
-        to[i] = d * (float)((low | high << 4) - 32) * (float)code;
+        for (int i = group * 16; i < group * 16 + 16; i++) {
+            int code = pair(block + 32, i) - 4 + 4 * (block[i % 32] >> (i / 32) & 1);
+            to[i] = d * (float)((low | high << 4) - 32) * (float)code;
+        }
     }
 }
 
@@ -108,12 +109,14 @@ static void scales_of(const uint8_t *scales, int j, int *scale, int *minimum) {
 
 static void widen_k(const uint8_t *block, const uint8_t *codes, const uint8_t *high, float *to) {
     float d = half_at(block), m = half_at(block + 2);
-    for (int i = 0; i < 256; i++) {
-        int j = i / 32, scale, minimum;
+    for (int j = 0; j < 8; j++) {
+        int scale, minimum;
         scales_of(block + 4, j, &scale, &minimum);
-        int code = codes[i / 64 * 32 + i % 32] >> 4 * (j % 2) & 15;
-        if (high) code += 16 * (high[i % 32] >> j & 1);
-        to[i] = d * (float)scale * (float)code - m * (float)minimum;
+        for (int i = 0; i < 32; i++) {
+            int code = codes[j / 2 * 32 + i] >> 4 * (j % 2) & 15;
+            if (high) code += 16 * (high[i] >> j & 1);
+            to[j * 32 + i] = d * (float)scale * (float)code - m * (float)minimum;
+        }
     }
 }
 
@@ -127,12 +130,12 @@ static void widen_q5_k(const uint8_t *block, float *to) {
 
 static void widen_q6_k(const uint8_t *block, float *to) {
     float d = half_at(block + 208);
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, r = i % 128;
-        int low = block[64 * half + r % 64] >> 4 * (r / 64) & 15;
-        int high = block[128 + 32 * half + r % 32] >> 2 * (r / 32) & 3;
-        to[i] = d * (float)(int8_t)block[192 + i / 16] * (float)((low | high << 4) - 32);
-    }
+    for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 32; i++) {
+            int low = block[j / 4 * 64 + j % 2 * 32 + i] >> 4 * (j / 2 % 2) & 15;
+            int high = block[128 + j / 4 * 32 + i] >> 2 * (j % 4) & 3;
+            to[j * 32 + i] = d * (float)(int8_t)block[192 + 2 * j + i / 16] * (float)((low | high << 4) - 32);
+        }
 }
 
 static const kn_gguf_type blocks[] = {
