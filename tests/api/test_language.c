@@ -16,11 +16,12 @@ typedef struct kind {
     const char *name;
     int heads, key_heads, head, window;
     bool divisors, biases, head_norms, post_norms, tied, interleaved, scaled, tanh_gate;
+    bool factor; /* positions are divided, without a type of scaling */
 } kind;
 
 static const kind kinds[] = {
     {"llama", 4, 2, 8, .tied = true, .interleaved = true},
-    {"llama", 2, 2, 16, .interleaved = true, .divisors = true},
+    {"llama", 2, 2, 16, .interleaved = true, .divisors = true, .factor = true},
     {"qwen2", 4, 1, 8, .biases = true},
     {"qwen3", 2, 1, 32, .head_norms = true, .tied = true},
     {"gemma3", 4, 1, 32, 3, .head_norms = true, .post_norms = true, .tied = true, .scaled = true,
@@ -131,10 +132,8 @@ static void make(making *m, const kind *of) {
     if (of->window) gguf_add_integer(file, key_of(of, "attention.sliding_window"), (uint32_t)of->window);
     gguf_add_real(file, key_of(of, "attention.layer_norm_rms_epsilon"), 0.001f);
     gguf_add_real(file, key_of(of, "rope.freq_base"), 500);
-    if (of->scaled) {
-        gguf_add_string(file, key_of(of, "rope.scaling.type"), "linear");
-        gguf_add_real(file, key_of(of, "rope.scaling.factor"), 8);
-    }
+    if (of->scaled) gguf_add_string(file, key_of(of, "rope.scaling.type"), "linear");
+    if (of->scaled || of->factor) gguf_add_real(file, key_of(of, "rope.scaling.factor"), 8);
     if (of->divisors) add(m, "rope_freqs.weight", F32, 0, of->head / 2, 2);
     add(m, "token_embd.weight", Q8_0, VOCABULARY, WIDTH, 0);
     for (int layer = 0; layer < LAYERS; layer++)
@@ -170,7 +169,7 @@ static void turn(const making *m, const kind *of, double *x, int heads, int posi
             double *a = x + head * of->head + (of->interleaved ? 2 * i : i);
             double *b = a + (of->interleaved ? 1 : pairs);
             double angle = position / pow(base, (double)i / pairs) / (divisors ? (double)divisors[i] : 1);
-            if (of->scaled && base == 500) angle /= 8;
+            if ((of->scaled || of->factor) && base == 500) angle /= 8;
             double c = cos(angle), s = sin(angle), was = *a;
             *a = was * c - *b * s;
             *b = *b * c + was * s;

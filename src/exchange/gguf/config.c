@@ -85,10 +85,11 @@ static bool must_be(const reading *r, const char *part, int64_t expected) {
     return false;
 }
 
-/* Rotations for contexts longer than those of the training. */
+/* Rotations for contexts longer than those of the training. A file with only a factor means linear scaling,
+ * as in llama.cpp. */
 static bool read_scaling(const reading *r, double *divisor) {
     char key[96];
-    kn_gguf_text kind = {"none", 4};
+    kn_gguf_text kind = {"linear", 6};
     key_of(r, "rope.scaling.type", key);
     if (kn_gguf_string(r->file, key, &kind, &r->model->error) != KN_OK) return false;
     *divisor = 1;
