@@ -63,13 +63,15 @@ static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *for
     return kn_divide_up(form->batch, lowering->target->compute_units);
 }
 
+/* The time steps of a launch. Compares the time of a step if compute units divide the samples, in launches of
+ * many steps, and if they divide the units of the layer, in a launch per step. */
 static int64_t steps_of(const kn_lowering *lowering, const kn_recurrent_form *form) {
     const double units = lowering->target->compute_units, band = (double)band_of(lowering, form);
     const double work = 2.0 * (double)(form->cell->gates * form->units * form->units) * band;
     const double most = slow_flops_per_second * longest_launch_seconds / work;
-    const double alone = seconds_of(form, band, 1);
-    const double together = seconds_of(form, (double)form->batch, 1 / units) + launch_seconds;
-    if (most < 2 || alone + launch_seconds / most > margin * together) return 1;
+    const double by_samples = seconds_of(form, band, 1) + launch_seconds / most;
+    const double by_units = seconds_of(form, (double)form->batch, 1 / units) + launch_seconds;
+    if (most < 2 || by_samples > margin * by_units) return 1;
     return most < (double)form->length ? (int64_t)most : form->length + 1;
 }
 
