@@ -41,8 +41,10 @@ static kn_status rotary_shape(kn_shape_call *call) {
     const kn_shape *own = divisors > 0 ? &call->inputs[divisors]->shape : NULL;
     if (own && (own->dtype != KN_FLOAT32 || own->rank != 1 || own->dims[0] != x->dims[2] / (2 * heads)))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "divisors are %s; expected float32 (%lld), one for each pair",
-                             kn_shape_words_of(call, divisors), (long long)(x->dims[2] / (2 * heads)));
+                             "input %d is %s; expected start, int32 (batch) or (1), or divisors, float32 "
+                             "(%lld), one for each pair",
+                             divisors, kn_shape_words_of(call, divisors),
+                             (long long)(x->dims[2] / (2 * heads)));
     if ((start > 0) + (divisors > 0) + 1 != call->input_count)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
                              "%d inputs; expected x, then optionally start, int32, and divisors, float32",
