@@ -3,8 +3,8 @@
  * view of a convolution of images. */
 #include "plan/plan_private.h"
 
-/* Whether the value is the result of a kernel that takes an epilogue, and perhaps of an epilogue's beginning,
- * such as a bias. */
+/* Whether the value is the result of a kernel that takes an epilogue, or of pointwise nodes after it, such as
+ * a bias, with which its epilogue begins. */
 static bool is_in_epilogue(const kn_value *value) {
     const kn_node *node = value->producer;
     while (node && node->op->class == KN_CLASS_POINTWISE && !node->derivative && node->inputs[0])
@@ -27,7 +27,7 @@ static bool is_function(const kn_node *node) {
     return true;
 }
 
-/* `readers`: by value id, with the caller as one. */
+/* `readers`: the number of readers of each value, by id; the caller is one for each value that it wants. */
 static bool is_before_image(const kn_node *view, const kn_node *function, const int *readers) {
     const kn_value *image = kn_value_root(view->inputs[0]), *from = view->outputs[0];
     const kn_value *to = function->outputs[0];
@@ -37,8 +37,8 @@ static bool is_before_image(const kn_node *view, const kn_node *function, const 
            kn_shape_same(&from->shape, &to->shape);
 }
 
-/* The nodes change places: the function reads the image, and its result gets the image's shape; the view
- * reads that. */
+/* Exchanges the nodes: the function reads the image, and the view reads the function's result, which gets the
+ * image's shape. */
 static void exchange(kn_graph *graph, kn_node *view, kn_node *function) {
     kn_value *image = view->inputs[0], *between = view->outputs[0], *result = function->outputs[0];
     const int first = view->id, second = function->id;
