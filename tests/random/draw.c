@@ -582,7 +582,7 @@ static int draw_product(drawing *to) {
 
 static int draw_sequence(drawing *to) {
     const int x = choose(to, is_sequence);
-    char words[96];
+    char words[96], window[24] = "";
     if (x < 0) return -1;
     const char *const kinds[] = {"lstm", "gru", "rnn"};
     switch (random_below(&to->stream, 4)) {
@@ -593,14 +593,20 @@ static int draw_sequence(drawing *to) {
                  random_chance(&to->stream, 25) ? " last=yes" : "");
         return add1(to, kinds[random_below(&to->stream, 3)], x, words);
     case 2: {
-        snprintf(words, sizeof words, "heads=%d%s", 1 << random_below(&to->stream, 3),
-                 random_chance(&to->stream, 50) ? " causal=yes" : "");
-        const int keys =
-            random_chance(&to->stream, 50) ? x : add_input(to, to->graph->lines[x].dims, 3, "", 0);
+        if (random_chance(&to->stream, 40))
+            snprintf(window, sizeof window, " window=%d", 1 + random_below(&to->stream, 6));
+        snprintf(words, sizeof words, "heads=%d%s%s%s", 1 << random_below(&to->stream, 3),
+                 random_chance(&to->stream, 50) ? " causal=yes" : "",
+                 random_chance(&to->stream, 25) ? " last=yes" : "", window);
+        const int64_t *dims = to->graph->lines[x].dims;
+        const int64_t other[] = {dims[0], random_chance(&to->stream, 50) ? dims[1] : draw_size(to), dims[2]};
+        const int keys = random_chance(&to->stream, 50) ? x : add_input(to, other, 3, "", 0);
         return add(to, "attention", (int[]){x, keys, random_chance(&to->stream, 50) ? keys : x}, 3, words);
     }
     default:
-        return add1(to, "rotary", x, "heads=2");
+        snprintf(words, sizeof words, "heads=2%s%s", random_chance(&to->stream, 30) ? " interleaved=yes" : "",
+                 random_chance(&to->stream, 30) ? " divisor=3" : "");
+        return add1(to, "rotary", x, words);
     }
 }
 
