@@ -238,8 +238,10 @@ const struct kn_signature *kn_step_signature(const kn_step *step);
 /* The kind (signature.h) of the kernel's parameter `name`; 0: none. always: only if the kernel has it
  * whatever the host defines. */
 char kn_step_parameter(const kn_step *step, const char *name, bool always);
-/* Sets an argument of another step. */
-void kn_step_argument(kn_step *step, const kn_argument *argument);
+/* A step of the lowering's node, without file, kernel and arguments; NULL: out of memory. */
+kn_step *kn_step_new(kn_lowering *lowering, kn_step_kind kind);
+/* Appends an argument. */
+void kn_step_argument(kn_step *step, kn_argument argument);
 /* The name, not terminated, of the next global memory that the kernel always takes, after `at` (NULL: the
  * first); NULL: no more. */
 const char *kn_step_next_memory(const kn_step *step, const char *at, size_t *length, char *kind);

@@ -37,12 +37,12 @@ kn_status kn_step_pair(kn_step *one, const kn_step *other, const kn_target *targ
     step->arguments = NULL;
     step->argument_count = step->argument_capacity = 0;
     for (int i = 0; i < one->argument_count; i++)
-        kn_step_argument(step, &one->arguments[i]);
+        kn_step_argument(step, one->arguments[i]);
     for (int i = 0; i < other->argument_count; i++) {
         kn_argument argument = other->arguments[i];
         argument.name = kn_step_name(step, "other_%s", argument.name);
         if (is_memory(&argument) || (argument.name && kn_step_parameter(step, argument.name, true)))
-            kn_step_argument(step, &argument);
+            kn_step_argument(step, argument);
     }
     step->cost.flops += other->cost.flops;
     step->cost.bytes += other->cost.bytes;

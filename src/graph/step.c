@@ -106,7 +106,7 @@ static void add_define(kn_step *step, kn_arena *arena, const char *text) {
     step->last_define = define;
 }
 
-static kn_step *begin(kn_lowering *lowering, kn_step_kind kind) {
+kn_step *kn_step_new(kn_lowering *lowering, kn_step_kind kind) {
     kn_arena *arena = lowering->emitter->arena;
     const kn_node *node = lowering->node;
     kn_step *step = kn_arena_take(arena, 1, sizeof *step);
@@ -126,7 +126,7 @@ static kn_step *begin(kn_lowering *lowering, kn_step_kind kind) {
 }
 
 kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel) {
-    kn_step *step = begin(lowering, KN_STEP_KERNEL);
+    kn_step *step = kn_step_new(lowering, KN_STEP_KERNEL);
     if (!step) return NULL;
     step->file = kn_arena_text(step->arena, file);
     step->kernel = kn_arena_text(step->arena, kernel);
@@ -186,7 +186,7 @@ void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype) {
 
 /* ---- arguments ---------------------------------------------------------------------------------------- */
 
-static void add_argument(kn_step *step, kn_argument argument) {
+void kn_step_argument(kn_step *step, kn_argument argument) {
     if (!step) return;
     if (step->argument_count == step->argument_capacity) {
         int capacity = step->argument_capacity ? 2 * step->argument_capacity : 16;
@@ -204,15 +204,11 @@ static void add_argument(kn_step *step, kn_argument argument) {
     step->arguments[step->argument_count++] = argument;
 }
 
-void kn_step_argument(kn_step *step, const kn_argument *argument) {
-    add_argument(step, *argument);
-}
-
 /* For a 16-bit value, defines its type for the kernels of a cl/ file (cl/common/storage.cl). */
 static void add_value(kn_step *step, const char *name, kn_value *value, bool reads, bool writes) {
     const kn_argument argument = {
         .name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = reads, .writes = writes};
-    add_argument(step, argument);
+    kn_step_argument(step, argument);
     if (!step || !name || !value || step->generating || step->source || !kn_is_half(value->shape.dtype))
         return;
     char macro[64];
@@ -233,7 +229,7 @@ void kn_step_update(kn_step *step, const char *name, kn_value *value) {
 }
 
 void kn_step_scratch(kn_step *step, const char *name, int scratch) {
-    add_argument(
+    kn_step_argument(
         step,
         (kn_argument){
             .name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true, .writes = true});
@@ -241,42 +237,42 @@ void kn_step_scratch(kn_step *step, const char *name, int scratch) {
 }
 
 void kn_step_read_scratch(kn_step *step, const char *name, int scratch) {
-    add_argument(step,
-                 (kn_argument){.name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true});
+    kn_step_argument(
+        step, (kn_argument){.name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true});
     if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
 }
 
 void kn_step_int(kn_step *step, const char *name, int64_t number) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INT, .integer = number});
+    kn_step_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INT, .integer = number});
     if (step && (number > INT32_MAX || number < INT32_MIN))
         fail(step, KN_ERROR_UNSUPPORTED, "a kernel argument does not fit in 32 bits");
 }
 
 void kn_step_index(kn_step *step, const char *name, int64_t number) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INDEX, .integer = number});
+    kn_step_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INDEX, .integer = number});
     if (step && !step->wide_indices && (number > INT32_MAX || number < INT32_MIN))
         fail(step, KN_ERROR_UNSUPPORTED, "a size or a stride does not fit in 32 bits; enable 64-bit indices");
 }
 
 void kn_step_float(kn_step *step, const char *name, double number) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_FLOAT, .number = number});
+    kn_step_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_FLOAT, .number = number});
 }
 
 void kn_step_number(kn_step *step, const char *name, kn_dtype dtype, double number) {
     const kn_argument_kind kind = dtype == KN_FLOAT32 ? KN_ARGUMENT_FLOAT : KN_ARGUMENT_NUMBER;
-    add_argument(step, (kn_argument){.name = name, .kind = kind, .number = number, .dtype = dtype});
+    kn_step_argument(step, (kn_argument){.name = name, .kind = kind, .number = number, .dtype = dtype});
 }
 
 void kn_step_uint(kn_step *step, const char *name, uint32_t number) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_UINT, .integer = number});
+    kn_step_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_UINT, .integer = number});
 }
 
 void kn_step_local(kn_step *step, const char *name, size_t bytes) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
+    kn_step_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
 }
 
 void kn_step_present(kn_step *step) {
-    add_argument(step, (kn_argument){.name = "present", .kind = KN_ARGUMENT_PRESENT});
+    kn_step_argument(step, (kn_argument){.name = "present", .kind = KN_ARGUMENT_PRESENT});
 }
 
 /* ---- by name -------------------------------------------------------------------------------------- */
@@ -640,69 +636,4 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
     emitter->steps = steps;
     emitter->steps[emitter->step_count++] = step;
     return KN_OK;
-}
-
-/* ---- steps without a kernel ------------------------------------------------------------------ */
-
-kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to) {
-    if (kn_shape_elements(&from->shape) == 0) return KN_OK;
-    kn_step *step = begin(lowering, KN_STEP_COPY);
-    kn_step_read(step, NULL, from);
-    kn_step_write(step, NULL, to);
-    return kn_step_end(step, lowering);
-}
-
-kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *product, kn_value *a, kn_value *b,
-                          kn_value *result) {
-    const kn_target *target = lowering->target;
-    uint64_t bytes = 0;
-    if (!target->product_scratch || !target->product_scratch(target->library, product, &bytes))
-        return kn_fail(lowering->error, KN_ERROR_UNSUPPORTED,
-                       "the matrix product library does not support this product");
-    kn_step *step = begin(lowering, KN_STEP_PRODUCT);
-    if (step) step->product = *product;
-    kn_step_read(step, NULL, a);
-    kn_step_read(step, NULL, b);
-    kn_step_write(step, NULL, result);
-    if (bytes) kn_step_scratch(step, NULL, kn_emit_scratch(lowering, bytes));
-    return kn_step_end(step, lowering);
-}
-
-kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value) {
-    if (kn_shape_elements(&value->shape) == 0) return KN_OK;
-    kn_step *step = begin(lowering, KN_STEP_FILL);
-    kn_step_write(step, NULL, value);
-    return kn_step_end(step, lowering);
-}
-
-/* Emits a step that only reads or only writes a value. */
-static kn_status emit_transfer(kn_lowering *lowering, kn_step_kind kind, kn_value *read, kn_value *written) {
-    kn_step *step = begin(lowering, kind);
-    if (read) kn_step_read(step, NULL, read);
-    if (written) kn_step_write(step, NULL, written);
-    return kn_step_end(step, lowering);
-}
-
-kn_status kn_emit_send(kn_lowering *lowering, kn_value *value) {
-    return emit_transfer(lowering, KN_STEP_SEND, value, NULL);
-}
-
-kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value) {
-    return emit_transfer(lowering, KN_STEP_RECEIVE, NULL, value);
-}
-
-kn_status kn_emit_share(kn_lowering *lowering, kn_value *value) {
-    return emit_transfer(lowering, KN_STEP_SHARE, value, NULL);
-}
-
-kn_status kn_emit_total(kn_lowering *lowering, kn_value *old, kn_value *value) {
-    return emit_transfer(lowering, KN_STEP_TOTAL, old, value);
-}
-
-kn_status kn_emit_load(kn_lowering *lowering, kn_value *value) {
-    return emit_transfer(lowering, KN_STEP_LOAD, NULL, value);
-}
-
-kn_status kn_emit_store(kn_lowering *lowering, kn_value *value) {
-    return emit_transfer(lowering, KN_STEP_STORE, value, NULL);
 }

@@ -239,6 +239,11 @@ void command_line_write(FILE *stream, const train_options *options);
 /* Parses "flip,crop=4,…" (NULL: nothing). EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int train_augment_check(const char *text, kn_augmentation *into);
 
+/* ---- train_hints.c ------------------------------------------------------------------------------ */
+
+/* Reports about device and data before training, and suggests options. */
+void train_print_hints(const train_options *options, const training_setup *setup, const kn_context *context);
+
 /* ---- train_curve.c: the loss on a terminal ---------------------------------------------------- */
 
 enum { CURVE_POINTS = 1024 };
