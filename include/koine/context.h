@@ -128,6 +128,9 @@ typedef struct kn_capabilities {
     bool integer_dot, integer_dot_claimed; /* one instruction adds the products of four pairs of bytes */
     int used_units;                        /* compute units in use: fewer than all for a part of the device */
     bool local_is_global; /* local memory is a part of global memory; false on CPUs, which cache both */
+    /* Processes find each other's compiled programs in the cache folder at once; false without a folder, and
+     * if the driver caches programs itself, because returning them would take long. */
+    bool shares_programs;
 } kn_capabilities;
 
 /* Units that multiply small matrices of 16-bit numbers and add in float32, named after their instructions.

@@ -116,7 +116,7 @@ static void choose_storage(kn_context *context) {
     } else if (seconds == 0) {
         seconds = INFINITY; /* a process ended when it requested a binary */
     }
-    context->driver_keeps = seconds > slow_seconds;
+    context->capabilities.shares_programs = seconds <= slow_seconds;
 }
 
 kn_status kn_compiler_choose(kn_context *context, kn_error *error) {

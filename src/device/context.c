@@ -53,10 +53,6 @@ bool kn_context_precompiles(const kn_context *context) {
     return context->precompile;
 }
 
-bool kn_context_shares_programs(const kn_context *context) {
-    return context->cache_folder && !context->driver_keeps;
-}
-
 const kn_device_info *kn_context_device(const kn_context *context) {
     return context ? &context->found.info : NULL;
 }
@@ -100,7 +96,8 @@ bool kn_verdict_get(kn_context *context, const char *key, double *value) {
 
 void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key) {
     kn_mutex_lock(context->mutex);
-    if (context->verdicts.values.host) kn_verdicts_begin(&context->verdicts, attempt, key);
+    if (context->verdicts.values.host && !context->precompile)
+        kn_verdicts_begin(&context->verdicts, attempt, key);
     atomic_store(&context->trying, context->verdicts.newest != NULL);
     kn_mutex_unlock(context->mutex);
 }
@@ -136,7 +133,7 @@ bool kn_verdict_expect(kn_context *context, const char *key, double guess, doubl
 
 bool kn_verdict_prepares(kn_context *context, const char *key) {
     double known;
-    return context->precompile && kn_context_shares_programs(context) &&
+    return context->precompile && context->capabilities.shares_programs &&
            !kn_verdict_get(context, key, &known);
 }
 

@@ -14,9 +14,6 @@ const kn_host *kn_context_host(const kn_context *context);
 const kn_error *kn_context_failure(const kn_context *context);
 bool kn_context_wide_indices(const kn_context *context);
 bool kn_context_precompiles(const kn_context *context);
-/* Whether programs that this process compiles are available to other processes at once, through the disk
- * cache. */
-bool kn_context_shares_programs(const kn_context *context);
 /* Whether the device is only described (kn_context_params.target): it can only be planned for. */
 bool kn_context_is_described(const kn_context *context);
 /* Whether the device is a simulator. */
@@ -38,7 +35,8 @@ bool kn_verdict_expect(kn_context *context, const char *key, double guess, doubl
 bool kn_verdict_prepares(kn_context *context, const char *key);
 void kn_verdict_put(kn_context *context, const char *key, double value);
 /* A driver may end the process that requests a verdict. Between begin and end, a file in the cache folder
- * names what is being tried: a process that finds it after this process has ended avoids it for a while.
+ * names what is being tried: a process that finds it after this process has ended avoids it for a while. Not
+ * on a precompiling context, whose process may be killed at any time, and whose main process tries the same.
  * `attempt` and `key` must stay valid until the end; attempts may be nested. */
 typedef struct kn_attempt {
     const char *key;

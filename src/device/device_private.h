@@ -168,7 +168,6 @@ struct kn_context {
     kn_limits stated;   /* from the file that describes the device */
     bool short_header;  /* programs begin with common/builtins.cl instead of the compiler's own header */
     bool keeps_nothing; /* the cache cannot be written, and the reason was logged */
-    bool driver_keeps;  /* the driver caches compiled programs, and would recompile to return a binary */
     /* The compiler option that gives a work-item more registers, for programs that define KN_REGISTERS; or
      * NULL. */
     const char *register_option;
@@ -263,7 +262,8 @@ bool kn_context_measure(kn_context *context, double *gflops);
 /* Reads a target file instead of opening a device. Sets context->failure on failure. */
 void kn_context_describe(kn_context *context, const char *path);
 
-/* Sets context->short_header and driver_keeps by trial. Fails if the driver compiles nothing. */
+/* Sets context->short_header and capabilities.shares_programs by trial. Fails if the driver compiles nothing.
+ */
 kn_status kn_compiler_choose(kn_context *context, kn_error *error);
 
 /* ---- programs (program.c, program_source.c, program_cache.c) ----------------------------------- */

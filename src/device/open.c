@@ -45,6 +45,8 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
                     copy_folder(host, params->cache_folder, &context->cache_folder) &&
                     copy_folder(host, params->kernel_folder, &context->kernel_folder);
     if (!complete) kn_context_destroy(&context);
+    /* Until the driver was tried. */
+    if (context) context->capabilities.shares_programs = context->cache_folder != NULL;
     return context;
 }
 
@@ -97,8 +99,8 @@ static void read_limits(kn_context *context) {
         (info->type != KN_DEVICE_CPU && kn_device_number(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_GLOBAL);
     capabilities->shares_memory = info->shares_memory;
     /* Displays and the driver use some of a GPU's memory, which drivers include in what they report. */
-    const bool shown = info->type == KN_DEVICE_GPU && !info->shares_memory;
-    capabilities->memory_bytes = shown ? info->memory_bytes / 20 * 19 : info->memory_bytes;
+    const bool has_memory = info->type == KN_DEVICE_GPU && !info->shares_memory;
+    capabilities->memory_bytes = has_memory ? info->memory_bytes / 20 * 19 : info->memory_bytes;
     capabilities->work_group_items = (size_t)kn_device_number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     uint64_t largest = info->largest_block_bytes;
     if (context->largest_block_bytes && (context->largest_block_bytes < largest || largest == 0))

@@ -66,7 +66,7 @@ static kn_status fail_build(kn_context *context, const char *name, cl_program pr
 
 /* Whether the program is stored when it is built, so that other processes can use it. */
 static bool is_shared(const kn_context *context, const kn_program_request *from) {
-    return kn_context_shares_programs(context) && !from->passing;
+    return context->capabilities.shares_programs && !from->passing;
 }
 
 /* Compiles without warnings if the compiler accepts the option: PoCL prints "9 warnings generated." to the

@@ -77,7 +77,7 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source, b
         kn_file_read(&context->host, path.data, largest_entry, &file, &count, NULL) == KN_OK) {
         size_t bytes = 0;
         const uint8_t *payload = payload_of(file, count, &key, &bytes);
-        *kept = payload && bytes == 0 && context->driver_keeps;
+        *kept = payload && bytes == 0 && !context->capabilities.shares_programs;
         if (payload && bytes > 0) {
             cl_int taken = CL_SUCCESS, code;
             program = clCreateProgramWithBinary(context->context, 1, &context->found.device, &bytes, &payload,
@@ -151,8 +151,9 @@ void kn_program_cache_store(kn_context *context, const kn_source *source, cl_pro
     uint8_t *file = NULL;
     size_t bytes = 0;
     if (entry_of(context, source, &key, &path) && key.length < largest_entry)
-        file = context->driver_keeps ? kn_allocate(&context->host, HEADER_BYTES + key.length, 1)
-                                     : kn_program_binary(context, program, HEADER_BYTES + key.length, &bytes);
+        file = context->capabilities.shares_programs
+                   ? kn_program_binary(context, program, HEADER_BYTES + key.length, &bytes)
+                   : kn_allocate(&context->host, HEADER_BYTES + key.length, 1);
     if (file) {
         memcpy(file, magic, sizeof magic);
         put_number(file + 8, FORMAT_VERSION, 4);

@@ -191,10 +191,10 @@ static void write_mark(kn_verdicts *verdicts) {
     if (!verdicts->mark) {
         kn_status status = kn_folder_make_for(&verdicts->host, verdicts->path, NULL);
         char *prefix = status == KN_OK ? mark_prefix(verdicts) : NULL;
+        int64_t *slots = verdicts->interrupt ? verdicts->interrupt->marks : NULL;
         if (prefix)
             verdicts->mark =
-                kn_mark_open(&verdicts->host, prefix, verdicts->interrupt ? verdicts->interrupt->marks : NULL,
-                             verdicts->interrupt ? KN_COUNT_OF(verdicts->interrupt->marks) : 0);
+                kn_mark_open(&verdicts->host, prefix, slots, KN_COUNT_OF(verdicts->interrupt->marks));
         kn_release(&verdicts->host, prefix);
     }
     if (!verdicts->mark) return;

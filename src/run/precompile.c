@@ -47,7 +47,8 @@ static kn_status precompile_shared(kn_executable *executable, const kn_step_prog
 
 kn_status kn_executable_precompile(kn_executable *executable, const kn_executable_request *request,
                                    const kn_step_programs *list, kn_error *error) {
-    if (kn_context_shares_programs(executable->context)) return precompile_shared(executable, list, error);
+    if (kn_context_capabilities(executable->context)->shares_programs)
+        return precompile_shared(executable, list, error);
     kn_launch *last = kn_allocate(&executable->host, list->count + 1, sizeof *last);
     if (!last) return kn_fail_memory(error, list->count * sizeof *last);
     kn_status status = KN_OK;

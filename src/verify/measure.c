@@ -207,15 +207,15 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
     kn_measurement measure = {.context = context, .fast = variant->choice.fast};
     kn_error error = {.status = KN_OK};
     kn_attempt attempt;
-    if (!prepares) kn_attempt_begin(context, &attempt, key);
+    kn_attempt_begin(context, &attempt, key);
     kn_status status = size_node(context, node, variant, &measure.node, &error);
     if (status == KN_OK) status = kn_measurement_make(&measure, &error);
     if (status == KN_OK) status = time_variants(&measure, variants, seconds, &error);
     kn_measurement_finish(&measure);
+    kn_attempt_end(context, &attempt);
     if (prepares) return verdict > 1;
     /* Without a measurement the other variant is used. */
     const bool measured = status == KN_OK && seconds[0] > 0;
     if (measured) kn_verdict_put(context, key, seconds[1] / seconds[0]);
-    kn_attempt_end(context, &attempt);
     return measured && seconds[1] > seconds[0];
 }

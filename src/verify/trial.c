@@ -269,6 +269,13 @@ static kn_status compile_only(device_run *run, kn_session *session) {
     return status == KN_OK ? KN_OK : kn_fail(run->error, status, "%s", kn_session_error(session));
 }
 
+static kn_status check_all(device_run *run, kn_session *session) {
+    kn_status status = check_results(run, session);
+    for (int i = 0; i < run->trial->input_count && status == KN_OK; i++)
+        if (kn_trial_differentiates(run->trial, i)) status = check_gradient(run, session, i);
+    return status;
+}
+
 static kn_status run_trial(device_run *run) {
     kn_trial *trial = run->trial;
     const kn_trial_options *options = &run->options;
@@ -308,9 +315,7 @@ static kn_status run_trial(device_run *run) {
     else if (kn_context_precompiles(run->context))
         status = compile_only(run, session);
     else
-        status = check_results(run, session);
-    for (int i = 0; i < trial->input_count && status == KN_OK && !kn_context_precompiles(run->context); i++)
-        if (kn_trial_differentiates(trial, i)) status = check_gradient(run, session, i);
+        status = check_all(run, session);
     kn_session_destroy(&session);
     return status;
 }

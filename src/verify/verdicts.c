@@ -124,14 +124,14 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
     }
     kn_error error = {.status = KN_OK};
     kn_attempt attempt;
-    if (!prepares) kn_attempt_begin(context, &attempt, key);
+    kn_attempt_begin(context, &attempt, key);
     kn_status status = for_node ? try_trial_case(context, row, variant, &trial_case, &error)
                                 : try_table(context, row, variant, KN_FLOAT32, false, &error);
+    kn_attempt_end(context, &attempt);
     if (prepares) return true;
     /* Other failures are not cached: a compiler may have run out of memory or disk space, which the next run
      * may have. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH) kn_verdict_put(context, key, status == KN_OK);
-    kn_attempt_end(context, &attempt);
     if (status != KN_OK) kn_variant_refused(context, name, error.text);
     return status == KN_OK;
 }

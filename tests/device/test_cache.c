@@ -138,7 +138,7 @@ static void programs_kept_by_the_driver_have_an_empty_entry(void **state) {
         kn_program *program = NULL;
         kn_kernel *kernel = NULL;
         kn_error error = {0};
-        context->driver_keeps = true;
+        context->capabilities.shares_programs = false;
         wrapped_reset();
         wrapped_calls.fail_name = "clGetProgramInfo";
         if (kn_program_get_source(context, "cached.cl", source, &program, &error)) fail_msg("%s", error.text);

@@ -204,15 +204,15 @@ static void slow_binaries_are_left_to_the_driver(void **state) {
     for (int turn = 0; turn < 2; turn++) {
         kn_context *slow = open_stub("Stub Twice", folder), *quick = open_stub("Stub Broken", folder);
         double seconds = 0;
-        assert_true(slow->driver_keeps);
-        assert_false(quick->driver_keeps);
+        assert_false(slow->capabilities.shares_programs);
+        assert_true(quick->capabilities.shares_programs);
         assert_true(kn_verdict_get(slow, "binary_seconds", &seconds) && seconds > 0.04);
         kn_context_destroy(&slow);
         kn_context_destroy(&quick);
     }
     /* Without a cache no binary is requested. */
     kn_context *context = open_stub("Stub Twice", NULL);
-    assert_false(context->driver_keeps);
+    assert_false(context->capabilities.shares_programs);
     kn_context_destroy(&context);
     test_folder_remove(folder);
 }
@@ -445,18 +445,18 @@ static void marks_of_running_processes_do_not_count(void **state) {
     context = open_stub("Stub Honest", folder);
     assert_string_equal(messages, "");
     kn_context_destroy(&context);
-    /* A process that ends while it tries nothing, or that its user ends, leaves no mark. */
-    for (int way = 0; way < 3; way++) {
+    /* A process that ends while it tries nothing, that its user ends, or that precompiles leaves no mark. */
+    for (int way = 0; way < 4; way++) {
         child = fork();
         if (child == 0) {
             kn_attempt attempt;
-            context = open_stub("Stub Honest", folder);
+            kn_context_params params = stub_params("Stub Honest", folder);
+            params.precompile = way == 3;
+            context = kn_context_create(&params);
             kn_attempt_begin(context, &attempt, "tried");
             if (way == 1) kn_attempt_phase(context, true);
-            if (way == 2)
-                kn_attempt_end(context, &attempt);
-            else
-                kn_interrupt_clear(&interrupt);
+            if (way < 2) kn_interrupt_clear(&interrupt);
+            if (way == 2) kn_attempt_end(context, &attempt);
             _exit(0);
         }
         assert_int_equal(waitpid(child, &status, 0), child);

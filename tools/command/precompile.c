@@ -13,7 +13,7 @@
 
 #include "command.h"
 
-enum { MAX_ARGUMENTS = 256, MAX_SECONDS = 600, MAX_CHILDREN = 7 };
+enum { MAX_ARGUMENTS = 256, MAX_SECONDS = 600, MIN_CHILDREN = 3, MAX_CHILDREN = 7 };
 
 static bool is_precompiling;
 static bool told, over;
@@ -54,15 +54,19 @@ static int processors(void) {
 
 void precompile_allow(const common_options *common, const kn_context *context) {
     const int others = processors() - 1;
+    const bool cpu = kn_context_device(context)->type == KN_DEVICE_CPU;
     told = common->verbose;
     allowed = 0;
     if (over || !words[0] || common->no_cache || others < 1) return;
-    /* Drivers of CPUs use the processors themselves, and with a driver that caches programs only two
-     * processes meet in the middle. Compilers for GPUs often wait, for a file or for each other. */
-    allowed = kn_context_device(context)->type == KN_DEVICE_CPU ? 1
-              : 2 * others < 3                                  ? 3
-              : 2 * others < MAX_CHILDREN                       ? 2 * others
-                                                                : MAX_CHILDREN;
+    if (cpu) {
+        allowed = 1; /* its kernels need the processors, too */
+    } else if (kn_context_capabilities(context)->shares_programs) {
+        /* Compilers for GPUs often wait, so that more processes than processors pay. Otherwise there are
+         * none: a process would use the memory of the device. */
+        allowed = 2 * others;
+        if (allowed < MIN_CHILDREN) allowed = MIN_CHILDREN;
+        if (allowed > MAX_CHILDREN) allowed = MAX_CHILDREN;
+    }
 }
 
 void precompile_start(void) {
