@@ -13,7 +13,7 @@ from report import run
 
 LIBRARY, HEADERS, OPTIONAL, COMPILER = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
 
-# libc (with the parts that older glibc keep apart), libm, the OpenCL loader and zlib; PCRE2 and utf8proc where they are.
+# libc (and the libraries that older versions of glibc split off), libm, the OpenCL loader and zlib; PCRE2 and utf8proc where they are.
 NEEDED = re.compile(r"^(libc|libm|libpthread|libdl|librt|libOpenCL|libz|libpcre2-8|libutf8proc|ld-linux[\w-]*)\.so")
 # Variables that the compiler's own start files put in every shared library.
 START_FILES = re.compile(r"^(completed|__dso_handle|__TMC_END__|_edata|_end|__bss_start|_DYNAMIC|"
