@@ -105,6 +105,7 @@ static void read_limits(kn_context *context) {
     uint64_t largest = info->largest_block_bytes;
     if (context->largest_block_bytes && (context->largest_block_bytes < largest || largest == 0))
         largest = context->largest_block_bytes;
+    if (largest > capabilities->memory_bytes) largest = capabilities->memory_bytes;
     capabilities->largest_block_bytes = largest;
     const uint64_t bits = kn_device_number(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
     uint32_t alignment = MIN_ALIGNMENT;
