@@ -241,6 +241,32 @@ KN_API kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, c
 KN_API kn_status kn_model_add_mixed_loss(kn_model *model, const char *name, const float *weights,
                                          size_t count, kn_model_loss *loss);
 
+/* ---- adapters -------------------------------------------------------------------------------------- */
+
+/* Low-rank adapters (LoRA) of linear layers. */
+typedef struct kn_adapter_params {
+    size_t size;
+    int64_t rank; /* 16; of the product of A (rank,inputs) and B (units,rank) */
+    double alpha; /* 32; the product is scaled by alpha / rank */
+    /* names of linear layers, or their last components, separated by commas, where * matches any characters
+     * and ? matches one: "attn_q,attn_v". NULL or "all": all linear layers except those that make outputs */
+    const char *targets;
+    bool rank_stabilized; /* false; scales by alpha / sqrt(rank) instead (rsLoRA) */
+    double dropout; /* 0; probability with which elements of an adapter's input are dropped in training */
+} kn_adapter_params;
+#define KN_ADAPTER_DEFAULTS KN_DEFAULTS(kn_adapter_params, KN_FIELD(rank, 16), KN_FIELD(alpha, 32))
+KN_API void kn_adapter_params_init(kn_adapter_params *params);
+/* Adds adapters: the result of a linear layer becomes y + scale (x A^T) B^T before its bias, with parameters
+ * LAYER.lora_a, uniform within 1 / sqrt(inputs), and LAYER.lora_b, zero. All other parameters are frozen:
+ * they get neither gradients nor optimizer state. Call it once, before a loss is added and before sessions,
+ * trainers or kn_model_step. The values of the graph stay valid; kn_model_output_at may change. A file that
+ * kn_model_save writes then has the adapter and, if the model was opened from a file with weights, not the
+ * frozen parameters. KN_ERROR_NOT_FOUND, with the model unchanged: `targets` has a word that no linear layer
+ * matches. params NULL: defaults. */
+KN_API KN_NODISCARD kn_status kn_model_adapt(kn_model *model, const kn_adapter_params *params);
+/* Gets the adapter's parameters, without targets; false, with *params unchanged, if there is no adapter. */
+KN_API bool kn_model_adapter(const kn_model *model, kn_adapter_params *params);
+
 /* ---- files ---------------------------------------------------------------------------------------- */
 
 typedef struct kn_model_pair {

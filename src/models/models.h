@@ -54,6 +54,31 @@ extern const int kn_model_origin_count;
 /* The origins of this module. */
 extern const kn_model_origin kn_text_origin, kn_saved_origin;
 
+/* ---- adapters (adapt.c) ----------------------------------------------------------------------------------
+ */
+
+/* An adapted linear layer: a is (rank,inputs), b (units,rank). */
+typedef struct kn_adapted {
+    const char *layer; /* "blk0.attn_q" */
+    int64_t inputs, units;
+    kn_value *a, *b;
+} kn_adapted;
+
+typedef struct kn_adapter {
+    int64_t rank;
+    double alpha, scale, dropout; /* scale: of the adapters' results */
+    bool rank_stabilized;
+    kn_adapted *layers; /* in the order of the graph */
+    size_t layer_count;
+} kn_adapter;
+
+/* Whether a linear layer gets an adapter. last: its result is an output, perhaps after pointwise nodes. */
+typedef bool (*kn_adapter_wanted)(void *user, const char *layer, bool last);
+/* Adds adapters to all linear layers that `wanted` selects; without any, the model is unchanged. False with
+ * the model's error set. params are complete. */
+bool kn_model_adapt_where(kn_model *model, const kn_adapter_params *params, kn_adapter_wanted wanted,
+                          void *user);
+
 typedef struct kn_text_model kn_text_model;
 
 struct kn_model {
@@ -89,6 +114,7 @@ struct kn_model {
     } open_sizes[KN_MODEL_OPEN_SIZES]; /* without the batch; also filled in if opening failed */
     int open_size_count;
     bool loss_added;
+    kn_adapter *adapter; /* NULL: none */
 };
 
 /* Reads a text model and creates its graph. */

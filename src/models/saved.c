@@ -11,7 +11,8 @@
 #define FORMAT_KEY "koine.format"
 #define FORMAT_VERSION "1"
 #define MODEL_KEY "koine.model"
-#define GRAPH_KEY "koine.graph" /* of a model without a text (graph_text.c) */
+#define GRAPH_KEY "koine.graph"     /* of a model without a text (graph_text.c) */
+#define ADAPTER_KEY "koine.adapter" /* of an adapted model (adapt.c): "rank=16 scale=2" */
 #define TRAINING_PREFIX "koine.training."
 
 KN_DEFINE_INIT(kn_model_save_params, KN_MODEL_SAVE_DEFAULTS)
@@ -60,6 +61,13 @@ static bool read_saved(kn_model *model, const kn_safetensors *file, const char *
         return false;
     }
     if (!text && kn_safetensors_metadata(file, GRAPH_KEY)) return read_graph(model, file);
+    if (!text && kn_safetensors_metadata(file, ADAPTER_KEY)) {
+        kn_fail(&model->error, KN_ERROR_FORMAT,
+                "%s: has an adapter but not its model; open the model that was adapted, and the adapter with "
+                "it (koine generate MODEL --adapter %s)",
+                path, path);
+        return false;
+    }
     if (!text) {
         kn_fail(&model->error, KN_ERROR_FORMAT,
                 "%s: has weights but no model in its metadata (" MODEL_KEY "); open the model by "
@@ -131,6 +139,7 @@ typedef struct saving {
     size_t count;
     uint64_t largest; /* bytes of the largest state */
     char *graph_text; /* text of a model created from a graph; NULL: there is none */
+    char adapter[80]; /* what an adapter computes; "": there is none */
     kn_arena arena;
 } saving;
 
@@ -154,7 +163,9 @@ static kn_status list_tensors(saving *s, bool training) {
                 weight && value->role == KN_STATE_PARAMETER && info.dtype == KN_FLOAT32 && info.rank > 1
                     ? s->weights
                     : info.dtype;
-            if ((!weight && !training) || kn_dtype_bytes(type) != width) continue;
+            /* The file that the model was opened from has the weights that are frozen. */
+            const bool elsewhere = weight && model->adapter && model->has_weights && value->frozen;
+            if ((!weight && !training) || elsewhere || kn_dtype_bytes(type) != width) continue;
             kn_array *array = &s->tensors[s->count].array;
             *array = (kn_array){.type = type, .rank = info.rank};
             memcpy(array->shape, info.shape, sizeof array->shape);
@@ -182,11 +193,12 @@ static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn
                                size_t *count) {
     kn_model *model = s->model;
     size_t own = 0;
-    *count = 4 + params->pair_count;
+    *count = 5 + params->pair_count;
     *pairs = kn_arena_take(&s->arena, *count, sizeof **pairs);
     if (!*pairs) return kn_fail_memory(&model->error, *count * sizeof **pairs);
     (*pairs)[own++] = (kn_text_pair){FORMAT_KEY, FORMAT_VERSION};
-    if (model->text) (*pairs)[own++] = (kn_text_pair){MODEL_KEY, model->text->canonical};
+    if (model->adapter) (*pairs)[own++] = (kn_text_pair){ADAPTER_KEY, s->adapter};
+    if (model->text && !model->adapter) (*pairs)[own++] = (kn_text_pair){MODEL_KEY, model->text->canonical};
     if (s->graph_text) (*pairs)[own++] = (kn_text_pair){GRAPH_KEY, s->graph_text};
     (*pairs)[own++] = (kn_text_pair){KN_SAFETENSORS_CHECKSUM, KN_SAFETENSORS_NO_CHECKSUM};
     *count = own + params->pair_count;
@@ -240,6 +252,13 @@ static kn_status write_file(saving *s, const char *path, const kn_model_save_par
     return status;
 }
 
+/* What an adapter computes, besides its tensors. */
+static void describe_adapter(const kn_model *model, char text[80]) {
+    text[0] = '\0';
+    if (model->adapter)
+        snprintf(text, 80, "rank=%lld scale=%.17g", (long long)model->adapter->rank, model->adapter->scale);
+}
+
 static kn_status save_saved(kn_model *model, const char *path, kn_states *states,
                             const kn_model_save_params *params) {
     if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save: states is NULL");
@@ -251,7 +270,8 @@ static kn_status save_saved(kn_model *model, const char *path, kn_states *states
     kn_graph *graph = NULL;
     kn_arena_init(&s.arena, &model->host);
     const bool by_hand = model->origin == &kn_saved_origin || !strcmp(model->origin->name, KN_GRAPH_ORIGIN);
-    if (!model->text && by_hand && kn_model_copy_graph(model, &graph) == KN_OK)
+    describe_adapter(model, s.adapter);
+    if (!model->text && !model->adapter && by_hand && kn_model_copy_graph(model, &graph) == KN_OK)
         s.graph_text = kn_graph_text_write(&model->host, graph);
     kn_error_clear(&model->error);
     kn_status status = write_file(&s, path, params);
@@ -285,6 +305,11 @@ kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
 
 kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
                              const kn_model_save_params *params) {
+    if (model && model->adapter && !model->text && strcmp(model->origin->name, KN_GRAPH_ORIGIN) != 0)
+        return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                       "kn_model_save_onnx: the nodes of the file of model '%s' have no adapter; "
+                       "kn_model_save writes it",
+                       model->name);
     return save_as(model, "ONNX", "kn_model_save_onnx", path, states, params);
 }
 
@@ -297,13 +322,25 @@ typedef struct loading {
     const kn_safetensors *file;
     const char *path;
     kn_model_load_params params;
-    bool complete; /* a weight that is missing in the file is an error */
+    bool complete;       /* a weight that is missing in the file is an error */
+    const char *adapter; /* what the file's adapter computes; NULL: it has none */
     int found, loaded;
     /* Converted elements of one tensor at a time, in memory for the largest: freeing and allocating it for
      * each would make the C library keep the memory of the states' copies. */
     void *converted;
     uint64_t room;
 } loading;
+
+/* Whether the file need not have a weight: the file of an adapter lacks what it does not train, and others
+ * lack adapters. */
+static bool may_be_missing(const loading *l, const kn_value *value) {
+    const kn_adapter *adapter = l->model->adapter;
+    if (l->params.incomplete || !l->complete) return true;
+    if (!adapter) return false;
+    for (size_t i = 0; i < adapter->layer_count; i++)
+        if (value == adapter->layers[i].a || value == adapter->layers[i].b) return !l->adapter;
+    return l->adapter != NULL;
+}
 
 /* The tensor for a weight, if the file has a matching one; otherwise NULL, and a failure unless the weight
  * may be missing. */
@@ -313,7 +350,7 @@ static const kn_safetensor *fitting(loading *l, const kn_value *value) {
     kn_tensor_info info = info_of(value);
     char has[160], wants[160];
     if (!tensor) {
-        if (!l->params.incomplete && l->complete)
+        if (!may_be_missing(l, value))
             kn_fail(&l->model->error, KN_ERROR_NOT_FOUND, "%s: tensor '%s' of model '%s' is missing", l->path,
                     name, l->model->name);
         return NULL;
@@ -416,6 +453,18 @@ static kn_status load_training(loading *l) {
     return KN_OK;
 }
 
+/* An adapter is loaded into a model with the same adapter. */
+static kn_status check_adapter(const loading *l) {
+    kn_model *model = l->model;
+    char own[80];
+    describe_adapter(model, own);
+    if (!l->adapter || !strcmp(own, l->adapter)) return KN_OK;
+    return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                   "%s: has an adapter with %.80s, but model '%s' has %s%s; expected the same, as "
+                   "kn_model_adapt and --lora make it",
+                   l->path, l->adapter, model->name, own[0] ? "one with " : "none", own);
+}
+
 kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn_states *states,
                                 const kn_model_load_params *params, int *loaded) {
     loading l = {.model = model,
@@ -425,7 +474,9 @@ kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn
                  .path = from->path,
                  .params = *params,
                  .complete = from->complete};
-    kn_status status = load_weights(&l, false);
+    l.adapter = kn_safetensors_metadata(from->file, ADAPTER_KEY);
+    kn_status status = check_adapter(&l);
+    if (status == KN_OK) status = load_weights(&l, false);
     if (status == KN_OK && l.found == 0 && from->owned && kn_graph_parameter_count(model->graph) > 0)
         status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameters of its model", l.path);
     if (status == KN_OK) status = load_weights(&l, true);

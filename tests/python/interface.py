@@ -21,7 +21,7 @@ import koine.sklearn  # noqa: E402
 from koine import _declarations, _library, _settings, train, types  # noqa: E402
 
 # Names of the package without the exceptions, as a user needs them. A new name needs a reason: koine.io and koine.debug have the others.
-NAMES = """Batch Buffer Callback Communicator Context Dataset Device Evaluation Field Graph Group History Loader MPIGroup Model Operator Plan
+NAMES = """Batch Buffer Callback Communicator Context Dataset Device Evaluation Field Graph Group History Loader Lora MPIGroup Model Operator Plan
 Session States StopTraining Trainer Value Vocabulary cache_folder data_sources debug default_context devices draw_token grammar io list_models load_dataset ops
 optim optimizers set_default_context set_default_device types""".split()
 MODULES = ["koine", "koine.callbacks", "koine.debug", "koine.io", "koine.optim", "koine.sklearn"]

@@ -148,6 +148,39 @@ def models_are_made_of_graphs():
 
 
 @case
+def adapters_are_trained_alone():
+    x, y = points()
+    base = koine.Model("koine 1\ninput x 2\nhidden = linear 16\nrelu\nlogits = linear 3\n")
+    base.fit((x, y), epochs=2, batch_size=32)
+    base.save("base.safetensors")
+    model = koine.Model("base.safetensors", lora=koine.Lora(rank=4, alpha=4, targets=["hidden", "logits"]))
+    expect((model.predict(x) == base.predict(x)).all(), "a new adapter changes the results")
+    expect_equal((model.lora.rank, model.lora.targets), (4, ["hidden", "logits"]))
+    expect_equal([weight.name for weight in model.weights if weight.trained],
+                 ["hidden.lora_a", "hidden.lora_b", "logits.lora_a", "logits.lora_b"])
+    before = {name: np.array(base.states[name]) for name in ("hidden.weight", "logits.bias")}
+    model.fit((x, y), epochs=20, batch_size=32, learning_rate=0.02)
+    expect(model.evaluate((x, y)).loss < base.evaluate((x, y)).loss - 0.01)
+    expect(all((model.states[name] == array).all() for name, array in before.items()), "a frozen weight changed")
+    model.save("adapter.safetensors")
+    again = koine.Model("base.safetensors", lora=model.lora)
+    expect(again.load("adapter.safetensors") == 4 and (again.predict(x) == model.predict(x)).all())
+    with raises(koine.ArgumentError, "rank=4 scale=1", "none"):
+        base.load("adapter.safetensors")
+    with raises(koine.ArgumentError, "open it again"):
+        model.fit((x, y), epochs=1, lora=koine.Lora(rank=2))
+    late = koine.Model("base.safetensors")
+    late.fit((x, y), epochs=1, batch_size=32, lora=koine.Lora(rank=2, targets="hidden"))
+    expect_equal(late.lora.targets, ["hidden"])
+    expect((late.states["logits.weight"] == base.states["logits.weight"]).all())
+    with raises(koine.NotFoundError, "'conv' matches no linear layer"):
+        koine.Model("base.safetensors").fit((x, y), epochs=1, lora=koine.Lora(targets="conv"))
+    made = koine.Model(small(), lora=koine.Lora(rank=2))
+    made.fit((x, y), epochs=1)
+    made.fit((x, y), epochs=1, loss="cross-entropy", class_weights="balanced")  # the graph is copied
+
+
+@case
 def a_graph_may_have_several_models():
     """Each has its own weights and its own loss."""
     script("""

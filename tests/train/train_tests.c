@@ -103,6 +103,7 @@ int main(int argc, char **argv) {
     if (argc >= 2 && !strcmp(argv[1], "memory")) return test_memory(test_part_of(argc, argv)) != 0;
     if (argc == 2 && !strcmp(argv[1], "counts")) return test_counts() != 0;
     if (argc == 2 && !strcmp(argv[1], "sync-norm")) return test_sync_norm() != 0;
+    if (argc == 2 && !strcmp(argv[1], "adapters")) return test_adapters() != 0;
     if (argc == 2 && !strcmp(argv[1], "config")) return test_config() != 0;
     if (argc == 2 && !strcmp(argv[1], "rounds")) return test_rounds() != 0;
     int failures = test_schedules() + test_updates() + test_not_finite() + test_resume() +

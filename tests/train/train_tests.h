@@ -22,6 +22,7 @@ int test_counts(void);
 int test_sync_norm(void);
 int test_rounds(void);
 int test_config(void);
+int test_adapters(void);
 int test_devices(void);
 /* What the child process of test_same_bits runs: trains and prints the hash of the states. */
 int print_bits(void);

@@ -23,6 +23,7 @@ from .errors import (ArgumentError, CancelledError, ClosedError, CommunicationEr
                      NoDeviceError, NotFiniteError, NotFoundError, ShapeError, UnsupportedError)
 from .graph import Graph, Operator, Value
 from .history import History
+from .lora import Lora
 from .model import Evaluation, Model, grammar, list_models
 from .session import Plan, Session, States
 from .train import Trainer, optimizers
@@ -46,7 +47,7 @@ __all__ = [
     "ArgumentError", "Batch", "Buffer", "Callback", "CancelledError", "ClosedError", "CommunicationError", "Communicator",
     "CompileError", "Context", "Dataset", "Device", "DeviceError", "DeviceMemoryError", "DtypeError", "Evaluation", "Field", "FileError",
     "ForkError", "FormatError", "Graph", "Group", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MPIGroup",
-    "MismatchError", "Model", "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Session", "ShapeError", "States",
+    "Lora", "MismatchError", "Model", "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Session", "ShapeError", "States",
     "StopTraining", "Trainer", "UnsupportedError", "Value", "Vocabulary", "cache_folder", "data_sources", "debug", "default_context", "devices", "draw_token",
     "grammar", "io", "list_models", "load_dataset", "ops", "optim", "optimizers", "set_default_context", "set_default_device", "types",
 ]

@@ -45,6 +45,7 @@ from .errors import KoineError, ShapeError, UnsupportedError, error_of
 from .io import safetensors_metadata
 from .graph import Graph, Value
 from .history import History, Progress
+from .lora import Lora, adapter_of
 from .optim import Optimizer
 from .session import Plan, Session, States
 from .train import CHOSEN, Trainer, TrainingSettings, evaluate as _evaluate
@@ -270,6 +271,7 @@ class Model:
         frozen_statistics: Batch norms keep their running statistics in training.
         pin: Layers for devices that were joined to the context, by patterns of their names: {"stage2*": "other"}.
         given: Arrays for inputs of an ONNX file, by their names in the file; what determines shapes becomes constant.
+        lora: Adapters of linear layers, which fit() trains while all other weights are frozen.
         **settings: Numbers in lines `set NAME N` of the model's text, such as classes=4, and sizes that an ONNX file leaves open.
 
     Example:
@@ -280,7 +282,8 @@ class Model:
 
     def __init__(self, source: Union[Path, Graph], *, device: Union[str, int, None] = None, context: Optional[Context] = None,
                  seed: int = 1, fast_math: bool = True, precision: PrecisionName = "float32", frozen_statistics: bool = False,
-                 pin: Optional[Mapping[str, str]] = None, given: Optional[Mapping[str, Any]] = None, **settings: int) -> None:
+                 pin: Optional[Mapping[str, str]] = None, given: Optional[Mapping[str, Any]] = None, lora: Optional[Lora] = None,
+                 **settings: int) -> None:
         if not isinstance(fast_math, bool):
             raise TypeError(f"fast_math is {fast_math!r}; expected True or False")
         if device is not None and context is not None:
@@ -293,6 +296,7 @@ class Model:
         self.seed, self.precision, self.fast_math = seed, precision, fast_math
         self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
         self._asked, self._given = set(settings), dict(given or {})
+        self._lora = self._checked_lora(lora)
         self.history: Optional[History] = None
         self._about: Dict[str, str] = {}  # of the data, for files: vocabulary, columns, names of classes
         self._prepare()
@@ -329,12 +333,33 @@ class Model:
             made = _Opened.of(made, self._taken)
         if not made.bound:
             return made
+        if self._lora is not None and not any(name.endswith(".lora_a") for name in made.state_names):  # a graph keeps its adapters
+            self._lora._add(made)
         self._freeze(made, frozen)
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
         if isinstance(self.source, Graph):
             self.source = made.graph
         return made
+
+    @staticmethod
+    def _checked_lora(lora: Any) -> Optional[Lora]:
+        if lora is not None and not isinstance(lora, Lora):
+            raise TypeError(f"lora is {lora!r}; expected koine.Lora(rank=16, alpha=32)")
+        return lora  # type: ignore[no-any-return]
+
+    def _adapt(self, lora: Any) -> None:
+        """Adds adapters, unless the model has them."""
+        if self._checked_lora(lora) is None or lora == self._lora:
+            return
+        if self._lora is not None:
+            raise error_of(2, f"the model has the adapter {self.lora}: open it again for a different one")
+        self._lora = lora
+        try:
+            self._reopen()
+        except BaseException:
+            self._lora = None
+            raise
 
     def _reopen(self) -> None:
         """Opens it again without its loss. Its weights stay."""
@@ -345,6 +370,8 @@ class Model:
     def _bind(self, arrays: Mapping[str, Any]) -> _Opened:
         """Its ONNX file, bound to arrays or to (dtype, shape)."""
         made = _Opened.of(self._made, arrays)
+        if self._lora is not None:
+            self._lora._add(made)
         self._freeze(made, self._frozen_names())
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
@@ -373,7 +400,7 @@ class Model:
     def _state(self, source: Any) -> Dict[str, Any]:
         """What a copy is made of: the model itself, its weights, and all that training needs to go on."""
         state = {name: getattr(self, name) for name in ("seed", "precision", "fast_math", "context", "history", "_settings", "_pins", "_asked",
-                                                        "_frozen_statistics", "_given", "_taken")}
+                                                        "_frozen_statistics", "_given", "_taken", "_lora")}
         known = self._states is not None or (self._made.bound and lib.kn_model_has_weights(self._pointer))
         return {**state, "_about": {**self._about, **self._pairs()}, "name": self.name, "source": source, "loss": self._made.loss_given,
                 "frozen": self._frozen_names(), "states": self.states.contents() if known else None}
@@ -517,6 +544,11 @@ class Model:
     def weights(self) -> List[ModelWeight]:
         """The weights: name, type, shape, whether each is trainable, and why not."""
         return self._made.weights
+
+    @property
+    def lora(self) -> Optional[Lora]:
+        """The adapter of the model, whose targets are the layers that have one; None: it has none."""
+        return adapter_of(self._made) or self._lora
 
     def metadata(self, key: str) -> Optional[str]:
         """Returns the metadata for a key in the file that the model was opened from, or None."""
@@ -828,7 +860,7 @@ class Model:
             seed: Optional[int] = None, init: Optional[Path] = None, checkpoints: Optional[Path] = None, resume: bool = False,
             callbacks: Sequence[Any] = (), on_step: Optional[Callable[[FitStep], Any]] = None,
             on_epoch: Optional[Callable[[FitEpoch], Any]] = None, progress: Optional[bool] = None, skip_bad: bool = False,
-            cache_bytes: int = 0, groups: Sequence[ParameterGroup] = (), milestones: Sequence[int] = (),
+            cache_bytes: int = 0, groups: Sequence[ParameterGroup] = (), milestones: Sequence[int] = (), lora: Optional[Lora] = None,
             **settings: Unpack[TrainerSettings]) -> History:
         """Trains the model, beginning with the weights that it has.
 
@@ -874,6 +906,7 @@ class Model:
             cache_bytes: Bytes of decoded images and sounds to keep in memory; 0: all.
             groups: Settings for some parameters, by patterns of their names: [{"pattern": "*.bias", "weight_decay": 0}, …].
             milestones: For the schedule "multi-step": the updates after which the rate falls.
+            lora: Add adapters of linear layers and train only them.
 
         Returns:
             The losses of steps and epochs.
@@ -904,6 +937,7 @@ class Model:
                 **settings}
         self._pointer  # raises in a forked child
         with self._guard:
+            self._adapt(lora)
             self._open_run(run, loss, augment, class_weights, rule, init, checkpoints, resume)
             run.bar = Progress(progress, run.end())
             if run.train is not None:

@@ -1,0 +1,255 @@
+/* Adapters of linear layers: compared with a network that has their products as layers; saved and loaded. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train_tests.h"
+
+enum { BATCH = 8, HIDDEN = 10, RANK = 4 };
+
+static kn_model *parse(const char *text) {
+    kn_model *model = kn_model_parse(text, NULL);
+    if (kn_model_status(model) != KN_OK) fail_msg("%s", kn_model_error(model));
+    return model;
+}
+
+static void adapt(kn_model *model, const kn_adapter_params *params) {
+    if (kn_model_adapt(model, params) != KN_OK) fail_msg("%s", kn_model_error(model));
+}
+
+static kn_model_loss lose(kn_model *model) {
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    if (kn_model_add_loss(model, NULL, &loss) != KN_OK) fail_msg("%s", kn_model_error(model));
+    return loss;
+}
+
+/* Numbers that depend only on the count. */
+static void set(kn_states *states, const char *name, int64_t rows, int64_t columns, double size) {
+    float numbers[16 * 16];
+    const kn_tensor_info info = {KN_FLOAT32, 2, {rows, columns}};
+    uint32_t word = (uint32_t)(rows * 100 + columns);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        word = word * 1664525u + 1013904223u;
+        numbers[i] = (float)(((double)(word >> 8) / (1 << 24) - 0.5) * size);
+    }
+    if (kn_states_set(states, name, &info, numbers, (size_t)(rows * columns) * sizeof *numbers) != KN_OK)
+        fail_msg("%s", kn_states_error(states));
+}
+
+static void same_state(kn_trainer *one, const char *name, kn_trainer *other, const char *its, size_t count) {
+    float numbers[256], others[256];
+    state_get(kn_trainer_states(one), name, numbers, count);
+    state_get(kn_trainer_states(other), its, others, count);
+    assert_memory_equal(numbers, others, count * sizeof *numbers);
+}
+
+static void adapters_are_products(void **state) {
+    kn_model *adapted =
+        parse("koine 1\ninput x 6\nhidden = linear 10 bias=no\nrelu\nlogits = linear 3 bias=no\n");
+    kn_model *plain = parse("koine 1\n"
+                            "input x 6\n"
+                            "hidden = linear @x 10 bias=no freeze\n"
+                            "a = linear @x 4 bias=no\n"
+                            "scale = number 1.5\n"
+                            "mul @a @scale\n"
+                            "b = linear 10 bias=no init=zero\n"
+                            "add @hidden @b\n"
+                            "relu\n"
+                            "logits = linear 3 bias=no freeze\n");
+    const kn_adapter_params params = {.size = sizeof params, .rank = RANK, .alpha = 6, .targets = "all"};
+    adapt(adapted, &params);
+    kn_trainer *one = trainer_make(*state, lose(adapted).value, NULL);
+    kn_trainer *other = trainer_make(*state, lose(plain).value, NULL);
+    kn_trainer *both[2] = {one, other};
+    for (int i = 0; i < 2; i++) {
+        kn_states *states = kn_trainer_states(both[i]);
+        set(states, "hidden.weight", HIDDEN, INPUTS, 1);
+        set(states, "logits.weight", CLASSES, HIDDEN, 1);
+        set(states, i ? "a.weight" : "hidden.lora_a", RANK, INPUTS, 0.8);
+    }
+    for (int i = 0; i < 5; i++) {
+        double loss = trainer_steps(one, BATCH, 1), its = trainer_steps(other, BATCH, 1);
+        assert_true(loss == its && isfinite(loss));
+    }
+    same_state(one, "hidden.lora_a", other, "a.weight", RANK * INPUTS);
+    same_state(one, "hidden.lora_b", other, "b.weight", HIDDEN * RANK);
+    same_state(one, "hidden.weight", other, "hidden.weight", HIDDEN * INPUTS);
+    /* Only the adapter has moments. */
+    for (size_t i = 0; i < kn_states_count(kn_trainer_states(one)); i++) {
+        kn_tensor_info info;
+        const char *name = kn_states_at(kn_trainer_states(one), i, &info);
+        assert_null(strstr(name, "hidden.weight."));
+        assert_null(strstr(name, "logits.weight."));
+    }
+    float b[HIDDEN * RANK], sum = 0;
+    state_get(kn_trainer_states(one), "hidden.lora_b", b, HIDDEN * RANK);
+    for (int i = 0; i < HIDDEN * RANK; i++)
+        sum += fabsf(b[i]);
+    assert_true(sum > 0.01f);
+    kn_trainer_destroy(&one);
+    kn_trainer_destroy(&other);
+    kn_model_destroy(&adapted);
+    kn_model_destroy(&plain);
+}
+
+/* A zero B changes nothing, with a bias, with dropout outside training, and where layers follow one another.
+ */
+static void a_new_adapter_changes_nothing(void **state) {
+    static const char text[] =
+        "koine 1\ninput x 6\nfirst = linear 5 bias=no\nsecond = linear 7\nlogits = linear 3\n";
+    const kn_adapter_params params = {
+        .size = sizeof params, .rank = 2, .alpha = 2, .targets = "first,sec*,logits", .dropout = 0.5};
+    float results[2][BATCH * CLASSES], sums[BATCH * CLASSES];
+    kn_states *states = kn_states_create(*state, 3);
+    for (int i = 0; i < 3; i++) {
+        kn_model *model = parse(text);
+        if (i) adapt(model, &params);
+        const kn_session_params how = {.size = sizeof how, .states = states};
+        kn_value *output = kn_model_output_at(model, 0);
+        assert_string_equal(kn_value_name(output), "logits");
+        if (i == 2) set(states, "second.lora_b", 7, 2, 1);
+        kn_session *session = kn_session_create(*state, &output, 1, &how);
+        kn_feed feeds[2];
+        samples_feed(0, BATCH, feeds);
+        const kn_fetch fetch = {"logits", i < 2 ? results[i] : sums, sizeof sums};
+        if (kn_session_run(session, feeds, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+        kn_session_destroy(&session);
+        kn_model_destroy(&model);
+    }
+    assert_memory_equal(results[0], results[1], sizeof sums);
+    assert_memory_not_equal(results[0], sums, sizeof sums);
+    kn_states_destroy(&states);
+}
+
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    kn_model *model;
+    kn_trainer *trainer;
+} run;
+
+static run open_adapted(kn_context *context, const char *path, double alpha) {
+    run made = {.model = kn_model_open(path, NULL)};
+    if (kn_model_status(made.model) != KN_OK) fail_msg("%s", kn_model_error(made.model));
+    const kn_adapter_params params = {.size = sizeof params, .rank = RANK, .alpha = alpha, .targets = "fc*"};
+    adapt(made.model, &params);
+    made.trainer = trainer_make(context, lose(made.model).value, NULL);
+    if (kn_model_load(made.model, NULL, kn_trainer_states(made.trainer), NULL, NULL) != KN_OK)
+        fail_msg("%s", kn_model_error(made.model));
+    return made;
+}
+
+static void close_run(run *made) {
+    kn_trainer_destroy(&made->trainer);
+    kn_model_destroy(&made->model);
+}
+
+static void save(run *made, const char *path) {
+    const kn_model_save_params params = {.size = sizeof params, .training = true};
+    if (kn_model_save(made->model, path, kn_trainer_states(made->trainer), &params) != KN_OK)
+        fail_msg("%s", kn_model_error(made->model));
+}
+
+static kn_status load(run *made, const char *path) {
+    const kn_model_load_params params = {.size = sizeof params, .training = true};
+    return kn_model_load(made->model, path, kn_trainer_states(made->trainer), &params, NULL);
+}
+
+static void a_training_continues(void **state) {
+    char base[4096], half[4096], *folder = test_folder_make();
+    test_path(base, sizeof base, folder, "base.safetensors");
+    test_path(half, sizeof half, folder, "half.safetensors");
+    run first = {
+        .model =
+            parse("koine 1\ninput x 6\nfc1 = linear 16\nrelu\nfc2 = linear 16\nrelu\nlogits = linear 3\n")};
+    first.trainer = trainer_make(*state, lose(first.model).value, NULL);
+    trainer_steps(first.trainer, BATCH, 3);
+    save(&first, base);
+    close_run(&first);
+
+    run whole = open_adapted(*state, base, 8);
+    trainer_steps(whole.trainer, BATCH, 4);
+    save(&whole, half);
+    trainer_steps(whole.trainer, BATCH, 4);
+    run rest = open_adapted(*state, base, 8);
+    if (load(&rest, half) != KN_OK) fail_msg("%s", kn_model_error(rest.model));
+    kn_trainer_set_steps(rest.trainer, 4);
+    trainer_steps(rest.trainer, BATCH, 4);
+    assert_true(states_hash(kn_trainer_states(whole.trainer)) ==
+                states_hash(kn_trainer_states(rest.trainer)));
+
+    /* The file has the adapter only, and is no model. */
+    kn_safetensors_file *file = kn_safetensors_file_open(half, NULL);
+    kn_tensor_info info = {.rank = 0};
+    assert_true(kn_safetensors_file_info(file, "fc1.lora_b", &info));
+    assert_false(kn_safetensors_file_info(file, "fc1.weight", &info));
+    kn_safetensors_file_destroy(&file);
+    kn_model *alone = kn_model_open(half, NULL);
+    assert_int_equal(kn_model_status(alone), KN_ERROR_FORMAT);
+    assert_non_null(strstr(kn_model_error(alone), "has an adapter but not its model"));
+    kn_model_destroy(&alone);
+    close_run(&whole);
+    close_run(&rest);
+
+    /* Another scale would compute something else. */
+    run other = open_adapted(*state, base, 9);
+    assert_int_equal(load(&other, half), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_model_error(other.model), "rank=4 scale=2, but model 'base' has one with"));
+    close_run(&other);
+    kn_model *bare = kn_model_open(base, NULL);
+    kn_states *states = kn_states_create(*state, 1);
+    assert_int_equal(kn_model_load(bare, half, states, NULL, NULL), KN_ERROR_ARGUMENT);
+    kn_states_destroy(&states);
+    kn_model_destroy(&bare);
+    test_folder_remove(folder);
+}
+
+/* ---- refused ------------------------------------------------------------------------------------------- */
+
+static void refused(kn_adapter_params params, const char *message) {
+    kn_model *model = parse("koine 1\ninput x 6\nfc1 = linear 16\nrelu\nlogits = linear 3\n");
+    params.size = sizeof params;
+    if (kn_model_adapt(model, &params) == KN_OK) fail_msg("expected: %s", message);
+    if (!strstr(kn_model_error(model), message)) fail_msg("%s", kn_model_error(model));
+    assert_int_equal(kn_model_weight_count(model), 4);
+    const kn_adapter_params good = KN_ADAPTER_DEFAULTS;
+    adapt(model, &good); /* it is unchanged */
+    assert_int_equal(kn_model_weight_count(model), 6);
+    kn_model_destroy(&model);
+}
+
+static void mistakes(void **state) {
+    (void)state;
+    refused((kn_adapter_params){.rank = 0, .alpha = 1}, "rank 0; expected 1 to 65536");
+    refused((kn_adapter_params){.rank = 1, .alpha = 0}, "alpha 0; expected a number above 0");
+    refused((kn_adapter_params){.rank = 1, .alpha = NAN}, "alpha nan");
+    refused((kn_adapter_params){.rank = 1, .alpha = 1, .dropout = 1}, "dropout 1");
+    refused((kn_adapter_params){.rank = 1, .alpha = 1, .targets = " ,"}, "no targets");
+    refused(
+        (kn_adapter_params){.rank = 1, .alpha = 1, .targets = "fc1,conv"},
+        "target 'conv' matches no linear layer of model 'text'; its linear layers begin with fc1, logits");
+    kn_model *model = parse("koine 1\ninput x 6\nfc1 = linear 16\nrelu\nlogits = linear 3\n");
+    const kn_adapter_params good = {.size = sizeof good, .rank = 4, .alpha = 8, .rank_stabilized = true};
+    adapt(model, &good);
+    assert_int_equal(kn_model_adapt(model, &good), KN_ERROR_ARGUMENT);
+    kn_adapter_params found = KN_ADAPTER_DEFAULTS;
+    assert_true(kn_model_adapter(model, &found));
+    assert_true(found.rank == 4 && found.alpha == 8 && found.rank_stabilized);
+    kn_model_destroy(&model);
+    model = parse("koine 1\ninput x 6\nlogits = linear 3\n");
+    assert_false(kn_model_adapter(model, &found));
+    assert_int_equal(kn_model_adapt(model, NULL), KN_ERROR_NOT_FOUND); /* only the output */
+    lose(model);
+    assert_int_equal(
+        kn_model_adapt(model,
+                       &(kn_adapter_params){.size = sizeof good, .rank = 4, .alpha = 8, .targets = "logits"}),
+        KN_ERROR_ARGUMENT);
+    kn_model_destroy(&model);
+}
+
+int test_adapters(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(adapters_are_products),
+                                       cmocka_unit_test(a_new_adapter_changes_nothing),
+                                       cmocka_unit_test(a_training_continues), cmocka_unit_test(mistakes)};
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
+}
