@@ -90,8 +90,10 @@ static void limits_are_kept_and_named(void **state) {
     /* A limit may lower it, but not raise it. */
     debug.largest_block_bytes = UINT64_MAX;
     context = open_context(&params);
+    kn_context *unlimited = open_context(NULL);
     assert_int_equal(kn_context_capabilities(context)->largest_block_bytes,
-                     kn_context_device(context)->largest_block_bytes);
+                     kn_context_capabilities(unlimited)->largest_block_bytes);
+    kn_context_destroy(&unlimited);
     kn_context_destroy(&context);
 }
 
