@@ -6,6 +6,6 @@
 #include "models/models.h"
 
 /* The origins of models; table.c lists them for the models module. */
-extern const kn_model_origin kn_onnx_origin, kn_caffe_origin, kn_gguf_origin;
+extern const kn_model_origin kn_onnx_origin, kn_caffe_origin, kn_gguf_origin, kn_folder_origin;
 
 #endif

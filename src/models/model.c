@@ -166,11 +166,22 @@ static const kn_model_origin *find_origin(const kn_file_view *view, const char *
     return kn_model_origins[i];
 }
 
+/* The first origin of folders. */
+static const kn_model_origin *folder_origin(void) {
+    for (int i = 0; i < kn_model_origin_count; i++)
+        if (kn_model_origins[i]->folders) return kn_model_origins[i];
+    return &kn_text_origin;
+}
+
 static bool open_file(kn_model *model, const char *path) {
     kn_file_view view;
-    if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return false;
-    model->origin = find_origin(&view, path);
-    kn_file_close_view(&model->host, &view);
+    if (kn_path_is_folder(path)) {
+        model->origin = folder_origin();
+    } else {
+        if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return false;
+        model->origin = find_origin(&view, path);
+        kn_file_close_view(&model->host, &view);
+    }
     if (!model->origin->open(model, path)) return false;
     if (!model->name) model->name = name_of_path(model, path);
     return model->name || kn_model_no_memory(model);

@@ -26,6 +26,7 @@ typedef struct kn_model_origin {
     /* Whether a file is of this kind, judging by its first bytes. NULL: the origin accepts any file that no
      * other origin recognizes. */
     bool (*recognizes)(const uint8_t *bytes, uint64_t count);
+    bool folders; /* models of this origin are folders, not files */
     /* Creates the graph, inputs, outputs and metadata, following model->params. */
     bool (*open)(kn_model *model, const char *path);
     /* The same for a file in memory, which stays there until the model is closed; `folder`, NULL for none,

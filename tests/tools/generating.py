@@ -1,10 +1,10 @@
-"""koine generate with a language model in a GGUF file.
+"""koine generate with a language model in a GGUF file or a folder.
 
 usage: generating.py KOINE HOUSE_TESTS
 """
 import os
 
-from byte_model import TEXT, write
+from byte_model import TEXT, write, write_folder
 from koine import case, expect, koine, run_cases
 
 
@@ -62,6 +62,21 @@ def a_conversation_is_answered(folder):
 def files_without_a_vocabulary_are_refused(folder):
     write(os.path.join(folder, "model.gguf"), vocabulary=False)
     koine("generate", "model.gguf", "--prompt", "ab", folder=folder).needs(1, err="tokenizer.ggml")
+    write_folder(os.path.join(folder, "model"), vocabulary=False)
+    koine("generate", "model", "--prompt", "ab", folder=folder).needs(1, err="tokenizer.json")
+
+
+@case
+def a_folder_is_a_model(folder):
+    write_folder(os.path.join(folder, "model"))
+    for name in ("model", "model/", "./model"):
+        koine("generate", name, "--prompt", "ab", "--temperature", "0", folder=folder).needs(out=TEXT + "\n")
+    koine("generate", "model", "--chat", "--prompt", "xa", "--temperature", "0", folder=folder).needs(out=TEXT[1:] + "\n")
+    koine("tokens", "model", "--text", "ab", "--ids", folder=folder).needs(out="97\n98\n")
+    koine("models", "model", folder=folder).needs(out="model: 1145088 parameters")
+    koine("plan", "model", folder=folder).needs(out="blk0.ffn_up")
+    os.mkdir(os.path.join(folder, "empty"))
+    koine("plan", "empty", folder=folder).needs(1, err="config.json")
 
 
 run_cases()

@@ -1,6 +1,7 @@
 /* koine generate: generates text with a language model, or with a model trained on text. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "batch.h"
@@ -48,15 +49,15 @@ typedef struct generate_run {
 /* ---- tokens ----------------------------------------------------------------------------------------- */
 
 static bool open_words(generate_run *run, const char *file) {
-    const size_t length = strlen(file);
-    const bool gguf = length > 5 && !strcmp(file + length - 5, ".gguf");
-    run->words = gguf ? kn_vocabulary_open(file, NULL) : NULL;
-    if (gguf && kn_vocabulary_status(run->words) != KN_OK)
+    struct stat about;
+    const bool own = path_ends(file, ".gguf", false) || (stat(file, &about) == 0 && S_ISDIR(about.st_mode));
+    run->words = own ? kn_vocabulary_open(file, NULL) : NULL;
+    if (own && kn_vocabulary_status(run->words) != KN_OK)
         return command_error("%s", run->words ? kn_vocabulary_error(run->words) : "out of memory");
     run->token_count = kn_vocabulary_size(run->words);
-    return gguf ||
-           command_error("'%s' has no vocabulary: expected a GGUF file, or a model trained on text, as by "
-                         "koine train char-rnn --data text:FILE",
+    return own ||
+           command_error("'%s' has no vocabulary: expected a folder, a GGUF file, or a model trained on text, "
+                         "as by koine train char-rnn --data text:FILE",
                          file);
 }
 
@@ -367,7 +368,7 @@ static bool answer(generate_run *run, const char *message) {
 
 /* Answers the prompt, or each line of standard input. */
 static bool converse(generate_run *run) {
-    if (!run->words) return command_error("--chat needs a language model in a GGUF file");
+    if (!run->words) return command_error("--chat needs a language model in a folder or a GGUF file");
     if (run->system[0] && !chat_add(&run->chat, "system", run->system)) return false;
     if (run->prompt[0]) return answer(run, run->prompt);
     const bool asks = isatty(STDIN_FILENO) && !run->common.json;
@@ -464,7 +465,7 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_generate, options, count, arguments, words, &word_count, 1, &status))
         return status;
     if (!word_count)
-        return command_misuse("generate needs a saved model, such as char-rnn.safetensors or a GGUF file");
+        return command_misuse("generate needs a saved model, such as char-rnn.safetensors, a GGUF file or a folder");
     if (run.length < 1 || run.length > 100000000)
         return command_misuse("--length is %llu; expected 1 to 100000000", (unsigned long long)run.length);
     if (run.positions > INT32_MAX)
@@ -510,8 +511,7 @@ const command command_generate = {
     "koine generate char-rnn.safetensors --temperature 0 --json\n"
     "koine generate smollm2.gguf --prompt 'The capital of France is' --length 40\n"
     "koine generate smollm2.gguf --chat --prompt 'Why is the sky blue?' --temperature 0",
-    "FILE is a language model in a GGUF file, or a model that koine train saved after training on text.\n"
-    "Predicts each token from the preceding ones, as far as the model's window reaches, and samples it. With "
-    "--chat, the\n"
-    "model answers a message, or a conversation line by line.",
+    "FILE is a language model in a GGUF file or a Hugging Face folder, or a model that koine train saved after\n"
+    "training on text. Predicts each token from the preceding ones, as far as the model's window reaches, and\n"
+    "samples it. With --chat, the model answers a message, or a conversation line by line.",
     run};

@@ -6,7 +6,18 @@
 
 #include "exchange/gguf/gguf.h"
 
-static const kn_language_family families[] = {
+/* What an architecture implies and files do not say. */
+typedef struct family {
+    const char *name;    /* general.architecture */
+    bool interleaved;    /* rotated pairs are adjacent */
+    bool scaled_table;   /* the embedding is multiplied by the root of its width */
+    const char *gate;    /* the activation of the gate */
+    int sliding_of;      /* of this many layers, all but the last see only a window; 0: no layer has one */
+    double sliding_base; /* base of the rotation in these layers, unless the file says it */
+    int wide_scale;      /* with this many layers, the scale of scores is sqrt(heads / width); 0: never */
+} family;
+
+static const family families[] = {
     {.name = "llama", .interleaved = true, .gate = "silu"},
     {.name = "qwen2", .gate = "silu"},
     {.name = "qwen3", .gate = "silu"},
@@ -29,7 +40,7 @@ static bool refuse(const reading *r, kn_status status, const char *what) {
     return false;
 }
 
-static const kn_language_family *find_family(reading *r) {
+static const family *find_family(reading *r) {
     kn_gguf_text name = {"", 0};
     kn_text list;
     if (kn_gguf_string(r->file, "general.architecture", &name, &r->model->error) != KN_OK) return NULL;
@@ -150,10 +161,29 @@ static bool has(const reading *r, const char *name) {
     return kn_gguf_tensor_find(r->file, name) != NULL;
 }
 
+/* Which layers see only a window, and how they rotate. */
+static bool read_window(const reading *r, const family *of, kn_language *language) {
+    int64_t window = INT64_MAX;
+    if (!of->sliding_of) {
+        if (!whole(r, "attention.sliding_window", INT64_MAX, INT64_MAX, &window)) return false;
+        return window >= language->context ||
+               refuse(r, KN_ERROR_UNSUPPORTED,
+                      "attention within a window (attention.sliding_window) is not supported for this "
+                      "architecture");
+    }
+    language->sliding_rotation.divisor = 1;
+    for (int64_t i = 0; i < language->layers; i++)
+        if ((i + 1) % of->sliding_of != 0) language->kinds[i] = KN_LAYER_SLIDES;
+    return whole(r, "attention.sliding_window", INT32_MAX, 0, &language->window) &&
+           real(r, "rope.freq_base_swa", of->sliding_base, &language->sliding_rotation.base) &&
+           must_be(r, "attention.sliding_window_pattern", of->sliding_of);
+}
+
 bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *language) {
     reading r = {.model = model, .file = file};
-    *language = (kn_language){.family = find_family(&r)};
-    if (!language->family || !check_keys(&r)) return false;
+    const family *of = find_family(&r);
+    if (!of || !check_keys(&r)) return false;
+    *language = (kn_language){.name = of->name, .gate = of->gate, .interleaved = of->interleaved};
     const kn_gguf_tensor *table = kn_gguf_tensor_find(file, "token_embd.weight");
     const int64_t most = KN_LANGUAGE_SIZE;
     if (!whole(&r, "block_count", KN_LANGUAGE_LAYERS, 0, &language->layers) ||
@@ -163,36 +193,23 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
         !whole(&r, "attention.head_count", most, 0, &language->heads) ||
         !whole(&r, "attention.head_count_kv", most, language->heads, &language->key_heads))
         return false;
-    int64_t window = INT64_MAX;
     int64_t usual = language->width / language->heads > 0 ? language->width / language->heads : 1;
     if (!whole(&r, "attention.key_length", most / language->heads, usual, &language->head) ||
         !must_be(&r, "attention.value_length", language->head) ||
         !must_be(&r, "rope.dimension_count", language->head) || !must_be(&r, "expert_count", 0) ||
         !real(&r, "attention.layer_norm_rms_epsilon", 1e-5, &language->epsilon) ||
-        !real(&r, "rope.freq_base", 10000, &language->base) || !read_scaling(&r, &language->divisor))
+        !real(&r, "rope.freq_base", 10000, &language->rotation.base) ||
+        !read_scaling(&r, &language->rotation.divisor) || !read_window(&r, of, language))
         return false;
-    if (language->family->sliding_of &&
-        !whole(&r, "attention.sliding_window", INT32_MAX, 0, &language->window))
-        return false;
-    if (!language->family->sliding_of &&
-        !whole(&r, "attention.sliding_window", INT64_MAX, INT64_MAX, &window))
-        return false;
-    if (window < language->context)
-        return refuse(
-            &r, KN_ERROR_UNSUPPORTED,
-            "attention within a window (attention.sliding_window) is not supported for this architecture");
-    if (!real(&r, "rope.freq_base_swa", language->family->sliding_base, &language->sliding_base) ||
-        (language->family->sliding_of &&
-         !must_be(&r, "attention.sliding_window_pattern", language->family->sliding_of)))
-        return false;
-    if (language->layers == language->family->wide_scale)
+    if (language->layers == of->wide_scale)
         language->scale = sqrt((double)language->heads / (double)language->width);
+    if (of->scaled_table) language->table_scale = sqrt((double)language->width);
     if (!table || table->rank != 2 || table->shape[0] < 1 || table->shape[0] > most)
         return refuse(&r, KN_ERROR_FORMAT,
                       "the tensor token_embd.weight is missing or has no suitable shape; expected "
                       "(vocabulary, embedding_length)");
     language->vocabulary = table->shape[0];
-    language->divisors = has(&r, "rope_freqs.weight");
+    language->rotation.divisors = language->sliding_rotation.divisors = has(&r, "rope_freqs.weight");
     language->biases = has(&r, "blk.0.attn_q.bias");
     language->head_norms = has(&r, "blk.0.attn_q_norm.weight");
     language->post_norms = has(&r, "blk.0.post_attention_norm.weight");

@@ -74,11 +74,7 @@ static bool open_gguf(kn_model *model, const char *path) {
     model->has_weights = true;
     kn_text_init(&text, &model->host);
     kn_language_write(&language, &text);
-    const char *name = model->source;
-    model->source = kn_arena_format(&model->arena, "%s (translated)", name);
-    bool good = model->source && !kn_text_failed(&text) ? kn_model_read(model, text.data, text.length)
-                                                        : kn_model_no_memory(model);
-    model->source = name;
+    bool good = kn_language_open(model, &text);
     kn_text_finish(&text);
     return good && list_tensors(model, own);
 }

@@ -261,7 +261,8 @@ class Model:
 
     Args:
         source: A name of koine.list_models(), such as "lenet" or "gpt,layers=2"; the text of a model, or its path; a file that
-            save() or the command wrote; an ONNX file; a Caffe net; or a koine.Graph with outputs, which the model owns from then on.
+            save() or the command wrote; an ONNX file; a Caffe net; a language model in a GGUF file or a Hugging Face folder; or a
+            koine.Graph with outputs, which the model owns from then on.
         device: An index, a type such as "gpu", or a part of a device's name, as for Context; None: the default device.
         context: An opened device, in place of `device`.
         seed: Seed of the untrained weights, and of the order of samples and dropout in fit().

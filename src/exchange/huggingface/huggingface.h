@@ -1,0 +1,133 @@
+/* Shared by the files that open a folder as Hugging Face's libraries save models: config.json, safetensors
+ * files, and for embeddings modules.json. The model becomes a text; nothing that a file says is guessed or
+ * ignored unless it changes no result. */
+#ifndef KN_EXCHANGE_HUGGINGFACE_H
+#define KN_EXCHANGE_HUGGINGFACE_H
+
+#include "exchange/language/language.h"
+
+/* ---- members of JSON objects (fields.c) -----------------------------------------------------------------
+ */
+
+/* An object, and which of its members were read: a member that was not read might change the results.
+ * Functions that return false have set the model's error. */
+typedef struct kn_fields {
+    kn_model *model;
+    const char *file;   /* "FOLDER/config.json", for messages */
+    const char *prefix; /* "rope_parameters." for the members of a member; otherwise "" */
+    const kn_json *object;
+    bool *read; /* by member */
+} kn_fields;
+
+/* Reads a JSON file of a folder into the model's arena; its value must be of the kind. `must` false: *root is
+ * NULL if there is no such file. */
+bool kn_folder_json(kn_model *model, const char *folder, const char *name, kn_json_kind kind, bool must,
+                    const kn_json **root, const char **path);
+bool kn_fields_begin(kn_fields *fields, kn_model *model, const char *file, const char *prefix,
+                     const kn_json *object);
+/* The members of a member that is an object; false without an error: absent or null. */
+bool kn_fields_enter(kn_fields *fields, const char *name, kn_fields *inner);
+/* The member, which counts as read; NULL: absent or null. */
+const kn_json *kn_fields_find(kn_fields *fields, const char *name);
+/* Whether the member is there, even as null. */
+bool kn_fields_has(const kn_fields *fields, const char *name);
+/* The functions below leave *value unchanged if the member is absent or null. */
+bool kn_fields_whole(kn_fields *fields, const char *name, int64_t least, int64_t most, int64_t *value);
+/* The same for a member that must be there. */
+bool kn_fields_need(kn_fields *fields, const char *name, int64_t least, int64_t most, int64_t *value);
+bool kn_fields_real(kn_fields *fields, const char *name, double least, double most, double *value);
+bool kn_fields_flag(kn_fields *fields, const char *name, bool *value);
+bool kn_fields_word(kn_fields *fields, const char *name, const char **value);
+/* Fails unless the member is absent, null or has this value. */
+bool kn_fields_must_be(kn_fields *fields, const char *name, bool value);
+/* An activation as an operator: "gelu_tanh" for "gelu_new". */
+bool kn_fields_activation(kn_fields *fields, const char *name, const char **operator);
+/* Fails and names the member: "found 3, expected a word". Returns false. */
+bool kn_fields_fail(const kn_fields *fields, const char *name, const char *expected);
+/* Fails if a member was not read and is neither null nor in this list, which ends with NULL. */
+bool kn_fields_end(const kn_fields *fields, const char *const *harmless);
+
+/* ---- names of weights ------------------------------------------------------------------------- */
+
+/* How a weight is computed from a tensor of the file. */
+typedef enum kn_folder_change {
+    KN_FOLDER_SAME,
+    KN_FOLDER_PLUS_ONE,
+} kn_folder_change;
+
+typedef struct kn_folder_name {
+    const char *own;    /* "attn_q" in the text */
+    const char *theirs; /* "self_attn.q_proj" */
+    kn_folder_change change;
+} kn_folder_name;
+
+/* How the tensors of an architecture are called; lists end with a row without names, or with NULL. */
+typedef struct kn_folder_names {
+    const kn_folder_name *layers; /* of a layer, after "blkN." and `layer`N. */
+    const kn_folder_name *others;
+    const char *layer;           /* "layers." */
+    const char *const *prefixes; /* before all names; the first with which a tensor of others exists */
+    /* endings of tensors that change no result, also after a prefix; with a dot at the end: beginnings */
+    const char *const *ignored;
+} kn_folder_names;
+
+/* ---- weights (weights.c) --------------------------------------------------------------------------------
+ */
+
+/* The origin_data of a model. */
+typedef struct kn_folder {
+    kn_arena arena;
+    kn_safetensors *parts; /* the files */
+    size_t part_count;
+    kn_map by_name;            /* tensors of all parts */
+    kn_safetensors tensors;    /* the model's weights by the names of the text */
+    kn_folder_change *changes; /* by the index of a weight */
+    float *divisors;           /* rope_freqs, which is in no file, (divisor_count) */
+    int64_t divisor_count;
+} kn_folder;
+
+/* Opens model.safetensors, or the parts in its index. */
+bool kn_folder_open_parts(kn_model *model, kn_folder *folder, const char *path);
+/* Finds a tensor for each weight of the model's graph, and a weight for each tensor. */
+bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_names *names);
+kn_status kn_folder_load(kn_model *model, const char *path, kn_states *states,
+                         const kn_model_load_params *params, int *loaded);
+
+/* ---- architectures --------------------------------------------------------------------------------------
+ */
+
+typedef struct kn_folder_family kn_folder_family;
+struct kn_folder_family {
+    const char *type;  /* model_type */
+    const char *class; /* the only one of `architectures` that is supported: "LlamaForCausalLM" */
+    const kn_folder_names *names;
+    /* Writes the text; `path` is the folder. */
+    bool (*write)(kn_fields *config, const kn_folder_family *family, kn_folder *folder, const char *path,
+                  kn_text *text);
+    const void *about; /* private to write */
+};
+extern const kn_folder_family kn_folder_decoders[];
+extern const int kn_folder_decoder_count;
+
+/* The members of config.json that change no result, for kn_fields_end. */
+extern const char *const kn_folder_harmless[];
+
+/* ---- rotations (rope.c) ---------------------------------------------------------------------------------
+ */
+
+/* What config.json says about rotations. */
+typedef struct kn_folder_rope {
+    int64_t pairs, context;
+    kn_language_rotation rotation;
+    float *divisors; /* of the angles of pairs, (pairs), in the arena; NULL: none */
+} kn_folder_rope;
+
+/* Reads rope_parameters, or rope_scaling and rope_theta. `usual` is the base if none is given. `layers`: the
+ * member of rope_parameters for these layers, such as "full_attention"; NULL: rope_parameters itself. */
+bool kn_folder_read_rope(kn_fields *config, kn_arena *arena, const char *layers, double usual,
+                         kn_folder_rope *rope);
+/* The same for layers with rotations of their own: only what rope_parameters says about these layers. */
+bool kn_folder_read_local_rope(kn_fields *config, kn_arena *arena, const char *layers, double usual,
+                               kn_folder_rope *rope);
+
+#endif

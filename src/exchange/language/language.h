@@ -1,0 +1,52 @@
+/* Shared by the readers of language models: what a file says becomes a text model, whose parameters have the
+ * names that tensors have in GGUF files, without the dot after `blk`: "blk0.attn_q.weight". */
+#ifndef KN_EXCHANGE_LANGUAGE_H
+#define KN_EXCHANGE_LANGUAGE_H
+
+#include "exchange/exchange.h"
+
+/* Limits, since files may be hostile. */
+enum { KN_LANGUAGE_LAYERS = 1000, KN_LANGUAGE_SIZE = 1 << 24 };
+
+/* Positions that a model computes at once, at most, unless the caller sets `window`. */
+enum { KN_LANGUAGE_WINDOW = 2048 };
+
+/* How a layer differs from the others, as bits. */
+enum {
+    KN_LAYER_SLIDES = 1,    /* attention sees only the window */
+    KN_LAYER_UNROTATED = 2, /* q and k are not rotated */
+    KN_LAYER_KINDS = 4,     /* combinations of these bits */
+};
+
+/* How q and k are rotated. */
+typedef struct kn_language_rotation {
+    double base, divisor; /* divisor: of positions */
+    bool divisors;        /* the angles of pairs have divisors, the parameter rope_freqs */
+} kn_language_rotation;
+
+/* A decoder of tokens with gated feed-forward layers. */
+typedef struct kn_language {
+    const char *name; /* of the architecture */
+    const char *gate; /* the activation of the gate, an operator */
+    int64_t layers, width, hidden, vocabulary, heads, key_heads, head, context;
+    int64_t window;                    /* of sliding layers */
+    uint8_t kinds[KN_LANGUAGE_LAYERS]; /* by layer: bits of KN_LAYER_ */
+    double epsilon;
+    kn_language_rotation rotation, sliding_rotation;
+    double scale;       /* of scores; 0: 1 / sqrt(head) */
+    double table_scale; /* of the embedding; 0: 1 */
+    bool interleaved;   /* rotated pairs are adjacent */
+    bool biases;        /* q, k and v have biases */
+    bool output_bias;   /* the product after attention has one */
+    bool hidden_biases; /* products of the feed-forward layer have biases */
+    bool head_norms;    /* q and k are normalized by head */
+    bool post_norms;    /* attention and feed-forward results are normalized before they are added */
+    bool tied;          /* the output uses the embedding's table */
+} kn_language;
+
+/* Appends the model as a text. */
+void kn_language_write(const kn_language *language, kn_text *text);
+/* Makes the text the model's: reads it with a name in messages that says where it comes from. */
+bool kn_language_open(kn_model *model, const kn_text *text);
+
+#endif

@@ -1,0 +1,336 @@
+"""Folders of Hugging Face's libraries compute what a decoder that is written here, in double precision, computes; wrong folders are errors.
+
+usage: folders.py HOUSE_FOLDER
+"""
+import contextlib
+import json
+import math
+import os
+import tempfile
+
+from package import case, expect, expect_equal, raises, run
+
+import koine
+import koine.io
+import numpy as np
+
+WIDTH, HIDDEN, VOCABULARY, HEADS, KEYS, HEAD, LAYERS, LENGTH = 16, 24, 29, 4, 2, 8, 4, 12
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+         "num_key_value_heads": KEYS, "head_dim": HEAD, "max_position_embeddings": LENGTH}
+LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 40}
+
+
+@contextlib.contextmanager
+def folder():
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        yield path
+
+
+def write(path, name, content):
+    with open(os.path.join(path, name), "w") as file:
+        json.dump(content, file)
+
+
+def config_of(kind, architecture, **more):
+    return {"model_type": kind, "architectures": [architecture], "transformers_version": "5.0", "rms_norm_eps": 1e-5, **SIZES, **more}
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------
+
+
+def weights_of(config, biases=False, output_bias=False, hidden_bias=False, gemma=False, head_norms=False, tied=False):
+    """All tensors by name: products around 0, norms around 1, or 0 for Gemma."""
+    random = np.random.default_rng(7)
+    made = {}
+
+    def put(name, *shape):
+        made[name] = random.standard_normal(shape).astype(np.float32) * (0.4 if len(shape) > 1 else 0.2)
+
+    def norm(name, size):
+        put(name + ".weight", size)
+        made[name + ".weight"] += not gemma
+
+    def product(name, rows, columns, bias):
+        put(name + ".weight", rows, columns)
+        if bias:
+            put(name + ".bias", rows)
+
+    put("model.embed_tokens.weight", VOCABULARY, WIDTH)
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}."
+        norm(layer + "input_layernorm", WIDTH)
+        norm(layer + "post_attention_layernorm", WIDTH)
+        if gemma:
+            norm(layer + "pre_feedforward_layernorm", WIDTH)
+            norm(layer + "post_feedforward_layernorm", WIDTH)
+        for part, rows in (("q", HEADS * HEAD), ("k", KEYS * HEAD), ("v", KEYS * HEAD)):
+            product(f"{layer}self_attn.{part}_proj", rows, WIDTH, biases)
+        if head_norms:
+            norm(layer + "self_attn.q_norm", HEAD)
+            norm(layer + "self_attn.k_norm", HEAD)
+        product(layer + "self_attn.o_proj", WIDTH, HEADS * HEAD, output_bias)
+        product(layer + "mlp.gate_proj", HIDDEN, WIDTH, hidden_bias)
+        product(layer + "mlp.up_proj", HIDDEN, WIDTH, hidden_bias)
+        product(layer + "mlp.down_proj", WIDTH, HIDDEN, hidden_bias)
+    norm("model.norm", WIDTH)
+    if not tied:
+        put("lm_head.weight", VOCABULARY, WIDTH)
+    return made
+
+
+# ---- the decoder -----------------------------------------------------------------------------------------------------
+
+
+def angles(base, scaling=None):
+    """(LENGTH,HEAD/2): of pairs that are half a head apart."""
+    rates = base ** -(np.arange(0, HEAD, 2) / HEAD)
+    if scaling and scaling["rope_type"] == "linear":
+        rates = rates / scaling["factor"]
+    elif scaling:
+        lengths = 2 * math.pi / rates
+        low, high, factor = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["factor"]
+        share = np.clip((scaling["original_max_position_embeddings"] / lengths - low) / (high - low), 0, 1)
+        rates = (1 - share) * rates / factor + share * rates
+    return np.arange(LENGTH)[:, None] * rates
+
+
+def rotate(x, angle):
+    half = HEAD // 2
+    a, b, cos, sin = x[..., :half], x[..., half:], np.cos(angle)[:, None], np.sin(angle)[:, None]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5):
+    """(LENGTH,VOCABULARY): angle is of layers without a window, windows are those of layers, or None."""
+    w = {name: array.astype(np.float64) for name, array in weights.items()}
+
+    def norm(x, name):
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * (w[name + ".weight"] + gemma)
+
+    def product(x, name):
+        return x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
+
+    def activation(x):
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))) if gemma else x / (1 + np.exp(-x))
+
+    distance = np.arange(LENGTH)[:, None] - np.arange(LENGTH)
+    h = w["model.embed_tokens.weight"][tokens] * (math.sqrt(WIDTH) if gemma else 1)
+    for i in range(LAYERS):
+        layer = f"model.layers.{i}."
+        x = norm(h, layer + "input_layernorm")
+        q, k, v = (product(x, f"{layer}self_attn.{part}_proj").reshape(LENGTH, -1, HEAD) for part in "qkv")
+        if layer + "self_attn.q_norm.weight" in w:
+            q, k = norm(q, layer + "self_attn.q_norm"), norm(k, layer + "self_attn.k_norm")
+        if rotated[i]:
+            turn = angle if windows[i] is None or sliding_angle is None else sliding_angle
+            q, k = rotate(q, turn), rotate(k, turn)
+        k, v = np.repeat(k, HEADS // KEYS, 1), np.repeat(v, HEADS // KEYS, 1)
+        scores = np.einsum("qhd,khd->hqk", q, k) * scale
+        hidden = (distance < 0) | (distance >= (windows[i] or LENGTH))
+        powers = np.exp(np.where(hidden, -np.inf, scores) - np.where(hidden, -np.inf, scores).max(-1, keepdims=True))
+        x = product(np.einsum("hqk,khd->qhd", powers / powers.sum(-1, keepdims=True), v).reshape(LENGTH, -1), layer + "self_attn.o_proj")
+        h = h + (norm(x, layer + "post_attention_layernorm") if gemma else x)
+        x = norm(h, layer + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"))
+        x = product(activation(product(x, layer + "mlp.gate_proj")) * product(x, layer + "mlp.up_proj"), layer + "mlp.down_proj")
+        h = h + (norm(x, layer + "post_feedforward_layernorm") if gemma else x)
+    return norm(h, "model.norm") @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
+
+
+def compare(config, weights, **more):
+    tokens = np.random.default_rng(3).integers(0, VOCABULARY, LENGTH)
+    with folder() as path:
+        write(path, "config.json", config)
+        koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+        found = koine.Model(path).predict(tokens[None].astype(np.int32))[0]
+    expected = decode(weights, tokens, **more)
+    worst = np.abs(found - expected).max() / np.abs(expected).max()
+    expect(worst < 1e-5, f"logits differ by {worst}")
+
+
+@case
+def llama_with_biases_and_scaled_rotations():
+    config = config_of("llama", "LlamaForCausalLM", hidden_act="silu", attention_bias=True, mlp_bias=True,
+                       rope_parameters={**LLAMA3, "rope_theta": 500.0})
+    compare(config, weights_of(config, biases=True, output_bias=True, hidden_bias=True), angle=angles(500.0, LLAMA3))
+
+
+@case
+def llama_as_older_libraries_describe_it():
+    config = config_of("llama", "LlamaForCausalLM", hidden_act="silu", rope_theta=300.0, rope_scaling={"type": "linear", "factor": 2.0}, tie_word_embeddings=True,
+                       torch_dtype="float32", pretraining_tp=1, rope_interleaved=False)
+    weights = weights_of(config, tied=True)
+    compare(config, weights, angle=angles(300.0, {"rope_type": "linear", "factor": 2.0}))
+
+
+@case
+def mistral_with_a_window():
+    config = config_of("mistral", "MistralForCausalLM", hidden_act="silu", sliding_window=5)
+    compare(config, weights_of(config), angle=angles(10000.0), windows=(5,) * LAYERS)
+
+
+@case
+def qwen2_with_windows_in_late_layers():
+    config = config_of("qwen2", "Qwen2ForCausalLM", hidden_act="silu", use_sliding_window=True, sliding_window=3, max_window_layers=2)
+    compare(config, weights_of(config, biases=True), angle=angles(10000.0), windows=(None, None, 3, 3))
+
+
+@case
+def qwen3_normalizes_heads():
+    config = config_of("qwen3", "Qwen3ForCausalLM", hidden_act="silu", use_sliding_window=False, sliding_window=3, max_window_layers=2,
+                       layer_types=["full_attention"] * LAYERS)
+    compare(config, weights_of(config, head_norms=True), angle=angles(10000.0))
+
+
+@case
+def gemma3_with_local_rotations():
+    config = config_of("gemma3_text", "Gemma3ForCausalLM", hidden_activation="gelu_pytorch_tanh", sliding_window=4, query_pre_attn_scalar=20,
+                       rope_parameters={"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0},
+                                        "sliding_attention": {"rope_type": "default", "rope_theta": 90.0}},
+                       layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"], _sliding_window_pattern=6)
+    compare(config, weights_of(config, gemma=True, head_norms=True, tied=True), gemma=True, scale=20 ** -0.5, windows=(4, None, 4, 4),
+            angle=angles(700.0, {"rope_type": "linear", "factor": 2.0}), sliding_angle=angles(90.0))
+
+
+@case
+def gemma3_as_older_libraries_describe_it():
+    config = config_of("gemma3_text", "Gemma3ForCausalLM", hidden_activation="gelu_pytorch_tanh", sliding_window=4, query_pre_attn_scalar=20,
+                       rope_theta=700.0, rope_local_base_freq=90.0, sliding_window_pattern=2)
+    compare(config, weights_of(config, gemma=True, head_norms=True, tied=True), gemma=True, scale=20 ** -0.5, windows=(4, None, 4, None),
+            angle=angles(700.0), sliding_angle=angles(90.0))
+
+
+@case
+def smollm3_leaves_layers_unrotated():
+    config = config_of("smollm3", "SmolLM3ForCausalLM", hidden_act="silu", no_rope_layers=[1, 0, 1, 0], use_sliding_window=True, sliding_window=6,
+                       tie_word_embeddings=False, rope_theta=2e6)
+    compare(config, weights_of(config), angle=angles(2e6), windows=(None, 6, None, 6), rotated=(True, False, True, False))
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+LLAMA = config_of("llama", "LlamaForCausalLM", hidden_act="silu")
+
+
+@case
+def parts_are_read_by_their_index():
+    weights = weights_of(LLAMA)
+    tokens = np.arange(LENGTH, dtype=np.int32)[None]
+    parts = {"model-00001-of-00002.safetensors": {}, "model-00002-of-00002.safetensors": {}}
+    for i, name in enumerate(weights):
+        parts[sorted(parts)[i % 2]][name] = weights[name]
+    with folder() as path:
+        write(path, "config.json", LLAMA)
+        koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+        expected = koine.Model(path).predict(tokens)
+        os.remove(os.path.join(path, "model.safetensors"))
+        for part, arrays in parts.items():
+            koine.io.save_safetensors(os.path.join(path, part), arrays)
+        index = {name: part for part, arrays in parts.items() for name in arrays}
+        write(path, "model.safetensors.index.json", {"metadata": {"total_size": 1}, "weight_map": index})
+        model = koine.Model(path + "/")
+        expect_equal(model.name, os.path.basename(path))
+        expect(np.array_equal(model.predict(tokens), expected), "parts give different logits")
+        first = next(iter(index))
+        for name in ("../model.safetensors", "/tmp/model.safetensors", "", "sub/model.safetensors", ".hidden", 3, None, ["a"]):
+            write(path, "model.safetensors.index.json", {"weight_map": {**index, first: name}})
+            with raises(koine.KoineError, "weight_map", "same folder", first):
+                koine.Model(path)
+        write(path, "model.safetensors.index.json", {"weight_map": {**index, first: sorted(parts)[1]}})
+        with raises(koine.KoineError, "model.safetensors.index.json", first, "is not in"):
+            koine.Model(path)
+        write(path, "model.safetensors.index.json", {"weight_map": {**index, first: "missing.safetensors"}})
+        with raises(koine.KoineError, "missing.safetensors"):
+            koine.Model(path)
+        for root in ({}, [], {"weight_map": []}, {"weight_map": None}):
+            write(path, "model.safetensors.index.json", root)
+            with raises(koine.KoineError, "model.safetensors.index.json"):
+                koine.Model(path)
+
+
+@case
+def half_precision_weights_are_loaded():
+    weights = {name: array.astype(np.float16) for name, array in weights_of(LLAMA).items()}
+    tokens = np.arange(LENGTH)
+    with folder() as path:
+        write(path, "config.json", LLAMA)
+        koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+        found = koine.Model(path).predict(tokens[None].astype(np.int32))[0]
+    expected = decode(weights, tokens, angle=angles(10000.0))
+    expect(np.abs(found - expected).max() < 1e-5 * np.abs(expected).max(), "logits differ")
+
+
+def refuse(config, weights, *parts, load=False):
+    with folder() as path:
+        write(path, "config.json", config)
+        if weights is not None:
+            koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+        with raises(koine.KoineError, *parts):
+            model = koine.Model(path)
+            if load:
+                model.predict(np.zeros((1, LENGTH), np.int32))
+
+
+@case
+def folders_without_a_model_are_errors():
+    with folder() as path:
+        with raises(koine.KoineError, path, "config.json"):
+            koine.Model(path)
+        with open(os.path.join(path, "config.json"), "w") as file:
+            file.write("{\"model_type\": \"llama\"")
+        with raises(koine.KoineError, "config.json"):
+            koine.Model(path)
+    refuse([], None, "config.json", "an array", "an object")
+    refuse(LLAMA, None, "model.safetensors", "safetensors")
+    refuse({}, None, "model_type", "missing", "gemma3_text")
+    refuse({"model_type": "mamba"}, None, "model_type", "'mamba'", "llama")
+    refuse({**LLAMA, "architectures": ["LlamaForSequenceClassification"]}, None, "LlamaForSequenceClassification", "LlamaForCausalLM")
+
+
+@case
+def settings_that_would_change_results_are_errors():
+    for name in SIZES:
+        if name in ("head_dim", "num_key_value_heads"):
+            continue
+        refuse({key: value for key, value in LLAMA.items() if key != name}, None, name, "is missing")
+    for name in SIZES:
+        for value in (0, -1, 2 ** 40, 10 ** 30, 1.5, "8", [], {}, True):
+            refuse({**LLAMA, name: value}, None, f'"{name}"', "expected")
+    refuse({**LLAMA, "num_key_value_heads": 3}, None, "num_key_value_heads", "divisor")
+    refuse({**LLAMA, "head_dim": 7}, None, "head_dim", "even")
+    refuse({**LLAMA, "hidden_act": "quick_gelu"}, None, "hidden_act", "quick_gelu")
+    refuse({**LLAMA, "hidden_act": None}, None, "hidden_act", "is missing")
+    refuse({**LLAMA, "tie_word_embeddings": "no"}, None, "tie_word_embeddings", "true or false")
+    refuse({**LLAMA, "rms_norm_eps": -1}, None, "rms_norm_eps")
+    refuse({**LLAMA, "quantization_config": {"bits": 4}}, None, "quantization_config", "is not supported")
+    refuse({**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2}}, None, "rope_scaling.rope_type", "'dynamic'")
+    refuse({**LLAMA, "rope_scaling": {"type": "linear"}}, None, "rope_scaling.factor", "is missing")
+    refuse({**LLAMA, "rope_scaling": {"type": "linear", "factor": 2, "mscale": 3}}, None, "rope_scaling.mscale")
+    refuse({**LLAMA, "rope_scaling": 3}, None, "rope_scaling", "an object")
+    refuse({**LLAMA, "rope_parameters": {**LLAMA3, "high_freq_factor": 1.0}}, None, "high_freq_factor")
+    refuse({**LLAMA, "rope_parameters": {"partial_rotary_factor": 0.5}}, None, "partial_rotary_factor")
+    gemma = config_of("gemma3_text", "Gemma3ForCausalLM", hidden_activation="gelu_pytorch_tanh")
+    refuse({**gemma, "final_logit_softcapping": 30.0}, None, "final_logit_softcapping")
+    refuse({**gemma, "use_bidirectional_attention": True}, None, "use_bidirectional_attention")
+    refuse({**gemma, "layer_types": ["full_attention"]}, None, "layer_types")
+    refuse({**gemma, "layer_types": ["chunked_attention"] * LAYERS}, None, "layer_types")
+    refuse({**gemma, "sliding_window": None}, None, "sliding_window", "missing")
+    refuse({**gemma, "rope_parameters": {"full_attention": {}, "other": {}}}, None, "rope_parameters.other")
+    smollm = config_of("smollm3", "SmolLM3ForCausalLM", hidden_act="silu")
+    refuse({**smollm, "no_rope_layers": [1, 0]}, None, "no_rope_layers")
+    refuse({**smollm, "no_rope_layers": [1, 0, 2, 1]}, None, "no_rope_layers")
+
+
+@case
+def tensors_that_do_not_fit_are_errors():
+    weights = weights_of(LLAMA)
+    name = "model.layers.1.mlp.up_proj.weight"
+    refuse(LLAMA, {key: array for key, array in weights.items() if key != name}, name, "missing")
+    refuse(LLAMA, {**weights, "model.layers.0.mlp.experts.weight": np.zeros(3, np.float32)}, "experts", "no use")
+    refuse(LLAMA, {**weights, "model.layers.9.input_layernorm.weight": np.ones(WIDTH, np.float32)}, "layers.9", "no use")
+    refuse(LLAMA, {**weights, name: np.zeros((3, 5), np.float32)}, "blk1.ffn_up.weight", "(3, 5)", load=True)
+    refuse(LLAMA, {**weights, name: np.zeros((HIDDEN, WIDTH), np.int32)}, name, "int32")
+    refuse({**LLAMA, "num_hidden_layers": LAYERS + 1}, weights, f"model.layers.{LAYERS}.", "missing")
+    refuse({**LLAMA, "vocab_size": VOCABULARY + 1}, weights, "token_embd.weight", load=True)
+
+
+run()

@@ -1,0 +1,113 @@
+"""Compares models in Hugging Face folders with transformers: random weights, by architecture.
+
+usage: compare.py [ARCHITECTURE …]
+
+Needs torch and transformers, and the koine package. Each architecture is made at two sizes, saved, and opened by Koine. Logits must
+agree within 2e-5 of the largest, for a whole window and token by token with the cache; 200 greedy tokens must be the same unless
+transformers' own two best logits are nearly equal. Exits with 1 if something differs.
+"""
+import os
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+
+import koine
+from koine._generate import _Writer
+
+LIMIT, LENGTH, GREEDY = 2e-5, 48, 200
+SMALL = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=256)
+LARGE = dict(vocab_size=331, hidden_size=128, intermediate_size=272, num_hidden_layers=7, num_attention_heads=8, max_position_embeddings=512)
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+          "rope_theta": 500000.0}
+T = transformers
+
+
+def decoders():
+    """(architecture, variant, configuration, settings for both sizes)"""
+    yield "llama", "grouped", T.LlamaConfig, dict(num_key_value_heads=2)
+    yield "llama", "llama3", T.LlamaConfig, dict(num_key_value_heads=1, rope_parameters=LLAMA3, tie_word_embeddings=True)
+    yield "llama", "biases", T.LlamaConfig, dict(attention_bias=True, mlp_bias=True, head_dim=16)
+    yield "llama", "linear", T.LlamaConfig, dict(rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0})
+    yield "mistral", "window", T.MistralConfig, dict(num_key_value_heads=2, sliding_window=7)
+    yield "mistral", "whole", T.MistralConfig, dict(num_key_value_heads=2, sliding_window=None, head_dim=32)
+    yield "qwen2", "whole", T.Qwen2Config, dict(num_key_value_heads=2, tie_word_embeddings=True)
+    yield "qwen2", "window", T.Qwen2Config, dict(num_key_value_heads=2, use_sliding_window=True, sliding_window=9, max_window_layers=1)
+    yield "qwen3", "whole", T.Qwen3Config, dict(num_key_value_heads=2, head_dim=32)
+    yield "gemma3_text", "windows", T.Gemma3TextConfig, dict(num_key_value_heads=1, head_dim=32, sliding_window=5, query_pre_attn_scalar=24)
+    yield "smollm3", "whole", T.SmolLM3Config, dict(num_key_value_heads=2, no_rope_layer_interval=2)
+    yield "smollm3", "window", T.SmolLM3Config, dict(num_key_value_heads=4, use_sliding_window=True, sliding_window=6, tie_word_embeddings=False)
+
+
+def disturb(model):
+    """Norms and biases begin at ones and zeros, with which mistakes do not show."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+            else:
+                parameter.mul_(3)
+
+
+def difference(found, expected):
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def whole(model, network, tokens):
+    with torch.no_grad():
+        expected = network(input_ids=torch.tensor(tokens)).logits.numpy()
+    window = model.inputs[0].shape[1]
+    x = np.zeros((len(tokens), window), np.int32)
+    x[:, :LENGTH] = tokens
+    return difference(model.predict(x)[:, :LENGTH], expected)
+
+
+def greedy(model, network, tokens):
+    """The largest difference of cached logits, and the number of tokens that are the same."""
+    writer, text, worst, past = _Writer(model), list(tokens), 0.0, None
+    given = torch.tensor([text])
+    for step in range(GREEDY):
+        with torch.no_grad():
+            made = network(input_ids=given, past_key_values=past, use_cache=True)
+        expected, past = made.logits[0, -1].numpy(), made.past_key_values
+        found = writer.logits(text)
+        worst = max(worst, difference(found, expected))
+        token = int(expected.argmax())
+        best = np.sort(expected)[-2:]
+        if int(found.argmax()) != token and best[1] - best[0] > 1e-4 * np.abs(expected).max():
+            return worst, step
+        text.append(token)
+        given = torch.tensor([[token]])
+    return worst, GREEDY
+
+
+def compare(folder, kind, config, **settings):
+    torch.manual_seed(1)
+    network = T.AutoModelForCausalLM.from_config(config(**settings, bos_token_id=1, eos_token_id=2, pad_token_id=0), dtype=torch.float32,
+                                                 attn_implementation="eager").eval()
+    disturb(network)
+    network.save_pretrained(folder)
+    tokens = np.random.default_rng(2).integers(3, settings["vocab_size"], (2, LENGTH))
+    model = koine.Model(folder)
+    first = whole(model, network, tokens)
+    second, same = greedy(model, network, tokens[0])
+    return first, second, same
+
+
+def main(wanted):
+    failed = 0
+    for kind, variant, config, more in decoders():
+        if wanted and kind not in wanted:
+            continue
+        for size, settings in (("small", SMALL), ("large", LARGE)):
+            with tempfile.TemporaryDirectory(prefix="koine-") as folder:
+                first, second, same = compare(os.path.join(folder, "model"), kind, config, **{**settings, **more})
+            fine = first <= LIMIT and second <= LIMIT and same == GREEDY
+            failed += not fine
+            print(f"{kind:12} {variant:8} {size}: logits {first:.1e}, with a cache {second:.1e}, {same} tokens {'' if fine else 'DIFFER'}", flush=True)
+    return failed > 0
+
+
+sys.exit(main(sys.argv[1:]))
