@@ -1,6 +1,7 @@
 /* The fuse pass: fuses pointwise nodes with results of the same shape into one kernel, and pointwise nodes
  * after a matrix product or convolution into its epilogue, so that the values between them are never stored.
- * A sum over an operand of a product, such as the gradient of a bias, is fused into the product.
+ * In an epilogue, a value may have several readers if these are in it, too. A sum over an operand of a
+ * product, such as the gradient of a bias, is fused into the product.
  *
  * Nodes are visited in graph order, and each is added to the group of one of its inputs if that creates no
  * cycle between groups; depend.h tracks the dependences. */
@@ -9,7 +10,7 @@
 #include "plan/depend.h"
 #include "plan/plan_private.h"
 
-enum { MAX_OPERANDS = 20, MAX_RESULTS = 8, MAX_MEMBERS = 48 };
+enum { MAX_OPERANDS = 20, MAX_RESULTS = 8, MAX_MEMBERS = 48, MAX_BRANCHES = 12 };
 
 typedef struct fuse_pass {
     kn_planner *planner;
@@ -169,34 +170,95 @@ static bool can_store_between(const fuse_pass *pass, const kn_group *group, cons
            (live_bytes == 0 || live_bytes == UINT64_MAX);
 }
 
-static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_value *through) {
-    if (!group->anchor || !group->variant || !group->variant->promise.takes_epilogue) return false;
-    if (pass->updates[node->id]) return false;
-    kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
-    /* An epilogue computes in float32 and rounds only its result; nodes that follow a cast to 16 bits need
-     * the rounded value. */
-    if (last->op->identity == KN_IDENTITY_ALWAYS && kn_is_half(last->outputs[0]->shape.dtype)) return false;
-    const bool shared = is_shared(pass, through);
-    if (through != last->outputs[0] || (shared && !can_store_between(pass, group, through))) return false;
-    const kn_shape *space = &group->anchor->outputs[0]->shape;
-    if (!kn_shape_same(space, &node->outputs[0]->shape) || node->op->random) return false;
-    if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(group->anchor->outputs[0]))
-        return false;
+/* Whether the epilogue of `group` can compute a node, regardless of its inputs. */
+static bool suits_epilogue(const fuse_pass *pass, const kn_group *group, const kn_node *node) {
+    const kn_node *anchor = group->anchor;
+    if (node->op->class != KN_CLASS_POINTWISE || node->op->random || pass->updates[node->id]) return false;
+    if (!kn_shape_same(&anchor->outputs[0]->shape, &node->outputs[0]->shape)) return false;
+    if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(anchor->outputs[0])) return false;
     /* It may be the last node, whose result the anchor's kernel stores. */
-    if (kn_is_half(node->outputs[0]->shape.dtype) && !(group->variant->promise.halves.results & 1))
-        return false;
-    if (creates_cycle(pass, group, node)) return false;
-    int middle, inner, operands = shared || group->between;
+    return !kn_is_half(node->outputs[0]->shape.dtype) || (group->variant->promise.halves.results & 1);
+}
+
+/* An epilogue computes in float32 and rounds only its result; nodes that follow a cast to 16 bits need the
+ * rounded value. */
+static bool rounds(const kn_node *node) {
+    return node->op->identity == KN_IDENTITY_ALWAYS && kn_is_half(node->outputs[0]->shape.dtype);
+}
+
+static bool is_among(kn_node *const *nodes, int count, const kn_node *node) {
+    for (int i = 0; i < count; i++)
+        if (nodes[i] == node) return true;
+    return false;
+}
+
+/* The first reader, in graph order, of a value that is not among the nodes. NULL: none. */
+static kn_node *next_reader(fuse_pass *pass, const kn_value *value, kn_node *const *nodes, int count) {
+    const kn_consumers *consumers = &pass->planner->consumers;
+    kn_node *next = NULL;
+    for (int i = 0; i < consumers->counts[value->id]; i++) {
+        kn_node *reader = consumers->nodes[value->id][i];
+        pass->planner->work++;
+        if (!is_among(nodes, count, reader) && (!next || reader->id < next->id)) next = reader;
+    }
+    return next;
+}
+
+/* Finds the nodes, in graph order, that compute a single result from the shared value `through`, which no
+ * others read, such as those of x * sigmoid(x); nor do others read what is between. Returns their number; 0:
+ * there are none. */
+static int find_branches(fuse_pass *pass, const kn_group *group, kn_value *through,
+                         kn_node *nodes[MAX_BRANCHES]) {
+    if (through->wanted || pass->planner->consumers.counts[through->id] > MAX_BRANCHES) return 0;
+    for (int count = 0; count <= MAX_BRANCHES;) {
+        kn_node *next = next_reader(pass, through, nodes, count);
+        bool open = next != NULL;
+        for (int i = 0; i + 1 < count; i++) {
+            kn_node *reader = next_reader(pass, nodes[i]->outputs[0], nodes, count);
+            if (nodes[i]->outputs[0]->wanted) return 0;
+            open = open || reader;
+            if (reader && (!next || reader->id < next->id)) next = reader;
+        }
+        if (!open) return count;
+        kn_node *reader = count ? next_reader(pass, nodes[count - 1]->outputs[0], nodes, count) : NULL;
+        if (reader && reader->id < next->id) next = reader;
+        if (count == MAX_BRANCHES || (count && rounds(nodes[count - 1])) ||
+            !suits_epilogue(pass, group, next))
+            return 0;
+        nodes[count++] = next;
+    }
+    return 0;
+}
+
+/* Adds nodes to the epilogue if their operands are suitable. */
+static bool add_nodes_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *const *nodes, int count,
+                                  kn_value *between) {
+    kn_planner *planner = pass->planner;
+    const kn_shape *space = &group->anchor->outputs[0]->shape;
+    int middle, inner, operands = between || group->between;
     epilogue_axes(group->anchor, &middle, &inner);
     kn_group trial = *group;
-    if (shared) trial.between = through;
-    if (!kn_group_add_member(pass->planner, &trial, node)) return false;
+    /* A list of its own: adding several nodes may fail after the first. */
+    trial.member_capacity = group->member_count + count;
+    trial.members = kn_arena_take(planner->arena, (size_t)trial.member_capacity, sizeof *trial.members);
+    if (!trial.members) return false;
+    if (group->member_count)
+        memcpy(trial.members, group->members, (size_t)group->member_count * sizeof *trial.members);
+    if (between) trial.between = between;
+    for (int n = 0; n < count; n++) {
+        if (creates_cycle(pass, group, nodes[n])) return false;
+        if (!kn_group_add_member(planner, &trial, nodes[n])) return false;
+    }
     for (int m = 0; m < trial.member_count; m++)
         for (int i = 0; i < trial.members[m]->input_count; i++) {
             kn_value *value = trial.members[m]->inputs[i];
-            if (!value || (value->producer && (value->producer == group->anchor ||
-                                               pass->planner->group_of[value->producer->id] == group)))
+            if (!value) continue;
+            const kn_node *producer = value->producer;
+            if (producer &&
+                (producer == group->anchor || is_among(trial.members, trial.member_count, producer)))
                 continue;
+            /* Its group is known unless its node comes later. */
+            if (kn_value_root(value)->producer && !group_of_value(pass, value)) return false;
             if (!is_computed_as_float(value) || !operand_fits_axes(space, &value->shape, middle, inner) ||
                 cannot_be_blocked(&group->variant->promise, &value->shape))
                 return false;
@@ -204,9 +266,24 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
         }
     if (operands > KN_EPILOGUE_OPERANDS) return false;
     *group = trial;
-    pass->planner->group_of[node->id] = group;
-    add_dependences(pass, group, node);
+    for (int n = 0; n < count; n++) {
+        planner->group_of[nodes[n]->id] = group;
+        add_dependences(pass, group, nodes[n]);
+    }
     return true;
+}
+
+static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_value *through) {
+    if (!group->anchor || !group->variant || !group->variant->promise.takes_epilogue) return false;
+    const kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
+    if (rounds(last) || through != last->outputs[0]) return false;
+    const bool shared = is_shared(pass, through);
+    kn_node *nodes[MAX_BRANCHES] = {node};
+    const int count = shared ? find_branches(pass, group, through, nodes) : 0;
+    if (count && add_nodes_to_epilogue(pass, group, nodes, count, NULL)) return true;
+    if (!suits_epilogue(pass, group, node) || (shared && !can_store_between(pass, group, through)))
+        return false;
+    return add_nodes_to_epilogue(pass, group, &node, 1, shared ? through : NULL);
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------- */
@@ -254,7 +331,8 @@ static kn_status assign_group(fuse_pass *pass, kn_node *node) {
     kn_planner *planner = pass->planner;
     kn_group *group = NULL;
     planner->work++;
-    if (node->op->class == KN_CLASS_VIEW) return KN_OK;
+    /* An epilogue may have taken it with an earlier node. */
+    if (node->op->class == KN_CLASS_VIEW || planner->group_of[node->id]) return KN_OK;
     if (node->op->class == KN_CLASS_POINTWISE) {
         for (int i = 0; i < node->input_count && !group; i++) {
             kn_value *value = node->inputs[i];

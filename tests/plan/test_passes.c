@@ -432,6 +432,33 @@ static void fuse_stores_what_an_epilogue_passes_through(void **state) {
     }
 }
 
+/* y = v * relu(v + 3): an epilogue takes all readers of v, unless another node reads v or what is between, or
+ * one of them reads what is computed later. */
+static void fuse_takes_branches_into_an_epilogue(void **state) {
+    (void)state;
+    enum { ALL, OTHER_READS, BETWEEN_IS_READ, LATER, CASES };
+    for (int which = 0; which < CASES; which++) {
+        kn_value *v = kn_linear(x, 5, NULL), *shifted = kn_shift(v, 3);
+        kn_value *factor = kn_relu(shifted);
+        if (which == LATER) factor = kn_mul(factor, kn_sum(x, "1", true));
+        kn_value *outputs[2] = {kn_mul(v, factor), NULL};
+        if (which == OTHER_READS) outputs[1] = kn_sum(v, "1", true);
+        if (which == BETWEEN_IS_READ) outputs[1] = kn_name(shifted, "shifted");
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, outputs, outputs[1] ? 2 : 1, false, NULL, NULL);
+        passes_wide(&passes, 16, "matmul=wide");
+        passes_run(&passes, "fuse");
+        kn_group *group = passes_group_of(&passes, "matmul");
+        /* The first member adds the bias. */
+        assert_int_equal(group->member_count, which == ALL ? 4 : 1);
+        assert_null(group->between);
+        passes_run(&passes, "place");
+        if (which == ALL) assert_int_equal(passes_count_steps(&passes, "pointwise/pointwise.cl"), 0);
+        passes_end(&passes);
+    }
+}
+
 /* y = exp(x) / sum(exp(x)): both ends are pointwise over one space, with the sum between them. */
 static void fuse_makes_no_cycle(void **state) {
     (void)state;
@@ -518,6 +545,7 @@ int main(void) {
         GRAPH_CASE(fuse_keeps_what_a_cast_rounds),
         GRAPH_CASE(fuse_gives_a_product_the_sum_over_its_operand),
         GRAPH_CASE(fuse_stores_what_an_epilogue_passes_through),
+        GRAPH_CASE(fuse_takes_branches_into_an_epilogue),
         GRAPH_CASE(fuse_makes_no_cycle),
         GRAPH_CASE(fuse_sees_views),
         GRAPH_CASE(fuse_merges_two_branches),
