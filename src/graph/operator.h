@@ -132,7 +132,7 @@ typedef struct kn_lowering {
 
 /* A trial case that an operator generates for one of its nodes. */
 typedef struct kn_trial_case {
-    char inputs[2][48], attributes[32];
+    char inputs[2][48], attributes[96];
 } kn_trial_case;
 
 /* When the planner chooses a variant. */

@@ -280,6 +280,9 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
 #define DEPTHWISE_WIDE(...)                                                                                  \
     FOR_VECTORS("depthwise_wide", kn_conv_depthwise_wide, 0,                                                 \
                 .choice.accepts = kn_conv_depthwise_wide_accepts, __VA_ARGS__)
+#define ROWS                                                                                                 \
+    FOR_VECTORS("rows", kn_conv_rows, 0, .choice.accepts = kn_conv_rows_accepts,                             \
+                .choice.trial_case = kn_conv_rows_trial_case, .promise.takes_epilogue = true),
 #define WINOGRAD(word, which, ...)                                                                           \
     FOR_VECTORS(word, kn_conv_winograd, which, .choice.accepts = kn_conv_winograd_accepts,                   \
                 .choice.pays = kn_conv_winograd_pays, .choice.trial_case = kn_conv_winograd_trial_case,      \
@@ -295,14 +298,14 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
         .choice.measured = true, .choice.measured_at = &(sizes),                                             \
         .choice.expected = kn_conv_winograd_tiled_expected, .promise.halves = {3, 1}, __VA_ARGS__            \
     }
-/* first, first_padded: FIRST(…), for conv2d only. */
-#define SWEEPS(sizes, first, first_padded)                                                                   \
+/* rows, first, first_padded: ROWS and FIRST(…), for conv2d only. */
+#define SWEEPS(sizes, rows, first, first_padded)                                                             \
     KN_VARIANTS(                                                                                             \
         WINOGRAD("winograd4", 4, BLOCKED_IMAGES),                                                            \
         WINOGRAD("winograd4_phases", 4 | KN_CONV_PHASES, BLOCKED_IMAGES),                                    \
         WINOGRAD("winograd2", 2, BLOCKED_IMAGES),                                                            \
         WINOGRAD("winograd2_phases", 2 | KN_CONV_PHASES, BLOCKED_IMAGES),                                    \
-        DEPTHWISE_WIDE(BLOCKED_IMAGES, .promise.fuses = kn_conv_fused_depthwise_fuses), DEPTHWISE,           \
+        DEPTHWISE_WIDE(BLOCKED_IMAGES, .promise.fuses = kn_conv_fused_depthwise_fuses), rows DEPTHWISE,      \
         WIDE(, 0, BLOCKED_IMAGES, .promise.fusible = true),                                                  \
         first WIDE(_first, KN_CONV_PLAIN, .promise.outputs = {KN_LAYOUT_BLOCKED},                            \
                    .promise.takes_epilogue = true, .promise.gathers = true),                                 \
@@ -313,7 +316,7 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
         BLOCKED({KN_LAYOUT_BLOCKED}, {KN_LAYOUT_BLOCKED}), IMPLICIT(sizes), PLAIN)
 #define FIRST_BLOCKED FIRST(first, 0, .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.gathers = true),
 #define FIRST_PADDED FIRST(first_padded, KN_CONV_PADDED, .promise.outputs = {KN_LAYOUT_PLAIN}),
-#define NOT_FIRST
+#define NONE
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
@@ -323,7 +326,7 @@ KN_OPERATOR(
                   KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"x", "weight"}, .output_names = {"y"},
     .shape = conv_shape, .gradient = conv_gradient, .reference = conv_reference, .cost = conv_cost,
-    SWEEPS(forward_sizes, FIRST_BLOCKED, FIRST_PADDED),
+    SWEEPS(forward_sizes, ROWS, FIRST_BLOCKED, FIRST_PADDED),
     KN_CASES(
         {.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
         {.inputs = {"1,4,7,6", "6,2,3,2"},
@@ -333,6 +336,20 @@ KN_OPERATOR(
         {.inputs = {"1,1,1,1", "1,1,1,1"}}, {.inputs = {"2,3,31,7", "7,3,1,1"}},
         {.inputs = {"1,7,9,33", "5,7,3,3"}, .attributes = "padding=1"},
         {.inputs = {"1,2,6,7", "2,2,3,2"}, .attributes = "stride=2,3 padding=1,2 dilation=1,2"},
+        /* Vectors along rows: long filters and rows, bands of narrow rows, groups, many channels. */
+        {.inputs = {"1,1,2,1300", "1,1,1,256"}, .attributes = "stride=1,2 padding=0,31", .no_gradient = true},
+        {.inputs = {"1,24,13,12", "24,1,5,5"}, .attributes = "padding=2 groups=24", .no_gradient = true},
+        {.inputs = {"2,20,15,20", "20,1,5,5"},
+         .attributes = "stride=2 padding=2 groups=20",
+         .no_gradient = true},
+        {.inputs = {"1,12,17,35", "12,4,3,3"}, .attributes = "padding=1 groups=3", .no_gradient = true},
+        {.inputs = {"1,8,11,70", "8,8,3,19"}, .attributes = "padding=1,9", .no_gradient = true},
+        {.inputs = {"1,70,40,37", "3,70,7,3"},
+         .attributes = "stride=2,1 padding=3,1 dilation=1,2",
+         .no_gradient = true},
+        {.inputs = {"1,6,9,5", "6,1,3,1"},
+         .attributes = "stride=4 padding=0,1 dilation=2,1 groups=6",
+         .no_gradient = true},
         {.inputs = {"2,3,7,5", "4,3,3,3"}, .attributes = "padding=0,1,2,0"},
         {.inputs = {"1,3,15,15", "7,3,7,7"}, .attributes = "stride=3 padding=3"},
         {.inputs = {"1,2,9,12", "3,2,4,8"}, .attributes = "padding=2,5"},
@@ -386,7 +403,7 @@ KN_OPERATOR(
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"dy", "weight"}, .output_names = {"dx"},
     .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient, .reference = conv_reference,
-    .cost = conv_cost, SWEEPS(data_sizes, NOT_FIRST, NOT_FIRST),
+    .cost = conv_cost, SWEEPS(data_sizes, NONE, NONE, NONE),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},

@@ -58,6 +58,10 @@ bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_lower(kn_lowering *lowering);
 bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
 void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial);
+/* rows.c */
+bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_rows_lower(kn_lowering *lowering);
+void kn_conv_rows_trial_case(const kn_node *node, kn_trial_case *trial);
 /* A depthwise convolution with the 1x1 convolution that produces its input fused into it. */
 bool kn_conv_fused_depthwise_fuses(const kn_target *target, const kn_node *node, const kn_node *before);
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering);

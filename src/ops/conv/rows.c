@@ -1,0 +1,156 @@
+/* Convolutions of plain images on wide-vector devices with vectors along the pixels of a row: steps for
+ * cl/conv/rows.cl. For depthwise and grouped convolutions, and for those with few results per pixel, whose
+ * channels do not fill blocks. */
+#include <stdio.h>
+
+#include "ops/conv/conv.h"
+#include "ops/conv/packing.h"
+#include "ops/lowering.h"
+
+/* KN_LINES, KN_SUMS and KN_TAPS of the kernel; vectors of results in a part of a long row; the largest
+ * stride; the most results per pixel. */
+enum { LINES = 12288, SUMS = 8192, TAPS = 1024, LONG = 32, MAX_STRIDE = 16, MAX_OUTPUTS = 8 };
+
+typedef struct rows {
+    kn_conv_form form;
+    int64_t outputs, channels; /* of a group */
+    int64_t tile_rows, tile_vectors;
+    int64_t item_rows, item_columns, item_channels;
+    bool flat;
+} rows;
+
+/* The channels of y in a tile: as many as waste little, and vectors for the remaining registers. */
+static void describe_tile(const kn_target *target, rows *made) {
+    made->tile_rows = 8;
+    while (2 * kn_round_up(made->outputs, made->tile_rows) > 3 * made->outputs)
+        made->tile_rows /= 2;
+    if (target->vector_width == 8) /* 16 registers */
+        made->tile_vectors = made->tile_rows == 8   ? 1
+                             : made->tile_rows == 4 ? 2
+                             : made->tile_rows == 2 ? 3
+                                                    : 4;
+    else
+        made->tile_vectors = made->tile_rows == 8 ? 2 : 4;
+}
+
+/* Floats of a channel's lines in an item, and of its sums. */
+static int64_t lines_of(const rows *made) {
+    const kn_conv_form *form = &made->form;
+    int64_t lines = 1;
+    for (int axis = 0; axis < 2; axis++) {
+        const int64_t reach = ((axis ? form->filter_width : form->filter_height) - 1) * form->dilation[axis];
+        const int64_t phases = reach + 1 < form->stride[axis] ? reach + 1 : form->stride[axis];
+        lines *= phases * ((axis ? made->item_columns : made->item_rows) + reach / form->stride[axis]);
+    }
+    return lines;
+}
+static int64_t sums_of(const rows *made, int64_t width) {
+    const int64_t pitch =
+        made->item_columns + (made->form.filter_width - 1) * made->form.dilation[1] / made->form.stride[1];
+    const int64_t line = made->flat ? pitch : kn_round_up(made->item_columns, width);
+    return made->tile_rows * (made->item_rows * line + width);
+}
+
+static bool fits(const rows *made, int64_t width) {
+    return made->item_channels * lines_of(made) + width <= LINES && sums_of(made, width) <= SUMS;
+}
+
+/* The largest number up to *field that fits, or false. */
+static bool reduce(rows *made, int64_t *field, int64_t width) {
+    while (!fits(made, width)) {
+        if (*field == 1) return false;
+        *field = kn_divide_up(*field, 2);
+    }
+    return true;
+}
+
+static bool describe(const kn_target *target, const kn_node *node, rows *made) {
+    kn_conv_form *form = &made->form;
+    kn_conv_describe(node, form);
+    if (form->channels == 0 || form->outputs == 0) return false;
+    made->outputs = form->outputs / form->groups;
+    made->channels = form->channels / form->groups;
+    describe_tile(target, made);
+    const int64_t width = target->vector_width, units = target->compute_units;
+    const int64_t reach_x = (form->filter_width - 1) * form->dilation[1] / form->stride[1];
+    if (form->filter_height * form->filter_width > TAPS || form->stride[0] > MAX_STRIDE ||
+        form->stride[1] > MAX_STRIDE || form->filter_height > LINES || reach_x > LINES ||
+        form->dilation[0] > LINES || form->dilation[1] > LINES)
+        return false;
+    /* Long rows are divided; short rows are processed in bands, for a few items per unit. */
+    made->item_columns = form->out_width < LONG * width ? form->out_width : LONG * width;
+    made->item_rows = 1;
+    made->item_channels = made->channels;
+    if (made->item_columns == 0 || form->out_height == 0) return false;
+    if (!fits(made, width)) {
+        made->item_channels = 1;
+        if (!reduce(made, &made->item_columns, width)) return false;
+        while (made->item_channels < made->channels) {
+            made->item_channels++;
+            if (fits(made, width)) continue;
+            made->item_channels--;
+            break;
+        }
+    }
+    if (made->item_columns < form->out_width) {
+        made->flat = true; /* a single row */
+        return true;
+    }
+    const int64_t wanted = kn_divide_up(4 * units, form->images * form->groups);
+    const int64_t pitch = form->out_width + reach_x, whole = kn_round_up(form->out_width, width);
+    made->flat = pitch < whole;
+    made->item_rows = kn_divide_up(form->out_height, wanted < form->out_height ? wanted : form->out_height);
+    return reduce(made, &made->item_rows, width);
+}
+
+bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node) {
+    rows made;
+    if (!kn_has_float_vectors(target, node) || !describe(target, node, &made)) return false;
+    const int64_t width = target->vector_width;
+    if (made.form.groups > 1) return made.outputs % width != 0 || made.channels % width != 0;
+    return made.outputs <= MAX_OUTPUTS && made.form.filter_height * made.form.filter_width > 1;
+}
+
+/* A small image whose rows are divided in the same way, as far as possible. */
+void kn_conv_rows_trial_case(const kn_node *node, kn_trial_case *trial) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    const size_t room = sizeof trial->inputs[0];
+    const int groups = form.groups > 2 ? 2 : (int)form.groups, channels = (int)(form.channels / form.groups),
+              outputs = (int)(form.outputs / form.groups), height = (int)form.filter_height,
+              width = (int)form.filter_width;
+    const int stride[2] = {(int)form.stride[0], (int)form.stride[1]},
+              dilation[2] = {(int)form.dilation[0], (int)form.dilation[1]};
+    snprintf(trial->inputs[0], room, "2,%d,%d,%d", groups * channels,
+             (height - 1) * dilation[0] + 3 * stride[0], (width - 1) * dilation[1] + 37 * stride[1]);
+    snprintf(trial->inputs[1], room, "%d,%d,%d,%d", groups * outputs, channels, height, width);
+    snprintf(trial->attributes, sizeof trial->attributes, "padding=1 stride=%d,%d dilation=%d,%d groups=%d",
+             stride[0], stride[1], dilation[0], dilation[1], groups);
+}
+
+/* y (N,K,P,Q) from x (N,C,H,W) and a filter (K,C/groups,R,S). */
+kn_status kn_conv_rows_lower(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    rows made;
+    if (!describe(lowering->target, node, &made))
+        return kn_fail(lowering->error, KN_ERROR_UNSUPPORTED, "conv2d '%s': rows of this size do not fit",
+                       node->name);
+    const kn_conv_form *form = &made.form;
+    kn_step *step = kn_step_begin(lowering, "conv/rows.cl", "kn_conv_rows");
+    KN_STEP_DEFINE(step, {"KN_WIDTH", lowering->target->vector_width}, {"KN_VECTORS", made.tile_vectors},
+                   {"KN_ROWS", made.tile_rows});
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "filter", node->inputs[1]);
+    kn_step_write(step, "y", lowering->result);
+    kn_conv_bind(step, form);
+    KN_STEP_SET(step, {"item_rows", made.item_rows}, {"item_columns", made.item_columns},
+                {"item_channels", made.item_channels}, {"flat", made.flat});
+    kn_step_cost_of_node(step, lowering);
+    kn_step_epilogue(step, lowering);
+    kn_step_size_wide(step,
+                      kn_divide_up(form->out_height, made.item_rows) *
+                          kn_divide_up(form->out_width, made.item_columns),
+                      form->groups, form->images);
+    return kn_step_end(step, lowering);
+}
