@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "data/tokens.h"
+
 enum { MADE_TRAIN = 1000000, MADE_TEST = 100000, CODES = 0x110000, LENGTH = 64 };
 
 /* The characters of the generated sentences. */
@@ -177,9 +179,9 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
                                    const kn_source_options *options, kn_error *error) {
     if (count <= how->length) {
         kn_fail(error, KN_ERROR_SHAPE,
-                "data \"%s\": a part of %llu characters is too short for sequences of %llu and the next "
-                "character",
-                name, (unsigned long long)count, (unsigned long long)how->length);
+                "data \"%s\": a part of %llu %s is too short for sequences of %llu and the next one", name,
+                (unsigned long long)count, vocab && !kn_pairs_is(vocab) ? "characters" : "tokens",
+                (unsigned long long)how->length);
         return NULL;
     }
     uint64_t windows = (count - 1 - how->length) / how->stride + 1;
@@ -194,11 +196,11 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
     store->count = windows < options->max_samples ? windows : options->max_samples;
     store->classes = classes;
     store->blocks[0] = kn_allocate(host, (size_t)count, bytes);
-    store->vocabulary = kn_copy_text(host, vocab);
+    store->vocabulary = vocab ? kn_copy_text(host, vocab) : NULL;
     const kn_tensor_info sample = {all->wide ? KN_INT32 : KN_UINT8, 1, {(int64_t)how->length}};
     kn_sample_field *x = NULL, *y = NULL;
     kn_status status = KN_OK;
-    if (!store->blocks[0] || !store->vocabulary)
+    if (!store->blocks[0] || (vocab && !store->vocabulary))
         status = kn_fail_memory_for(error, "the tokens of the text", count, bytes);
     if (status == KN_OK) status = kn_sample_store_add(store, "x", &sample, KN_INT32, 1, &x, error);
     if (status == KN_OK) status = kn_sample_store_add(store, "y", &sample, KN_INT32, 1, &y, error);
@@ -224,6 +226,32 @@ static kn_status make_parts(kn_dataset *dataset, const char *name, const tokens 
         dataset->test =
             make_store(host, name, all, train, all->count - train, classes, vocab, how, options, error);
     return error->status;
+}
+
+/* With the vocabulary of a language model. A short last tenth is not a test part, but part of the text. */
+static kn_status read_words(kn_dataset *dataset, const char *path, const kn_file_view *view,
+                            const text_options *how, const kn_source_options *options) {
+    kn_error *error = &dataset->error;
+    kn_words words;
+    int32_t *numbers = NULL;
+    size_t count = 0;
+    kn_status status = kn_words_open(&words, &dataset->host, options->tokenizer, error);
+    if (status == KN_OK && view->count > SIZE_MAX)
+        status = kn_fail_memory(error, SIZE_MAX);
+    else if (status == KN_OK)
+        status = kn_words_encode(&words, path, (const char *)view->bytes, (size_t)view->count,
+                                 KN_TEXT_ADD_ENDS, &numbers, &count, error);
+    const tokens all = {numbers, count, true};
+    const int classes = status == KN_OK ? kn_vocabulary_size(words.vocabulary) : 0;
+    if (status == KN_OK && count / 10 > how->length) {
+        status = make_parts(dataset, path, &all, count - count / 10, classes, NULL, how, options);
+    } else if (status == KN_OK) {
+        dataset->store = make_store(&dataset->host, path, &all, 0, count, classes, NULL, how, options, error);
+        status = error->status;
+    }
+    kn_release(&dataset->host, numbers);
+    kn_words_close(&words);
+    return status;
 }
 
 /* Uses the given byte-pair vocabulary, or trains one. */
@@ -271,6 +299,8 @@ static kn_status read_file(kn_dataset *dataset, const char *path, const text_opt
         all = (tokens){(void *)(uintptr_t)view.bytes, view.count, false};
         status = make_parts(dataset, path, &all, all.count - all.count / 10, 256, "", how, options);
         all.numbers = NULL;
+    } else if (options->tokenizer && !options->vocabulary && !how->vocabulary) {
+        status = read_words(dataset, path, &view, how, options);
     } else if (options->vocabulary ? kn_pairs_is(options->vocabulary) : how->vocabulary > 0) {
         status = read_pairs(dataset, path, &view, how, options);
     } else {
@@ -371,5 +401,5 @@ const kn_source_row kn_data_source_text = {
     .name = "text",
     .usage = "text:FILE[,length=N][,stride=N][,vocabulary=N][,bytes]",
     .text = "a text in UTF-8, as characters, as N byte-pair tokens trained on it, or any file as bytes;\n"
-            "its last tenth is the test part",
+            "for language models as their tokens; its last tenth is the test part",
     .open = open_text};

@@ -8,8 +8,8 @@
  * is used. */
 /* clang-format off */
 #define SOURCES(X)                                                                                           \
-    X(digits) X(shapes) X(figures) X(wind) X(sentences) X(tones) X(text) X(csv) X(images) X(wav) X(idx)      \
-    X(cifar10) X(cifar100) X(npy) X(npz)
+    X(digits) X(shapes) X(figures) X(wind) X(sentences) X(tones) X(text) X(chat) X(jsonl) X(csv) X(images)   \
+    X(wav) X(idx) X(cifar10) X(cifar100) X(npy) X(npz)
 /* clang-format on */
 
 #define DECLARE(source) extern const kn_source_row kn_data_source_##source;

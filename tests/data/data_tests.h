@@ -10,6 +10,7 @@
 int test_digits(void);
 int test_made(void);
 int test_texts(void);
+int test_chats(void);
 int test_tables(void);
 int test_image_folders(void);
 int test_image_archives(void);

@@ -125,7 +125,7 @@ kn_dataset *arrays_open(const kn_dataset_params *params, const sample_arrays *ar
 }
 
 int main(void) {
-    return test_digits() + test_made() + test_texts() + test_tables() + test_image_folders() +
+    return test_digits() + test_made() + test_texts() + test_chats() + test_tables() + test_image_folders() +
            test_image_archives() + test_sounds() + test_datasets() + test_splits() + test_loaders() +
            test_augment() + test_mixing() + test_file_sources() + test_more_files() + test_npy_file() +
            test_onnx_file() + test_safetensors_file();

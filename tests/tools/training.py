@@ -57,6 +57,30 @@ def it_learns(folder):
 
 
 @case
+def adapters(folder):
+    """--lora trains and saves only the adapters of a saved model, and resumes bit for bit."""
+    problem(folder)
+    write(folder, "two.koine", f"koine 1\nmodel two\ninput x {WIDTH}\nhidden = linear 12\nrelu\nlogits = linear {CLASSES}\n")
+    data = ["--data", "npy:x.npy,y.npy", "--batch", "32", "--validation", "0", "--schedule", "constant"]
+    koine("train", "two.koine", *data, "--epochs", "2", folder=folder).needs(0, out="saved to two.safetensors")
+    lora = ["train", "two.safetensors", *data, "--lora", "rank=2,alpha=4,targets=hidden,logits,dropout=0.25"]
+    koine(*lora, "--steps", "6", folder=folder).needs(0, out="saved to two-lora.safetensors")
+    saved = read_safetensors(os.path.join(folder, "two-lora.safetensors"))
+    names = sorted(name for name in saved if not name.startswith("koine.training."))
+    expect(names == ["hidden.lora_a", "hidden.lora_b", "logits.lora_a", "logits.lora_b"], f"found {names}")
+    expect(not any("weight" in name for name in saved), f"moments of frozen weights: {list(saved)}")
+    koine(*lora, "--steps", "3", "--save", "half.safetensors", folder=folder).needs(0)
+    koine(*lora, "--steps", "6", "--resume", "half.safetensors", folder=folder).needs(0, err="resuming after step 3")
+    whole = read_safetensors(os.path.join(folder, "half.safetensors"))
+    expect(whole == saved, "resumed training differs")
+    koine("eval", "half.safetensors", "--data", "npy:x.npy,y.npy", folder=folder).needs(1, err="has an adapter but not its model")
+    for given, message in (("rank=0", "rank=N"), ("rank", "rank=N"), ("alpha=0", "above 0"), ("dropout=1", "below 1"),
+                           ("ranks=2", "rank=N, alpha=A, targets=NAMES")):
+        koine("train", "two.safetensors", *data, "--lora", given, folder=folder).needs(2, err=message)
+    koine("train", "two.safetensors", *data, "--lora", "targets=conv*", folder=folder).needs(1, err="'conv*' matches no linear layer")
+
+
+@case
 def tokens_in_and_out(folder):
     """A recurrent network learns that each token is followed by the next number."""
     write(folder, "walk.koine", "koine 1\nmodel walk\ninput x 6 int32\nembedding 7 8\nlstm 12\nlogits = linear 7\n")

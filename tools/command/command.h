@@ -205,6 +205,8 @@ uint64_t text_hash(const char *text);
 bool path_ends(const char *path, const char *ending, bool any_case);
 /* Whether a path has the extension of ONNX files. */
 bool path_is_onnx(const char *path);
+/* Prints warnings of handles, each once. */
+kn_logger warnings_log(void);
 /* Reports why a session failed with this status (NULL: out of memory) and returns false. */
 bool session_fail(const kn_session *session, kn_status status);
 /* Reports the time spent compiling kernels since the last call, if it was noticeable. */

@@ -113,6 +113,10 @@ static void write_log(void *user, kn_log_level level, const char *message) {
     fprintf(stderr, "koine: %s%s\n", level == KN_LOG_WARNING ? "warning: " : "", message);
 }
 
+kn_logger warnings_log(void) {
+    return (kn_logger){.level = KN_LOG_WARNING, .write = write_log};
+}
+
 int math_options_check(common_options *common) {
     static const char *const modes[] = {"exact", "fast"};
     const char *precisions[16];

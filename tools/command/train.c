@@ -8,6 +8,9 @@
 #include "auto.h"
 #include "train.h"
 
+/* The defaults with --lora. */
+enum { LORA_BATCH = 8, LORA_LENGTH = 512 };
+
 typedef struct train_run {
     train_options *options;
     training_setup setup;
@@ -78,8 +81,12 @@ static bool open_data(train_run *run, const char *model) {
     setup->changes = !options->check; /* train one batch without augmentation */
     setup->augment = options->augment;
     setup->data = options->data;
+    setup->lora = options->adapter.given ? &options->adapter.params : NULL;
+    setup->all_tokens = options->loss_on && !strcmp(options->loss_on, "all");
     setup->skip_bad = options->skip_bad;
     setup->cache = options->cache;
+    if (options->length)
+        setup->settings[setup->setting_count++] = (kn_model_setting){"window", (int64_t)options->length};
     if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss) ||
         !setup_batch_fits(setup, options->batch))
         return false;
@@ -397,7 +404,10 @@ done:
 static int check_numbers(const train_options *own) {
     if (!(own->crew.timeout >= 0 && own->crew.timeout <= 1e9))
         return command_misuse("--timeout is %g; expected seconds, or 0 for never", own->crew.timeout);
-    if (!own->batch || own->batch > INT32_MAX)
+    if (own->length > INT32_MAX)
+        return command_misuse("--length is %llu; expected at most %d", (unsigned long long)own->length,
+                              INT32_MAX);
+    if (!own->batch || (own->batch > INT32_MAX && own->batch != UINT64_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)own->batch, INT32_MAX);
     if (own->validate_samples == 0)
         return command_misuse("--validate-samples is 0; expected at least 1, or --validation 0 for none");
@@ -419,7 +429,10 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     static const char *const weights[] = {"balanced", "none"};
     if (own->class_weights && option_choice("class-weights", own->class_weights, weights, 2) < 0)
         return EXIT_USAGE;
+    static const char *const counted[] = {"answers", "all"};
+    if (own->loss_on && option_choice("loss-on", own->loss_on, counted, 2) < 0) return EXIT_USAGE;
     int status = bad_sample_check(own->bad, &own->skip_bad);
+    if (status == EXIT_DONE) status = lora_check(own->lora, &own->adapter);
     kn_augmentation unused;
     if (status == EXIT_DONE) status = train_augment_check(own->augment, &unused);
     if (status == EXIT_DONE) status = checkpoints_check(own, checkpoints);
@@ -448,12 +461,21 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
                         own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
+/* Whether --set has the number of positions. */
+static bool sets_window(const char *set) {
+    const char *found = set ? strstr(set, "window=") : NULL;
+    return found && (found == set || found[-1] == ',');
+}
+
 /* Absent options are UINT64_MAX or NaN, to distinguish them from an explicit 0. */
-static void settle(train_options *own) {
+static void settle(train_options *own, const char *model) {
     bool endless = own->epochs == UINT64_MAX && own->steps == UINT64_MAX && isnan(own->seconds);
     if (own->epochs == UINT64_MAX) own->epochs = endless ? 10 : 0;
     if (own->steps == UINT64_MAX) own->steps = 0;
     if (isnan(own->seconds)) own->seconds = 0;
+    if (own->batch == UINT64_MAX) own->batch = own->adapter.given ? LORA_BATCH : 64;
+    if (own->adapter.given && !own->length && model_tokenizer(model) && !sets_window(own->set))
+        own->length = LORA_LENGTH;
     own->unvalidated = own->validation == 0;
     if (isnan(own->validation)) own->validation = 0;
     own->drop_last = own->drop_last || own->in_sequence;
@@ -470,7 +492,7 @@ static void settle(train_options *own) {
 static int run(int count, char **arguments) {
     train_options own = {.epochs = UINT64_MAX,
                          .steps = UINT64_MAX,
-                         .batch = 64,
+                         .batch = UINT64_MAX,
                          .seconds = NAN,
                          .validation = NAN,
                          .validate_samples = UINT64_MAX,
@@ -511,13 +533,19 @@ static int run(int count, char **arguments) {
          "batch: statistics of the batch; frozen: running statistics, which do not change (batch)",
          &own.batch_norm},
         SET_OPTION(own.set),
+        LORA_OPTION(own.lora),
+        {"length", OPTION_COUNT, "N",
+         "tokens per sample of a language model (512 with --lora, else the model's, at most 2048)",
+         &own.length},
+        {"loss-on", OPTION_TEXT, "WHICH",
+         "answers, or all: the tokens of chat: and jsonl: to learn (answers)", &own.loss_on},
         {"init", OPTION_TEXT, "FILE", "initialize matching weights from a saved model", &own.init},
         HEADING("training"),
         {"epochs", OPTION_COUNT, "N", "passes over the data (10, unless --steps or --seconds is given)",
          &own.epochs},
         {"steps", OPTION_COUNT, "N", "stop after N batches, including those before --resume", &own.steps},
         {"seconds", OPTION_NUMBER, "S", "stop after S seconds", &own.seconds},
-        {"batch", OPTION_COUNT, "N", "samples per step (64)", &own.batch},
+        {"batch", OPTION_COUNT, "N", "samples per step (64; 8 with --lora)", &own.batch},
         {"seed", OPTION_COUNT, "N", "random seed for weights, data order and dropout (1)", &own.seed},
         {"patience", OPTION_COUNT, "N",
          "stop after N epochs without a lower validation loss, and save the best epoch", &own.patience},
@@ -613,7 +641,7 @@ static int run(int count, char **arguments) {
         (status = math_options_check(&own.common)) || (status = pin_option_check(&own.common)) ||
         (status = workers_check(&own)))
         return status;
-    settle(&own);
+    settle(&own, model ? model : "");
     own.arguments = arguments;
     own.argument_count = count;
     return train(&own, model, &checkpoints);
@@ -636,7 +664,9 @@ const command command_train = {
     "koine train unet,size=64 --data figures --steps 200 --batch 4\n"
     "koine train table --data csv:wind.csv,target=speed --validation 0.1\n"
     "koine train char-rnn --data text:book.txt --steps 2500 --batch 32\n"
-    "koine train net.onnx --data npy:xs.npy,ys.npy --save trained.onnx",
+    "koine train net.onnx --data npy:xs.npy,ys.npy --save trained.onnx\n"
+    "koine train smollm2.gguf --data text:poems.txt --lora rank=16,alpha=32 --lr 2e-4 --epochs 3\n"
+    "koine train smollm2.gguf --data chat:talk.jsonl --lora rank=16 --length 1024 --epochs 2",
     "MODEL is a name (koine models lists them), a text model, a saved model, whose training continues with\n"
     "its weights, an ONNX file (koine plan --parameters lists its trainable weights), or a Caffe net,\n"
     "deploy.prototxt, with --init net.caffemodel. Sizes follow a name: lenet,classes=26.\n"
@@ -674,6 +704,11 @@ const command command_train = {
     "  mix-up=A           mix each sample and its class with another one of the batch, in a ratio from "
     "Beta(A,A)\n"
     "  cut-mix=A          the same with a rectangle; with both, each is used for half of the batches\n"
+    "\n"
+    "--lora adds adapters to a language model, or any other: the result y of a linear layer becomes\n"
+    "y + alpha/rank * (x A^T) B^T, and only A and B are trained and saved. targets=attn_q,attn_v selects\n"
+    "layers by the last parts of their names, with * and ?; all: all except those that make outputs. rslora\n"
+    "scales by alpha/sqrt(rank).\n"
     "\n"
     "--devices splits each batch among several devices; --shards 16 gives the same bits for any number of\n"
     "them. mpirun -n N koine train … trains with N processes, which share the --devices of a machine. On\n"

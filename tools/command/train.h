@@ -73,6 +73,9 @@ typedef struct train_options {
     train_config config;
     train_outputs outputs;
     train_crew crew;
+    const char *lora, *loss_on;
+    lora_options adapter; /* from `lora` */
+    uint64_t length;      /* --length; 0: the model's */
     const char *data, *loss, *init, *resume, *set, *bad, *batch_norm, *augment, *class_weights, *file;
     char **arguments; /* the command line */
     int argument_count;

@@ -39,16 +39,10 @@ bool train_resumes_by_itself(const train_options *options) {
     return options->resume && !strcmp(options->resume, "auto");
 }
 
-static void write_log(void *user, kn_log_level level, const char *message) {
-    (void)user;
-    (void)level;
-    command_warn("warning: %s", message);
-}
-
 static bool open_folder(const train_options *options, train_checkpoints *checkpoints) {
     kn_checkpoints_params params;
     kn_checkpoints_params_init(&params);
-    params.log = (kn_logger){.level = KN_LOG_WARNING, .write = write_log};
+    params.log = warnings_log();
     if (options->outputs.keep != UINT64_MAX) params.keep = options->outputs.keep;
     checkpoints->files = kn_checkpoints_open(options->outputs.checkpoints, &params);
     if (kn_checkpoints_status(checkpoints->files) == KN_OK) return true;

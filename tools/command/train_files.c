@@ -26,6 +26,9 @@ enum {
     MILESTONES,
     SHARDS,
     WORKERS,
+    LORA,
+    LENGTH,
+    LOSS_ON,
     OWN_KEYS
 };
 static const char *const own_keys[OWN_KEYS] = {
@@ -43,6 +46,9 @@ static const char *const own_keys[OWN_KEYS] = {
     [GROUPS] = "groups",
     [SHARDS] = "shards",
     [WORKERS] = "workers",
+    [LORA] = "lora",
+    [LENGTH] = "length",
+    [LOSS_ON] = "loss-on",
     [MILESTONES] = "milestones",
     [CLASS_WEIGHTS] = "class-weights",
 };
@@ -73,6 +79,9 @@ static void write_own(const training_setup *setup, const train_options *options,
     if (options->validate_samples != UINT64_MAX)
         snprintf(most, sizeof most, ", at most %llu samples", (unsigned long long)options->validate_samples);
     snprintf(values[DATA], room, "%s", options->data);
+    if (options->lora) snprintf(values[LORA], room, "%s", options->lora);
+    if (options->length) snprintf(values[LENGTH], room, "%llu", (unsigned long long)options->length);
+    if (options->loss_on) snprintf(values[LOSS_ON], room, "%s", options->loss_on);
     snprintf(values[BATCH], room, "%llu", (unsigned long long)options->batch);
     snprintf(values[SEED], room, "%llu", (unsigned long long)options->seed);
     snprintf(values[VALIDATION], room, "none");
@@ -276,7 +285,10 @@ bool train_choose_path(train_options *options, const training_setup *setup) {
     const char *resume = options->resume, *wanted = options->outputs.save;
     char name[200];
     if (!wanted && resume && !is_checkpoint(resume)) wanted = resume;
-    snprintf(name, sizeof name, path_is_onnx(setup->source) ? "%s-trained.onnx" : "%s.safetensors",
+    snprintf(name, sizeof name,
+             path_is_onnx(setup->source) ? "%s-trained.onnx"
+             : setup->lora               ? "%s-lora.safetensors"
+                                         : "%s.safetensors",
              kn_model_name(setup->model));
     if (!wanted && !count_up(options, name, resume)) return false;
     if (wanted && !path_numbered(wanted, 1, options->outputs.path, sizeof options->outputs.path))
@@ -375,6 +387,10 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
 
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options) {
     uint64_t steps;
+    /* The files of adapters lack what they do not train. */
+    if (setup->lora && (options->resume || options->init) && kn_model_has_weights(setup->model) &&
+        !load_weights(setup, trainer, NULL))
+        return false;
     /* Pretrained weights include the description of their data. */
     if (!options->resume)
         return train_measure(setup, trainer) && ((!options->init && !kn_model_has_weights(setup->model)) ||

@@ -157,6 +157,8 @@ static bool open_bare(training_setup *setup, const kn_model_setting *settings, s
 
 static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
     if (!open_bare(setup, settings, count)) return false;
+    if (setup->lora && kn_model_adapt(setup->model, setup->lora) != KN_OK)
+        return command_error("--lora: %s", kn_model_error(setup->model));
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
     if (add_loss(setup) != KN_OK) return command_error("%s", kn_model_error(setup->model));
@@ -198,6 +200,7 @@ bool setup_model(training_setup *setup, const char *model, const char *loss) {
     setup->loss_asked = loss;
     setup->unit = "";
     setup->variance = NAN;
+    setup->tokenizer = model_tokenizer(model);
     if (!open_model(setup, setup->settings, setup->setting_count)) return false;
     setup_reading(setup, setup->model);
     return true;
@@ -459,6 +462,8 @@ bool tokens_are_joined(const char *vocabulary) {
 static bool explain_loss(training_setup *setup, const char *data) {
     size_t y;
     const char *tokens = kn_dataset_vocabulary(setup->all);
+    if (!tokens && setup->tokenizer && !strcmp(setup->loss_kind, "cross-entropy"))
+        setup->unit = " nats per token";
     if (tokens)
         setup->unit = tokens_are_joined(tokens) ? " nats per token"
                       : tokens[0]               ? " nats per character"
@@ -537,7 +542,10 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     kn_tensor_info sample;
     kn_dataset_params_init(&params);
     params.expected = value_sample(kn_model_input_at(setup->model, 0), &sample) ? &sample : NULL;
+    params.log = warnings_log();
     params.vocabulary = setup->vocabulary;
+    params.tokenizer = setup->tokenizer;
+    params.all_tokens = setup->all_tokens;
     params.columns = setup->columns;
     params.sample_rate = setup->rate;
     params.images = kn_images_reader();

@@ -2,7 +2,7 @@
 #ifndef KOINE_COMMAND_TRAINING_H
 #define KOINE_COMMAND_TRAINING_H
 
-#include "command.h"
+#include "lora.h"
 
 enum { SETUP_FIELDS = 16 }; /* maximum number of fields of a sample */
 
@@ -35,13 +35,16 @@ typedef struct training_setup {
     size_t weight_count;
     bool changes; /* training samples are augmented by `augment`; NULL: by the model's text */
     const char *augment;
-    kn_augmentation augmentation; /* parsed from `changes` */
-    bool skip_bad;                /* --on-bad-sample skip */
-    uint64_t cache;               /* --cache; 0: all */
-    bool by_name;                 /* class numbers in the data follow the class names in the model's file */
-    bool frozen_statistics;       /* --batch-norm frozen */
-    const char *unit;             /* unit of the loss, such as " nats per character"; "" for most */
-    double opening;               /* seconds spent opening the data */
+    kn_augmentation augmentation;  /* parsed from `changes` */
+    bool skip_bad;                 /* --on-bad-sample skip */
+    uint64_t cache;                /* --cache; 0: all */
+    bool by_name;                  /* class numbers in the data follow the class names in the model's file */
+    bool frozen_statistics;        /* --batch-norm frozen */
+    const kn_adapter_params *lora; /* --lora; NULL: none */
+    const char *tokenizer;         /* the file with the vocabulary of a language model; NULL: none */
+    bool all_tokens;               /* --loss-on all */
+    const char *unit;              /* unit of the loss, such as " nats per character"; "" for most */
+    double opening;                /* seconds spent opening the data */
     double variance; /* variance of the target, if the loss is a mean squared error; otherwise NaN */
 } training_setup;
 

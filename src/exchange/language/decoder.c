@@ -89,7 +89,7 @@ static bool has_kind(const kn_language *language, int kind) {
 void kn_language_write(const kn_language *language, kn_text *text) {
     kn_text_format(text,
                    "koine 1\n\n# Text, the next token at each position: architecture %s.\n"
-                   "task classification\n\nset window %" PRId64 "\n",
+                   "task classification\nloss cross-entropy ignore=-100\n\nset window %" PRId64 "\n",
                    language->name,
                    language->context < KN_LANGUAGE_WINDOW ? language->context : KN_LANGUAGE_WINDOW);
     for (int kind = 0; kind < KN_LAYER_KINDS; kind++)
