@@ -211,6 +211,8 @@ kn_status kn_source_file(const kn_context *context, const char *file, const char
         strcat(source->options, " -D_OPENCL_H_"); /* Marks Clang's header as included */
         status = add_file(&state, "common/builtins.cl", error);
     }
+    /* Generated code may call this function before the file begins. */
+    if (!status && strstr(prelude, "kn_erf_")) status = add_file(&state, "common/erf.cl", error);
     if (!status) {
         add_prelude(source, prelude);
         status = add_file(&state, file, error);

@@ -4,6 +4,7 @@
  * a choice is ?: for scalars and select for vectors. Each term is therefore printed as a number or as a
  * condition and converted where necessary. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -289,6 +290,13 @@ static void print_coarse(const expression_printer *printer, const kn_term *term)
     kn_text_format(text, ") * %lu.0f)) & 0x%lxu))", (unsigned long)carry, (unsigned long)(0u - carry));
 }
 
+/* In single precision a function of cl/common/erf.cl. */
+static void print_erf(const expression_printer *printer, const kn_term *term) {
+    char name[32] = "erf";
+    if (!strcmp(printer->base, "float")) snprintf(name, sizeof name, "kn_erf_%s", printer->type);
+    print_function(printer, name, term);
+}
+
 static void print_call(const expression_printer *printer, const kn_term *term) {
     switch (term->function) {
     case KN_FUNCTION_EXP:
@@ -313,7 +321,7 @@ static void print_call(const expression_printer *printer, const kn_term *term) {
         print_function(printer, "tanh", term);
         return;
     case KN_FUNCTION_ERF:
-        print_function(printer, "erf", term);
+        print_erf(printer, term);
         return;
     case KN_FUNCTION_POW:
         print_function(printer, "pow", term);

@@ -58,6 +58,10 @@ static kn_dtype compute_dtype(const kn_node *node) {
     return KN_INT32;
 }
 
+static bool is_byte(kn_dtype dtype) {
+    return dtype == KN_INT8 || dtype == KN_UINT8;
+}
+
 static void add_operand(void *user, kn_value *value) {
     kernel_text *kernel = user;
     if (kernel->count == MAX_OPERANDS)
@@ -182,7 +186,8 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         const int half = kn_half_kind(dtype);
         const kn_small_float *small = kn_small_float_of(dtype);
         /* Other operands are the same in all lanes. */
-        bool whole = kernel->lanes > 1 && (half || small || dtype == KN_FLOAT32);
+        const bool byte = is_byte(dtype);
+        bool whole = kernel->lanes > 1 && (half || small || byte || dtype == KN_FLOAT32);
         if (whole)
             kn_text_format(body, "const float%d x%d = ", kernel->lanes, i);
         else
@@ -192,14 +197,16 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         else if (whole && stride && small)
             kn_text_format(body, "kn_from_small_vector(convert_uint%d(vload%d(0, p%d + ", kernel->lanes,
                            kernel->lanes, i);
+        else if (whole && stride && byte)
+            kn_text_format(body, "convert_float%d(vload%d(0, p%d + ", kernel->lanes, kernel->lanes, i);
         else if (whole && stride)
             kn_text_format(body, "vload%d(0, p%d + ", kernel->lanes, i);
         else if (half)
             kn_text_format(body, "KN_READ_AS(%d, p%d + ", half, i);
         else
-            kn_text_format(body, small ? "kn_from_small(p%d[" : "p%d[", i);
+            kn_text_format(body, small ? "kn_from_small(p%d[" : whole && byte ? "(float)p%d[" : "p%d[", i);
         write_offset(kernel, "p", i, stride, body);
-        kn_text_add(body, whole && stride && small ? "))" : half || (whole && stride) ? ")" : "]");
+        kn_text_add(body, whole && stride && (small || byte) ? "))" : half || (whole && stride) ? ")" : "]");
         if (small) write_facts(kernel, small, body);
         kn_text_add(body, "; ");
     }
@@ -291,6 +298,13 @@ static void write_rounding(const kn_node *node, kn_text *body) {
                    round ? (int)round->integer : KN_POWER_DOWN);
 }
 
+/* Writes the conversion of a vector to the vector of an 8-bit type, up to the value: the integer wraps
+ * around. */
+static void write_narrowing(const kernel_text *kernel, kn_dtype dtype, kn_text *body) {
+    const int lanes = kernel->lanes;
+    kn_text_format(body, "convert_%schar%d(convert_int%d(", dtype == KN_UINT8 ? "u" : "", lanes, lanes);
+}
+
 /* The casts, up to the parenthesis, that make an int wrap around like the narrower stored integer; NULL: none
  * needed. */
 static const char *wrap_of(kn_dtype dtype) {
@@ -336,7 +350,9 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
     }
     const int half = kn_half_kind(result->shape.dtype);
     const kn_small_float *small = kn_small_float_of(result->shape.dtype);
-    const char *wrap = wrap_of(result->shape.dtype);
+    /* In vectors, 8-bit numbers are floats. */
+    const bool narrows = kernel->lanes > 1 && is_byte(result->shape.dtype);
+    const char *wrap = narrows ? NULL : wrap_of(result->shape.dtype);
     const char *rounds = half == 1            ? "kn_as_half"
                          : half == 2          ? "kn_as_bfloat"
                          : wrap               ? wrap
@@ -347,13 +363,20 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
                    !half                ? ""
                    : kernel->lanes == 1 ? "("
                                         : "_vector(");
+    if (narrows) {
+        kn_text_format(body, "convert_float%d(", kernel->lanes);
+        write_narrowing(kernel, result->shape.dtype, body);
+    }
     kn_status status =
         kn_pointwise_write(planner, node, type, operand_name, kernel, uniform[0] ? uniform : NULL, body);
     if (small) {
         write_rounding(node, body);
         write_facts(kernel, small, body);
     }
-    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : half || wrap ? "); " : "; ");
+    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; "
+                      : narrows                      ? "))); "
+                      : half || wrap                 ? "); "
+                                                     : "; ");
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
         if (operand->written != result) continue;
@@ -369,6 +392,10 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
                            kernel->lanes, position, KN_POWER_DOWN);
             write_facts(kernel, small, body);
             kn_text_format(body, "), 0, p%d + ", i);
+        } else if (narrows) {
+            kn_text_format(body, "vstore%d(", kernel->lanes);
+            write_narrowing(kernel, result->shape.dtype, body);
+            kn_text_format(body, "v%d)), 0, p%d + ", position, i);
         } else
             kn_text_format(body, "kn_store%d(v%d, p%d + ", kernel->lanes, position, i);
         write_offset(kernel, "p", i, operand->strides[kernel->axes - 1], body);
@@ -396,18 +423,26 @@ static bool calls_functions(const char *body) {
     return false;
 }
 
-static bool counts_steps(const kernel_operand *operand, int64_t stride) {
-    return operand->value->shape.dtype == KN_UINT32 && stride == 0 && !operand->written;
-}
-
 /* Whether a vector body can read and write the type as float, which excludes 8-bit powers of two. */
 static bool is_float(kn_dtype dtype) {
     const kn_small_float *small = kn_small_float_of(dtype);
     return dtype == KN_FLOAT32 || kn_is_half(dtype) || (small && small->mantissa_bits > 0);
 }
 
+/* Whether a vector body can compute a node: with floats, or a cast from or to 8-bit integers, which floats
+ * represent. */
+static bool has_vector_types(const kn_node *node) {
+    const kn_dtype from = compute_dtype(node), to = node->outputs[0]->shape.dtype;
+    const bool casts = node->op->identity == KN_IDENTITY_ALWAYS && !node->derivative;
+    return (is_float(from) || (casts && is_byte(from))) && (is_float(to) || (casts && is_byte(to)));
+}
+
+static bool counts_steps(const kernel_operand *operand, int64_t stride) {
+    return operand->value->shape.dtype == KN_UINT32 && stride == 0 && !operand->written;
+}
+
 /* Whether to write a vector body too: if it helps, and all operands (except the step counter of random
- * numbers) are floats of at most 32 bits, contiguous or broadcast along the row. */
+ * numbers) are floats of at most 32 bits or 8-bit integers, contiguous or broadcast along the row. */
 static bool wants_vectors(const kernel_text *kernel) {
     const kn_target *target = kernel->planner->target;
     int width = target->vector_width;
@@ -418,12 +453,12 @@ static bool wants_vectors(const kernel_text *kernel) {
         int64_t stride = operand->strides[kernel->axes - 1];
         if (kernel->random && counts_steps(operand, stride)) continue;
         const kn_dtype dtype = operand->value->shape.dtype;
-        if (!is_float(dtype) || stride > 1 || (operand->written && stride != 1)) return false;
+        if ((!is_float(dtype) && !is_byte(dtype)) || stride > 1 || (operand->written && stride != 1))
+            return false;
         halves = halves || kn_is_half(dtype);
     }
     for (int i = 0; i < kernel->group->member_count; i++) {
-        const kn_node *node = kernel->group->members[i];
-        if (!is_float(compute_dtype(node)) || !is_float(node->outputs[0]->shape.dtype)) return false;
+        if (!has_vector_types(kernel->group->members[i])) return false;
     }
     return halves || kernel->random || (kernel->body.data && calls_functions(kernel->body.data));
 }

@@ -223,6 +223,8 @@ static void test_printing(void **state) {
     assert_printed(
         "log(x) + sqrt(x) + rsqrt(x) + sin(x) + cos(x) + tanh(x) + erf(x) + floor(x)", "half2",
         "((((((((log(a) + sqrt(a)) + rsqrt(a)) + sin(a)) + cos(a)) + tanh(a)) + erf(a)) + floor(a)))");
+    assert_printed("erf(x)", "float8", "(kn_erf_float8(a))");
+    assert_printed("erf(x)", "double", "(erf(a))");
     assert_printed("isnan(x) ? 0 : x", "float", "((isnan(a) ? 0.0f : a))");
     assert_printed(
         "coarse(x, y, 16)", "float4",

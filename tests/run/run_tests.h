@@ -16,6 +16,7 @@ int test_sessions(void);
 int test_bindings(void);
 int test_running(void);
 int test_bytes(void);
+int test_byte_functions(void);
 int test_small_floats(void);
 int test_guard(void);
 int test_once(void);

@@ -56,7 +56,7 @@ KN_POINTWISE(sin, .help = "sine", .value = "sin(x)", .by = {"g * cos(x)"}, KN_UN
 KN_POINTWISE(cos, .help = "cosine", .value = "cos(x)", .by = {"-g * sin(x)"}, KN_UNARY_CASES, .tolerance = 4);
 /* 1.128… is 2 / sqrt(pi). */
 KN_POINTWISE(erf, .help = "error function", .value = "erf(x)", .by = {"1.1283791670955126 * g * exp(-x * x)"},
-             KN_UNARY_CASES, .tolerance = 16);
+             KN_UNARY_CASES_IN("-5..5"), .tolerance = 16);
 
 static kn_status clip_shape(kn_shape_call *call) {
     double low = kn_shape_attribute(call, "low")->number, high = kn_shape_attribute(call, "high")->number;
