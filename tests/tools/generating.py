@@ -73,7 +73,7 @@ def a_folder_is_a_model(folder):
         koine("generate", name, "--prompt", "ab", "--temperature", "0", folder=folder).needs(out=TEXT + "\n")
     koine("generate", "model", "--chat", "--prompt", "xa", "--temperature", "0", folder=folder).needs(out=TEXT[1:] + "\n")
     koine("tokens", "model", "--text", "ab", "--ids", folder=folder).needs(out="97\n98\n")
-    koine("models", "model", folder=folder).needs(out="model: 1145088 parameters")
+    koine("models", "model", folder=folder).needs(out="model: 730080 parameters")
     koine("plan", "model", folder=folder).needs(out="blk0.ffn_up")
     os.mkdir(os.path.join(folder, "empty"))
     koine("plan", "empty", folder=folder).needs(1, err="config.json")

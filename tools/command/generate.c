@@ -55,10 +55,10 @@ static bool open_words(generate_run *run, const char *file) {
     if (own && kn_vocabulary_status(run->words) != KN_OK)
         return command_error("%s", run->words ? kn_vocabulary_error(run->words) : "out of memory");
     run->token_count = kn_vocabulary_size(run->words);
-    return own ||
-           command_error("'%s' has no vocabulary: expected a folder, a GGUF file, or a model trained on text, "
-                         "as by koine train char-rnn --data text:FILE",
-                         file);
+    return own || command_error(
+                      "'%s' has no vocabulary: expected a folder, a GGUF file, or a model trained on text, "
+                      "as by koine train char-rnn --data text:FILE",
+                      file);
 }
 
 static bool read_vocabulary(generate_run *run, const char *file) {
@@ -465,7 +465,8 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_generate, options, count, arguments, words, &word_count, 1, &status))
         return status;
     if (!word_count)
-        return command_misuse("generate needs a saved model, such as char-rnn.safetensors, a GGUF file or a folder");
+        return command_misuse(
+            "generate needs a saved model, such as char-rnn.safetensors, a GGUF file or a folder");
     if (run.length < 1 || run.length > 100000000)
         return command_misuse("--length is %llu; expected 1 to 100000000", (unsigned long long)run.length);
     if (run.positions > INT32_MAX)
@@ -511,7 +512,9 @@ const command command_generate = {
     "koine generate char-rnn.safetensors --temperature 0 --json\n"
     "koine generate smollm2.gguf --prompt 'The capital of France is' --length 40\n"
     "koine generate smollm2.gguf --chat --prompt 'Why is the sky blue?' --temperature 0",
-    "FILE is a language model in a GGUF file or a Hugging Face folder, or a model that koine train saved after\n"
-    "training on text. Predicts each token from the preceding ones, as far as the model's window reaches, and\n"
+    "FILE is a language model in a GGUF file or a Hugging Face folder, or a model that koine train saved "
+    "after\n"
+    "training on text. Predicts each token from the preceding ones, as far as the model's window reaches, "
+    "and\n"
     "samples it. With --chat, the model answers a message, or a conversation line by line.",
     run};
