@@ -105,9 +105,13 @@ struct kn_folder_family {
     bool (*write)(kn_fields *config, const kn_folder_family *family, kn_folder *folder, const char *path,
                   kn_text *text);
     const void *about; /* private to write */
+    bool pools;        /* with modules.json, the class does not matter: only vectors of tokens are used */
 };
-extern const kn_folder_family kn_folder_decoders[];
-extern const int kn_folder_decoder_count;
+extern const kn_folder_family kn_folder_decoders[], kn_folder_encoders[];
+extern const int kn_folder_decoder_count, kn_folder_encoder_count;
+
+/* What modules.json says about the vectors of texts: sets pooling and normalized, and lowers the window. */
+bool kn_folder_read_pooling(kn_model *model, const char *folder, kn_encoder *encoder);
 
 /* The members of config.json that change no result, for kn_fields_end. */
 extern const char *const kn_folder_harmless[];

@@ -36,16 +36,24 @@ const char *const kn_folder_harmless[] = {"_name_or_path",
                                           "use_cache",
                                           NULL};
 
+/* The architectures of both lists, in order; NULL past the last. */
+static const kn_folder_family *family_at(int position) {
+    if (position < kn_folder_decoder_count) return &kn_folder_decoders[position];
+    position -= kn_folder_decoder_count;
+    return position < kn_folder_encoder_count ? &kn_folder_encoders[position] : NULL;
+}
+
 static const kn_folder_family *find_family(kn_fields *config) {
+    const kn_folder_family *family;
     const char *type = NULL;
     kn_text list;
     if (!kn_fields_word(config, "model_type", &type)) return NULL;
-    for (int i = 0; type && i < kn_folder_decoder_count; i++)
-        if (!strcmp(kn_folder_decoders[i].type, type)) return &kn_folder_decoders[i];
+    for (int i = 0; type && (family = family_at(i)); i++)
+        if (!strcmp(family->type, type)) return family;
     kn_text_init(&list, &config->model->host);
     kn_text_add(&list, "one of ");
-    for (int i = 0; i < kn_folder_decoder_count; i++)
-        kn_text_format(&list, "%s%s", i ? ", " : "", kn_folder_decoders[i].type);
+    for (int i = 0; (family = family_at(i)); i++)
+        kn_text_format(&list, "%s%s", i ? ", " : "", family->type);
     if (kn_text_failed(&list))
         kn_model_no_memory(config->model);
     else
@@ -55,13 +63,13 @@ static const kn_folder_family *find_family(kn_fields *config) {
 }
 
 /* Other classes have other outputs, such as classes of texts. */
-static bool check_class(kn_fields *config, const kn_folder_family *family) {
+static bool check_class(kn_fields *config, const kn_folder_family *family, const char *path) {
     const kn_json *list = kn_fields_find(config, "architectures");
-    if (!list || !family->class) return true;
-    if (list->kind == KN_JSON_ARRAY && list->count == 1 && list->first->kind == KN_JSON_STRING &&
-        !strcmp(list->first->text, family->class))
-        return true;
-    const bool word = list->kind == KN_JSON_ARRAY && list->first && list->first->kind == KN_JSON_STRING;
+    const char *modules = kn_path_join(&config->model->arena, path, "modules.json");
+    if (!modules) return kn_model_no_memory(config->model);
+    if (!list || (family->pools && kn_path_exists(modules))) return true;
+    const bool word = list->kind == KN_JSON_ARRAY && list->count == 1 && list->first->kind == KN_JSON_STRING;
+    if (word && !strcmp(list->first->text, family->class)) return true;
     kn_fail(&config->model->error, KN_ERROR_UNSUPPORTED,
             "%s: \"architectures\" is [%.60s]; expected [%s], the only class of '%s' that is supported",
             config->file, word ? list->first->text : "…", family->class, family->type);
@@ -73,7 +81,7 @@ static bool write_text(kn_model *model, kn_folder *folder, const char *path, con
     kn_fields config;
     if (!kn_fields_begin(&config, model, file, "", root)) return false;
     *family = find_family(&config);
-    return *family && check_class(&config, *family) &&
+    return *family && check_class(&config, *family, path) &&
            (*family)->write(&config, *family, folder, path, text) &&
            kn_fields_end(&config, kn_folder_harmless);
 }

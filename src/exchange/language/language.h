@@ -44,7 +44,31 @@ typedef struct kn_language {
     bool tied;          /* the output uses the embedding's table */
 } kn_language;
 
-/* Appends the model as a text. */
+/* How the vectors of tokens become the vector of a text. */
+typedef enum kn_encoder_pooling {
+    KN_POOLING_NONE, /* a vector for each token */
+    KN_POOLING_MEAN,
+    KN_POOLING_FIRST, /* that of the first token */
+} kn_encoder_pooling;
+
+/* An encoder whose tokens see all tokens of their text, with norms after attention and feed-forward layers.
+ */
+typedef struct kn_encoder {
+    const char *name;       /* of the architecture */
+    const char *activation; /* an operator */
+    int64_t layers, width, hidden, vocabulary, heads;
+    int64_t positions, first_position; /* rows of the table of positions; the row of the first token */
+    int64_t types;  /* rows of the table of token types, the first of which is used; 0: none */
+    int64_t window; /* tokens of a text, unless the caller sets it */
+    double epsilon;
+    kn_encoder_pooling pooling;
+    bool normalized; /* the vector of a text has length 1 */
+} kn_encoder;
+
+/* Appends the model as a text. Inputs are x, (batch,window) tokens, and length, (batch): the number of tokens
+ * of each text, at least 1; those after it are not seen. */
+void kn_encoder_write(const kn_encoder *encoder, kn_text *text);
+/* The same for a decoder, whose input is x. */
 void kn_language_write(const kn_language *language, kn_text *text);
 /* Makes the text the model's: reads it with a name in messages that says where it comes from. */
 bool kn_language_open(kn_model *model, const kn_text *text);
