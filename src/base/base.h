@@ -236,6 +236,15 @@ uint64_t kn_random_key(uint64_t seed, const char *name);
 /* Fisher-Yates over items[0..count), driven by the stream of `key`. */
 void kn_random_shuffle(uint64_t key, uint32_t *items, size_t count);
 
+/* ---- bytes of files ------------------------------------------------------------ */
+
+static inline uint64_t kn_little_uint(const uint8_t *bytes, int count) {
+    uint64_t value = 0;
+    for (int i = count - 1; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
 /* ---- threads (thread.c) -------------------------------------------------------- */
 
 typedef struct kn_mutex kn_mutex; /* opaque, on the heap */
@@ -280,6 +289,17 @@ void kn_file_close_view(const kn_host *host, kn_file_view *view);
  * with kn_release. */
 kn_status kn_file_read(const kn_host *host, const char *path, uint64_t limit, uint8_t **bytes,
                        uint64_t *count, kn_error *error);
+
+/* A mapped file with several owners, in any threads: the last release closes it. It uses malloc's memory,
+ * since it may outlive the allocator of the owner that opened it (shared_file.c). */
+typedef struct kn_shared_file kn_shared_file;
+kn_status kn_shared_file_open(const char *path, kn_shared_file **file, kn_error *error);
+const kn_file_view *kn_shared_file_view(const kn_shared_file *file);
+kn_shared_file *kn_shared_file_retain(kn_shared_file *file);
+void kn_shared_file_release(kn_shared_file **file);
+/* Advises the system that these bytes of the file are not needed soon, so that they need not stay in memory.
+ * They remain readable. */
+void kn_shared_file_forget(const kn_shared_file *file, const uint8_t *bytes, uint64_t count);
 
 /* Writes a file atomically: to a temporary file in the same folder, then fsync, rename, and fsync of the
  * folder. Abandoning it leaves the old file at `path`, if any. */
@@ -335,6 +355,7 @@ void kn_lock_release(kn_lock **lock);
 /* folder + "/" + name, in the arena. */
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name);
 
+#include "base/blocks.h"
 #include "base/shards.h"
 #include "base/small_float.h"
 

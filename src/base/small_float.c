@@ -87,3 +87,24 @@ uint8_t kn_small_float_code(const kn_small_float *format, float number, bool sat
     /* There is only one zero if -0 is NaN. */
     return (uint8_t)(code == 0 && format->nan == format->sign ? 0 : code | sign);
 }
+
+/* ---- 16 bits ------------------------------------------------------------------------------------- */
+
+float kn_float_from_half(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+    uint32_t bits;
+    if (exponent == 31) {
+        bits = sign | 0x7f800000u | fraction << 13;
+    } else if (exponent > 0) {
+        bits = sign | (exponent + 112) << 23 | fraction << 13;
+    } else {
+        /* Subnormal: fraction * 2^-24, exact in a float. */
+        float value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    return kn_float_of_bits(bits);
+}
+
+float kn_float_from_bfloat(uint16_t bits) {
+    return kn_float_of_bits((uint32_t)bits << 16);
+}

@@ -30,6 +30,10 @@ static inline double kn_double_of_bits(uint64_t bits) {
     return number;
 }
 
+/* The number that 16 bits represent; exact. */
+float kn_float_from_half(uint16_t half);
+float kn_float_from_bfloat(uint16_t bits);
+
 /* X(type, bits of the exponent, bits of the mantissa, bias, whether there are infinities, NaN). A sign
  * precedes exponent and mantissa if the byte has room for it. NaN is its code without a sign: all ones, or -0
  * in formats with one zero and one NaN; 0: there is none. The largest exponent is an ordinary exponent,

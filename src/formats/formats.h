@@ -33,8 +33,6 @@ void kn_array_finish(const kn_host *host, kn_array *array);
 const char *kn_array_shape_text(const kn_array *array, char *text, size_t size);
 /* Element `index` as a double: exact for all types except integers above 2^53. */
 double kn_array_number(const kn_array *array, uint64_t index);
-float kn_float_from_half(uint16_t half);
-float kn_float_from_bfloat(uint16_t bits);
 
 /* An array and the file that contains it. */
 typedef struct kn_array_file {

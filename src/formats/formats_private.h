@@ -34,13 +34,6 @@ static inline uint32_t kn_big_uint32(const uint8_t *bytes) {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-static inline uint64_t kn_little_uint(const uint8_t *bytes, int count) {
-    uint64_t value = 0;
-    for (int i = count - 1; i >= 0; i--)
-        value = value << 8 | bytes[i];
-    return value;
-}
-
 static inline void kn_little_put(void *bytes, uint64_t value, int count) {
     for (int i = 0; i < count; i++)
         ((uint8_t *)bytes)[i] = (uint8_t)(value >> (8 * i));

@@ -179,7 +179,7 @@ static void measure(reader *in, kn_gguf_tensor *tensor) {
         fits = fits && tensor->shape[i] >= 0 && (size == 0 || tensor->count <= INT64_MAX / size);
         if (fits) tensor->count *= size;
     }
-    const kn_gguf_type *block = tensor->storage;
+    const kn_block_type *block = tensor->storage;
     if (fits && block && row % block->weights != 0)
         in->status = kn_fail(in->error, KN_ERROR_FORMAT,
                              "%s: tensor \"%.200s\": rows of %" PRId64 " elements, but %s has blocks of %d",
@@ -203,7 +203,7 @@ static void read_tensor(reader *in, kn_gguf_tensor *tensor, uint64_t *offset) {
         tensor->shape[i] = (int64_t)take_number(in, 8);
     tensor->type = (int)(uint32_t)take_number(in, 4);
     *offset = take_number(in, 8);
-    tensor->storage = kn_gguf_type_find(tensor->type);
+    tensor->storage = kn_block_type_find(tensor->type);
     if (in->status == KN_OK) measure(in, tensor);
 }
 
@@ -305,15 +305,19 @@ static char *part_path(kn_gguf *file, int64_t number, int64_t count, kn_error *e
 
 static kn_status open_one(const kn_host *host, const char *path, kn_gguf *file, kn_error *error) {
     *file = (kn_gguf){.values = NULL};
-    kn_file_view view;
-    kn_status status = kn_file_open_view(host, path, &view, error);
+    kn_shared_file *shared;
+    kn_status status = kn_shared_file_open(path, &shared, error);
     if (status != KN_OK) return status;
-    status = kn_gguf_read(host, path, view.bytes, view.count, file, error);
-    if (status != KN_OK)
-        kn_file_close_view(host, &view);
-    else
-        file->view = view;
-    return status;
+    const kn_file_view *view = kn_shared_file_view(shared);
+    status = kn_gguf_read(host, path, view->bytes, view->count, file, error);
+    if (status != KN_OK) {
+        kn_shared_file_release(&shared);
+        return status;
+    }
+    file->shared = shared;
+    for (size_t i = 0; i < file->tensor_count; i++)
+        file->tensors[i].file = shared;
+    return KN_OK;
 }
 
 /* Checks a part's number and the number of parts, which for the first may be absent. */
@@ -390,12 +394,12 @@ void kn_gguf_close(const kn_host *host, kn_gguf *file) {
     if (!file) return;
     for (size_t i = 0; i < file->part_count; i++)
         kn_gguf_close(host, &file->parts[i]);
-    kn_file_view view = file->view;
+    kn_shared_file *shared = file->shared;
     /* A zeroed structure has neither. */
     if (file->arena.host || file->arena.blocks) kn_arena_finish(&file->arena);
     if (file->values_by_key.entries || file->values_by_key.slots) kn_map_finish(&file->values_by_key);
     if (file->tensors_by_name.entries || file->tensors_by_name.slots) kn_map_finish(&file->tensors_by_name);
-    if (view.bytes) kn_file_close_view(host, &view);
+    kn_shared_file_release(&shared);
     *file = (kn_gguf){.values = NULL};
 }
 

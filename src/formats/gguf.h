@@ -1,28 +1,10 @@
 /* GGUF, included through formats.h: the files of llama.cpp. Metadata (keys with typed values) and tensors,
- * some in blocks of few bits (blocks.c). Versions 2 and 3, little-endian, in one file or in several parts. */
+ * some in blocks of few bits (base/blocks.h). Versions 2 and 3, little-endian, in one file or in several
+ * parts. */
 #ifndef KN_FORMATS_GGUF_H
 #define KN_FORMATS_GGUF_H
 
 #include "base/base.h"
-
-/* ---- storage types of tensors (blocks.c) ---------------------------------------------------- */
-
-/* A row of a tensor is a sequence of blocks of `weights` elements in `bytes` bytes. F32, F16 and BF16 are
- * blocks of one element. */
-typedef struct kn_gguf_type {
-    int number;       /* in the file */
-    const char *name; /* "Q4_K" */
-    int weights, bytes;
-    /* Dequantizes one block, which may be unaligned, to float32: the bits of ggml's reference. */
-    void (*widen)(const uint8_t *block, float *weights);
-} kn_gguf_type;
-
-/* NULL if Koine cannot read the type. */
-const kn_gguf_type *kn_gguf_type_find(int number);
-/* All of them, for lists and tests. */
-const kn_gguf_type *kn_gguf_types(size_t *count);
-/* Dequantizes `count` blocks. weights is (count * block->weights). */
-void kn_gguf_widen(const kn_gguf_type *block, const uint8_t *bytes, uint64_t count, float *weights);
 
 /* ---- files (gguf.c) ---------------------------------------------------------------------- */
 
@@ -65,9 +47,10 @@ typedef struct kn_gguf_tensor {
     int64_t shape[4]; /* row-major: the last axis is contiguous, the file's first size */
     int type;         /* the number in the file */
     /* NULL if Koine cannot read the type; then bytes is NULL and byte_count 0. */
-    const kn_gguf_type *storage;
+    const kn_block_type *storage;
     const uint8_t *bytes; /* in the file; aligned only as the file is */
     uint64_t count, byte_count;
+    kn_shared_file *file; /* NULL: the bytes are the caller's (kn_gguf_read) */
 } kn_gguf_tensor;
 
 typedef struct kn_gguf kn_gguf;
@@ -79,8 +62,8 @@ struct kn_gguf {
     const char *name; /* private from here on: of the file, for messages */
     kn_arena arena;
     kn_map values_by_key, tensors_by_name;
-    kn_file_view view;
-    kn_gguf *parts; /* (part_count), after the first */
+    kn_shared_file *shared; /* NULL: see kn_gguf_read */
+    kn_gguf *parts;         /* (part_count), after the first */
     size_t part_count;
 };
 

@@ -142,6 +142,18 @@ static kn_dtype stored_type(const graph_copying *copying, const kn_value *value)
     return type == own ? own : request->narrows(request->user, value, type);
 }
 
+/* The blocks in which the copy of a state is stored, or NULL. */
+static const kn_block_type *stored_blocks(const graph_copying *copying, const kn_value *value,
+                                          const kn_shape *shape) {
+    const kn_bind_request *request = copying->request;
+    if (value->kind != KN_VALUE_STATE || value->role != KN_STATE_PARAMETER || value->assign || !request ||
+        !request->blocks || (request->training && !value->frozen) || shape->dtype != KN_FLOAT32 ||
+        shape->rank != 2)
+        return NULL;
+    const kn_block_type *blocks = request->blocks(request->user, value, request->training);
+    return blocks && shape->dims[1] % blocks->weights == 0 ? blocks : NULL;
+}
+
 static kn_status convert(graph_copying *copying, kn_value *value, kn_dtype dtype, kn_value **converted) {
     *converted = kn_value_cast(value, dtype);
     if (!kn_value_failed(*converted)) return KN_OK;
@@ -151,6 +163,13 @@ static kn_status convert(graph_copying *copying, kn_value *value, kn_dtype dtype
 
 static kn_status widen(graph_copying *copying, kn_value *value, kn_value **wide) {
     return convert(copying, value, KN_FLOAT32, wide);
+}
+
+static kn_status widen_blocks(graph_copying *copying, kn_value *state, kn_value **wide) {
+    *wide = kn_value_widen_blocks(state);
+    if (!kn_value_failed(*wide)) return KN_OK;
+    if (copying->error) *copying->error = copying->to->error;
+    return copying->to->error.status;
 }
 
 /* The narrow value that `value` is a cast of, or NULL. */
@@ -181,6 +200,11 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
     kn_status status = copy_shape(copying, value, &shape);
     if (status != KN_OK) return status;
     kn_graph *to = copying->to;
+    const kn_block_type *blocks = stored_blocks(copying, value, &shape);
+    if (blocks) {
+        shape.dtype = KN_UINT8;
+        shape.dims[1] = shape.dims[1] / blocks->weights * blocks->bytes;
+    }
     kn_value *copy = kn_value_make(to, value->kind, &shape);
     if (!copy || !kn_value_rename(to, copy, value->name)) return kn_fail_memory(copying->error, sizeof *copy);
     if (value->field) kn_input_alias(copy, value->field);
@@ -196,6 +220,8 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
         if (!copy->data) return kn_fail_memory(copying->error, value->data_bytes);
     }
     copying->values[value->id] = copy;
+    copy->blocks = blocks ? blocks : value->blocks;
+    if (blocks) return widen_blocks(copying, copy, &copying->values[value->id]);
     copy->shape.dtype = stored_type(copying, value);
     /* Readers of a narrow state get a cast of it. */
     return copy->shape.dtype == value->shape.dtype ? KN_OK
@@ -220,19 +246,20 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
     return KN_OK;
 }
 
-/* Lets an operator build a replacement for inference or for these sizes; the results keep the node's names.
- * Sets *replaced; a replacement for inference is mandatory. */
+typedef kn_status replace_function(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                   kn_value **results);
+
+/* Lets an operator build a replacement; the results keep the node's names. Sets *replaced. `what` is for
+ * messages. */
 static kn_status copy_replacement(graph_copying *copying, const kn_node *node, kn_value *const *inputs,
-                                  bool *replaced) {
+                                  replace_function *replace, const char *what, bool *replaced) {
     kn_value *results[KN_MAX_OUTPUTS] = {NULL};
     kn_graph *to = copying->to;
     size_t nodes = to->node_count;
-    bool outside = !copying->training && node->op->without_training;
     to->origin = node;
-    kn_status status = outside ? node->op->without_training(to, node, inputs, results)
-                               : node->op->at_sizes(to, node, inputs, results);
+    kn_status status = replace(to, node, inputs, results);
     to->origin = NULL;
-    *replaced = outside || status != KN_OK || results[0];
+    *replaced = status != KN_OK || results[0];
     for (int i = 0; *replaced && status == KN_OK && i < node->output_count; i++) {
         bool made = results[i] && results[i]->producer && (size_t)results[i]->producer->id >= nodes;
         copying->values[node->outputs[i]->id] = results[i];
@@ -244,7 +271,31 @@ static kn_status copy_replacement(graph_copying *copying, const kn_node *node, k
     }
     if (status == KN_OK) return KN_OK;
     return kn_fail(copying->error, status, "%s '%s': failed to build its replacement %s", node->op->name,
-                   node->name, outside ? "for inference" : "at these sizes");
+                   node->name, what);
+}
+
+static bool reads_blocks(const kn_node *node, kn_value *const *inputs) {
+    for (int i = 0; i < node->input_count; i++)
+        if (kn_value_in_blocks(inputs[i])) return true;
+    return false;
+}
+
+/* Tries the replacements of a row: for inference, which is mandatory, or at these sizes; then for blocks. */
+static kn_status copy_replacements(graph_copying *copying, const kn_node *node, kn_value *const *inputs,
+                                   bool *replaced) {
+    const kn_operator *row = node->op;
+    kn_status status = KN_OK;
+    *replaced = false;
+    if (!copying->training && row->without_training) {
+        status = copy_replacement(copying, node, inputs, row->without_training, "for inference", replaced);
+        *replaced = true;
+    } else if (copying->request && row->at_sizes && !node->derivative) {
+        status = copy_replacement(copying, node, inputs, row->at_sizes, "at these sizes", replaced);
+    }
+    if (status == KN_OK && !*replaced && copying->request && row->with_blocks && !node->derivative &&
+        reads_blocks(node, inputs))
+        status = copy_replacement(copying, node, inputs, row->with_blocks, "for blocks", replaced);
+    return status;
 }
 
 /* The copy of a value that is read. A replacement lacks the hidden results for the row's gradient. */
@@ -310,10 +361,8 @@ static kn_status copy_node_with(graph_copying *copying, const kn_node *node, kn_
         return KN_OK;
     }
     bool moves = read_narrow(copying, node, inputs);
-    kn_status status = KN_OK;
-    bool replaced = false, at_sizes = copying->request && node->op->at_sizes && !node->derivative;
-    if (at_sizes || (!copying->training && node->op->without_training))
-        status = copy_replacement(copying, node, inputs, &replaced);
+    bool replaced;
+    kn_status status = copy_replacements(copying, node, inputs, &replaced);
     if (status == KN_OK && !replaced) status = copy_attributes(copying, node, attributes);
     if (status != KN_OK || replaced) return status;
     kn_node_recipe recipe = {.row = node->op,

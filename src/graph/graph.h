@@ -177,6 +177,9 @@ struct kn_value {
      * type; in a bound graph the shape has this type, too */
     kn_dtype stored;
     kn_dtype outside; /* of a state: its type in kn_states_get and kn_states_set */
+    /* of a float32 state (rows,columns) of a bound graph that is stored as quantized blocks: their type. Its
+     * shape is uint8 (rows, bytes of a row), and a node `widen_blocks` follows it; NULL: other values */
+    const kn_block_type *blocks;
     /* of a state that is sharded over data-parallel workers: the shape of the whole state, the split
      * (base/shards.h), and the first element of this worker's shard; NULL: not sharded */
     const kn_shape *whole;
@@ -268,6 +271,12 @@ kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input
 kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *inputs);
 /* Adds a cast to another type. A failed value stays failed. */
 kn_value *kn_value_cast(kn_value *value, kn_dtype dtype);
+/* Adds a node that dequantizes a state in blocks. */
+kn_value *kn_value_widen_blocks(kn_value *state);
+/* The state in blocks that `value` is the dequantized form of, or NULL. */
+kn_value *kn_value_in_blocks(const kn_value *value);
+/* The shape of a value without the effect of storage in blocks: float32 (rows,columns). */
+kn_shape kn_value_wide_shape(const kn_value *value);
 /* NULL initializer: 0, or uniform within 1 / sqrt(elements of one row) for a parameter. */
 kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape, kn_state_role role,
                        const kn_initializer *initializer);
@@ -312,14 +321,18 @@ typedef struct kn_bind_request {
     /* In inference: the type in which to store a state that would be stored in `type`; NULL: `type`. */
     kn_dtype (*narrows)(const void *user, const kn_value *state, kn_dtype type);
     const void *user;
+    /* The type of blocks in which to store a float32 parameter that this graph does not train, or NULL. NULL:
+     * never in blocks. */
+    const kn_block_type *(*blocks)(const void *user, const kn_value *state, bool training);
     kn_dtype precision; /* for float32 weights that all readers can read in 16 bits */
 } kn_bind_request;
 /* Copies what `outputs` need into a new graph with numbers for dimensions, running the shape rules again;
  * bound_outputs has room for `count` values. In inference, states are stored in a narrow type where allowed,
- * and a cast widens them for their readers. In training, assigns are copied if their state is read or their
- * value depends on needed results (running statistics); in inference only assigns of caches that are read are
- * copied, and training-only rows are left out. Then folds constants. The caller destroys *bound, which is
- * NULL on failure. */
+ * and a cast widens them for their readers. States that are not trained may be stored in blocks, and a node
+ * `widen_blocks` dequantizes them for readers that cannot read blocks. In training, assigns are copied if
+ * their state is read or their value depends on needed results (running statistics); in inference only
+ * assigns of caches that are read are copied, and training-only rows are left out. Then folds constants. The
+ * caller destroys *bound, which is NULL on failure. */
 kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t count,
                         const kn_bind_request *request, kn_graph **bound, kn_value **bound_outputs,
                         kn_error *error);

@@ -260,6 +260,8 @@ struct kn_operator {
     /* For a backward row that kn_apply accepts: describes an error in a user's node that the shape rule does
      * not check because gradients never build it; NULL if there is none. */
     const char *(*wrong)(const kn_node *node);
+    bool transient;     /* large and cheap to compute: equal nodes are not merged, nor results kept for the
+                         * next run */
     bool random;        /* draws from node->random_key and the step counter (its last input) */
     bool training_only; /* binding for inference replaces the node by its first input */
     /* When binding for inference, builds the replacement of the visible results from the bound inputs (batch
@@ -269,6 +271,10 @@ struct kn_operator {
     /* When binding, once sizes are known, may build a cheaper replacement with the same results; leaves
      * results[0] NULL to keep the node. Gradients are the replacement's. NULL: never replaces. */
     kn_status (*at_sizes)(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
+    /* When binding, for a node with an input that kn_value_in_blocks knows: may build a replacement that
+     * reads the blocks; leaves results[0] NULL to keep the node. NULL: never replaces. */
+    kn_status (*with_blocks)(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                             kn_value **results);
     kn_status (*shape)(kn_shape_call *call);         /* NULL in pointwise rows: the broadcast shape */
     kn_status (*gradient)(kn_gradient_call *call);   /* NULL: no gradient (pointwise rows: see `by`) */
     kn_status (*reference)(kn_reference_call *call); /* NULL in pointwise rows: the expression */

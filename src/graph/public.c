@@ -263,6 +263,28 @@ kn_value *kn_value_cast(kn_value *value, kn_dtype dtype) {
     return kn_apply(value->graph, "cast", &value, 1, attributes);
 }
 
+kn_value *kn_value_widen_blocks(kn_value *state) {
+    char attributes[32];
+    if (kn_value_failed(state)) return state;
+    snprintf(attributes, sizeof attributes, "type=%d", state->blocks->number);
+    return kn_apply(state->graph, "widen_blocks", &state, 1, attributes);
+}
+
+kn_value *kn_value_in_blocks(const kn_value *value) {
+    const kn_node *node = value ? value->producer : NULL;
+    const bool widens = node && !node->derivative && !strcmp(node->op->name, "widen_blocks");
+    return widens && node->inputs[0]->blocks && node->inputs[0]->kind == KN_VALUE_STATE ? node->inputs[0]
+                                                                                        : NULL;
+}
+
+kn_shape kn_value_wide_shape(const kn_value *value) {
+    kn_shape shape = value->shape;
+    if (!value->blocks) return shape;
+    shape.dtype = KN_FLOAT32;
+    shape.dims[1] = shape.dims[1] / value->blocks->bytes * value->blocks->weights;
+    return shape;
+}
+
 kn_value *kn_result(kn_value *value, int index) {
     if (kn_value_failed(value)) return value;
     const kn_node *node = value->producer;

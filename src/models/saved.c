@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "models/models_private.h"
+#include "run/run.h"
 
 #define FORMAT_KEY "koine.format"
 #define FORMAT_VERSION "1"
@@ -377,16 +378,33 @@ static kn_status set_state(loading *l, const char *name, const kn_tensor_info *i
     return KN_OK;
 }
 
-static bool is_converted(const kn_tensor_info *info, const kn_array *array) {
-    return info->dtype != array->type || (!array->bytes && array->byte_count > 0);
+/* Whether the file has no such bytes. */
+static bool is_made(const kn_array *array) {
+    return !array->bytes && array->byte_count > 0;
 }
 
-/* Sets a state from a tensor of the same shape, dequantizing it or converting between floating-point types.
- */
+static bool is_converted(const kn_tensor_info *info, const kn_array *array) {
+    return info->dtype != array->type || is_made(array);
+}
+
+/* Sets a state to blocks that stay in their file until they are used. */
+static kn_status set_blocks(loading *l, const char *name, const kn_tensor_info *info,
+                            const kn_safetensor *tensor) {
+    const kn_tensor_blocks blocks = l->from->blocks(l->from->user, tensor);
+    kn_status status = kn_states_set_blocks(l->states, name, info, blocks.type, blocks.bytes, blocks.file);
+    if (status != KN_OK)
+        return kn_fail(&l->model->error, status, "%s: tensor '%s': %s", l->path, name,
+                       kn_states_error(l->states));
+    l->loaded++;
+    return KN_OK;
+}
+
+/* Sets a state from a tensor of the same shape, in blocks or converted between floating-point types. */
 static kn_status set_array(loading *l, const char *name, const kn_tensor_info *info,
                            const kn_safetensor *tensor) {
     const kn_array *array = &tensor->array;
     uint64_t bytes;
+    if (is_made(array) && l->from->blocks) return set_blocks(l, name, info, tensor);
     if (!is_converted(info, array)) return set_state(l, name, info, array->bytes, array->byte_count);
     if (!kn_tensor_bytes(info, &bytes) || bytes > SIZE_MAX) {
         kn_fail_memory(&l->model->error, SIZE_MAX);
@@ -398,11 +416,11 @@ static kn_status set_array(loading *l, const char *name, const kn_tensor_info *i
         l->converted = kn_allocate(&l->model->host, (size_t)(l->room ? l->room : 1), 1);
         if (!l->converted) return kn_fail_memory(&l->model->error, (size_t)l->room);
     }
-    if (array->bytes)
+    if (is_made(array))
+        l->from->widen(l->from->user, tensor, l->converted);
+    else
         for (uint64_t i = 0; i < array->count; i++)
             kn_element_set(info->dtype, l->converted, (int64_t)i, kn_array_number(array, i));
-    else
-        l->from->widen(l->from->user, tensor, l->converted);
     return set_state(l, name, info, l->converted, bytes);
 }
 
@@ -417,9 +435,9 @@ static kn_status load_weights(loading *l, bool set) {
         if (set) store_as(graph->values[i], tensor);
         const kn_tensor_info info = info_of(graph->values[i]);
         uint64_t bytes;
-        if (tensor && is_converted(&info, &tensor->array) && kn_tensor_bytes(&info, &bytes) &&
-            bytes > l->room)
-            l->room = bytes;
+        const bool converted =
+            tensor && is_converted(&info, &tensor->array) && !(is_made(&tensor->array) && l->from->blocks);
+        if (converted && kn_tensor_bytes(&info, &bytes) && bytes > l->room) l->room = bytes;
         kn_status status =
             set && tensor ? set_array(l, kn_value_name(graph->values[i]), &info, tensor) : KN_OK;
         if (status != KN_OK) return status;

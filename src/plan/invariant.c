@@ -21,6 +21,7 @@ static bool all_invariant(const kn_planner *planner, const kn_node *node) {
 
 static bool widens(const kn_node *node) {
     uint64_t read = 0, written = 0, bytes;
+    if (node->op->transient) return true;
     if (node->op->class != KN_CLASS_POINTWISE) return false;
     for (int i = 0; i < node->input_count; i++)
         if (node->inputs[i] && kn_value_bytes(node->inputs[i], &bytes)) read += bytes;

@@ -18,6 +18,7 @@ static bool *invariant_of(const once_pass *pass, const kn_argument *argument) {
 
 static bool step_widens(const kn_step *step) {
     uint64_t read = 0, written = 0, bytes;
+    if (step->node && step->node->op->transient) return true;
     if (!step->node || step->node->op->class != KN_CLASS_POINTWISE) return false;
     for (int a = 0; a < step->argument_count; a++) {
         const kn_argument *argument = &step->arguments[a];

@@ -76,7 +76,8 @@ static void describe(const kn_node *node, kn_text *key) {
 /* Data-parallel workers have different plans and must share the same values: equal gradients are not
  * merged. */
 static kn_status merge_equal(simplify_pass *pass, kn_node *node) {
-    if (node->op->class == KN_CLASS_ASSIGN || node->op->random || kn_node_shares(node)) return KN_OK;
+    if (node->op->class == KN_CLASS_ASSIGN || node->op->random || node->op->transient || kn_node_shares(node))
+        return KN_OK;
     kn_text key;
     kn_text_init(&key, pass->planner->host);
     describe(node, &key);

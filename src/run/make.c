@@ -19,6 +19,10 @@ static kn_dtype stored_type(const void *user, const kn_value *state, kn_dtype ty
     return kn_states_may_narrow(user, state, type) ? type : state->shape.dtype;
 }
 
+static const kn_block_type *stored_blocks(const void *user, const kn_value *state, bool training) {
+    return kn_states_blocks(user, state, training);
+}
+
 /* Marks the inputs that are fed as bytes. */
 static void scale_inputs(const kn_executable_request *request, const kn_graph *bound) {
     for (size_t v = 0; v < bound->value_count; v++)
@@ -46,6 +50,7 @@ static kn_status bind_graph(executable_build *build) {
                                .training = request->params->training,
                                .seed = request->params->seed,
                                .narrows = stored_type,
+                               .blocks = stored_blocks,
                                .user = request->states,
                                .precision = kn_precision_type(request->params->precision)};
     kn_status status = kn_graph_bind(request->graph, request->values, request->value_count, &binding,

@@ -21,6 +21,13 @@ typedef struct kn_state {
     uint64_t first; /* the first element of the shard */
     void *pending;  /* contents, in the type of info, without device memory; for a sharded state the whole,
                        until kn_states_parts_move */
+    /* Of a state in quantized blocks: their type in device memory, where they are arranged (base/blocks.h),
+     * and `stored` is uint8; NULL: not in blocks. */
+    const kn_block_type *blocks;
+    /* Contents that are still in a file, and their type; NULL: none. There is no `pending` then. */
+    const kn_block_type *in_blocks;
+    const uint8_t *in_file;
+    kn_shared_file *file;
     kn_context *context;     /* the device that has it; NULL until a plan uses it */
     kn_buffer *buffer;       /* NULL until kn_states_allocate */
     uint64_t version;        /* incremented by every write to the state's memory */
@@ -39,6 +46,36 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
 bool kn_states_may_narrow(const kn_states *states, const kn_value *value, kn_dtype type);
 /* The size of the state as callers set and get it. */
 uint64_t kn_state_outside_bytes(const kn_state *state);
+/* Clears the error of the last call; returns it, with the failure of the states' creation if there is one. */
+kn_error *kn_states_begin(kn_states *states);
+/* Finds a state of this type and shape, or adds it. */
+kn_status kn_states_add(kn_states *states, const char *name, const kn_tensor_info *info, kn_state **state,
+                        kn_error *error);
+/* Sets a state's contents, in the type and size of its info. */
+kn_status kn_states_write(kn_states *states, kn_state *state, const void *data, kn_error *error);
+
+/* ---- contents (contents.c) ---------------------------------------------------------------------------- */
+
+/* Whether callers use a different type than the stored one. */
+bool kn_state_is_narrow(const kn_state *state);
+/* "float16", "Q4_K": for messages. */
+const char *kn_state_storage_name(const kn_state *state);
+/* The number of blocks of this type. */
+uint64_t kn_state_block_count(const kn_state *state, const kn_block_type *type);
+/* Dequantizes contents that are in a file. */
+void kn_state_read_file(const kn_state *state, void *data);
+/* Makes contents that are in a file `pending`. */
+kn_status kn_state_load_file(const kn_host *host, kn_state *state, kn_error *error);
+/* Drops contents that are in a file. */
+void kn_state_drop_blocks(kn_state *state);
+/* Writes bytes [done, done + bytes) of the initial contents of device memory: whole elements, or any bytes of
+ * blocks. `key` selects the stream of random numbers. */
+void kn_state_fill(const kn_state *state, uint64_t key, uint64_t done, uint64_t bytes, void *to);
+/* Read or write the device memory of a state that kn_state_is_narrow. Blocks can only be "written" if they
+ * are these numbers already. */
+kn_status kn_state_read_narrow(const kn_host *host, const kn_state *state, void *data, kn_error *error);
+kn_status kn_state_write_narrow(const kn_host *host, const kn_state *state, const void *data,
+                                kn_error *error);
 /* Reserves `guard` bytes after each state allocated from now on. */
 void kn_states_guard(kn_states *states, uint64_t guard);
 /* Allocates and initializes all states that plans use and that have no device memory. */
@@ -49,6 +86,12 @@ kn_state *kn_states_find(const kn_states *states, const char *name);
 /* All states, including unlisted ones; NULL after the last. */
 kn_state *kn_state_at(const kn_states *states, size_t position);
 const kn_host *kn_states_host(const kn_states *states);
+
+/* ---- blocks (blocks.c) --------------------------------------------------------------------------------- */
+
+/* The blocks in which a plan may store the state of a graph's value: those that it has in a file or in device
+ * memory. NULL: none. */
+const kn_block_type *kn_states_blocks(const kn_states *states, const kn_value *value, bool training);
 
 /* ---- sharded states (whole.c; parts.c) ---------------------------------------------------------------- */
 

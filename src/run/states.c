@@ -72,6 +72,7 @@ kn_status kn_state_wait(kn_state *state, kn_error *error) {
 static void state_destroy(kn_states *states, kn_state *state) {
     kn_state_wait(state, NULL); /* transfers in progress use the memory */
     kn_buffer_destroy(&state->buffer);
+    kn_shared_file_release(&state->file);
     kn_release(&states->host, state->pending);
     kn_release(&states->host, state->name);
     kn_release(&states->host, state);
@@ -111,16 +112,6 @@ kn_tensor_info kn_info_of(const kn_shape *shape) {
     for (int i = 0; i < shape->rank; i++)
         info.shape[i] = shape->dims[i];
     return info;
-}
-
-/* Whether callers use a different type than the stored one. */
-static bool is_narrow(const kn_state *state) {
-    return state->stored != state->info.dtype;
-}
-
-static void convert(kn_dtype from, const void *source, kn_dtype to, void *target, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++)
-        kn_element_set(to, target, (int64_t)i, kn_element_get(from, source, (int64_t)i));
 }
 
 kn_state *kn_state_at(const kn_states *states, size_t position) {
@@ -187,7 +178,8 @@ void kn_states_forbid_narrow(kn_states *states) {
 
 kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
                         kn_error *error) {
-    kn_tensor_info info = kn_info_of(value->whole ? value->whole : &value->shape);
+    const kn_shape wide = kn_value_wide_shape(value);
+    kn_tensor_info info = kn_info_of(value->whole ? value->whole : &wide);
     info.dtype = value->outside;
     *state = kn_states_find(states, value->name);
     kn_status status = KN_OK;
@@ -195,11 +187,13 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
         status = add_entry(states, value->name, &info, state, error);
     else if (!same_info(&(*state)->info, &info))
         status = fail_info(states, *state, &info, error);
-    if (status == KN_OK && (*state)->planned && (*state)->stored != value->shape.dtype)
-        status = kn_fail(
-            error, KN_ERROR_DTYPE,
-            "state '%s' is stored as %s by an inference session, but %s is needed; use separate states",
-            value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
+    if (status == KN_OK && (*state)->planned &&
+        ((*state)->stored != value->shape.dtype || (*state)->blocks != value->blocks))
+        status =
+            kn_fail(error, KN_ERROR_DTYPE,
+                    "state '%s' is stored as %s by another session, but %s is needed; use separate states",
+                    value->name, kn_state_storage_name(*state),
+                    value->blocks ? value->blocks->name : kn_dtype_name(value->shape.dtype));
     if (status == KN_OK && (*state)->planned && (*state)->on_host != value->on_host)
         status =
             kn_fail(error, KN_ERROR_ARGUMENT,
@@ -210,7 +204,12 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
         status = kn_fail(error, KN_ERROR_INTERNAL,
                          "state '%s' is on a different device than the plan that reads it", value->name);
     if (status != KN_OK || (*state)->planned) return status;
+    const bool widens = value->blocks != (*state)->in_blocks &&
+                        (value->whole || value->on_host || value->shape.dtype != info.dtype);
+    if (widens) status = kn_state_load_file(&states->host, *state, error);
+    if (status != KN_OK) return status;
     (*state)->planned = true;
+    (*state)->blocks = value->blocks;
     (*state)->on_host = value->on_host;
     (*state)->passing = value->role == KN_STATE_PASSING;
     states->passing += (*state)->passing;
@@ -258,20 +257,11 @@ static void staging_add_zeros(staging *stage, uint64_t count) {
 
 /* Elements are not split: STAGING_BYTES and all offsets are multiples of their size. */
 static void staging_add_state(staging *stage, const kn_state *state) {
-    uint64_t size = kn_dtype_bytes(state->stored), outside = kn_dtype_bytes(state->info.dtype), done = 0;
-    uint64_t key = kn_random_key(stage->states->seed, state->name);
+    uint64_t done = 0, key = kn_random_key(stage->states->seed, state->name);
     while (done < state->bytes && stage->status == KN_OK) {
         uint64_t room = STAGING_BYTES - stage->used, left = state->bytes - done;
         uint64_t now = left < room ? left : room;
-        if (is_narrow(state))
-            convert(state->info.dtype, (const uint8_t *)state->pending + done / size * outside, state->stored,
-                    stage->bytes + stage->used, now / size);
-        else if (state->pending)
-            memcpy(stage->bytes + stage->used,
-                   (const uint8_t *)state->pending + state->first * outside + done, (size_t)now);
-        else
-            kn_initial_elements(&state->initializer, key, state->info.dtype, state->first + done / size,
-                                now / size, stage->bytes + stage->used);
+        kn_state_fill(state, key, done, now, stage->bytes + stage->used);
         stage->used += now;
         done += now;
         if (stage->used == STAGING_BYTES) staging_flush(stage);
@@ -316,6 +306,7 @@ static kn_status allocate_block(kn_states *states, kn_state *const *waiting, con
         if (waiting[i]->part) continue;
         kn_release(&states->host, waiting[i]->pending);
         waiting[i]->pending = NULL;
+        kn_state_drop_blocks(waiting[i]);
     }
     states->blocks[states->block_count++] = block;
     return KN_OK;
@@ -353,7 +344,9 @@ static kn_status allocate_waiting(kn_states *states, kn_state *const *waiting, u
 static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn_error *error) {
     bool orthogonal = state->initializer.kind == KN_INITIALIZER_ORTHOGONAL;
     uint64_t bytes = kn_state_outside_bytes(state);
-    if ((!orthogonal && !is_narrow(state) && !state->on_host) || state->pending || !bytes) return KN_OK;
+    if ((!orthogonal && !kn_state_is_narrow(state) && !state->on_host) || state->pending || state->file ||
+        !bytes)
+        return KN_OK;
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
     uint64_t key = kn_random_key(states->seed, state->name);
     void *whole = kn_allocate(&states->host, (size_t)bytes, 1);
@@ -450,26 +443,6 @@ static kn_status fail_bytes(const kn_states *states, const kn_state *state, size
     return status;
 }
 
-/* Reads or writes a state whose stored type differs from the caller's. */
-static kn_status move_narrow(kn_states *states, kn_state *state, const void *given, void *wanted,
-                             kn_error *error) {
-    uint64_t count = state->bytes / kn_dtype_bytes(state->stored);
-    void *stored = state->bytes > SIZE_MAX ? NULL : kn_allocate(&states->host, (size_t)state->bytes, 1);
-    if (!stored) return kn_fail_memory(error, (size_t)state->bytes);
-    kn_status status = KN_OK;
-    if (given) {
-        convert(state->info.dtype, given, state->stored, stored, count);
-        status = kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes,
-                                true, (kn_event){NULL}, NULL, error);
-    } else {
-        status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
-                               (kn_event){NULL}, NULL, error);
-        if (status == KN_OK) convert(state->stored, stored, state->info.dtype, wanted, count);
-    }
-    kn_release(&states->host, stored);
-    return status;
-}
-
 kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error) {
     if (states->failure.status) return kn_fail(error, states->failure.status, "%s", states->failure.text);
     if (!name || (!data && bytes)) return kn_fail(error, KN_ERROR_ARGUMENT, "the name or the memory is NULL");
@@ -493,9 +466,14 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
         memcpy(data, state->pending, bytes);
         return KN_OK;
     }
+    if (!state->buffer && state->file) {
+        kn_state_read_file(state, data);
+        return KN_OK;
+    }
     if (status == KN_OK && !state->buffer) /* setting it failed, and no plan uses it */
         status = kn_fail(error, KN_ERROR_NOT_FOUND, "state '%s' has no contents yet", name);
-    if (status == KN_OK && is_narrow(state)) return move_narrow(states, state, NULL, data, error);
+    if (status == KN_OK && kn_state_is_narrow(state))
+        return kn_state_read_narrow(&states->host, state, data, error);
     if (status == KN_OK)
         status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, bytes, true,
                                (kn_event){NULL}, NULL, error);
@@ -508,11 +486,12 @@ kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t 
     return kn_states_read(states, name, data, bytes, &states->error);
 }
 
-static kn_status set_entry(kn_states *states, kn_state *state, const void *data, kn_error *error) {
+kn_status kn_states_write(kn_states *states, kn_state *state, const void *data, kn_error *error) {
     if (state->part) return kn_state_set_whole(&states->host, state, data, error);
     if (!state->bytes) return KN_OK;
     state->version++;
-    if (state->buffer && is_narrow(state)) return move_narrow(states, state, data, NULL, error);
+    if (state->blocks || (state->buffer && kn_state_is_narrow(state)))
+        return kn_state_write_narrow(&states->host, state, data, error);
     if (state->buffer)
         return kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, state->bytes, true,
                               (kn_event){NULL}, NULL, error);
@@ -523,7 +502,21 @@ static kn_status set_entry(kn_states *states, kn_state *state, const void *data,
     if (!state->pending) state->pending = kn_allocate(&states->host, (size_t)bytes, 1);
     if (!state->pending) return kn_fail_memory(error, (size_t)bytes);
     memcpy(state->pending, data, (size_t)bytes);
+    kn_state_drop_blocks(state);
     return KN_OK;
+}
+
+kn_error *kn_states_begin(kn_states *states) {
+    kn_error_clear(&states->error);
+    if (states->failure.status) kn_fail(&states->error, states->failure.status, "%s", states->failure.text);
+    return &states->error;
+}
+
+kn_status kn_states_add(kn_states *states, const char *name, const kn_tensor_info *info, kn_state **state,
+                        kn_error *error) {
+    *state = kn_states_find(states, name);
+    if (!*state) return add_entry(states, name, info, state, error);
+    return same_info(&(*state)->info, info) ? KN_OK : fail_info(states, *state, info, error);
 }
 
 kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info, const void *data,
@@ -549,7 +542,7 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
         return fail_bytes(states, &about, bytes, error);
     }
     kn_status status = state ? KN_OK : add_entry(states, name, info, &state, error);
-    if (status == KN_OK) status = set_entry(states, state, data, error);
+    if (status == KN_OK) status = kn_states_write(states, state, data, error);
     return status;
 }
 

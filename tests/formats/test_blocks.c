@@ -158,21 +158,21 @@ static const struct {
 static void blocks_have_the_bits_of_the_reference(void **state) {
     (void)state;
     size_t count;
-    const kn_gguf_type *blocks = kn_gguf_types(&count);
+    const kn_block_type *blocks = kn_block_types(&count);
     assert_int_equal(count, KN_COUNT_OF(references));
     for (size_t i = 0; i < count; i++) {
         size_t at = 0;
         while (at < count && strcmp(references[at].name, blocks[i].name) != 0)
             at++;
         assert_true(at < count);
-        assert_ptr_equal(kn_gguf_type_find(blocks[i].number), &blocks[i]);
+        assert_ptr_equal(kn_block_type_find(blocks[i].number), &blocks[i]);
         for (uint64_t round = 0; round < 2000; round++) {
             uint8_t bytes[256];
             float found[256], expected[256];
             uint64_t key = kn_random_key(round, blocks[i].name);
             for (int j = 0; j < blocks[i].bytes; j++)
                 bytes[j] = (uint8_t)kn_random_word(key, (uint64_t)j);
-            kn_gguf_widen(&blocks[i], bytes, 1, found);
+            kn_blocks_widen(&blocks[i], bytes, 1, found);
             references[at].widen(bytes, expected);
             for (int j = 0; j < blocks[i].weights; j++) {
                 /* The sign and payload of a computed NaN depend on the order of the operands. */
@@ -189,16 +189,16 @@ static void rows_are_blocks_in_order(void **state) {
     (void)state;
     uint8_t bytes[3 * 34 + 1];
     float all[96], one[32];
-    const kn_gguf_type *q8 = kn_gguf_type_find(8);
+    const kn_block_type *q8 = kn_block_type_find(8);
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 37 % 120);
-    kn_gguf_widen(q8, bytes + 1, 3, all); /* unaligned */
+    kn_blocks_widen(q8, bytes + 1, 3, all); /* unaligned */
     for (int i = 0; i < 3; i++) {
         q8->widen(bytes + 1 + 34 * i, one);
         assert_memory_equal(one, all + 32 * i, sizeof one);
     }
-    assert_null(kn_gguf_type_find(4));
-    assert_null(kn_gguf_type_find(-1));
+    assert_null(kn_block_type_find(4));
+    assert_null(kn_block_type_find(-1));
 }
 
 int test_blocks(void) {

@@ -105,7 +105,7 @@ static void check_arrays_and_tensors(const kn_gguf *file) {
     assert_int_equal(w->byte_count, sizeof weights);
     assert_memory_equal(w->bytes, weights, sizeof weights);
     float wide[32];
-    kn_gguf_widen(q->storage, q->bytes, 1, wide);
+    kn_blocks_widen(q->storage, q->bytes, 1, wide);
     assert_true(wide[0] == 7 && wide[1] == -1 && wide[2] == 0);
     const kn_gguf_tensor *unknown = kn_gguf_tensor_find(file, "unknown");
     assert_true(!unknown->storage && !unknown->bytes && unknown->type == 29 && unknown->count == 256);

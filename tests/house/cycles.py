@@ -16,12 +16,12 @@ TABLES = {"kn_operator_table", "kn_operator_table_count", "kn_device_verdicts", 
 ROWS = "a row names the functions that lower its variants, and these describe nodes by the row's own helpers"
 # Those that may stay, with the reason.
 KNOWN = {
-    ("ops/build", "ops/gather/embedding", "ops/gradient", "ops/pointwise/arithmetic", "ops/pointwise/compare",
+    ("ops/build", "ops/gather/blocks", "ops/gather/embedding", "ops/gradient", "ops/pointwise/arithmetic", "ops/pointwise/compare",
      "ops/reduce/cumulative", "ops/shape/build", "ops/shape/move"): "gradients are built of operators, whose rows name their gradients",
     ("ops/conv/blocked", "ops/conv/conv", "ops/conv/depthwise", "ops/conv/depthwise_wide", "ops/conv/first",
      "ops/conv/fused_depthwise", "ops/conv/implicit", "ops/conv/plain", "ops/conv/rows", "ops/conv/wide", "ops/conv/winograd",
      "ops/conv/winograd_tiled"): ROWS,
-    ("ops/matmul/amx", "ops/matmul/library", "ops/matmul/matmul", "ops/matmul/plain", "ops/matmul/skinny", "ops/matmul/tiled",
+    ("ops/matmul/amx", "ops/matmul/blocks", "ops/matmul/library", "ops/matmul/matmul", "ops/matmul/plain", "ops/matmul/skinny", "ops/matmul/tiled",
      "ops/matmul/wide"): ROWS,
     ("ops/matmul/integer", "ops/matmul/integer_plain", "ops/matmul/integer_tiled", "ops/matmul/integer_wide"): ROWS,
     ("ops/attention/attention", "ops/attention/matrix", "ops/attention/plain", "ops/attention/tiled", "ops/attention/wide"): ROWS,

@@ -12,6 +12,7 @@
 /* Each runs one group and returns the number of its tests that failed. With a part they are the long ones. */
 int test_fit(void);
 int test_states(void);
+int test_blocks(void);
 int test_sessions(void);
 int test_bindings(void);
 int test_running(void);

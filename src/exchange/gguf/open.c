@@ -86,11 +86,10 @@ static void close_gguf(kn_model *model) {
     kn_release(&model->host, own);
 }
 
-/* Dequantizes a tensor that has no bytes of its own. */
-static void widen(void *user, const kn_safetensor *tensor, void *to) {
+static kn_tensor_blocks blocks_of(const void *user, const kn_safetensor *tensor) {
     const source *own = user;
     const kn_gguf_tensor *stored = own->stored[tensor - own->tensors.tensors];
-    kn_gguf_widen(stored->storage, stored->bytes, stored->count / (uint64_t)stored->storage->weights, to);
+    return (kn_tensor_blocks){stored->storage, stored->bytes, stored->file};
 }
 
 static kn_status load_gguf(kn_model *model, const char *path, kn_states *states,
@@ -101,7 +100,7 @@ static kn_status load_gguf(kn_model *model, const char *path, kn_states *states,
                                   .path = model->source,
                                   .owned = true,
                                   .complete = true,
-                                  .widen = widen,
+                                  .blocks = blocks_of,
                                   .user = own};
     return kn_model_load_tensors(model, &from, states, params, loaded);
 }

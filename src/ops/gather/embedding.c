@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/build.h"
+#include "ops/gather/blocks.h"
 #include "ops/gather/gather.h"
 #include "ops/gradient.h"
 #include "ops/layer.h"
@@ -168,8 +169,8 @@ static bool takes_tables_wide(const kn_target *target, const kn_node *node) {
 KN_OPERATOR(
     embedding, .help = "rows of a table (V,D) selected by int32 indices; NaN if an index is out of range",
     .min_inputs = 2, .max_inputs = 2, .input_names = {"table", "numbers"}, .output_names = {"y"},
-    .moves = true, .index = {.number = 2}, .shape = embedding_shape, .gradient = embedding_gradient,
-    .reference = embedding_reference, .cost = embedding_cost,
+    .moves = true, .with_blocks = kn_embedding_of_blocks, .index = {.number = 2}, .shape = embedding_shape,
+    .gradient = embedding_gradient, .reference = embedding_reference, .cost = embedding_cost,
     KN_VARIANTS(
         {.name = "wide", .choice.accepts = takes_tables_wide, .lower = lower_wide, .promise.halves = {0, 1}},
         {.name = "threads", .choice.accepts = takes_tables, .lower = lower_many, .promise.halves = {0, 1}}),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "ops/build.h"
+#include "ops/gather/blocks.h"
 #include "ops/gather/gather.h"
 #include "ops/gradient.h"
 #include "ops/layer.h"
@@ -184,6 +185,7 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
     bool tb = kn_attribute_of(call->node, "transpose_b")->integer != 0;
     if (!g) return KN_OK;
     if (call->wanted[0]) {
+        b = kn_widen_again(b);
         kn_value *da = ta ? product(call, kn_gradient_cast(call, b, a->shape.dtype), g, tb, true)
                           : product(call, g, b, false, !tb);
         call->input_gradients[0] = sum_leading(call, da, &a->shape);
@@ -241,8 +243,8 @@ KN_OPERATOR(
     KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is stored as (...,K,M)"),
                   KN_BOOLEAN("transpose_b", 0, "b is stored as (...,N,K)")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"a", "b"}, .output_names = {"c"}, .halves = 1 << 1,
-    .matrices = true, .at_sizes = kn_product_of_table, .shape = matmul_shape, .gradient = matmul_gradient,
-    .reference = matmul_reference, .cost = matmul_cost,
+    .matrices = true, .at_sizes = kn_product_of_table, .with_blocks = kn_matmul_of_blocks,
+    .shape = matmul_shape, .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
     KN_VARIANTS({.name = "amx",
                  .choice.accepts = kn_matmul_amx_accepts,
                  .lower = kn_matmul_amx_lower,

@@ -51,6 +51,10 @@ typedef enum kn_skinny { KN_SKINNY_NOT, KN_SKINNY_ALONG, KN_SKINNY_ACROSS, KN_SK
 kn_skinny kn_matmul_skinny_kind(const kn_node *node);
 kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind);
 
+/* matmul/blocks.c: for with_blocks of matmul. */
+kn_status kn_matmul_of_blocks(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                              kn_value **results);
+
 extern const kn_operator kn_row_matmul;
 
 #endif

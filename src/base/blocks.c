@@ -1,8 +1,8 @@
-/* Blocks of quantized weights, as ggml defines them. `d` and `m` are float16 scales; all products are exact
+/* Quantized weights in blocks. `d` and `m` are float16 scales; all products are exact
  * in float32, so that only the last sum of a weight rounds, and contraction to fma changes no bit. */
 #include <string.h>
 
-#include "formats/formats_private.h"
+#include "base/base.h"
 
 static float half_at(const uint8_t *bytes) {
     return kn_float_from_half((uint16_t)kn_little_uint(bytes, 2));
@@ -138,28 +138,76 @@ static void widen_q6_k(const uint8_t *block, float *to) {
         }
 }
 
-static const kn_gguf_type blocks[] = {
-    {0, "F32", 1, 4, widen_f32},          {1, "F16", 1, 2, widen_f16},
-    {2, "Q4_0", 32, 18, widen_q4_0},      {3, "Q4_1", 32, 20, widen_q4_1},
-    {6, "Q5_0", 32, 22, widen_q5_0},      {7, "Q5_1", 32, 24, widen_q5_1},
-    {8, "Q8_0", 32, 34, widen_q8_0},      {10, "Q2_K", 256, 84, widen_q2_k},
-    {11, "Q3_K", 256, 110, widen_q3_k},   {12, "Q4_K", 256, 144, widen_q4_k},
-    {13, "Q5_K", 256, 176, widen_q5_k},   {14, "Q6_K", 256, 210, widen_q6_k},
-    {20, "IQ4_NL", 32, 18, widen_iq4_nl}, {30, "BF16", 1, 2, widen_bf16},
+/* Fields are ordered by size, so that each is aligned to the vectors that kernels read. */
+static const kn_block_type types[] = {
+    {0, "F32", 1, 4, widen_f32, {{0, 0}}},
+    {1, "F16", 1, 2, widen_f16, {{0, 0}}},
+    {2, "Q4_0", 32, 18, widen_q4_0, {{2, 16}, {0, 2}}},
+    {3, "Q4_1", 32, 20, widen_q4_1, {{4, 16}, {0, 4}}},
+    {6, "Q5_0", 32, 22, widen_q5_0, {{6, 16}, {2, 4}, {0, 2}}},
+    {7, "Q5_1", 32, 24, widen_q5_1, {{8, 16}, {4, 4}, {0, 4}}},
+    {8, "Q8_0", 32, 34, widen_q8_0, {{2, 32}, {0, 2}}},
+    {10, "Q2_K", 256, 84, widen_q2_k, {{16, 64}, {0, 16}, {80, 4}}},
+    {11, "Q3_K", 256, 110, widen_q3_k, {{32, 64}, {0, 32}, {96, 12}, {108, 2}}},
+    {12, "Q4_K", 256, 144, widen_q4_k, {{16, 128}, {0, 16}}},
+    {13, "Q5_K", 256, 176, widen_q5_k, {{48, 128}, {16, 32}, {0, 16}}},
+    {14, "Q6_K", 256, 210, widen_q6_k, {{0, 128}, {128, 64}, {192, 16}, {208, 2}}},
+    {20, "IQ4_NL", 32, 18, widen_iq4_nl, {{2, 16}, {0, 2}}},
+    {30, "BF16", 1, 2, widen_bf16, {{0, 0}}},
 };
 
-const kn_gguf_type *kn_gguf_types(size_t *count) {
-    *count = KN_COUNT_OF(blocks);
-    return blocks;
+const kn_block_type *kn_block_types(size_t *count) {
+    *count = KN_COUNT_OF(types);
+    return types;
 }
 
-const kn_gguf_type *kn_gguf_type_find(int number) {
-    for (size_t i = 0; i < KN_COUNT_OF(blocks); i++)
-        if (blocks[i].number == number) return &blocks[i];
+const kn_block_type *kn_block_type_find(int number) {
+    for (size_t i = 0; i < KN_COUNT_OF(types); i++)
+        if (types[i].number == number) return &types[i];
     return NULL;
 }
 
-void kn_gguf_widen(const kn_gguf_type *block, const uint8_t *bytes, uint64_t count, float *weights) {
+void kn_blocks_widen(const kn_block_type *type, const uint8_t *blocks, uint64_t count, float *weights) {
     for (uint64_t i = 0; i < count; i++)
-        block->widen(bytes + i * (uint64_t)block->bytes, weights + i * (uint64_t)block->weights);
+        type->widen(blocks + i * (uint64_t)type->bytes, weights + i * (uint64_t)type->weights);
+}
+
+/* ---- arrangement in device memory -------------------------------------------------------------- */
+
+void kn_blocks_arrange(const kn_block_type *type, const uint8_t *blocks, uint64_t count, uint64_t first,
+                       uint64_t bytes, uint8_t *to) {
+    const uint64_t end = first + bytes;
+    uint64_t section = 0; /* where the fields of all blocks begin */
+    for (int f = 0; f < KN_BLOCK_FIELDS && type->fields[f].bytes; f++) {
+        const uint64_t size = (uint64_t)type->fields[f].bytes, section_end = section + count * size;
+        uint64_t at = first > section ? first : section;
+        const uint64_t stop = end < section_end ? end : section_end;
+        while (at < stop) {
+            const uint64_t block = (at - section) / size, inside = (at - section) % size;
+            const uint64_t piece = stop - at < size - inside ? stop - at : size - inside;
+            memcpy(to + (at - first),
+                   blocks + block * (uint64_t)type->bytes + (uint64_t)type->fields[f].at + inside,
+                   (size_t)piece);
+            at += piece;
+        }
+        section = section_end;
+    }
+}
+
+void kn_blocks_take(const kn_block_type *type, const uint8_t *arranged, uint64_t count, uint64_t index,
+                    uint8_t *block) {
+    for (int f = 0; f < KN_BLOCK_FIELDS && type->fields[f].bytes; f++) {
+        const uint64_t size = (uint64_t)type->fields[f].bytes;
+        memcpy(block + type->fields[f].at, arranged + index * size, (size_t)size);
+        arranged += count * size;
+    }
+}
+
+void kn_blocks_widen_arranged(const kn_block_type *type, const uint8_t *arranged, uint64_t count,
+                              uint64_t first, uint64_t wanted, float *weights) {
+    uint8_t block[KN_BLOCK_MOST_BYTES] = {0};
+    for (uint64_t i = 0; i < wanted; i++) {
+        kn_blocks_take(type, arranged, count, first + i, block);
+        type->widen(block, weights + i * (uint64_t)type->weights);
+    }
 }

@@ -1,0 +1,136 @@
+/* Matrix products with weights in quantized blocks, for few rows: C(M,N) = A(M,K) · Wᵀ, float32. Blocks are read once
+ * and dequantized in registers.
+ *
+ * Defines, with their defaults:
+ *   KN_BLOCKS 8          the type of the blocks (common/blocks.cl)
+ *   KN_ROWS 1            rows that are computed together
+ *   KN_ITEMS 64          work-items of a work-group, a power of two
+ *   KN_HALF_a, KN_HALF_c 0   whether a and c have 16 bits in memory (common/storage.cl)
+ * and those of common/epilogue.cl, which sees (row / middle, row % middle, column); EPILOGUE is its operands.
+ *
+ * a is (M,K), codes the blocks of W (N,K), arranged, of which each row has `blocks`, c (M,N).
+ *
+ * kn_matmul_blocks(a, codes, c, m, n, k, blocks, middle, EPILOGUE)
+ *   work-groups of (KN_ITEMS,1,1), numbering (ceil(n / KN_COLUMNS), ceil(m / KN_ROWS)); work-items share rows of W
+ * kn_matmul_blocks_wide(a, codes, c, m, n, k, blocks, middle, item_columns, EPILOGUE)
+ *   work-groups of (1,1,1), numbering ceil(n / item_columns)
+ * kn_matmul_blocks_plain(a, codes, c, count, n, k, blocks)
+ *   a work-item per result, `count` in total */
+#include "common/blocks.cl"
+#include "common/epilogue.cl"
+#include "common/types.cl"
+#include "common/wanted.cl"
+#ifndef KN_ROWS
+#define KN_ROWS 1
+#endif
+#ifndef KN_ITEMS
+#define KN_ITEMS 64
+#endif
+#ifndef KN_HALF_a
+#define KN_HALF_a 0
+#endif
+#ifndef KN_HALF_c
+#define KN_HALF_c 0
+#endif
+/* Columns that are computed together: fewer for several rows, to save registers. */
+#define KN_COLUMNS (KN_ROWS == 1 ? 4 : 2)
+#define KN_SUMS (KN_ROWS * KN_COLUMNS)
+typedef KN_STORED(KN_HALF_a) a_stored;
+typedef KN_STORED(KN_HALF_c) c_stored;
+
+static inline float16 lefts_at(global const a_stored *row) {
+    return (float16)(KN_READ_8_AS(KN_HALF_a, row), KN_READ_8_AS(KN_HALF_a, row + 8));
+}
+static inline float4 fold(const float16 sums) {
+    const float8 eight = sums.lo + sums.hi;
+    return eight.lo + eight.hi;
+}
+static inline float sum_of(const float4 four) {
+    return (four.s0 + four.s2) + (four.s1 + four.s3);
+}
+#define KN_STORE_RESULT(sum, row, column)                                                                    \
+    {                                                                                                        \
+        const float result = KN_EPILOGUE(sum, (row) / middle, (row) % middle, column);                       \
+        KN_WRITE_AS(KN_HALF_c, result, c + (KN_INDEX)(row) * n + (column));                                  \
+    }
+/* Calls ADD(r, j, left, weights) for the 16 products of a group of block `block` of each row and column. Rows and
+ * columns beyond the last repeat it. */
+#define KN_EACH_PRODUCT(block, group, ADD)                                                                   \
+    {                                                                                                        \
+        const KN_INDEX at = (KN_INDEX)(block) * KN_BLOCK_WEIGHTS + 16 * (group);                             \
+        float16 lefts[KN_ROWS];                                                                              \
+        _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                                  \
+            lefts[r] = lefts_at(a + (KN_INDEX)min(row0 + r, m - 1) * k + at);                                \
+        _Pragma("unroll") for (int j = 0; j < KN_COLUMNS; j++) {                                             \
+            const KN_INDEX column = min(column0 + j, n - 1);                                                 \
+            const float16 weights = kn_weights_at(codes, total, column * blocks + (block), group);           \
+            _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++) ADD(r, j, lefts[r], weights);                \
+        }                                                                                                    \
+    }
+
+#if KN_WANTED(kn_matmul_blocks)
+#define KN_ADD_FOUR(r, j, left, weights) sums[r * KN_COLUMNS + j] += fold(left * weights)
+__attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
+kernel void kn_matmul_blocks(global const a_stored *restrict a, global const uchar *restrict codes,
+                             global c_stored *restrict c, int m, int n, int k, int blocks,
+                             int middle KN_EPILOGUE_PARAMETERS) {
+    local float tree[KN_SUMS * KN_ITEMS];
+    const int item = get_local_id(0);
+    const int column0 = KN_GROUP(0, KN_ITEMS) * KN_COLUMNS, row0 = KN_GROUP(1, 1) * KN_ROWS;
+    const KN_INDEX total = (KN_INDEX)n * blocks;
+    float4 sums[KN_SUMS];
+    _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+    for (int i = item; i < blocks * KN_BLOCK_GROUPS; i += KN_ITEMS)
+        KN_EACH_PRODUCT(i / KN_BLOCK_GROUPS, i % KN_BLOCK_GROUPS, KN_ADD_FOUR)
+    for (int i = 0; i < KN_SUMS; i++)
+        tree[i * KN_ITEMS + item] = sum_of(sums[i]);
+    for (int others = KN_ITEMS / 2; others > 0; others /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = 0; i < KN_SUMS && item < others; i++)
+            tree[i * KN_ITEMS + item] += tree[i * KN_ITEMS + item + others];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = item; i < KN_SUMS; i += KN_ITEMS) {
+        const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
+        if (row < m && column < n) KN_STORE_RESULT(tree[i * KN_ITEMS], row, column)
+    }
+}
+#endif
+
+#if KN_WANTED(kn_matmul_blocks_wide)
+#define KN_ADD_SIXTEEN(r, j, left, weights) sums[r * KN_COLUMNS + j] += left * weights
+__attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(float16)))
+kernel void kn_matmul_blocks_wide(global const a_stored *restrict a, global const uchar *restrict codes,
+                                  global c_stored *restrict c, int m, int n, int k, int blocks, int middle,
+                                  int item_columns KN_EPILOGUE_PARAMETERS) {
+    const int first = (int)get_global_id(0) * item_columns, end = min(first + item_columns, n);
+    const KN_INDEX total = (KN_INDEX)n * blocks;
+    for (int column0 = first; column0 < end; column0 += KN_COLUMNS)
+        for (int row0 = 0; row0 < m; row0 += KN_ROWS) {
+            float16 sums[KN_SUMS];
+            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+            for (int block = 0; block < blocks; block++)
+                _Pragma("unroll") for (int group = 0; group < KN_BLOCK_GROUPS; group++)
+                    KN_EACH_PRODUCT(block, group, KN_ADD_SIXTEEN)
+            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) {
+                const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
+                if (row < m && column < end) KN_STORE_RESULT(sum_of(fold(sums[i])), row, column)
+            }
+        }
+}
+#endif
+
+#if KN_WANTED(kn_matmul_blocks_plain)
+kernel void kn_matmul_blocks_plain(global const a_stored *restrict a, global const uchar *restrict codes,
+                                   global c_stored *restrict c, KN_INDEX count, int n, int k, int blocks) {
+    const KN_INDEX i = get_global_id(0);
+    if (i >= count) return;
+    const KN_INDEX column = i % n, row = i / n, total = (KN_INDEX)n * blocks;
+    float4 sums = 0.0f;
+    for (int block = 0; block < blocks; block++)
+        for (int group = 0; group < KN_BLOCK_GROUPS; group++)
+            sums += fold(lefts_at(a + row * k + block * KN_BLOCK_WEIGHTS + 16 * group) *
+                         kn_weights_at(codes, total, column * blocks + block, group));
+    KN_WRITE_AS(KN_HALF_c, sum_of(sums), c + i);
+}
+#endif

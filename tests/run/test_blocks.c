@@ -1,0 +1,304 @@
+/* Weights in quantized blocks of a file: how sessions store them, and the products, gathered rows and
+ * gradients that read them. */
+#include "run_tests.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 37, K = 512, MAX_ROWS = 20 };
+
+/* Random blocks (rows,columns) of a type, in a file, and the weights that they represent. Scales are at most
+ * 2, codes have all bits. */
+typedef struct stored {
+    const kn_block_type *type;
+    kn_shared_file *file;
+    float *weights;
+    uint64_t bytes;
+    kn_tensor_info info;
+} stored;
+
+static void set_scale(uint8_t *half, uint64_t key) {
+    half[0] = (uint8_t)kn_random_word(key, 0);
+    half[1] = (uint8_t)(kn_random_word(key, 1) % 0x40 | (kn_random_word(key, 2) & 0x80));
+}
+
+/* Where each type has its float16 numbers; -1: none. */
+static void make_scales_finite(const kn_block_type *type, uint8_t *block, uint64_t key) {
+    static const struct {
+        int number, first, second;
+    } places[] = {{2, 0, -1},    {3, 0, 2},  {6, 0, -1}, {7, 0, 2},     {8, 0, -1}, {10, 80, 82},
+                  {11, 108, -1}, {12, 0, 2}, {13, 0, 2}, {14, 208, -1}, {20, 0, -1}};
+    for (size_t i = 0; i < KN_COUNT_OF(places); i++) {
+        if (places[i].number != type->number) continue;
+        set_scale(block + places[i].first, key);
+        if (places[i].second >= 0) set_scale(block + places[i].second, key + 1);
+        return;
+    }
+    fail_msg("no place for the scales of %s", type->name);
+}
+
+static stored store(const char *folder, const kn_block_type *type, int64_t rows, int64_t columns,
+                    uint64_t seed) {
+    stored s = {.type = type, .info = {KN_FLOAT32, 2, {rows, columns}}};
+    const uint64_t count = (uint64_t)(rows * columns / type->weights);
+    char path[300];
+    kn_error error = {0};
+    s.bytes = count * (uint64_t)type->bytes;
+    s.weights = malloc((size_t)(rows * columns) * sizeof *s.weights);
+    uint8_t *blocks = malloc((size_t)s.bytes + 1);
+    assert_true(s.weights && blocks);
+    for (uint64_t i = 0; i <= s.bytes; i++) /* one more: in the file they are unaligned */
+        blocks[i] = (uint8_t)kn_random_word(seed, i);
+    for (uint64_t i = 0; i < count; i++)
+        make_scales_finite(type, blocks + 1 + i * (uint64_t)type->bytes, seed + 3 * i);
+    kn_blocks_widen(type, blocks + 1, count, s.weights);
+    const kn_host host = kn_host_with(NULL);
+    test_path(path, sizeof path, folder, "blocks");
+    assert_int_equal(kn_file_write(&host, path, blocks, (size_t)s.bytes + 1, &error), KN_OK);
+    free(blocks);
+    if (kn_shared_file_open(path, &s.file, &error)) fail_msg("%s", error.text);
+    return s;
+}
+
+static void set_blocks(kn_states *states, const char *name, const stored *s) {
+    states_good(states, kn_states_set_blocks(states, name, &s->info, s->type,
+                                             kn_shared_file_view(s->file)->bytes + 1, s->file));
+}
+
+static void stored_release(stored *s) {
+    kn_shared_file_release(&s->file);
+    free(s->weights);
+}
+
+/* ---- a session that reads w (N,K) ------------------------------------------------- */
+
+/* y = x wᵀ, picked = w[numbers], loss = sum(y * c): x is (batch,K), numbers (batch), c (batch,N). In
+ * training, the third value is the gradient of the loss by x. */
+
+static kn_status add_gradient(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
+    kn_value *by = kn_graph_find(bound, "x"), *slope = NULL;
+    (void)user;
+    kn_status status = kn_graph_gradient(bound, values[2], &by, 1, &slope, error);
+    if (status == KN_OK) values[2] = slope;
+    assert_int_equal(count, 3);
+    return status;
+}
+
+static kn_session *open_reading(kn_context *context, kn_states *states, bool training, bool frozen,
+                                int64_t rows, int64_t columns) {
+    kn_graph *graph = kn_graph_create(NULL);
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lld,%lld", (long long)rows, (long long)columns);
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, shape, NULL);
+    snprintf(shape, sizeof shape, "batch,%lld", (long long)columns);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, shape);
+    if (frozen) kn_freeze(w);
+    kn_value *y = kn_matmul(x, w, false, true);
+    kn_value *picked = kn_apply(graph, "embedding",
+                                (kn_value *[]){w, kn_input(graph, "numbers", KN_INT32, "batch")}, 2, NULL);
+    snprintf(shape, sizeof shape, "batch,%lld", (long long)rows);
+    kn_value *loss = kn_sum(kn_mul(y, kn_input(graph, "c", KN_FLOAT32, shape)), NULL, false);
+    kn_value *values[3] = {kn_name(y, "y"), kn_name(picked, "picked"), kn_name(loss, "loss")};
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    params.training = training;
+    const kn_session_request request = {.context = context,
+                                        .values = values,
+                                        .count = 3,
+                                        .params = &params,
+                                        .extend = training ? add_gradient : NULL};
+    kn_session *session = kn_session_open(&request);
+    session_good(session, kn_session_status(session));
+    kn_graph_destroy(&graph);
+    return session;
+}
+
+static void near(const char *what, const stored *s, int batch, int i, float got, double sum, double size) {
+    if (!(fabs((double)got - sum) <= 2e-6 * size))
+        fail_msg("%s of %s, %d rows, [%d]: %.9g, expected %.9g", what, s->type->name, batch, i, (double)got,
+                 sum);
+}
+
+/* Runs `batch` rows and compares with the weights. */
+static void run_reading(kn_session *session, const stored *s, int batch, bool training) {
+    const int n = (int)s->info.shape[0], k = (int)s->info.shape[1];
+    float *x = malloc((size_t)batch * (size_t)k * sizeof *x),
+          *c = malloc((size_t)batch * (size_t)n * sizeof *c);
+    float *y = malloc((size_t)batch * (size_t)n * sizeof *y), *picked = malloc((size_t)batch * (size_t)k * 4);
+    float *slope = malloc((size_t)batch * (size_t)k * 4);
+    int32_t *numbers = malloc((size_t)batch * sizeof *numbers);
+    assert_true(x && c && y && picked && slope && numbers);
+    fill_numbers(x, (size_t)batch * (size_t)k, 8);
+    fill_numbers(c, (size_t)batch * (size_t)n, 9);
+    for (int i = 0; i < batch; i++)
+        numbers[i] = (int32_t)((uint32_t)(i * 29 + 36) % (uint32_t)n);
+    const kn_feed feeds[] = {{"x", x, (size_t)batch * (size_t)k * 4},
+                             {"c", c, (size_t)batch * (size_t)n * 4},
+                             {"numbers", numbers, (size_t)batch * 4}};
+    kn_fetch fetches[] = {{"y", y, (size_t)batch * (size_t)n * 4},
+                          {"picked", picked, (size_t)batch * (size_t)k * 4},
+                          {"loss", slope, training ? (size_t)batch * (size_t)k * 4 : 4}};
+    session_good(session, kn_session_run(session, feeds, 3, fetches, 3));
+    for (int i = 0; i < batch * n; i++) {
+        double sum = 0, size = 0;
+        for (int l = 0; l < k; l++) {
+            const double product = (double)x[i / n * k + l] * (double)s->weights[i % n * k + l];
+            sum += product;
+            size += fabs(product);
+        }
+        near("product", s, batch, i, y[i], sum, size);
+    }
+    for (int i = 0; i < batch; i++)
+        assert_memory_equal(picked + i * k, s->weights + numbers[i] * k, (size_t)k * 4);
+    for (int i = 0; i < batch * k && training; i++) {
+        double sum = 0, size = 0;
+        for (int j = 0; j < n; j++) {
+            const double product = (double)c[i / k * n + j] * (double)s->weights[j * k + i % k];
+            sum += product;
+            size += fabs(product);
+        }
+        near("gradient", s, batch, i, slope[i], sum, size);
+    }
+    free(x);
+    free(c);
+    free(y);
+    free(picked);
+    free(slope);
+    free(numbers);
+}
+
+static uint64_t state_bytes(kn_session *session) {
+    kn_plan_info info = {.size = sizeof info};
+    session_good(session, kn_session_plan(session, &info));
+    return info.state_bytes;
+}
+
+/* ---- tests ------------------------------------------------- */
+
+/* Every type: in inference with few and many rows, and in training if the weights are frozen. The file's
+ * owner has released it before a session reads it. */
+static void weights_stay_in_blocks(void **state) {
+    kn_context *context = *state;
+    char *folder = test_folder_make();
+    size_t count;
+    const kn_block_type *types = kn_block_types(&count);
+    for (size_t t = 0; t < count; t++) {
+        if (!kn_block_type_has_fields(&types[t])) continue;
+        if (test_cases_wanted() == TEST_SMALLEST && types[t].number % 6 != 2) continue;
+        for (int training = 0; training < 2; training++) {
+            stored s = store(folder, &types[t], N, K, 100 + t);
+            static float got[N * K];
+            kn_states *states = kn_states_create(context, 1);
+            set_blocks(states, "w", &s);
+            kn_shared_file_release(&s.file);
+            states_good(states, kn_states_get(states, "w", got, sizeof got));
+            assert_memory_equal(got, s.weights, sizeof got);
+            kn_session *session = open_reading(context, states, training, training, N, K);
+            for (int batch = 1; batch <= MAX_ROWS; batch += batch == 1 ? 4 : 15)
+                run_reading(session, &s, batch, training);
+            assert_in_range(state_bytes(session), s.bytes, s.bytes + 255); /* aligned */
+            states_good(states, kn_states_get(states, "w", got, sizeof got));
+            assert_memory_equal(got, s.weights, sizeof got);
+            kn_session_destroy(&session);
+            kn_states_destroy(&states);
+            stored_release(&s);
+        }
+    }
+    test_folder_remove(folder);
+}
+
+/* Trained weights are float32; what is not used by a plan remains in its file. */
+static void trained_weights_are_widened(void **state) {
+    kn_context *context = *state;
+    char *folder = test_folder_make();
+    stored s = store(folder, kn_block_type_find(14), N, K, 5);
+    static float got[N * K];
+    kn_states *states = kn_states_create(context, 1);
+    set_blocks(states, "w", &s);
+    kn_session *session = open_reading(context, states, true, false, N, K);
+    run_reading(session, &s, 3, true);
+    assert_int_equal(state_bytes(session), sizeof got);
+    got[7] = 3;
+    states_good(states, kn_states_set(states, "w", NULL, got, sizeof got));
+    set_blocks(states, "w", &s); /* dequantized at once, since the memory is float32 */
+    states_good(states, kn_states_get(states, "w", got, sizeof got));
+    assert_memory_equal(got, s.weights, sizeof got);
+    kn_session_destroy(&session);
+    kn_states_destroy(&states);
+    kn_states *host = kn_states_create_host(NULL);
+    set_blocks(host, "w", &s);
+    memset(got, 0, sizeof got);
+    states_good(host, kn_states_get(host, "w", got, sizeof got));
+    assert_memory_equal(got, s.weights, sizeof got);
+    got[1] = 4;
+    states_good(host, kn_states_set(host, "w", NULL, got, sizeof got));
+    states_good(host, kn_states_get(host, "w", got, sizeof got));
+    assert_true(got[1] == 4);
+    kn_states_destroy(&host);
+    stored_release(&s);
+    test_folder_remove(folder);
+}
+
+/* Blocks in device memory: other blocks of the type replace them, numbers only if they are the same. */
+static void blocks_are_replaced_by_blocks(void **state) {
+    kn_context *context = *state;
+    char *folder = test_folder_make();
+    stored s = store(folder, kn_block_type_find(6), N, K, 5), other = store(folder, s.type, N, K, 6);
+    stored different = store(folder, kn_block_type_find(8), N, K, 7);
+    kn_states *states = kn_states_create(context, 1);
+    set_blocks(states, "w", &s);
+    kn_session *session = open_reading(context, states, false, false, N, K);
+    run_reading(session, &s, 2, false);
+    states_good(states, kn_states_set(states, "w", NULL, s.weights, sizeof(float) * N * K));
+    set_blocks(states, "w", &other);
+    run_reading(session, &other, 2, false);
+    run_reading(session, &other, 9, false);
+    assert_int_equal(kn_states_set(states, "w", NULL, s.weights, sizeof(float) * N * K),
+                     KN_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(kn_states_error(states), "'w' is stored as Q5_0 by a session"));
+    assert_int_equal(kn_states_set_blocks(states, "w", &different.info, different.type,
+                                          kn_shared_file_view(different.file)->bytes + 1, different.file),
+                     KN_ERROR_UNSUPPORTED);
+    run_reading(session, &other, 1, false);
+    kn_session *trains = open_reading(context, states, true, false, N, K);
+    const kn_feed feeds[] = {{"x", s.weights, K * 4}, {"c", s.weights, N * 4}, {"numbers", "\0\0\0", 4}};
+    session_bad(trains, KN_ERROR_DTYPE, kn_session_run(trains, feeds, 3, NULL, 0),
+                "state 'w' is stored as Q5_0 by another session, but float32 is needed", NULL);
+    kn_session_destroy(&trains);
+    kn_session_destroy(&session);
+    kn_states_destroy(&states);
+    stored_release(&s);
+    stored_release(&other);
+    stored_release(&different);
+    test_folder_remove(folder);
+}
+
+/* More weights than are dequantized at once: products by slices of rows of w. */
+static void large_weights_are_dequantized_in_slices(void **state) {
+    kn_context *context = *state;
+    if (test_cases_wanted() == TEST_SMALLEST) skip();
+    char *folder = test_folder_make();
+    stored s = store(folder, kn_block_type_find(2), 70000, 256, 5);
+    kn_states *states = kn_states_create(context, 1);
+    set_blocks(states, "w", &s);
+    kn_session *session = open_reading(context, states, true, true, 70000, 256);
+    run_reading(session, &s, 9, true);
+    kn_session_destroy(&session);
+    kn_states_destroy(&states);
+    stored_release(&s);
+    test_folder_remove(folder);
+}
+
+int test_blocks(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_stay_in_blocks),
+        cmocka_unit_test(trained_weights_are_widened),
+        cmocka_unit_test(blocks_are_replaced_by_blocks),
+        cmocka_unit_test(large_weights_are_dequantized_in_slices),
+    };
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
+}
