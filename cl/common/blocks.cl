@@ -36,8 +36,16 @@
 #define KN_FIELD(before, bytes, at) (blocks + (KN_INDEX)(before) * total + block * (bytes) + (at))
 #define KN_BYTES_OF(before, bytes, at)                                                                       \
     convert_int16(*(global const uchar16 *)KN_FIELD(before, bytes, at))
-#define KN_HALF_OF(before, bytes, at)                                                                        \
-    vload_half(0, (global const half *)KN_FIELD(before, bytes, at))
+#define KN_HALF_OF(before, bytes, at) KN_LOAD_HALF((global const half *)KN_FIELD(before, bytes, at))
+/* Some implementations convert by integer arithmetic, which takes longer than all else, although the CPU has an
+ * instruction. */
+#define KN_LOAD_HALF(p) vload_half(0, p)
+#if defined(__has_builtin) && defined(__F16C__)
+#if __has_builtin(__builtin_load_halff)
+#undef KN_LOAD_HALF
+#define KN_LOAD_HALF(p) __builtin_load_halff(p)
+#endif
+#endif
 /* Lane i of bits that are numbered from the lowest: 0 or -1. */
 #define KN_LANE_BITS (int16)(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 

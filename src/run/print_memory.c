@@ -8,7 +8,7 @@ static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const cha
     kn_text_format(text, "  %-10s%15llu bytes%s\n", what, (unsigned long long)bytes, more);
 }
 
-/* The bytes saved by storing states in 16 bits. */
+/* The bytes saved by storing states in 16 bits or in blocks. */
 static uint64_t narrow_bytes(const kn_executable *executable) {
     uint64_t saved = 0;
     for (int i = 0; i < executable->state_count; i++)
@@ -21,7 +21,7 @@ static void add_states(const kn_executable *executable, kn_text *text) {
     uint64_t saved = narrow_bytes(executable);
     kn_text more;
     kn_text_init(&more, &executable->host);
-    if (saved) kn_text_format(&more, "  %llu less for weights in 16 bits", (unsigned long long)saved);
+    if (saved) kn_text_format(&more, "  %llu less for weights in fewer bits", (unsigned long long)saved);
     add_bytes(text, "states", executable->info.state_bytes, saved ? more.data : "");
     if (kn_text_failed(&more)) text->failed = true;
     kn_text_finish(&more);
