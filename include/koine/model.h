@@ -71,14 +71,14 @@ KN_API KN_NODISCARD kn_model *kn_model_parse(const char *text, const kn_model_pa
  * kn_model_load), an ONNX file, a language model in a GGUF file or in a folder, or a Caffe net: its text
  * (.prototxt) or its weights (.caffemodel). A folder has config.json and model.safetensors, or an index and
  * its parts, as Hugging Face's libraries save them. A GGUF file or a folder becomes a text model whose
- * setting `window` is the number of positions; docs/language-models.md lists the architectures; weights in
- * blocks are dequantized to float32 when loaded. What a file says and Koine does not have is
- * KN_ERROR_UNSUPPORTED, and the message names it. A Caffe net is converted to a text model (kn_model_text)
- * with its layers of phase TEST; a single input is named "x", several inputs keep their names. Zoo names take
- * precedence: write ./lenet for a file of that name. An ONNX file or Caffe net with operators, layers or
- * types that Koine lacks is KN_ERROR_UNSUPPORTED, and the message names them all. A file with weights may be
- * read until the model is destroyed: replace it by renaming a new file, as kn_model_save does, because
- * truncating a file in use ends the process on some systems. */
+ * setting `window` is the number of positions; docs/language-models.md lists the architectures and the inputs
+ * of encoders; weights in blocks are dequantized to float32 when loaded. What a file says and Koine does not
+ * have is KN_ERROR_UNSUPPORTED, and the message names it. A Caffe net is converted to a text model
+ * (kn_model_text) with its layers of phase TEST; a single input is named "x", several inputs keep their
+ * names. Zoo names take precedence: write ./lenet for a file of that name. An ONNX file or Caffe net with
+ * operators, layers or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the message names them all. A file
+ * with weights may be read until the model is destroyed: replace it by renaming a new file, as kn_model_save
+ * does, because truncating a file in use ends the process on some systems. */
 KN_API KN_NODISCARD kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
 /* Opens an ONNX file in memory, which must stay unchanged until the model, and all models bound from it, are
  * destroyed. `folder` is the folder of its external data; NULL: a file with external data is refused.

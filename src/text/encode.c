@@ -57,6 +57,18 @@ static kn_status encode_raw(void *user, int32_t token, const char *text, size_t 
                           by->normalized.length, encode_normalized, by);
 }
 
+/* Removes tokens before those at the end, until `capacity` remain. */
+static kn_status cut(const kn_vocabulary *vocabulary, unsigned flags, size_t capacity, kn_tokens *tokens) {
+    const bool ends = (flags & KN_TEXT_ADD_ENDS) != 0;
+    const size_t after = ends ? vocabulary->after_count : 0;
+    if (capacity < after + (ends ? vocabulary->before_count : 0)) return KN_ERROR_ARGUMENT;
+    if (tokens->count <= capacity) return KN_OK;
+    memmove(tokens->items + capacity - after, tokens->items + tokens->count - after,
+            after * sizeof *tokens->items);
+    tokens->count = capacity;
+    return KN_OK;
+}
+
 kn_status kn_vocabulary_encode(const kn_vocabulary *vocabulary, const char *text, size_t bytes,
                                unsigned flags, int32_t *tokens, size_t capacity, size_t *count) {
     if (!vocabulary || vocabulary->error.status != KN_OK || (!text && bytes) || (!tokens && capacity) ||
@@ -77,6 +89,7 @@ kn_status kn_vocabulary_encode(const kn_vocabulary *vocabulary, const char *text
         for (size_t i = 0; i < vocabulary->after_count; i++)
             kn_tokens_add(&by.tokens, vocabulary->after[i]);
     if (status == KN_OK && by.tokens.failed) status = KN_ERROR_MEMORY;
+    if (status == KN_OK && flags & KN_TEXT_CUT) status = cut(vocabulary, flags, capacity, &by.tokens);
     if (status == KN_OK) {
         *count = by.tokens.count;
         size_t written = *count < capacity ? *count : capacity;

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's libraries compute what a decoder that is written here, in double precision, computes; wrong folders are errors.
+"""Folders of Hugging Face's libraries compute what decoders and encoders that are written here, in double precision, compute; wrong folders are errors.
 
 usage: folders.py HOUSE_FOLDER
 """
@@ -331,6 +331,182 @@ def tensors_that_do_not_fit_are_errors():
     refuse(LLAMA, {**weights, name: np.zeros((HIDDEN, WIDTH), np.int32)}, name, "int32")
     refuse({**LLAMA, "num_hidden_layers": LAYERS + 1}, weights, f"model.layers.{LAYERS}.", "missing")
     refuse({**LLAMA, "vocab_size": VOCABULARY + 1}, weights, "token_embd.weight", load=True)
+
+
+
+# ---- encoders --------------------------------------------------------------------------------------------------------
+
+POSITIONS, TYPES, WORDS = 40, 2, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "##d", "e"]
+BERT = {"model_type": "bert", "architectures": ["BertModel"], "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": HIDDEN,
+        "num_hidden_layers": 2, "num_attention_heads": HEADS, "max_position_embeddings": POSITIONS, "type_vocab_size": TYPES, "hidden_act": "gelu",
+        "layer_norm_eps": 1e-5, "position_embedding_type": "absolute", "hidden_dropout_prob": 0.1, "use_cache": True}
+PARTS = {"query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value", "out": "attention.output.dense",
+         "norm": "attention.output.LayerNorm", "up": "intermediate.dense", "down": "output.dense", "last": "output.LayerNorm"}
+DISTILBERT_PARTS = {"query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "out": "attention.out_lin",
+                    "norm": "sa_layer_norm", "up": "ffn.lin1", "down": "ffn.lin2", "last": "output_layer_norm"}
+
+
+def encoder_weights(layer="encoder.layer.", parts=PARTS, types=TYPES, prefix=""):
+    random = np.random.default_rng(5)
+    shapes = {"embeddings.word_embeddings.weight": (VOCABULARY, WIDTH), "embeddings.position_embeddings.weight": (POSITIONS, WIDTH),
+              "embeddings.LayerNorm.weight": (WIDTH,), "embeddings.LayerNorm.bias": (WIDTH,)}
+    if types:
+        shapes["embeddings.token_type_embeddings.weight"] = (types, WIDTH)
+    for i in range(2):
+        for part, name in parts.items():
+            rows, columns = (HIDDEN if part == "up" else WIDTH), (HIDDEN if part == "down" else WIDTH)
+            shapes[f"{layer}{i}.{name}.weight"] = (WIDTH,) if part in ("norm", "last") else (rows, columns)
+            shapes[f"{layer}{i}.{name}.bias"] = (rows,)
+    return {prefix + name: (random.standard_normal(shape) * 0.4 + (name.endswith("Norm.weight") or "norm.weight" in name)).astype(np.float32)
+            for name, shape in shapes.items()}
+
+
+def encode(weights, tokens, layer="encoder.layer.", parts=PARTS, first=0):
+    """(len(tokens),WIDTH)"""
+    w = {name: array.astype(np.float64) for name, array in weights.items()}
+    count = len(tokens)
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w[name + ".weight"] + w[name + ".bias"]
+
+    def product(x, name):
+        return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+    h = w["embeddings.word_embeddings.weight"][tokens] + w["embeddings.position_embeddings.weight"][first:first + count]
+    if "embeddings.token_type_embeddings.weight" in w:
+        h = h + w["embeddings.token_type_embeddings.weight"][0]
+    h = norm(h, "embeddings.LayerNorm")
+    for i in range(2):
+        name = {part: f"{layer}{i}.{theirs}" for part, theirs in parts.items()}
+        q, k, v = (product(h, name[part]).reshape(count, HEADS, -1) for part in ("query", "key", "value"))
+        scores = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(WIDTH // HEADS)
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        x = np.einsum("hqk,khd->qhd", powers / powers.sum(-1, keepdims=True), v).reshape(count, WIDTH)
+        h = norm(product(x, name["out"]) + h, name["norm"])
+        x = product(h, name["up"])
+        x = np.vectorize(lambda number: number * 0.5 * (1 + math.erf(number / math.sqrt(2))))(x)
+        h = norm(product(x, name["down"]) + h, name["last"])
+    return h
+
+
+def write_modules(path, pooling="pooling_mode_mean_tokens", normalize=True, length=20):
+    write(path, "modules.json", [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                                 {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                                 *[{"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}] * normalize])
+    os.makedirs(os.path.join(path, "1_Pooling"), exist_ok=True)
+    write(path, "1_Pooling/config.json", {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False,
+                                          "pooling_mode_max_tokens": False, pooling: True})
+    write(path, "sentence_bert_config.json", {"max_seq_length": length, "do_lower_case": False})
+
+
+def write_encoder(path, config, weights):
+    write(path, "config.json", config)
+    koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+
+
+def compare_tokens(config, weights, plain, window=POSITIONS, **more):
+    """Texts of 1, 5 and 9 tokens, with padding that must not be seen."""
+    tokens = np.random.default_rng(3).integers(1, VOCABULARY, (3, window)).astype(np.int32)
+    lengths = np.array([1, 5, 9], np.int32)
+    with folder() as path:
+        write_encoder(path, config, weights)
+        model = koine.Model(path)
+        expect_equal(model.settings["window"], window)
+        found = model.predict({"x": tokens, "length": lengths})
+    for row, text, length in zip(found, tokens, lengths):
+        expected = encode(plain, text[:length], **more)
+        expect(np.abs(row[:length] - expected).max() < 1e-5, f"vectors of {length} tokens differ by {np.abs(row[:length] - expected).max()}")
+
+
+@case
+def bert_gives_a_vector_for_each_token():
+    weights = encoder_weights()
+    extra = {"pooler.dense.weight": np.ones((WIDTH, WIDTH), np.float32), "embeddings.position_ids": np.arange(POSITIONS)[None]}
+    compare_tokens(BERT, {**weights, **extra}, weights)
+
+
+@case
+def roberta_counts_positions_from_the_padding():
+    weights = encoder_weights(types=1)
+    compare_tokens({**BERT, "model_type": "roberta", "architectures": ["RobertaModel"], "type_vocab_size": 1, "pad_token_id": 1},
+                   {"roberta." + name: array for name, array in weights.items()}, weights, POSITIONS - 2, first=2)
+
+
+@case
+def distilbert_has_no_types_of_tokens():
+    weights = encoder_weights("transformer.layer.", DISTILBERT_PARTS, 0)
+    config = {"model_type": "distilbert", "architectures": ["DistilBertModel"], "vocab_size": VOCABULARY, "dim": WIDTH, "hidden_dim": HIDDEN,
+              "n_layers": 2, "n_heads": HEADS, "max_position_embeddings": POSITIONS, "activation": "gelu", "layer_norm_eps": 1e-5,
+              "sinusoidal_pos_embds": False}
+    compare_tokens(config, weights, weights, layer="transformer.layer.", parts=DISTILBERT_PARTS)
+
+
+@case
+def texts_become_vectors():
+    weights = encoder_weights()
+    tokenizer = {"added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "WhitespaceSplit"},
+                 "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, "decoder": None,
+                 "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                           "vocab": {word: i for i, word in enumerate(WORDS)}}}
+    texts = {"a": [2, 4, 3], "": [2, 3], "bd c zz": [2, 5, 7, 6, 1, 3], "e " * 17: [2, *[8] * 17, 3], "a b " * 30: [2, *[4, 5] * 9, 3]}
+    for pooling, normalize in (("pooling_mode_mean_tokens", True), ("pooling_mode_cls_token", False)):
+        with folder() as path:
+            # A class with a head is an encoder here: only vectors of tokens are used.
+            write_encoder(path, {**BERT, "architectures": ["BertForMaskedLM"]},
+                          {**{"bert." + name: array for name, array in weights.items()}, "cls.predictions.bias": np.zeros(VOCABULARY, np.float32)})
+            write(path, "tokenizer.json", tokenizer)
+            write_modules(path, pooling, normalize)
+            model = koine.Model(path)
+            expect_equal(model.settings["window"], 20)
+            found = model.embed(list(texts), batch_size=3)
+            one = model.embed("bd c zz")
+            expect_equal(model.embed([]).shape, (0, WIDTH))
+        for row, tokens in zip(found, texts.values()):
+            vectors = encode(weights, tokens)
+            expected = vectors.mean(0) if pooling == "pooling_mode_mean_tokens" else vectors[0]
+            expected = expected / np.linalg.norm(expected) if normalize else expected
+            expect(np.abs(row - expected).max() < 1e-5, f"a vector of {len(tokens)} tokens differs by {np.abs(row - expected).max()}")
+        expect(one.shape == (WIDTH,) and np.abs(one - found[2]).max() < 1e-5, "one text has a different vector")
+    with folder() as path:
+        write_encoder(path, BERT, weights)
+        with raises(koine.KoineError, "modules.json"):
+            koine.Model(path).embed("a")
+
+
+@case
+def encoders_that_compute_something_else_are_errors():
+    for name in ("max_position_embeddings", "num_attention_heads", "hidden_size"):
+        refuse({key: value for key, value in BERT.items() if key != name}, None, name, "is missing")
+        refuse({**BERT, name: -3}, None, name, "expected")
+    refuse({**BERT, "num_attention_heads": 5}, None, "num_attention_heads", "divisor")
+    refuse({**BERT, "position_embedding_type": "relative_key"}, None, "position_embedding_type")
+    refuse({**BERT, "is_decoder": True}, None, "is_decoder")
+    refuse({**BERT, "architectures": ["BertForMaskedLM"]}, None, "BertForMaskedLM", "BertModel")
+    refuse({**BERT, "model_type": "roberta", "architectures": ["RobertaModel"], "pad_token_id": POSITIONS}, None, "pad_token_id")
+    refuse({**BERT, "embedding_size": 3}, None, "embedding_size")
+
+    def wrong(name, content, *parts):
+        with folder() as path:
+            write_encoder(path, BERT, encoder_weights())
+            write_modules(path)
+            write(path, name, content)
+            with raises(koine.KoineError, name.split("/")[-1], *parts):
+                koine.Model(path)
+
+    pooling = {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}
+    transformer = {"type": "sentence_transformers.models.Transformer", "path": ""}
+    for content in ({}, [], [transformer], [transformer, {**pooling, "path": "../1_Pooling"}], [transformer, {**pooling, "path": "/tmp"}], [pooling],
+                    [transformer, pooling, {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}], ["Transformer"], [{**transformer, "path": "sub"}],
+                    [transformer, pooling, {**pooling, "type": "Normalize"}, {"type": "Normalize"}], [{"path": ""}]):
+        wrong("modules.json", content)
+    wrong("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "pooling_mode_max_tokens")
+    wrong("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}, "pooling_mode_mean_tokens")
+    wrong("1_Pooling/config.json", {}, "pooling_mode_mean_tokens")
+    wrong("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "pooling_mode": "mean"}, '"pooling_mode"')
+    wrong("sentence_bert_config.json", {"max_seq_length": POSITIONS + 1}, "max_seq_length")
+    wrong("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case")
+    wrong("config_sentence_transformers.json", {"default_prompt_name": "query"}, "default_prompt_name")
 
 
 run()

@@ -184,6 +184,34 @@ static void half_a_character_waits_for_its_other_half(void **state) {
     kn_vocabulary_destroy(&words);
 }
 
+static void long_texts_are_cut_before_their_end(void **state) {
+    kn_vocabulary *words = open_json(
+        WORDPIECE(SPACES ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",7],\"cls\":"
+                         "[\"[CLS]\",6]}"),
+        NULL);
+    const unsigned flags = KN_TEXT_ADD_ENDS | KN_TEXT_CUT;
+    const char *text = "do undone";
+    int32_t tokens[8];
+    size_t count = 0;
+    static const int32_t expected[] = {6, 4, 1, 7}, all[] = {6, 4, 1, 2, 3, 7};
+    assert_int_equal(kn_vocabulary_encode(words, text, strlen(text), flags, tokens, 8, &count), KN_OK);
+    assert_int_equal(count, 6);
+    assert_memory_equal(tokens, all, sizeof all);
+    assert_int_equal(kn_vocabulary_encode(words, text, strlen(text), flags, tokens, 4, &count), KN_OK);
+    assert_int_equal(count, 4);
+    assert_memory_equal(tokens, expected, sizeof expected);
+    assert_int_equal(kn_vocabulary_encode(words, text, strlen(text), flags, tokens, 2, &count), KN_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(tokens[1], 7);
+    assert_int_equal(kn_vocabulary_encode(words, text, strlen(text), flags, tokens, 1, &count),
+                     KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_vocabulary_encode(words, text, strlen(text), KN_TEXT_CUT, tokens, 1, &count), KN_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(tokens[0], 4);
+    kn_vocabulary_destroy(&words);
+    (void)state;
+}
+
 static void special_text_needs_a_flag(void **state) {
     kn_vocabulary *words = open_json(BPE("", ADDED("")), NULL);
     int32_t tokens[8];
@@ -350,6 +378,7 @@ int test_vocabularies(void) {
         cmocka_unit_test(what_is_unknown_is_refused_by_name),
         cmocka_unit_test(bytes_that_are_not_utf8_come_back),
         cmocka_unit_test(half_a_character_waits_for_its_other_half),
+        cmocka_unit_test(long_texts_are_cut_before_their_end),
         cmocka_unit_test(special_text_needs_a_flag),
         cmocka_unit_test(settings_name_roles_and_ends),
         cmocka_unit_test(chats_survive_failed_allocations),

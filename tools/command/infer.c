@@ -1,4 +1,4 @@
-/* koine infer: runs a saved model on arrays, rows, images and sounds. */
+/* koine infer: runs a saved model on arrays, rows, images, sounds and texts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "infer.h"
 #include "infer_input.h"
 #include "infer_output.h"
+#include "infer_texts.h"
 #include "training.h"
 
 enum { MAX_FILES = 8 };
@@ -44,6 +45,7 @@ typedef struct infer_run {
     const char *file;
     const char *weights; /* NULL: the weights of the model's file */
     const char *data;    /* --data; NULL: files */
+    const char *text;    /* --text; NULL: files */
     uint64_t limit;      /* the number of samples of `data`; 0: all */
     kn_model *model;
     kn_model *opened; /* the model that `model` was bound from; NULL: `model` was opened directly */
@@ -116,6 +118,25 @@ static bool open_words(infer_run *run, const char *const *words, int count) {
         if (!input_add(input, words[i])) return false;
     run->samples = input->info.shape[0];
     return true;
+}
+
+/* Whether the files are texts, one per line. */
+static bool are_texts(const char *const *words, int count) {
+    for (int i = 0; i < count; i++)
+        if (!path_ends(words[i], ".txt", true)) return false;
+    return count > 0;
+}
+
+static bool open_texts(infer_run *run, const char *const *words, int count) {
+    run->input_count = 2;
+    if (!texts_read(run->file, &run->model, run->text, words, count, run->inputs)) return false;
+    run->samples = run->inputs[0].info.shape[0];
+    return true;
+}
+
+static bool open_all(infer_run *run, const char *input, const char *const *words, int count) {
+    if (run->text || are_texts(words, count)) return open_texts(run, words, count);
+    return input ? open_inputs(run, input) : open_words(run, words, count);
 }
 
 /* Replaces the opened model and its inputs with the bound ones. */
@@ -369,10 +390,15 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
     if (!words) return command_misuse("infer needs a saved model, such as lenet.safetensors");
     if (run->data && (words > 1 || input))
         return command_misuse("--data and %s exclude each other", input ? "--input" : "files");
+    if (run->text && (words > 1 || input || run->data))
+        return command_misuse("--text and %s exclude each other", run->data ? "--data"
+                                                                  : input   ? "--input"
+                                                                            : "files");
     if (run->limit && !run->data) return command_misuse("--limit applies to --data");
-    if (words == 1 && !input && !run->data)
-        return command_misuse("infer needs input: an array, a table, images, sounds, a folder of them, - for "
-                              "standard input, or --data");
+    if (words == 1 && !input && !run->data && !run->text)
+        return command_misuse(
+            "infer needs input: an array, a table, images, sounds, texts, a folder of them, - "
+            "for standard input, --text or --data");
     if (words > 1 && input)
         return command_misuse("--input is '%s', but files follow the model as well; omit one of them", input);
     if (!run->batch || run->batch > INT32_MAX)
@@ -409,8 +435,8 @@ static int run_words(infer_run *run, const char **words, int count, const char *
     }
     if (run->model && !run->weights && !kn_model_has_weights(run->model))
         command_fail("'%s' has no weights: expected a file that koine train saved, or --weights", run->file);
-    else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
-             bind_to_samples(run) && trace_open(trace, run->common.overwrite, NULL, &run->common))
+    else if (run->model && open_all(run, input, words + 1, count - 1) && bind_to_samples(run) &&
+             trace_open(trace, run->common.overwrite, NULL, &run->common))
         status = infer(run, output ? output : "-");
     if (!trace_close()) status = EXIT_FAILED;
     finish(run);
@@ -425,6 +451,7 @@ static int run(int count, char **arguments) {
         {"data", OPTION_TEXT, "DATA",
          "samples of a dataset (its test part), such as digits; see koine datasets", &run.data},
         {"limit", OPTION_COUNT, "N", "only the first N samples of --data (all)", &run.limit},
+        {"text", OPTION_TEXT, "TEXT", "a text, for a model that gives a vector for each", &run.text},
         {"input", OPTION_TEXT, "[NAME=]X", "file for an input by name; several inputs: A=a.npy,B=b.npy",
          &input},
         {"batch", OPTION_COUNT, "N", "samples per batch (256)", &run.batch},
@@ -470,7 +497,7 @@ static int run(int count, char **arguments) {
 
 const command command_infer = {
     "infer",
-    "run a saved model on arrays, tables, images or sounds",
+    "run a saved model on arrays, tables, images, sounds or texts",
     "FILE X… [--output Y] [--OPTION …]",
     "data limit output format weights batch json device",
     "koine infer lenet.safetensors --data digits:test --limit 5\n"
@@ -481,6 +508,7 @@ const command command_infer = {
     "koine infer table.safetensors - < new.csv\n"
     "koine infer net.onnx pictures --output scores.csv\n"
     "koine infer net.onnx --input x=x.npy --output scores.npy\n"
+    "koine infer minilm sentences.txt --output vectors.npy\n"
     "koine infer deploy.prototxt --weights net.caffemodel --input x.npy --output caffe.npy",
     "Prints the results of a saved model, one line per sample.\n"
     "\n"
@@ -488,6 +516,9 @@ const command command_infer = {
     "array X.npy as numpy.save writes it, whose first dimension counts the samples, a folder of any of\n"
     "these, or - for standard input. A model that was trained on a table, csv:FILE, reads rows with the\n"
     "same columns; values and the target may be missing. --data reads the samples of a dataset instead.\n"
+    "A folder with an encoder of texts, as sentence-transformers saves it, reads --text, or X.txt with a "
+    "text\n"
+    "per line, and gives the vector of each text.\n"
     "\n"
     "Without --output, prints the most likely classes with their probabilities, a number in the target's\n"
     "unit, or plain numbers. --output writes a table (Y.csv), JSON objects, one per line (Y.jsonl), text\n"

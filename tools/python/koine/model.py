@@ -334,13 +334,25 @@ class Model:
             made = _Opened.of(made, self._taken)
         if not made.bound:
             return made
-        if self._lora is not None and not any(name.endswith(".lora_a") for name in made.state_names):  # a graph keeps its adapters
-            self._lora._add(made)
+        self._complete(made)
         self._freeze(made, frozen)
-        for pattern, device in self._pins.items():
-            self._pin(made, pattern, device)
         if isinstance(self.source, Graph):
             self.source = made.graph
+        return made
+
+    def _complete(self, made: _Opened) -> None:
+        """Adds what its source does not have: adapters and pins."""
+        if self._lora is not None and not any(name.endswith(".lora_a") for name in made.state_names):  # a graph keeps its adapters
+            self._lora._add(made)
+        for pattern, device in self._pins.items():
+            self._pin(made, pattern, device)
+
+    def _with_window(self, window: int) -> _Opened:
+        """The model for another number of positions, with the same states."""
+        if window == self.settings.get("window"):
+            return self._made
+        made = _Opened(self.source, {**self._settings, "window": window}, self._frozen_statistics, self._given)
+        self._complete(made)
         return made
 
     @staticmethod
@@ -1130,6 +1142,23 @@ class Model:
         """
         from ._generate import generate
         return generate(self, prompt, length, temperature, top_k, top_p, seed)
+
+    @_alone
+    def embed(self, texts: Union[str, Sequence[str]], *, batch_size: int = 32) -> np.ndarray:
+        """Returns the vectors of texts, with an encoder in a folder as sentence-transformers saves it.
+
+        A text with more tokens than the model's window is cut. Special tokens that are spelled out in a text are read as such.
+
+        Args:
+            texts: The texts, or one text.
+            batch_size: Texts per run, at most.
+
+        Returns:
+            An array (texts, columns), or (columns) for one text.
+        """
+        check_numbers(whole=("batch_size",), batch_size=batch_size)
+        from ._embed import embed
+        return embed(self, [texts], batch_size)[0] if isinstance(texts, str) else embed(self, list(texts), batch_size)
 
     # ---- files ----
 

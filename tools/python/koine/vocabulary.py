@@ -18,7 +18,7 @@ from .errors import error_of
 
 Path = Union[str, "os.PathLike[str]"]
 __all__ = ["Vocabulary", "draw_token"]
-_ADD_ENDS, _READ_SPECIAL, _SKIP_SPECIAL = 1, 2, 4
+_ADD_ENDS, _READ_SPECIAL, _SKIP_SPECIAL, _CUT = 1, 2, 4, 8
 _ROLES = ("begin", "end", "unknown", "padding")
 
 
@@ -40,23 +40,25 @@ class Vocabulary(Handle):
     def __repr__(self) -> str:
         return f"<koine.Vocabulary: {text(lib.kn_vocabulary_summary(self._pointer))}>"
 
-    def encode(self, words: Union[str, bytes], ends: bool = True, special: bool = True) -> np.ndarray:
+    def encode(self, words: Union[str, bytes], ends: bool = True, special: bool = True, most: Optional[int] = None) -> np.ndarray:
         """Returns the tokens of a text as an array of int32.
 
         Args:
             words: The text; bytes may be invalid UTF-8.
             ends: Add the tokens that the vocabulary puts before and after a text.
             special: Read special tokens that are spelled out in the text. Use False for text of untrusted origin.
+            most: A text with more tokens loses its last ones, but not those that the vocabulary puts after a text.
         """
         source = words.encode("utf-8", "surrogateescape") if isinstance(words, str) else bytes(words)
-        flags = _ADD_ENDS * ends | _READ_SPECIAL * special
-        count = ffi.new("size_t *", len(source) + 64)
+        flags = _ADD_ENDS * ends | _READ_SPECIAL * special | _CUT * (most is not None)
+        count = ffi.new("size_t *", len(source) + 64 if most is None else most)
         while True:
             room = count[0]
             tokens = np.empty(room, np.int32)
             code = lib.kn_vocabulary_encode(self._pointer, source, len(source), flags, ffi.cast("int32_t *", tokens.ctypes.data), room, count)
             if code:
-                raise error_of(code, "the text has a character that the vocabulary has no token for" if code == 12 else "")
+                raise error_of(code, "the text has a character that the vocabulary has no token for" if code == 12 else
+                               f"most is {most}; expected room for the tokens before and after a text" if code == 2 and most is not None else "")
             if count[0] <= room:
                 return tokens[:count[0]].copy()
 

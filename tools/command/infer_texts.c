@@ -1,0 +1,152 @@
+/* Texts as inputs of koine infer: read, split into tokens, and padded to a common length. */
+#include "infer_texts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The least window, and the limit of texts. */
+enum { MIN_WINDOW = 16, MAX_TEXTS = 1 << 24 };
+
+typedef struct texts {
+    char **items; /* (count) */
+    size_t count, room;
+    int32_t *tokens;  /* (count,window) */
+    int32_t *lengths; /* (count) */
+    int64_t window;   /* of the model, then of the longest text */
+} texts;
+
+static bool add_text(texts *all, const char *text, size_t bytes) {
+    if (all->count == MAX_TEXTS) return command_error("more than %d texts", MAX_TEXTS);
+    if (all->count == all->room) {
+        const size_t room = all->room ? 2 * all->room : 64;
+        char **more = realloc(all->items, room * sizeof *more);
+        if (!more) return command_error("out of memory for %zu texts", room);
+        all->items = more;
+        all->room = room;
+    }
+    char *own = malloc(bytes + 1);
+    if (!own) return command_error("out of memory for a text");
+    memcpy(own, text, bytes);
+    own[bytes] = '\0';
+    all->items[all->count++] = own;
+    return true;
+}
+
+static bool add_lines(texts *all, const char *path) {
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    bool fine = true;
+    FILE *file = fopen(path, "r");
+    if (!file) return command_error("cannot open \"%s\": %s", path, strerror(errno));
+    while (fine && (length = getline(&line, &room, file)) >= 0) {
+        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+            length--;
+        fine = add_text(all, line, (size_t)length);
+    }
+    if (fine && ferror(file)) fine = command_error("cannot read \"%s\"", path);
+    free(line);
+    fclose(file);
+    return fine;
+}
+
+/* The model's inputs are x, (batch,window) tokens, and length, (batch), and its output is (batch,columns). */
+static bool check_model(const kn_model *model, const char *path, int64_t *window) {
+    const kn_value *x = kn_model_input_at(model, 0), *length = kn_model_input_at(model, 1);
+    if (kn_model_input_count(model) == 2 && !strcmp(kn_value_name(x), "x") && kn_value_rank(x) == 2 &&
+        !strcmp(kn_value_name(length), "length") && kn_value_rank(kn_model_output_at(model, 0)) == 2) {
+        *window = kn_value_dimension(x, 1);
+        if (*window > 0) return true;
+    }
+    return command_error(
+        "'%s' gives no vectors of texts; expected an encoder in a folder with modules.json, as "
+        "sentence-transformers saves it",
+        path);
+}
+
+/* Splits all texts; a row has room for the model's window. */
+static bool encode(texts *all, const kn_vocabulary *words) {
+    const unsigned flags = KN_TEXT_ADD_ENDS | KN_TEXT_READ_SPECIAL | KN_TEXT_CUT;
+    all->tokens = calloc(all->count * (size_t)all->window + 1, sizeof *all->tokens);
+    all->lengths = calloc(all->count + 1, sizeof *all->lengths);
+    if (!all->tokens || !all->lengths) return command_error("out of memory for %zu texts", all->count);
+    for (size_t i = 0; i < all->count; i++) {
+        size_t length = 0;
+        kn_status status =
+            kn_vocabulary_encode(words, all->items[i], strlen(all->items[i]), flags,
+                                 all->tokens + i * (size_t)all->window, (size_t)all->window, &length);
+        if (status != KN_OK) return command_error("text %zu: %s", i + 1, kn_status_message(status));
+        if (!length) return command_error("text %zu has no tokens", i + 1);
+        all->lengths[i] = (int32_t)length;
+    }
+    return true;
+}
+
+/* Makes rows as short as the longest text allows, in powers of two, so that few lengths are compiled. */
+static void shorten(texts *all) {
+    int64_t window = MIN_WINDOW;
+    for (size_t i = 0; i < all->count; i++)
+        while (window < all->lengths[i])
+            window *= 2;
+    if (window >= all->window) return;
+    for (size_t i = 1; i < all->count; i++)
+        memmove(all->tokens + i * (size_t)window, all->tokens + i * (size_t)all->window,
+                (size_t)window * sizeof *all->tokens);
+    all->window = window;
+}
+
+/* Opens the model for the window of the texts. */
+static bool reopen(const char *path, kn_model **model, int64_t window) {
+    const kn_model_setting setting = {"window", window};
+    kn_model_params params;
+    if (kn_value_dimension(kn_model_input_at(*model, 0), 1) == window) return true;
+    kn_model_params_init(&params);
+    params.settings = &setting;
+    params.setting_count = 1;
+    kn_model *made = model_open_with(path, &params);
+    if (!made) return false;
+    kn_model_destroy(model);
+    *model = made;
+    return true;
+}
+
+/* Moves the arrays to the inputs. */
+static bool give(texts *all, const kn_model *model, infer_input inputs[2]) {
+    const int64_t count = (int64_t)all->count;
+    for (int i = 0; i < 2; i++)
+        inputs[i] = (infer_input){.model = model, .value = kn_model_input_at(model, (size_t)i)};
+    inputs[0].info = (kn_tensor_info){KN_INT32, 2, {count, all->window}};
+    inputs[1].info = (kn_tensor_info){KN_INT32, 1, {count}};
+    inputs[0].data = (char *)all->tokens;
+    inputs[1].data = (char *)all->lengths;
+    all->tokens = all->lengths = NULL;
+    for (int i = 0; i < 2; i++)
+        inputs[i].names = calloc(all->count + 1, sizeof *inputs[i].names);
+    return (inputs[0].names && inputs[1].names) || command_error("out of memory for %zu texts", all->count);
+}
+
+bool texts_read(const char *path, kn_model **model, const char *text, const char *const *files, int count,
+                infer_input inputs[2]) {
+    texts all = {.items = NULL};
+    kn_vocabulary *words = NULL;
+    bool fine = check_model(*model, path, &all.window) && (!text || add_text(&all, text, strlen(text)));
+    for (int i = 0; i < count && fine; i++)
+        fine = add_lines(&all, files[i]);
+    if (fine && !all.count) fine = command_error("the files have no lines");
+    if (fine) {
+        words = kn_vocabulary_open(path, NULL);
+        if (kn_vocabulary_status(words) != KN_OK)
+            fine = command_error("%s", words ? kn_vocabulary_error(words) : "out of memory");
+    }
+    fine = fine && encode(&all, words);
+    if (fine) shorten(&all);
+    fine = fine && reopen(path, model, all.window) && give(&all, *model, inputs);
+    kn_vocabulary_destroy(&words);
+    for (size_t i = 0; i < all.count; i++)
+        free(all.items[i]);
+    free(all.items);
+    free(all.tokens);
+    free(all.lengths);
+    return fine;
+}
