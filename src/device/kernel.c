@@ -101,17 +101,20 @@ size_t kn_kernel_reported_items(const kn_kernel *kernel) {
     return kernel->reported_items;
 }
 
-/* CL_KERNEL_SPILL_MEM_SIZE_INTEL: drivers that have this query do not count spills as private memory. */
+/* CL_KERNEL_SPILL_MEM_SIZE_INTEL, of this extension: its drivers do not count spills as private memory. */
+static const char spill_extension[] = "cl_intel_required_subgroup_size";
 enum { SPILL_MEM_SIZE = 0x4109 };
 
 bool kn_kernel_private_bytes(const kn_kernel *kernel, uint64_t *bytes) {
     static const cl_kernel_work_group_info queries[] = {CL_KERNEL_PRIVATE_MEM_SIZE, SPILL_MEM_SIZE};
+    const cl_device_id device = kernel->context->found.device;
+    const int count = kn_device_claims(device, spill_extension) ? 2 : 1;
     bool known = false;
     *bytes = 0;
-    for (size_t i = 0; i < KN_COUNT_OF(queries); i++) {
+    for (int i = 0; i < count; i++) {
         cl_ulong reported = 0;
-        if (clGetKernelWorkGroupInfo(kernel->kernel, kernel->context->found.device, queries[i],
-                                     sizeof reported, &reported, NULL) != CL_SUCCESS)
+        if (clGetKernelWorkGroupInfo(kernel->kernel, device, queries[i], sizeof reported, &reported, NULL) !=
+            CL_SUCCESS)
             continue;
         *bytes += reported;
         known = true;
