@@ -112,6 +112,8 @@ static kn_status rows_reference(kn_reference_call *call) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+enum { CHUNK = 4096 }; /* elements of a work-item, at least */
+
 static kn_status rows_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     rows_form form = form_of(node);
@@ -123,7 +125,13 @@ static kn_status rows_lower(kn_lowering *lowering) {
     KN_STEP_BIND(step, {"elements", elements}, {"most", form.most}, {"count", form.count},
                  {"columns", form.columns}, {"starts_row", form.starts_row}, {"clear", form.clear},
                  {"blank", form.blank});
-    kn_step_size1(step, (size_t)elements, 0);
+    int64_t chunk = 1;
+    if (form.put && lowering->target->wide_vector) { /* a row in place is few elements: few work-items */
+        chunk = kn_divide_up(elements, 4 * (int64_t)lowering->target->compute_units);
+        if (chunk < CHUNK) chunk = CHUNK;
+    }
+    if (form.put) KN_STEP_SET(step, {"chunk", chunk});
+    kn_step_size1(step, (size_t)kn_divide_up(elements, chunk), 0);
     return kn_step_end(step, lowering);
 }
 
