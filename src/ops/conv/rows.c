@@ -15,22 +15,29 @@ typedef struct rows {
     kn_conv_form form;
     int64_t outputs, channels; /* of a group */
     int64_t tile_rows, tile_vectors;
-    int64_t item_rows, item_columns, item_channels;
+    int64_t item_rows, item_columns, item_channels, item_groups;
     bool flat;
 } rows;
 
-/* The channels of y in a tile: as many as waste little, and vectors for the remaining registers. */
-static void describe_tile(const kn_target *target, rows *made) {
-    made->tile_rows = 8;
-    while (2 * kn_round_up(made->outputs, made->tile_rows) > 3 * made->outputs)
-        made->tile_rows /= 2;
-    if (target->vector_width == 8) /* 16 registers */
-        made->tile_vectors = made->tile_rows == 8   ? 1
-                             : made->tile_rows == 4 ? 2
-                             : made->tile_rows == 2 ? 3
-                                                    : 4;
-    else
-        made->tile_vectors = made->tile_rows == 8 ? 2 : 4;
+/* The most channels of y in a tile that waste little. */
+static int64_t tile_rows_for(int64_t outputs) {
+    int64_t tile = 8;
+    while (2 * kn_round_up(outputs, tile) > 3 * outputs)
+        tile /= 2;
+    return tile;
+}
+
+/* The vectors of a tile, for the remaining registers. With one channel, those that suit runs of `vectors`
+ * vectors best: a tile, and a vector that is left over, take as long as at least four multiplications. */
+static int64_t tile_vectors_for(const kn_target *target, int64_t tile_rows, int64_t vectors) {
+    const bool few = target->vector_width == 8; /* registers */
+    if (tile_rows > 1) return tile_rows == 8 ? (few ? 1 : 2) : tile_rows == 4 && few ? 2 : 4;
+    int64_t best = 4, least = 0;
+    for (int64_t wide = 4; wide <= (few ? 6 : 8); wide += 2) {
+        const int64_t time = vectors / wide * wide + vectors % wide * 4;
+        if (wide == 4 || time <= least) best = wide, least = time;
+    }
+    return best;
 }
 
 /* Floats of a channel's lines in an item, and of its sums. */
@@ -70,7 +77,7 @@ static bool describe(const kn_target *target, const kn_node *node, rows *made) {
     if (form->channels == 0 || form->outputs == 0) return false;
     made->outputs = form->outputs / form->groups;
     made->channels = form->channels / form->groups;
-    describe_tile(target, made);
+    made->tile_rows = tile_rows_for(made->outputs);
     const int64_t width = target->vector_width, units = target->compute_units;
     const int64_t reach_x = (form->filter_width - 1) * form->dilation[1] / form->stride[1];
     if (form->filter_height * form->filter_width > TAPS || form->stride[0] > MAX_STRIDE ||
@@ -92,15 +99,24 @@ static bool describe(const kn_target *target, const kn_node *node, rows *made) {
             break;
         }
     }
-    if (made->item_columns < form->out_width) {
-        made->flat = true; /* a single row */
-        return true;
+    /* Several groups in an item share the preparation. */
+    const int64_t items = 4 * units, parts = kn_divide_up(form->out_width, made->item_columns);
+    made->item_groups = form->groups * form->images * parts / items;
+    if (made->item_groups < 1) made->item_groups = 1;
+    made->item_groups = kn_divide_up(form->groups, kn_divide_up(form->groups, made->item_groups));
+    made->flat = true;
+    if (parts == 1) {
+        const int64_t wanted =
+            kn_divide_up(items, form->images * kn_divide_up(form->groups, made->item_groups));
+        made->flat = form->out_width + reach_x < kn_round_up(form->out_width, width);
+        made->item_rows =
+            kn_divide_up(form->out_height, wanted < form->out_height ? wanted : form->out_height);
+        if (!reduce(made, &made->item_rows, width)) return false;
     }
-    const int64_t wanted = kn_divide_up(4 * units, form->images * form->groups);
-    const int64_t pitch = form->out_width + reach_x, whole = kn_round_up(form->out_width, width);
-    made->flat = pitch < whole;
-    made->item_rows = kn_divide_up(form->out_height, wanted < form->out_height ? wanted : form->out_height);
-    return reduce(made, &made->item_rows, width);
+    const int64_t run =
+        made->item_columns + (made->flat ? (made->item_rows - 1) * (made->item_columns + reach_x) : 0);
+    made->tile_vectors = tile_vectors_for(target, made->tile_rows, kn_divide_up(run, width));
+    return true;
 }
 
 bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node) {
@@ -145,12 +161,13 @@ kn_status kn_conv_rows_lower(kn_lowering *lowering) {
     kn_step_write(step, "y", lowering->result);
     kn_conv_bind(step, form);
     KN_STEP_SET(step, {"item_rows", made.item_rows}, {"item_columns", made.item_columns},
-                {"item_channels", made.item_channels}, {"flat", made.flat});
+                {"item_channels", made.item_channels}, {"item_groups", made.item_groups},
+                {"flat", made.flat});
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size_wide(step,
                       kn_divide_up(form->out_height, made.item_rows) *
                           kn_divide_up(form->out_width, made.item_columns),
-                      form->groups, form->images);
+                      kn_divide_up(form->groups, made.item_groups), form->images);
     return kn_step_end(step, lowering);
 }
