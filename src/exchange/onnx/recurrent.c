@@ -16,6 +16,7 @@ typedef struct recurrence {
     int64_t units;
     int directions;
     bool batch_first;
+    bool quantized;              /* W and R are codes (directions,inputs,rows), with scales and zero points */
     bool relu;                   /* the activation of a plain RNN is relu instead of tanh */
     kn_value *y, *state, *cells; /* of the current direction */
 } recurrence;
@@ -39,6 +40,20 @@ static kn_value *reordered(const recurrence *r, kn_value *rows) {
     for (int i = 0; i < r->gates; i++)
         parts[i] = kn_slice(rows, 0, r->order[i] * r->units, (r->order[i] + 1) * r->units);
     return r->gates > 1 ? kn_concat(parts, (size_t)r->gates, 0) : rows;
+}
+
+/* The weights of input i (1 or 2) for the current direction: (rows,inputs), in Koine's order of gates if
+ * `orders`. Codes are moved before they are dequantized, which happens in each run. */
+static kn_value *weight_of(const recurrence *r, int i, int direction, bool orders) {
+    kn_value *weight = of_direction(r, i, direction);
+    if (!r->quantized) return orders ? reordered(r, weight) : weight;
+    kn_value *facts[2] = {of_direction(r, 6 + 2 * i, direction), of_direction(r, 7 + 2 * i, direction)};
+    for (int f = 0; f < 2; f++)
+        if (facts[f] && facts[f]->shape.rank == 1)
+            facts[f] = kn_unsqueeze(orders ? reordered(r, facts[f]) : facts[f], "1");
+    weight = kn_transpose(weight, "1,0");
+    if (orders) weight = reordered(r, weight);
+    return kn_mul(kn_import_without_zero(weight, facts[1], KN_FLOAT32), facts[0]);
 }
 
 /* Gate `gate`, in the file's order, of rows (gates * units,…) or columns (…,gates * units). */
@@ -72,7 +87,7 @@ static kn_value *from_inputs(const recurrence *r, kn_value *weight, kn_value *bi
 
 /* Unrolls a GRU that applies the reset gate before the product, or an LSTM with peepholes. */
 static void by_steps(recurrence *r, int direction, bool reverse, kn_value *peepholes) {
-    kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction);
+    kn_value *weight = weight_of(r, 1, direction, false), *hidden = weight_of(r, 2, direction, false);
     kn_value *bias = of_direction(r, 3, direction);
     int64_t rows = r->gates * r->units, length = kn_value_dimension(r->x, 1);
     kn_value *steps[MAX_STEPS], *first = bias ? kn_slice(bias, 0, 0, rows) : NULL;
@@ -142,8 +157,8 @@ static void build_direction(recurrence *r, int direction, bool reverse) {
         by_steps(r, direction, reverse, peepholes);
         return;
     }
-    kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction), *last = NULL;
-    kn_value *bias = of_direction(r, 3, direction), *first = NULL;
+    kn_value *weight = weight_of(r, 1, direction, true), *hidden = weight_of(r, 2, direction, true);
+    kn_value *bias = of_direction(r, 3, direction), *first = NULL, *last = NULL;
     int64_t rows = r->gates * r->units;
     if (bias) {
         kn_value *second = reordered(r, kn_slice(bias, 0, rows, 2 * rows));
@@ -158,13 +173,13 @@ static void build_direction(recurrence *r, int direction, bool reverse) {
         last = kn_import_broadcast(r->import, kn_import_scalar(r->import, r->x->shape.dtype, 0),
                                    (kn_dim[]){r->units}, 1);
     }
-    kn_value *given = from_inputs(r, reordered(r, weight), first);
+    kn_value *given = from_inputs(r, weight, first);
     kn_value *start = start_of(r, 5, direction), *cells = lstm ? start_of(r, 6, direction) : NULL;
     by_row(r,
            !strcmp(type, "RNN") ? "rnn"
            : gru                ? "gru"
                                 : "lstm",
-           given, reordered(r, hidden), last, start, cells, reverse);
+           given, hidden, last, start, cells, reverse);
 }
 
 /* Checks for the default activations, or relu. */
@@ -195,11 +210,12 @@ static kn_status take_inputs(recurrence *r) {
     if (!kn_import_has(call, 1)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 1 is missing");
     const char *direction = kn_import_string(call, "direction", "forward");
     r->x = kn_import_in(call, 0);
-    if (r->x->shape.rank != 3 || weight->shape.rank != 3 || kn_value_dimension(weight, 2) < 1 ||
-        kn_value_dimension(weight, 1) != r->gates * kn_value_dimension(weight, 2))
+    const int units_axis = r->quantized ? 1 : 2;
+    if (r->x->shape.rank != 3 || weight->shape.rank != 3 || kn_value_dimension(weight, units_axis) < 1 ||
+        kn_value_dimension(weight, 3 - units_axis) != r->gates * kn_value_dimension(weight, units_axis))
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected x with 3 axes and recurrence weights (directions,gates*units,units)");
-    r->units = kn_value_dimension(weight, 2);
+    r->units = kn_value_dimension(weight, units_axis);
     r->directions = !strcmp(direction, "bidirectional") ? 2 : 1;
     r->batch_first = kn_import_int(call, "layout", 0) != 0;
     if (kn_value_dimension(weight, 0) != r->directions)
@@ -211,17 +227,32 @@ static kn_status take_inputs(recurrence *r) {
     return check_activations(r);
 }
 
+/* Checks the scales and zero points of W and R: one per direction, or per row of a direction. */
+static kn_status check_quantized(kn_import_call *call) {
+    for (int i = 1; i <= 2; i++) {
+        kn_value *x = kn_import_in(call, i), *scale = kn_import_in(call, 6 + 2 * i);
+        const kn_value *zero = kn_import_optional(call, 7 + 2 * i);
+        if (scale->shape.rank < 1 || scale->shape.rank > 2 || x->shape.rank != 3 ||
+            (zero && (zero->shape.rank < 1 || zero->shape.rank > 2)))
+            return kn_import_fail(call, KN_ERROR_SHAPE,
+                                  "expected weights with 3 axes, and scales and zero points with 1 or 2");
+    }
+    return kn_import_status(call);
+}
+
 static kn_status recurrent(kn_import_call *call) {
     static const int orders[3][MAX_GATES] = {{0}, {1, 0, 2}, {0, 2, 3, 1}};
     const char *type = call->node->type;
     recurrence r = {.call = call,
                     .import = call->import,
+                    .quantized = !strcmp(type, "DynamicQuantizeLSTM"),
                     .gates = !strcmp(type, "RNN")   ? 1
                              : !strcmp(type, "GRU") ? 3
                                                     : 4};
     r.order = orders[r.gates == 1 ? 0 : r.gates - 2];
     bool backwards = !strcmp(kn_import_string(call, "direction", "forward"), "reverse");
     kn_value *results[2], *states[2], *cells[2];
+    if (r.quantized && check_quantized(call) != KN_OK) return kn_import_status(call);
     if (take_inputs(&r) != KN_OK) return kn_import_status(call);
     for (int i = 0; i < r.directions; i++) {
         build_direction(&r, i, backwards || i == 1);
@@ -238,42 +269,9 @@ static kn_status recurrent(kn_import_call *call) {
     return kn_import_status(call);
 }
 
-/* Dequantizes the weights (directions,inputs,rows) of input i to (directions,rows,inputs), with a scale and
- * zero point per direction, or per row of a direction. */
-static kn_status dequantized_weights(kn_import_call *call, int i, int scale_at, kn_item *item) {
-    kn_value *x = kn_import_in(call, i), *scale = kn_import_in(call, scale_at);
-    kn_value *zero = kn_import_optional(call, scale_at + 1);
-    if (scale->shape.rank < 1 || scale->shape.rank > 2 || x->shape.rank != 3)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected weights with 3 axes and scales with 1 or 2");
-    const char *axes = scale->shape.rank == 1 ? "1,2" : "1";
-    if (zero && zero->shape.rank == scale->shape.rank) zero = kn_unsqueeze(zero, axes);
-    x = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_unsqueeze(scale, axes));
-    *item = (kn_item){.name = call->inputs[i]->name, .dtype = KN_FLOAT32, .value = kn_transpose(x, "0,2,1")};
-    return kn_import_status(call);
-}
-
-/* Dequantizes only the weights; ONNX Runtime also quantizes x and the states in each step. */
-static kn_status dynamic_lstm(kn_import_call *call) {
-    enum { INPUTS = 8 };
-    kn_item *inputs[INPUTS] = {NULL}, **given = call->inputs;
-    const int count = call->input_count;
-    kn_item *weights = kn_arena_take(call->import->arena, 2, sizeof *weights);
-    if (!weights) return kn_import_no_memory(call->import);
-    if (dequantized_weights(call, 1, 8, &weights[0]) != KN_OK ||
-        dequantized_weights(call, 2, 10, &weights[1]) != KN_OK)
-        return kn_import_status(call);
-    for (int i = 0; i < INPUTS && i < count; i++)
-        inputs[i] = i == 1 || i == 2 ? &weights[i - 1] : given[i];
-    call->inputs = inputs;
-    call->input_count = INPUTS;
-    const kn_status status = recurrent(call);
-    call->inputs = given;
-    call->input_count = count;
-    return status;
-}
-
 const kn_import_row kn_import_recurrent[] = {
-    KN_OF_MICROSOFT("DynamicQuantizeLSTM", dynamic_lstm),
+    /* Dequantizes only the weights; ONNX Runtime also quantizes x and the states in each step. */
+    KN_OF_MICROSOFT("DynamicQuantizeLSTM", recurrent),
     {.type = "LSTM", .build = recurrent},
     {.type = "GRU", .build = recurrent},
     {.type = "RNN", .build = recurrent},
