@@ -26,6 +26,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 
@@ -225,9 +226,9 @@ def serve(program, options):
 class Program:
     """The process of a program for one file."""
 
-    def __init__(self, name, path, options):
+    def __init__(self, name, path, options, results):
         environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "POCL_MAX_PTHREAD_COUNT": str(options.threads)}
-        self.name, self.results = name, str(options.folder / f"{name}.npz")
+        self.name, self.results = name, os.path.join(results, name + ".npz")
         self.seconds = options.seconds
         words = [str(options.folder), "--serve", name, "--files", path, "--threads", str(options.threads)]
         self.process = subprocess.Popen(
@@ -265,8 +266,8 @@ def difference(programs):
     return float(largest)
 
 
-def row_of(path, options):
-    programs = {name: Program(name, path, options) for name in PROGRAMS}
+def measured_row(path, options, results):
+    programs = {name: Program(name, path, options, results) for name in PROGRAMS}
     rounds, row = [], {"file": path}
     try:
         for _ in range(options.rounds):
@@ -282,6 +283,11 @@ def row_of(path, options):
     row.update({key: recurrences.ratios(rounds, "onnx", key) for key in ("median_ms", "cpu_ms")})
     best = {name: min(one[name]["best_ms"] for one in rounds) for name in PROGRAMS}
     return {**row, "best": best, "best_ms": best["onnx"] / best["koine"]}
+
+
+def row_of(path, options):
+    with tempfile.TemporaryDirectory() as results:
+        return measured_row(path, options, results)
 
 
 def main(options):
