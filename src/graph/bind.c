@@ -188,7 +188,7 @@ static bool read_narrow(const graph_copying *copying, const kn_node *node, kn_va
     for (int i = 0; i < node->input_count; i++)
         if (row->halves >> i & 1 && narrow_of(inputs[i])) inputs[i] = narrow_of(inputs[i]);
     bool moves = row->moves || row->class == KN_CLASS_VIEW;
-    if (!moves || row->at_sizes || row->without_training || !narrow_of(inputs[0])) return false;
+    if (!moves || row->without_training || !narrow_of(inputs[0])) return false;
     inputs[0] = narrow_of(inputs[0]);
     return true;
 }
@@ -364,7 +364,8 @@ static kn_status copy_node_with(graph_copying *copying, const kn_node *node, kn_
     bool replaced;
     kn_status status = copy_replacements(copying, node, inputs, &replaced);
     if (status == KN_OK && !replaced) status = copy_attributes(copying, node, attributes);
-    if (status != KN_OK || replaced) return status;
+    if (status != KN_OK) return status;
+    if (replaced) return moves ? widen_result(copying, node, copying->values[node->outputs[0]->id]) : KN_OK;
     kn_node_recipe recipe = {.row = node->op,
                              .name = node->name,
                              .inputs = inputs,

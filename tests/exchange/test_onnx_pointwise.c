@@ -165,10 +165,26 @@ static void other_selu(void **state) {
     kn_model_destroy(&model);
 }
 
+/* A square is a product, which is much faster; other powers are not. */
+static void squares(void **state) {
+    (void)state;
+    for (int two = 0; two < 2; two++) {
+        onnx_graph graph = {.bytes = {.count = 0}};
+        onnx_input(&graph, "in", ONNX_FLOAT, "3");
+        onnx_node(&graph, "Constant", "", "power", two ? "value_float=2.0f" : "value_float=3.0f");
+        onnx_node(&graph, "Pow", "in,power", "out", "");
+        onnx_output(&graph, "out");
+        kn_model *model = onnx_right(&graph, NULL);
+        assert_string_equal(model->outputs[0]->producer->op->name, two ? "mul" : "pow");
+        kn_model_destroy(&model);
+    }
+}
+
 int test_onnx_pointwise(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_operator),
         cmocka_unit_test(other_selu),
+        cmocka_unit_test(squares),
     };
     return cmocka_run_group_tests_name("pointwise operators as ONNX nodes", tests, NULL, NULL);
 }

@@ -83,6 +83,20 @@ static void simplify_drops_moves_of_everything(void **state) {
     passes_end(&passes);
 }
 
+/* A transposition that moves only axes of size 1 is a view, except of a state. */
+static void binding_makes_views_of_transpositions(void **state) {
+    (void)state;
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "1,5,1", NULL), *wide = kn_reshape(x, "batch,1,8");
+    kn_value *outputs[] = {kn_transpose(wide, "1,0,2"), kn_transpose(wide, "0,2,1"),
+                           kn_transpose(wide, "2,1,0"), kn_transpose(w, "1,0,2")};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 4, false, NULL, NULL);
+    passes_run(&passes, "simplify");
+    assert_int_equal(passes_count_nodes(&passes, "transpose"), 2);
+    passes_end(&passes);
+}
+
 static void simplify_unites_equal_nodes(void **state) {
     (void)state;
     kn_value *y = kn_add(kn_sin(kn_exp(x)), kn_cos(kn_exp(x)));
@@ -531,6 +545,7 @@ int main(void) {
         GRAPH_CASE(widen_makes_inputs_of_bytes),
         GRAPH_CASE(simplify_drops_what_changes_nothing),
         GRAPH_CASE(simplify_drops_moves_of_everything),
+        GRAPH_CASE(binding_makes_views_of_transpositions),
         GRAPH_CASE(simplify_unites_equal_nodes),
         GRAPH_CASE(simplify_keeps_differing_attributes_apart),
         GRAPH_CASE(simplify_moves_views_behind_activations),

@@ -75,9 +75,17 @@ static kn_status divide(kn_import_call *call) {
     return kn_import_put(call, 0, kn_cast(kn_div(kn_cast(x, fractions), kn_cast(y, fractions)), dtype));
 }
 
+static bool is_two(const kn_value *y) {
+    return y->kind == KN_VALUE_CONSTANT && kn_shape_elements(&y->shape) == 1 && y->data &&
+           kn_element_get(y->shape.dtype, y->data, 0) == 2;
+}
+
 static kn_status power(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
     kn_dtype dtype = x->shape.dtype;
+    /* Much faster than a power. */
+    if (kn_dtype_is_float(dtype) && is_two(y) && y->shape.rank <= x->shape.rank)
+        return kn_import_put(call, 0, kn_mul(x, x));
     if (kn_dtype_is_float(dtype))
         return kn_import_put(call, 0, kn_pow(x, kn_import_cast(old_operand(call, x, y), dtype)));
     kn_value *result = kn_pow(kn_cast(x, KN_FLOAT64), kn_import_cast(y, KN_FLOAT64));

@@ -60,6 +60,29 @@ static kn_status transpose_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
+/* A transposition that moves only axes of size 1 keeps the order of the elements: it is a view, except of a
+ * state, whose copy may be fetched after the state has changed. */
+static kn_status transpose_at_sizes(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                    kn_value **results) {
+    const kn_shape *x = &inputs[0]->shape;
+    int order[KN_MAX_RANK], last = -1;
+    kn_dim dims[KN_MAX_RANK];
+    bool moves = false;
+    if (!read_order(kn_attribute_of(node, "permutation"), x->rank, order) ||
+        kn_value_root(inputs[0])->kind == KN_VALUE_STATE)
+        return KN_OK;
+    for (int i = 0; i < x->rank; i++) {
+        dims[i] = x->dims[order[i]];
+        moves = moves || order[i] != i;
+        if (!kn_dim_known(dims[i])) return KN_OK;
+        if (dims[i] == 1) continue;
+        if (order[i] < last) return KN_OK;
+        last = order[i];
+    }
+    if (moves) results[0] = kn_reshape_to(inputs[0], x->rank, dims);
+    return bound->error.status;
+}
+
 static kn_status transpose_gradient(kn_gradient_call *call) {
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     int rank = call->node->inputs[0]->shape.rank, order[KN_MAX_RANK];
@@ -118,8 +141,8 @@ static kn_status transpose_plain(kn_lowering *lowering) {
 KN_OPERATOR(
     transpose, .help = "permutes axes",
     KN_ATTRIBUTES(KN_INTS("permutation", "", "axis of x for each axis of the result; none: reversed")),
-    .min_inputs = 1, .max_inputs = 1, .moves = true, .shape = transpose_shape, .gradient = transpose_gradient,
-    .reference = transpose_reference,
+    .min_inputs = 1, .max_inputs = 1, .moves = true, .at_sizes = transpose_at_sizes, .shape = transpose_shape,
+    .gradient = transpose_gradient, .reference = transpose_reference,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = transpose_wide},
                 {.name = "tiled", .lower = transpose_tiled}, {.name = "plain", .lower = transpose_plain}),
     KN_CASES({.inputs = {"7,31"}, .smallest = true},
