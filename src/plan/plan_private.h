@@ -136,6 +136,7 @@ kn_status kn_pass_pairs(kn_planner *planner);
 kn_status kn_pass_sums(kn_planner *planner);
 kn_status kn_pass_bucket(kn_planner *planner);
 kn_status kn_pass_once(kn_planner *planner);
+kn_status kn_pass_share(kn_planner *planner);
 kn_status kn_pass_place(kn_planner *planner);
 
 /* Computes functions of views of images before the views (views.c). */

@@ -36,6 +36,7 @@ const kn_pass kn_passes[] = {
     {"bucket", kn_pass_bucket, .reads = KN_FIELD_ALIASES | KN_FIELD_STEPS, .writes = KN_FIELD_STEPS},
     {"once", kn_pass_once, .reads = KN_FIELD_GRAPH | KN_FIELD_ALIASES | KN_FIELD_STEPS,
      .writes = KN_FIELD_ONCE},
+    {"share", kn_pass_share, .reads = KN_FIELD_STEPS | KN_FIELD_ONCE, .writes = KN_FIELD_STEPS},
     {"place", kn_pass_place, .reads = KN_FIELD_GRAPH | KN_FIELD_ALIASES | KN_FIELD_STEPS | KN_FIELD_ONCE,
      .writes = KN_FIELD_PLACES},
 };

@@ -522,8 +522,37 @@ static void pairs_leaves_dependent_layers(void **state) {
     passes_end(&passes);
 }
 
+/* The same weight is packed to the same memory for both products, but other weights are not. */
+static void share_packs_a_weight_once(void **state) {
+    (void)state;
+    kn_value *w[2] = {kn_parameter(graph, "w", KN_FLOAT32, "8,8", NULL),
+                      kn_parameter(graph, "v", KN_FLOAT32, "8,8", NULL)};
+    for (int other = 0; other < 2; other++) {
+        kn_value *y = kn_matmul(kn_matmul(x, w[0], false, false), w[other], false, false);
+        int64_t scratches[2];
+        int count = 0;
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, &y, 1, false, NULL, NULL);
+        passes.request.keeps = true;
+        passes_wide(&passes, 16, "matmul=packed");
+        passes_run(&passes, "share");
+        for (int s = 0; s < passes.planner.emitter.step_count; s++) {
+            const kn_step *step = passes.planner.emitter.steps[s];
+            for (int a = 0; a < step->argument_count && !strcmp(step->kernel, "kn_matmul_pack"); a++)
+                if (step->arguments[a].kind == KN_ARGUMENT_SCRATCH && count < 2)
+                    scratches[count++] = step->arguments[a].integer;
+        }
+        assert_int_equal(count, 2);
+        assert_true((scratches[0] == scratches[1]) == !other);
+        passes_run(&passes, "place");
+        passes_end(&passes);
+    }
+}
+
 int test_pass_steps(void) {
     const struct CMUnitTest cases[] = {
+        GRAPH_CASE(share_packs_a_weight_once),
         GRAPH_CASE(order_reads_states_before_they_change),
         GRAPH_CASE(order_updates_statistics_in_place),
         GRAPH_CASE(lower_gathers_statistics_where_images_are_made),
