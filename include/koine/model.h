@@ -268,6 +268,20 @@ KN_API void kn_adapter_params_init(kn_adapter_params *params);
 KN_API KN_NODISCARD kn_status kn_model_adapt(kn_model *model, const kn_adapter_params *params);
 /* Gets the adapter's parameters, without targets; false, with *params unchanged, if there is no adapter. */
 KN_API bool kn_model_adapter(const kn_model *model, kn_adapter_params *params);
+/* Adds the adapter that a file describes: a folder that PEFT wrote (adapter_config.json and
+ * adapter_model.safetensors), a GGUF file of the type "adapter" for a model from a GGUF file, or a
+ * safetensors file that kn_model_save wrote for an adapted model. Layers are those that the file has matrices
+ * for; PEFT's names of a language model's layers are those of Hugging Face's classes
+ * ("model.layers.0.self_attn.q_proj" is blk0.attn_q). KN_ERROR_UNSUPPORTED names a setting that changes
+ * results and that Koine does not have, such as use_dora. Afterwards kn_model_load_adapter sets the
+ * parameters. Otherwise as kn_model_adapt; after an error the model is of no use. */
+KN_API KN_NODISCARD kn_status kn_model_open_adapter(kn_model *model, const char *path);
+/* Sets the parameters of the adapter in `states` from a file of any of these kinds, which must have the same
+ * layers, rank and scale. */
+KN_API KN_NODISCARD kn_status kn_model_load_adapter(kn_model *model, const char *path, kn_states *states);
+/* Writes the adapter: a GGUF file if the path ends in ".gguf", otherwise a folder as PEFT reads it, which is
+ * created if missing and whose files are replaced. Each file is written atomically. Waits for the device. */
+KN_API KN_NODISCARD kn_status kn_model_save_adapter(kn_model *model, const char *path, kn_states *states);
 
 /* ---- files ---------------------------------------------------------------------------------------- */
 

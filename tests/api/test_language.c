@@ -364,6 +364,187 @@ static void files_compute_their_architectures(void **state) {
     test_folder_remove(folder);
 }
 
+/* ---- adapters ---------------------------------------------------------------------------------------- */
+
+enum { RANK = 2, ADAPTED = 4 };
+static const char *const adapted[ADAPTED][2] = {{"attn_q", "self_attn.q_proj"},
+                                                {"attn_k", "self_attn.k_proj"},
+                                                {"attn_v", "self_attn.v_proj"},
+                                                {"ffn_down", "mlp.down_proj"}};
+
+/* A folder as PEFT writes it, and its matrices. */
+typedef struct peft_folder {
+    char path[300];
+    kn_named_tensor tensors[2 * ADAPTED * LAYERS];
+    char names[2 * ADAPTED * LAYERS][120];
+    float *numbers[2 * ADAPTED * LAYERS];
+    int count;
+} peft_folder;
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_true(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* The row of a GGUF file that is row `row` of q or k in Hugging Face's order. */
+static int row_in_file(const kind *of, int row) {
+    const int half = of->head / 2, within = row % of->head;
+    if (!of->interleaved) return row;
+    return row - within + 2 * (within % half) + within / half;
+}
+
+/* Adds random matrices of a layer, and twice their product to the weight. */
+static void add_pair(making *m, const kind *of, peft_folder *to, int layer, int which, int rows,
+                     int columns) {
+    float *a = malloc((size_t)(RANK * columns) * sizeof *a), *b = malloc((size_t)(rows * RANK) * sizeof *b);
+    char name[32];
+    assert_true(a && b);
+    for (int i = 0; i < RANK * columns; i++)
+        a[i] = (float)(next_random(m, 255) - 127) / 2048;
+    for (int i = 0; i < rows * RANK; i++)
+        b[i] = (float)(next_random(m, 255) - 127) / 1024;
+    snprintf(name, sizeof name, "%s.weight", adapted[which][0]);
+    float *weight = (float *)(uintptr_t)get(m, in_layer(layer, name));
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            for (int k = 0; k < RANK; k++)
+                weight[(which < 2 ? row_in_file(of, i) : i) * columns + j] +=
+                    2 * b[i * RANK + k] * a[k * columns + j];
+    for (int part = 0; part < 2; part++, to->count++) {
+        snprintf(to->names[to->count], sizeof *to->names,
+                 "base_model.model.model.layers.%d.%s.lora_%c.weight", layer, adapted[which][1],
+                 part ? 'B' : 'A');
+        to->numbers[to->count] = part ? b : a;
+        to->tensors[to->count] =
+            (kn_named_tensor){to->names[to->count],
+                              {KN_FLOAT32, 2, {part ? rows : RANK, part ? RANK : columns}},
+                              to->numbers[to->count]};
+    }
+}
+
+#define CONFIG(more)                                                                                         \
+    "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, \"bias\": \"none\", \"target_modules\": "        \
+    "[\"q_proj\"], \"loftq_config\": {}, \"use_dora\": false, \"layers_pattern\": null" more "}"
+
+static void make_folder(making *m, const kind *of, peft_folder *to) {
+    char file[400], message[200] = "";
+    for (int layer = 0; layer < LAYERS; layer++)
+        for (int which = 0; which < ADAPTED; which++)
+            add_pair(m, of, to, layer, which,
+                     which == 0   ? of->heads * of->head
+                     : which == 3 ? WIDTH
+                                  : of->key_heads * of->head,
+                     which == 3 ? HIDDEN : WIDTH);
+    snprintf(file, sizeof file, "%s/adapter_model.safetensors", to->path);
+    if (kn_safetensors_file_save(file, to->tensors, (size_t)to->count, message, sizeof message) != KN_OK)
+        fail_msg("%s", message);
+    write_text(to->path, "adapter_config.json", CONFIG(""));
+}
+
+/* Opens the model with an adapter and computes all logits; saves the adapter to `to` unless that is NULL. */
+static void run_adapted(kn_context *context, const char *path, const char *adapter, const int32_t *tokens,
+                        float *logits, const char *to) {
+    kn_model *model = kn_model_open(path, NULL);
+    if (kn_model_open_adapter(model, adapter) != KN_OK) fail_msg("%s", kn_model_error(model));
+    kn_states *states = kn_states_create(context, 1);
+    kn_session *whole = open_session(model, context, states, 0),
+               *few = open_session(model, context, states, 3);
+    float pieces[LENGTH * VOCABULARY];
+    if (kn_model_load(model, NULL, states, NULL, NULL) != KN_OK ||
+        kn_model_load_adapter(model, adapter, states) != KN_OK)
+        fail_msg("%s", kn_model_error(model));
+    run(whole, tokens, -1, LENGTH, logits);
+    for (int32_t t = 0; t < LENGTH; t += 3)
+        run(few, tokens + t, t, 3, pieces + t * VOCABULARY);
+    for (int i = 0; i < LENGTH * VOCABULARY; i++)
+        if (!(fabsf(pieces[i] - logits[i]) <= 2e-5f * (1 + fabsf(logits[i]))))
+            fail_msg("logit %d: %.9g in steps, %.9g at once", i, (double)pieces[i], (double)logits[i]);
+    if (to && kn_model_save_adapter(model, to, states) != KN_OK) fail_msg("%s", kn_model_error(model));
+    kn_session_destroy(&whole);
+    kn_session_destroy(&few);
+    kn_states_destroy(&states);
+    kn_model_destroy(&model);
+}
+
+/* The matrices that were written are those that were read. */
+static void same_matrices(const peft_folder *wanted, const char *folder) {
+    char path[400];
+    float numbers[64 * 64];
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
+    kn_safetensors_file *file = kn_safetensors_file_open(path, NULL);
+    assert_int_equal(kn_safetensors_file_count(file), wanted->count);
+    for (int i = 0; i < wanted->count; i++) {
+        const kn_tensor_info *info = &wanted->tensors[i].info;
+        const size_t bytes = (size_t)(info->shape[0] * info->shape[1]) * sizeof(float);
+        assert_true(bytes <= sizeof numbers);
+        if (kn_safetensors_file_copy(file, wanted->names[i], KN_FLOAT32, numbers, bytes) != KN_OK)
+            fail_msg("%s: %s", wanted->names[i], kn_safetensors_file_error(file));
+        assert_memory_equal(numbers, wanted->numbers[i], bytes);
+    }
+    kn_safetensors_file_destroy(&file);
+}
+
+static void adapter_refused(const char *path, const char *adapter, const char *part) {
+    kn_model *model = kn_model_open(path, NULL);
+    if (kn_model_open_adapter(model, adapter) == KN_OK || !strstr(kn_model_error(model), part))
+        fail_msg("\"%s\", expected \"%s\"", kn_model_error(model), part);
+    kn_model_destroy(&model);
+}
+
+static void adapters_are_read_and_written(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[300], again[300], gguf[300];
+    kn_context *context = kn_context_create(NULL);
+    peft_folder adapter;
+    test_path(path, sizeof path, folder, "model.gguf");
+    test_path(again, sizeof again, folder, "again");
+    test_path(gguf, sizeof gguf, folder, "adapter.gguf");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        making m = {.random = (uint32_t)i + 11};
+        int32_t tokens[LENGTH];
+        double expected[LENGTH * VOCABULARY];
+        float got[LENGTH * VOCABULARY], other[LENGTH * VOCABULARY];
+        memset(&adapter, 0, sizeof adapter);
+        snprintf(adapter.path, sizeof adapter.path, "%s", folder);
+        make(&m, &kinds[i]);
+        write_file(path, &m.file);
+        make_folder(&m, &kinds[i], &adapter);
+        for (int t = 0; t < LENGTH; t++)
+            tokens[t] = next_random(&m, VOCABULARY);
+        compute(&m, &kinds[i], tokens, expected);
+        run_adapted(context, path, adapter.path, tokens, got, again);
+        compare(&kinds[i], "with an adapter", got, expected, LENGTH * VOCABULARY);
+        same_matrices(&adapter, again);
+        run_adapted(context, path, again, tokens, other, gguf);
+        assert_memory_equal(got, other, sizeof got);
+        run_adapted(context, path, gguf, tokens, other, NULL);
+        assert_memory_equal(got, other, sizeof got);
+        for (int k = 0; k < m.count; k++)
+            free(m.weights[k].numbers);
+        for (int k = 0; k < adapter.count; k++)
+            free(adapter.numbers[k]);
+    }
+    adapter_refused(path, path, "\"general.type\" is ''; expected adapter");
+    static const char *const wrong[][2] = {
+        {CONFIG(", \"use_dora\": true"), "\"use_dora\" is true"},
+        {CONFIG(", \"modules_to_save\": [\"lm_head\"]"), "\"modules_to_save\" (an array) is not supported"},
+        {CONFIG(", \"rank_pattern\": {\"q_proj\": 4}"), "\"rank_pattern\" is an object; expected {}"},
+        {CONFIG(", \"init_lora_weights\": \"pissa\""), "\"init_lora_weights\" is 'pissa'"},
+        {CONFIG(", \"new_setting\": 1"), "\"new_setting\" (1) is not supported"},
+        {"{\"peft_type\": \"IA3\"}", "\"peft_type\" is 'IA3'; expected LORA"},
+        {"{\"peft_type\": \"LORA\"}", "\"r\" is missing"},
+        {"{\"peft_type\": \"LORA\", \"r\": 3}", "has the ranks 2 (A) and 2 (B); expected 3"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_text(folder, "adapter_config.json", wrong[i][0]);
+        adapter_refused(path, folder, wrong[i][1]);
+    }
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
 /* ---- files that would compute something else ----------------------------------------------------- */
 
 static void refused(const char *path, making *m, const char *part) {
@@ -450,6 +631,7 @@ static void damaged_files_are_refused_or_opened(void **state) {
 int main(void) {
     if (!device_is_there()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(files_compute_their_architectures),
+                                       cmocka_unit_test(adapters_are_read_and_written),
                                        cmocka_unit_test(what_is_not_supported_is_named),
                                        cmocka_unit_test(damaged_files_are_refused_or_opened)};
     return cmocka_run_group_tests_name("language", tests, NULL, NULL);

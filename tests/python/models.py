@@ -2,6 +2,7 @@
 
 usage: models.py HOUSE_FOLDER KOINE
 """
+import copy
 import importlib.util
 import json
 import logging
@@ -175,6 +176,13 @@ def adapters_are_trained_alone():
     expect((late.states["logits.weight"] == base.states["logits.weight"]).all())
     with raises(koine.NotFoundError, "'conv' matches no linear layer"):
         koine.Model("base.safetensors").fit((x, y), epochs=1, lora=koine.Lora(targets="conv"))
+    model.save_adapter("adapter")
+    other = koine.Model("base.safetensors", adapter="adapter")
+    expect((other.predict(x) == model.predict(x)).all() and other.lora == model.lora, str(other.lora))
+    expect((copy.deepcopy(other).predict(x) == model.predict(x)).all())
+    expect((koine.Model("base.safetensors", adapter="adapter.safetensors").predict(x) == model.predict(x)).all())
+    with raises(koine.ArgumentError, "no adapter"):
+        base.save_adapter("nothing")
     made = koine.Model(small(), lora=koine.Lora(rank=2))
     made.fit((x, y), epochs=1)
     made.fit((x, y), epochs=1, loss="cross-entropy", class_weights="balanced")  # the graph is copied

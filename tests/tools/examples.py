@@ -113,6 +113,9 @@ def stage(folder):
     write(folder, "new.csv", "place,height\na,10\nb,\n")
     write(folder, "book.txt", "The quick brown fox jumps over the lazy dog.\n" * 60)
     byte_model.write(os.path.join(folder, "smollm2.gguf"))
+    write(folder, "poems.txt", "The moon is a boat of silver on the sea.\n" * 60)
+    messages = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]
+    write(folder, "talk.jsonl", (json.dumps({"messages": messages}) + "\n") * 8)
     write(folder, "tokenizer.json", json.dumps({
         "model": {"type": "BPE", "vocab": {"<unk>": 0, "l": 1, "o": 2, "lo": 3}, "merges": ["l o"], "unk_token": "<unk>"}}))
     for i in range(3):

@@ -79,4 +79,33 @@ def a_folder_is_a_model(folder):
     koine("plan", "empty", folder=folder).needs(1, err="config.json")
 
 
+@case
+def adapters_are_trained_and_used(folder):
+    """The layers of this model are zeros, so that only an adapter of the output can learn: that b follows a, and a follows b."""
+    write(os.path.join(folder, "model.gguf"))
+    write_folder(os.path.join(folder, "model"))
+    with open(os.path.join(folder, "ab.txt"), "w", encoding="utf-8") as file:
+        file.write("ab" * 300)
+    with open(os.path.join(folder, "talk.jsonl"), "w", encoding="utf-8") as file:
+        file.write('{"messages": [{"role": "user", "content": "xa"}, {"role": "assistant", "content": "zzz"}]}\n' * 4)
+    train = ["--lora", "rank=8,alpha=8,targets=output", "--batch", "4", "--steps", "60", "--lr", "0.05", "--validation", "0"]
+    words = ["--prompt", "a", "--temperature", "0", "--length", "5"]
+    koine("generate", "model.gguf", *words, folder=folder).needs(out=TEXT[:6] + "\n")
+    for model in ("model.gguf", "model"):
+        for saved in ("poems", "poems.safetensors", *(["poems.gguf"] if model == "model.gguf" else [])):
+            koine("train", model, "--data", "text:ab.txt", *train, "--save", saved, "--overwrite", folder=folder).needs(
+                0, out=f"saved to {saved}")
+            for base in ("model.gguf", "model")[:1 if saved.endswith(".gguf") else 2]:
+                koine("generate", base, *words, "--adapter", saved, folder=folder).needs(out="ababab\n")
+    koine("train", "model.gguf", "--data", "chat:talk.jsonl", *train, "--save", "talk", folder=folder).needs(0)
+    koine("generate", "model.gguf", "--chat", "--prompt", "xa", "--adapter", "talk", "--temperature", "0", "--length", "4",
+          folder=folder).needs(out="azzz\n")
+    found = koine("eval", "model.gguf", "--adapter", "talk", "--data", "chat:talk.jsonl", "--length", "20", "--json", folder=folder).objects()[0]
+    expect(found["loss"] < 0.5, f"the loss of the answers is {found['loss']}")
+    koine("train", "model.gguf", "--data", "text:ab.txt", *train, "--init", "poems", "--save", "more", folder=folder).needs(
+        0, err="loaded the adapter poems")
+    koine("train", "model.gguf", "--data", "text:ab.txt", *train, "--save", "poems", folder=folder).needs(1, err="'poems' has an adapter")
+    koine("train", "model", "--data", "text:ab.txt", *train, "--save", "x.gguf", folder=folder).needs(1, err="for a model in a GGUF file")
+
+
 run_cases()

@@ -16,6 +16,7 @@ typedef struct generate_run {
     const char *prompt;
     const char *system, *stop;  /* of a conversation; where the text ends */
     bool converse;              /* --chat */
+    const char *adapter;        /* NULL: none */
     uint64_t length, positions; /* positions 0: the model's */
     kn_draw_params drawing;
     chat chat;
@@ -212,7 +213,9 @@ static bool open_session(generate_run *run) {
     }
     run->logits = malloc((size_t)(run->piece ? 1 : run->window) * (size_t)run->answers * sizeof *run->logits);
     if (!run->logits) return command_error("out of memory for the logits");
-    if (kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK) return true;
+    if (kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK &&
+        (!run->adapter || kn_model_load_adapter(run->model, run->adapter, run->states) == KN_OK))
+        return true;
     return command_error("%s", kn_model_error(run->model));
 }
 
@@ -439,6 +442,9 @@ static int run(int count, char **arguments) {
         {"system", OPTION_TEXT, "TEXT", "with --chat: the message that says what the model should be",
          &run.system},
         {"stop", OPTION_TEXT, "TEXT", "end before this text", &run.stop},
+        {"adapter", OPTION_TEXT, "DIR",
+         "adapter of the model: a folder of PEFT, a GGUF file, or a file of koine train --lora",
+         &run.adapter},
         {"length", OPTION_COUNT, "N", "tokens to generate (300); a language model may end its text before",
          &run.length},
         {"context", OPTION_COUNT, "N",
@@ -496,6 +502,8 @@ static int run(int count, char **arguments) {
     run.model = model_open_with(words[0], &params);
     if (run.model && !kn_model_has_weights(run.model))
         command_fail("'%s' has no weights: expected a file that koine train saved", words[0]);
+    else if (run.model && run.adapter && kn_model_open_adapter(run.model, run.adapter) != KN_OK)
+        command_fail("--adapter: %s", kn_model_error(run.model));
     else if (run.model)
         status = generate(&run, words[0]);
     finish(&run);
@@ -511,7 +519,8 @@ const command command_generate = {
     "koine generate char-rnn.safetensors --prompt 'The ' --length 500\n"
     "koine generate char-rnn.safetensors --temperature 0 --json\n"
     "koine generate smollm2.gguf --prompt 'The capital of France is' --length 40\n"
-    "koine generate smollm2.gguf --chat --prompt 'Why is the sky blue?' --temperature 0",
+    "koine generate smollm2.gguf --chat --prompt 'Why is the sky blue?' --temperature 0\n"
+    "koine generate smollm2.gguf --adapter poems --prompt 'The moon'",
     "FILE is a language model in a GGUF file or a Hugging Face folder, or a model that koine train saved "
     "after\n"
     "training on text. Predicts each token from the preceding ones, as far as the model's window reaches, "

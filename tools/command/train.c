@@ -74,6 +74,22 @@ static bool limit_validation(train_run *run) {
     return fine;
 }
 
+/* Opens the model, with fewer positions than its own by default if it gets adapters. */
+static bool open_model(train_run *run, const char *model) {
+    train_options *options = run->options;
+    training_setup *setup = &run->setup;
+    int64_t window = 0;
+    if (options->length)
+        setup->settings[setup->setting_count++] = (kn_model_setting){"window", (int64_t)options->length};
+    if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss)) return false;
+    const bool given = options->length || (options->set && strstr(options->set, "window="));
+    if (!options->adapter.given || !setup->tokenizer || given ||
+        !kn_model_setting_value(setup->model, "window", &window) || window <= LORA_LENGTH)
+        return true;
+    setup->settings[setup->setting_count++] = (kn_model_setting){"window", LORA_LENGTH};
+    return setup_model(setup, model, options->loss);
+}
+
 static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
@@ -85,11 +101,7 @@ static bool open_data(train_run *run, const char *model) {
     setup->all_tokens = options->loss_on && !strcmp(options->loss_on, "all");
     setup->skip_bad = options->skip_bad;
     setup->cache = options->cache;
-    if (options->length)
-        setup->settings[setup->setting_count++] = (kn_model_setting){"window", (int64_t)options->length};
-    if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss) ||
-        !setup_batch_fits(setup, options->batch))
-        return false;
+    if (!open_model(run, model) || !setup_batch_fits(setup, options->batch)) return false;
     if (!file_there(options->init) || !file_there(options->resume) || !outputs_free(options, setup))
         return false;
     if (options->init || options->resume) {
@@ -308,7 +320,13 @@ static int fit(train_run *run) {
     fflush(stdout);
     if (run->page && !page_write(run->page, setup, run->context, run->learner.trainer, &result))
         checkpointed = false;
-    if (result.stop_reason == KN_STOP_CALLBACK)
+    if (result.stop_reason == KN_STOP_CALLBACK && !options->outputs.checkpoints &&
+        !train_saves_state(options))
+        command_warn(
+            "stopped before the end; --init %s begins a new training run from the adapter. --checkpoints, "
+            "or --save with a .safetensors file, keeps what --resume needs",
+            options->outputs.path);
+    else if (result.stop_reason == KN_STOP_CALLBACK)
         command_warn("stopped before the end; to resume, repeat the command with --resume %s",
                      options->outputs.checkpoints ? "auto" : options->outputs.path);
     return checkpointed ? EXIT_DONE : EXIT_FAILED;
@@ -461,21 +479,13 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
                         own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
-/* Whether --set has the number of positions. */
-static bool sets_window(const char *set) {
-    const char *found = set ? strstr(set, "window=") : NULL;
-    return found && (found == set || found[-1] == ',');
-}
-
 /* Absent options are UINT64_MAX or NaN, to distinguish them from an explicit 0. */
-static void settle(train_options *own, const char *model) {
+static void settle(train_options *own) {
     bool endless = own->epochs == UINT64_MAX && own->steps == UINT64_MAX && isnan(own->seconds);
     if (own->epochs == UINT64_MAX) own->epochs = endless ? 10 : 0;
     if (own->steps == UINT64_MAX) own->steps = 0;
     if (isnan(own->seconds)) own->seconds = 0;
     if (own->batch == UINT64_MAX) own->batch = own->adapter.given ? LORA_BATCH : 64;
-    if (own->adapter.given && !own->length && model_tokenizer(model) && !sets_window(own->set))
-        own->length = LORA_LENGTH;
     own->unvalidated = own->validation == 0;
     if (isnan(own->validation)) own->validation = 0;
     own->drop_last = own->drop_last || own->in_sequence;
@@ -535,7 +545,7 @@ static int run(int count, char **arguments) {
         SET_OPTION(own.set),
         LORA_OPTION(own.lora),
         {"length", OPTION_COUNT, "N",
-         "tokens per sample of a language model (512 with --lora, else the model's, at most 2048)",
+         "tokens per sample of a language model (its own, at most 2048; at most 512 with --lora)",
          &own.length},
         {"loss-on", OPTION_TEXT, "WHICH",
          "answers, or all: the tokens of chat: and jsonl: to learn (answers)", &own.loss_on},
@@ -567,7 +577,8 @@ static int run(int count, char **arguments) {
     const option body[] = {
         HEADING("output"),
         {"save", OPTION_TEXT, "FILE",
-         "the saved model (the file of --resume, else MODEL.safetensors, or MODEL-2.safetensors … if that "
+         "the saved model; with --lora also a folder for PEFT, or a GGUF file (the file of --resume, else "
+         "MODEL.safetensors, or MODEL-2.safetensors … if that "
          "exists)",
          &own.outputs.save},
         {"run", OPTION_TEXT, "DIR", "folder for model, log, report and options; created if missing",
@@ -641,7 +652,7 @@ static int run(int count, char **arguments) {
         (status = math_options_check(&own.common)) || (status = pin_option_check(&own.common)) ||
         (status = workers_check(&own)))
         return status;
-    settle(&own, model ? model : "");
+    settle(&own);
     own.arguments = arguments;
     own.argument_count = count;
     return train(&own, model, &checkpoints);
@@ -665,8 +676,8 @@ const command command_train = {
     "koine train table --data csv:wind.csv,target=speed --validation 0.1\n"
     "koine train char-rnn --data text:book.txt --steps 2500 --batch 32\n"
     "koine train net.onnx --data npy:xs.npy,ys.npy --save trained.onnx\n"
-    "koine train smollm2.gguf --data text:poems.txt --lora rank=16,alpha=32 --lr 2e-4 --epochs 3\n"
-    "koine train smollm2.gguf --data chat:talk.jsonl --lora rank=16 --length 1024 --epochs 2",
+    "koine train smollm2.gguf --data text:poems.txt --lora rank=16,alpha=32 --lr 2e-4 --save poems\n"
+    "koine train smollm2.gguf --data chat:talk.jsonl --lora rank=16 --epochs 2",
     "MODEL is a name (koine models lists them), a text model, a saved model, whose training continues with\n"
     "its weights, an ONNX file (koine plan --parameters lists its trainable weights), or a Caffe net,\n"
     "deploy.prototxt, with --init net.caffemodel. Sizes follow a name: lenet,classes=26.\n"

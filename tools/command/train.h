@@ -321,6 +321,8 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
                    kn_model_pair *pairs);
 /* Changes `path` to an unused name if another program has created the file in the meantime. */
 bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options);
+/* Whether the saved file has what --resume needs. */
+bool train_saves_state(const train_options *options);
 /* Loads the weights of --init, --resume or the model's file. */
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options);
 /* Loads weights, moments and steps of a saved training run; reports an error and returns false. */

@@ -281,10 +281,32 @@ static bool count_up(train_options *options, const char *name, const char *resum
     return false;
 }
 
+/* With --lora, names without an ending are folders, as PEFT reads them. */
+static bool is_adapter_folder(const char *path) {
+    return !path_ends(path, ".safetensors", false) && !path_ends(path, ".gguf", false);
+}
+
+bool train_saves_state(const train_options *options) {
+    return !options->adapter.given || path_ends(options->outputs.path, ".safetensors", false);
+}
+
+static bool choose_folder(train_options *options, const char *folder) {
+    char config[RUN_PATH];
+    if (snprintf(options->outputs.path, RUN_PATH, "%s", folder) >= RUN_PATH ||
+        snprintf(config, sizeof config, "%s/adapter_config.json", folder) >= RUN_PATH)
+        return command_error("'%.60s…' is too long a name for a folder", folder);
+    options->outputs.replaces = true;
+    if (!options->common.overwrite && path_there(config))
+        return command_error("'%s' has an adapter: replace it with --overwrite, or choose another folder",
+                             folder);
+    return folder_writable(folder);
+}
+
 bool train_choose_path(train_options *options, const training_setup *setup) {
     const char *resume = options->resume, *wanted = options->outputs.save;
     char name[200];
     if (!wanted && resume && !is_checkpoint(resume)) wanted = resume;
+    if (wanted && setup->lora && is_adapter_folder(wanted)) return choose_folder(options, wanted);
     snprintf(name, sizeof name,
              path_is_onnx(setup->source) ? "%s-trained.onnx"
              : setup->lora               ? "%s-lora.safetensors"
@@ -312,8 +334,9 @@ bool train_save(training_setup *setup, kn_trainer *trainer, train_options *optio
     strcpy(path, options->outputs.path);
     if (!options->outputs.replaces && !count_up(options, path, NULL)) return false;
     strcpy(path, options->outputs.path);
-    kn_status status = path_is_onnx(path) ? kn_model_save_onnx(setup->model, path, states, &params)
-                                          : kn_model_save(setup->model, path, states, &params);
+    kn_status status = !train_saves_state(options) ? kn_model_save_adapter(setup->model, path, states)
+                       : path_is_onnx(path)        ? kn_model_save_onnx(setup->model, path, states, &params)
+                                                   : kn_model_save(setup->model, path, states, &params);
     if (status == KN_OK) return true;
     return command_error("%s", kn_model_error(setup->model));
 }
@@ -375,6 +398,12 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
     kn_model_load_params_init(&params);
     params.incomplete = path != NULL;
     int loaded = 0;
+    if (path && setup->lora) {
+        if (kn_model_load_adapter(setup->model, path, kn_trainer_states(trainer)) != KN_OK)
+            return command_error("--init: %s", kn_model_error(setup->model));
+        command_info("loaded the adapter %s", path);
+        return true;
+    }
     if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, &loaded) != KN_OK)
         return command_error("%s", kn_model_error(setup->model));
     if (path && !loaded)

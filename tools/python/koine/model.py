@@ -273,6 +273,7 @@ class Model:
         pin: Layers for devices that were joined to the context, by patterns of their names: {"stage2*": "other"}.
         given: Arrays for inputs of an ONNX file, by their names in the file; what determines shapes becomes constant.
         lora: Adapters of linear layers, which fit() trains while all other weights are frozen.
+        adapter: Trained adapters: a folder that PEFT or save_adapter() wrote, a GGUF file, or a file of `koine train --lora`.
         **settings: Numbers in lines `set NAME N` of the model's text, such as classes=4, and sizes that an ONNX file leaves open.
 
     Example:
@@ -281,10 +282,12 @@ class Model:
         <koine.Model lenet: x (batch,1,28,28) to logits (batch,4), 1,199,108 parameters>
     """
 
+    _adapter: Optional[Path] = None  # whose numbers are not in the states yet
+
     def __init__(self, source: Union[Path, Graph], *, device: Union[str, int, None] = None, context: Optional[Context] = None,
                  seed: int = 1, fast_math: bool = True, precision: PrecisionName = "float32", frozen_statistics: bool = False,
                  pin: Optional[Mapping[str, str]] = None, given: Optional[Mapping[str, Any]] = None, lora: Optional[Lora] = None,
-                 **settings: int) -> None:
+                 adapter: Optional[Path] = None, **settings: int) -> None:
         if not isinstance(fast_math, bool):
             raise TypeError(f"fast_math is {fast_math!r}; expected True or False")
         if device is not None and context is not None:
@@ -298,6 +301,9 @@ class Model:
         self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
         self._asked, self._given = set(settings), dict(given or {})
         self._lora = self._checked_lora(lora)
+        if lora is not None and adapter is not None:
+            raise TypeError("lora and adapter are both given: an adapter has its own rank and layers")
+        self._adapter = adapter
         self.history: Optional[History] = None
         self._about: Dict[str, str] = {}  # of the data, for files: vocabulary, columns, names of classes
         self._prepare()
@@ -342,7 +348,10 @@ class Model:
 
     def _complete(self, made: _Opened) -> None:
         """Adds what its source does not have: adapters and pins."""
-        if self._lora is not None and not any(name.endswith(".lora_a") for name in made.state_names):  # a graph keeps its adapters
+        if self._adapter is not None and self._lora is None:
+            made._call(lib.kn_model_open_adapter, os.fsencode(self._adapter))
+            self._lora = adapter_of(made)
+        elif self._lora is not None and not any(name.endswith(".lora_a") for name in made.state_names):  # a graph keeps its adapters
             self._lora._add(made)
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
@@ -605,6 +614,8 @@ class Model:
                     self._made.load(None, states)
                 else:
                     self._compile(session)
+                if self._adapter is not None:
+                    self._made._call(lib.kn_model_load_adapter, os.fsencode(self._adapter), states._pointer)
             except BaseException:  # the next use asks again, and does not find other weights
                 self._states, self._sessions = None, {}
                 raise
@@ -722,7 +733,9 @@ class Model:
         def known(key: str) -> Optional[str]:
             return self._about.get(key) or self.metadata(key)
         rate = known("data.rate")
-        return {"vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "sample_rate": int(rate) if rate else None}
+        path = str(self.source) if isinstance(self.source, (str, os.PathLike)) and "\n" not in str(self.source) else ""
+        tokenizer = path if path.endswith(".gguf") or (path and os.path.isdir(path)) else None
+        return {"tokenizer": tokenizer, "vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "sample_rate": int(rate) if rate else None}
 
     def _dataset(self, given: Any, *, training: bool, sample_weight: Any = None, **options: Any) -> Dataset:
         """The samples that fit() and evaluate() were given, as the model reads them."""
@@ -874,7 +887,7 @@ class Model:
             callbacks: Sequence[Any] = (), on_step: Optional[Callable[[FitStep], Any]] = None,
             on_epoch: Optional[Callable[[FitEpoch], Any]] = None, progress: Optional[bool] = None, skip_bad: bool = False,
             cache_bytes: int = 0, groups: Sequence[ParameterGroup] = (), milestones: Sequence[int] = (), lora: Optional[Lora] = None,
-            **settings: Unpack[TrainerSettings]) -> History:
+            loss_on: str = "answers", **settings: Unpack[TrainerSettings]) -> History:
         """Trains the model, beginning with the weights that it has.
 
         Ctrl-C stops after the step, keeps the weights and what `model.history` has so far, and raises KeyboardInterrupt. The defaults
@@ -920,6 +933,7 @@ class Model:
             groups: Settings for some parameters, by patterns of their names: [{"pattern": "*.bias", "weight_decay": 0}, …].
             milestones: For the schedule "multi-step": the updates after which the rate falls.
             lora: Add adapters of linear layers and train only them.
+            loss_on: "answers", or "all": the tokens of chat:FILE and jsonl:FILE that a language model learns.
 
         Returns:
             The losses of steps and epochs.
@@ -943,7 +957,9 @@ class Model:
         run.words = {"epochs": epochs or 0, "steps": steps or 0, "seconds": seconds or 0, "patience": patience}
         run.loader = {"no_shuffle": not shuffle, "drop_last": drop_last or in_sequence, "in_sequence": in_sequence, "oversample": oversample,
                       "threads": threads, "seed": self.seed if seed is None else seed}
-        run.options = {"skip_bad": skip_bad or None, "cache_bytes": cache_bytes or None}
+        if loss_on not in ("answers", "all"):
+            raise ValueError(f"loss_on is {loss_on!r}; expected 'answers' or 'all'")
+        run.options = {"all_tokens": loss_on == "all" or None, "skip_bad": skip_bad or None, "cache_bytes": cache_bytes or None}
         run.callbacks = [*callbacks, *([_Functions(on_step, on_epoch)] if on_step or on_epoch else [])]
         run.sample_weight, run.validate_samples = sample_weight, validate_samples
         rule = {"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule, "groups": groups, "milestones": milestones,
@@ -1174,6 +1190,15 @@ class Model:
         path = os.fspath(path)
         self._write(lib.kn_model_save_onnx if path.endswith(_ONNX) else lib.kn_model_save, path, metadata, training=training,
                     weights=type_number(weights))
+
+    @_alone
+    def save_adapter(self, path: Path) -> None:
+        """Writes the adapter of a model with lora= or adapter=.
+
+        Args:
+            path: A folder, which is created if missing, for PEFT and adapter=; or a file that ends in .gguf, for llama.cpp.
+        """
+        self._made._call(lib.kn_model_save_adapter, os.fsencode(path), self.states._pointer)
 
     def to_onnx(self, path: Path, *, metadata: Optional[Mapping[str, str]] = None) -> None:
         """Writes the model to an ONNX file.
