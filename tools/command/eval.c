@@ -247,7 +247,8 @@ static int evaluate(eval_run *run) {
                     : NULL;
     if (!run->session || !batch_fit(run->context, &plans, "evaluation continues with", &batch))
         return EXIT_FAILED;
-    if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK)
+    if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK ||
+        (setup->adapter && kn_model_load_adapter(setup->model, setup->adapter, run->states) != KN_OK))
         return command_fail("%s", kn_model_error(setup->model));
     print_compile_time(run->context);
     progress_now("evaluating %llu samples", (unsigned long long)samples);
@@ -265,6 +266,7 @@ static int evaluate(eval_run *run) {
 static int run(int count, char **arguments) {
     eval_run run = {.batch = 64};
     const char *loss = NULL, *bad = NULL;
+    uint64_t length = 0;
     const option options[] = {
         HEADING("data"),
         {"data", OPTION_TEXT, "DATA", "data to evaluate on (its test part, if it has one)", &run.data},
@@ -274,6 +276,9 @@ static int run(int count, char **arguments) {
         HEADING("model"),
         {"loss", OPTION_TEXT, "NAME", "a loss instead of the model's own", &loss},
         WEIGHTS_OPTION(run.weights),
+        ADAPTER_OPTION(run.setup.adapter),
+        {"length", OPTION_COUNT, "N", "tokens per sample of a language model (the model's, at most 2048)",
+         &length},
         HEADING("device"),
         {"memory", OPTION_BYTES, "BYTES", "limit of device memory, such as 2GB (all of it)", &run.memory},
         PIN_OPTION(run.common),
@@ -288,6 +293,8 @@ static int run(int count, char **arguments) {
     if (!run.data) return command_misuse("eval needs --data, such as --data digits");
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
+    if (length > INT32_MAX)
+        return command_misuse("--length is %llu; expected at most %d", (unsigned long long)length, INT32_MAX);
     if ((status = math_options_check(&run.common)) || (status = pin_option_check(&run.common)) ||
         (status = bad_sample_check(bad, &run.setup.skip_bad)))
         return status;
@@ -296,6 +303,7 @@ static int run(int count, char **arguments) {
     progress_setup(&run.common);
     run.setup.data = run.data;
     run.setup.by_name = true;
+    if (length) run.setup.settings[run.setup.setting_count++] = (kn_model_setting){"window", (int64_t)length};
     if (setup_model(&run.setup, words[0], loss)) {
         if (!run.weights && !kn_model_has_weights(run.setup.model))
             command_fail("'%s' has no weights: expected a file that koine train saved, or --weights",

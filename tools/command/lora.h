@@ -17,6 +17,12 @@ typedef struct lora_options {
         "lora", OPTION_TEXT, "rank=N,…",                                                                     \
             "train only adapters of linear layers: rank=16,alpha=32,targets=all,dropout=0,rslora", &(target) \
     }
+#define ADAPTER_OPTION(target)                                                                               \
+    {                                                                                                        \
+        "adapter", OPTION_TEXT, "DIR",                                                                       \
+            "adapter of the model: a folder of PEFT, a GGUF file, or a file of koine train --lora",          \
+            &(target)                                                                                        \
+    }
 /* Reads --lora (NULL: not given), with defaults for what is missing. EXIT_DONE, or reports an error and
  * returns EXIT_USAGE. */
 int lora_check(const char *text, lora_options *lora);

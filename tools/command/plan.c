@@ -276,7 +276,9 @@ static bool open_group(plan_run *run) {
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     plan_run run = {.batch = UINT64_MAX, .ranks = UINT64_MAX, .how = KN_TRAINER_DEFAULTS};
-    const char *mode = "train", *optimizer = "adam", *moments = "float32", *set = NULL;
+    const char *mode = "train", *optimizer = "adam", *moments = "float32", *set = NULL, *lora = NULL;
+    uint64_t length = 0;
+    lora_options adapter = {.given = false};
     bool parameters = false, sharded = false, offload = false;
     const option options[] = {
         HEADING("model"),
@@ -292,6 +294,9 @@ static int run(int count, char **arguments) {
         {"shard-optimizer", OPTION_FLAG, NULL, "with --ranks: split the optimizer state among them",
          &sharded},
         SET_OPTION(set),
+        LORA_OPTION(lora),
+        {"length", OPTION_COUNT, "N", "tokens per sample of a language model (the model's, at most 2048)",
+         &length},
         HEADING("output"),
         {"measure", OPTION_FLAG, NULL, "run the plan, and print the time of each step", &run.measure},
         {"parameters", OPTION_FLAG, NULL,
@@ -319,8 +324,11 @@ static int run(int count, char **arguments) {
         return status;
     if ((status = kernel_options_check(&run.common)) != EXIT_DONE ||
         (status = math_options_check(&run.common)) != EXIT_DONE ||
-        (status = settings_check(set)) != EXIT_DONE || (status = pin_option_check(&run.common)) != EXIT_DONE)
+        (status = settings_check(set)) != EXIT_DONE || (status = lora_check(lora, &adapter)) != EXIT_DONE ||
+        (status = pin_option_check(&run.common)) != EXIT_DONE)
         return status;
+    if (length > INT32_MAX)
+        return command_misuse("--length is %llu; expected at most %d", (unsigned long long)length, INT32_MAX);
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
     if (run.batch != UINT64_MAX && (!run.batch || run.batch > INT32_MAX))
@@ -351,6 +359,8 @@ static int run(int count, char **arguments) {
     run.training = chosen == 0;
     status = EXIT_FAILED;
     progress_setup(&run.common);
+    run.setup.lora = adapter.given ? &adapter.params : NULL;
+    if (length) run.setup.settings[run.setup.setting_count++] = (kn_model_setting){"window", (int64_t)length};
     bool opened = setup_settings(&run.setup, set);
     run.setup.batch = run.batch == UINT64_MAX ? 64 : (int64_t)run.batch;
     run.setup.any_sizes = parameters;
@@ -381,6 +391,7 @@ const command command_plan = {
     "koine plan lenet --svg > plan.svg\n"
     "koine plan net.onnx --parameters\n"
     "koine plan resnet50 --batch 32 --memory 2GB\n"
+    "koine plan smollm2.gguf --lora rank=16 --length 512 --batch 4\n"
     "koine plan resnet50 --batch 128 --optimizer adamw --ranks 4 --shard-optimizer\n"
     "koine plan resnet50 --batch 32 --target gfx1100.target --programs programs\n"
     "koine plan lenet --pin 'linear*=cpu,logits=cpu'",

@@ -159,6 +159,8 @@ static bool open_model(training_setup *setup, const kn_model_setting *settings, 
     if (!open_bare(setup, settings, count)) return false;
     if (setup->lora && kn_model_adapt(setup->model, setup->lora) != KN_OK)
         return command_error("--lora: %s", kn_model_error(setup->model));
+    if (setup->adapter && kn_model_open_adapter(setup->model, setup->adapter) != KN_OK)
+        return command_error("--adapter: %s", kn_model_error(setup->model));
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
     if (add_loss(setup) != KN_OK) return command_error("%s", kn_model_error(setup->model));

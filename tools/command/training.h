@@ -41,6 +41,7 @@ typedef struct training_setup {
     bool by_name;                  /* class numbers in the data follow the class names in the model's file */
     bool frozen_statistics;        /* --batch-norm frozen */
     const kn_adapter_params *lora; /* --lora; NULL: none */
+    const char *adapter;           /* --adapter; NULL: none */
     const char *tokenizer;         /* the file with the vocabulary of a language model; NULL: none */
     bool all_tokens;               /* --loss-on all */
     const char *unit;              /* unit of the loss, such as " nats per character"; "" for most */
