@@ -406,11 +406,11 @@ static void add_pair(making *m, const kind *of, peft_folder *to, int layer, int 
     for (int i = 0; i < rows * RANK; i++)
         b[i] = (float)(next_random(m, 255) - 127) / 1024;
     snprintf(name, sizeof name, "%s.weight", adapted[which][0]);
-    float *weight = (float *)(uintptr_t)get(m, in_layer(layer, name));
+    float *merged = (float *)(uintptr_t)get(m, in_layer(layer, name));
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++)
             for (int k = 0; k < RANK; k++)
-                weight[(which < 2 ? row_in_file(of, i) : i) * columns + j] +=
+                merged[(which < 2 ? row_in_file(of, i) : i) * columns + j] +=
                     2 * b[i * RANK + k] * a[k * columns + j];
     for (int part = 0; part < 2; part++, to->count++) {
         snprintf(to->names[to->count], sizeof *to->names,
