@@ -426,7 +426,7 @@ static void add_pair(making *m, const kind *of, peft_folder *to, int layer, int 
 
 #define CONFIG(more)                                                                                         \
     "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, \"bias\": \"none\", \"target_modules\": "        \
-    "[\"q_proj\"], \"loftq_config\": {}, \"use_dora\": false, \"layers_pattern\": null" more "}"
+    "[\"q_proj\"], \"loftq_config\": {}, \"use_rslora\": false, \"layers_pattern\": null" more "}"
 
 static void make_folder(making *m, const kind *of, peft_folder *to) {
     char file[400], message[200] = "";

@@ -112,7 +112,7 @@ static void long_lines_are_cut(void **state) {
 
 static void mistakes_are_named(void **state) {
     (void)state;
-    assert_failed(open_lines("chat", "{\"text\":\"a\"}\n{\"tekst\":\"a\"}", false, NULL), KN_ERROR_FORMAT,
+    assert_failed(open_lines("chat", "{\"text\":\"a\"}\n{\"words\":\"a\"}", false, NULL), KN_ERROR_FORMAT,
                   "lines.jsonl: line 2: expected an object with \"messages\"");
     assert_failed(open_lines("chat", "{\"text\":\"a\"}\n{", false, NULL), KN_ERROR_FORMAT, "line 2:1:2");
     assert_failed(open_lines("chat", "[1]", false, NULL), KN_ERROR_FORMAT, "line 1: expected an object");

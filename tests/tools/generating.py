@@ -89,14 +89,14 @@ def adapters_are_trained_and_used(folder):
     with open(os.path.join(folder, "talk.jsonl"), "w", encoding="utf-8") as file:
         file.write('{"messages": [{"role": "user", "content": "xa"}, {"role": "assistant", "content": "zzz"}]}\n' * 4)
     train = ["--lora", "rank=8,alpha=8,targets=output", "--batch", "4", "--steps", "60", "--lr", "0.05", "--validation", "0"]
-    words = ["--prompt", "a", "--temperature", "0", "--length", "5"]
-    koine("generate", "model.gguf", *words, folder=folder).needs(out=TEXT[:6] + "\n")
+    words = ["--prompt", "a", "--temperature", "0", "--length", "4"]
+    koine("generate", "model.gguf", *words, folder=folder).needs(out="abc d\n")
     for model in ("model.gguf", "model"):
         for saved in ("poems", "poems.safetensors", *(["poems.gguf"] if model == "model.gguf" else [])):
             koine("train", model, "--data", "text:ab.txt", *train, "--save", saved, "--overwrite", folder=folder).needs(
                 0, out=f"saved to {saved}")
             for base in ("model.gguf", "model")[:1 if saved.endswith(".gguf") else 2]:
-                koine("generate", base, *words, "--adapter", saved, folder=folder).needs(out="ababab\n")
+                koine("generate", base, *words, "--adapter", saved, folder=folder).needs(out="ababa\n")
     koine("train", "model.gguf", "--data", "chat:talk.jsonl", *train, "--save", "talk", folder=folder).needs(0)
     koine("generate", "model.gguf", "--chat", "--prompt", "xa", "--adapter", "talk", "--temperature", "0", "--length", "4",
           folder=folder).needs(out="azzz\n")

@@ -28,7 +28,7 @@ typedef struct kn_adapter_file {
     bool has_tensors, has_gguf;
 } kn_adapter_file;
 
-/* Adds one matrix, A or B, of a layer. */
+/* Adds one matrix, A or B, of a layer (pairs.c). */
 bool kn_adapter_add(kn_model *model, kn_adapter_file *file, const char *layer, const char *name, bool b,
                     const kn_array *array);
 
