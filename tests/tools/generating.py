@@ -87,7 +87,7 @@ def adapters_are_trained_and_used(folder):
     with open(os.path.join(folder, "ab.txt"), "w", encoding="utf-8") as file:
         file.write("ab" * 300)
     with open(os.path.join(folder, "talk.jsonl"), "w", encoding="utf-8") as file:
-        file.write('{"messages": [{"role": "user", "content": "xa"}, {"role": "assistant", "content": "zzz"}]}\n' * 4)
+        file.write('{"prompt": "xa", "completion": "c d"}\n' * 4)
     train = ["--lora", "rank=8,alpha=8,targets=output", "--batch", "4", "--steps", "60", "--lr", "0.05", "--validation", "0"]
     words = ["--prompt", "a", "--temperature", "0", "--length", "4"]
     koine("generate", "model.gguf", *words, folder=folder).needs(out="abc d\n")
@@ -98,8 +98,7 @@ def adapters_are_trained_and_used(folder):
             for base in ("model.gguf", "model")[:1 if saved.endswith(".gguf") else 2]:
                 koine("generate", base, *words, "--adapter", saved, folder=folder).needs(out="ababa\n")
     koine("train", "model.gguf", "--data", "chat:talk.jsonl", *train, "--save", "talk", folder=folder).needs(0)
-    koine("generate", "model.gguf", "--chat", "--prompt", "xa", "--adapter", "talk", "--temperature", "0", "--length", "4",
-          folder=folder).needs(out="azzz\n")
+    koine("generate", "model.gguf", "--prompt", "xa", "--adapter", "talk", "--temperature", "0", folder=folder).needs(out="xac d\n")
     found = koine("eval", "model.gguf", "--adapter", "talk", "--data", "chat:talk.jsonl", "--length", "20", "--json", folder=folder).objects()[0]
     expect(found["loss"] < 0.5, f"the loss of the answers is {found['loss']}")
     koine("train", "model.gguf", "--data", "text:ab.txt", *train, "--init", "poems", "--save", "more", folder=folder).needs(
