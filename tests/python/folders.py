@@ -81,11 +81,19 @@ def weights_of(config, biases=False, output_bias=False, hidden_bias=False, gemma
 # ---- the decoder -----------------------------------------------------------------------------------------------------
 
 
-def angles(base, scaling=None):
-    """(LENGTH,HEAD/2): of pairs that are half a head apart."""
-    rates = base ** -(np.arange(0, HEAD, 2) / HEAD)
-    if scaling and scaling["rope_type"] == "linear":
+def angles(base, scaling=None, rotated=HEAD):
+    """(LENGTH,rotated/2): of the pairs in the first elements of a head."""
+    rates = base ** -(np.arange(0, rotated, 2) / rotated)
+    if scaling and scaling.get("rope_type") == "linear":
         rates = rates / scaling["factor"]
+    elif scaling and "short_factor" in scaling:
+        rates = rates / scaling["short_factor"]
+    elif scaling and scaling["rope_type"] == "yarn":
+        def pair(turns):
+            return rotated * math.log(scaling["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (2 * math.log(base))
+        low, high = max(math.floor(pair(32)), 0), min(math.ceil(pair(1)), rotated - 1)
+        share = np.clip((np.arange(rotated // 2) - low) / (high - low), 0, 1)
+        rates = rates / scaling["factor"] * share + rates * (1 - share)
     elif scaling:
         lengths = 2 * math.pi / rates
         low, high, factor = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["factor"]
@@ -95,9 +103,9 @@ def angles(base, scaling=None):
 
 
 def rotate(x, angle):
-    half = HEAD // 2
-    a, b, cos, sin = x[..., :half], x[..., half:], np.cos(angle)[:, None], np.sin(angle)[:, None]
-    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+    half = angle.shape[1]
+    a, b, cos, sin = x[..., :half], x[..., half:2 * half], np.cos(angle)[:, None], np.sin(angle)[:, None]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., 2 * half:]], -1)
 
 
 def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5):
@@ -136,13 +144,13 @@ def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * L
     return norm(h, "model.norm") @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
 
 
-def compare(config, weights, **more):
+def compare(config, weights, decoder=None, **more):
     tokens = np.random.default_rng(3).integers(0, VOCABULARY, LENGTH)
     with folder() as path:
         write(path, "config.json", config)
         koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
         found = koine.Model(path).predict(tokens[None].astype(np.int32))[0]
-    expected = decode(weights, tokens, **more)
+    expected = (decoder or decode)(weights, tokens, **more)
     worst = np.abs(found - expected).max() / np.abs(expected).max()
     expect(worst < 1e-5, f"logits differ by {worst}")
 
@@ -206,6 +214,157 @@ def smollm3_leaves_layers_unrotated():
     compare(config, weights_of(config), angle=angles(2e6), windows=(None, 6, None, 6), rotated=(True, False, True, False))
 
 
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40}
+
+
+@case
+def yarn_scales_rotations_and_scores():
+    config = config_of("llama", "LlamaForCausalLM", hidden_act="silu", rope_parameters={**YARN, "rope_theta": 20.0})
+    compare(config, weights_of(config), angle=angles(20.0, YARN), scale=HEAD ** -0.5 * (0.1 * math.log(4) + 1) ** 2)
+
+
+def fused(weights):
+    """As Phi 3 stores them."""
+    made = dict(weights)
+    for i in range(LAYERS):
+        layer = f"model.layers.{i}."
+        for name, parts in ((layer + "self_attn.qkv_proj", [f"{layer}self_attn.{part}_proj" for part in "qkv"]),
+                            (layer + "mlp.gate_up_proj", [layer + "mlp.gate_proj", layer + "mlp.up_proj"])):
+            made[name + ".weight"] = np.concatenate([made.pop(part + ".weight") for part in parts])
+    return made
+
+
+PHI3 = config_of("phi3", "Phi3ForCausalLM", hidden_act="silu", original_max_position_embeddings=LENGTH, embd_pdrop=0.0, resid_pdrop=0.0)
+
+
+@case
+def phi3_stores_products_together():
+    weights = weights_of(PHI3)
+    compare({**PHI3, "sliding_window": 7}, fused(weights), lambda _, tokens: decode(weights, tokens, angles(10000.0), windows=(7,) * LAYERS))
+    partial = {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5}
+    compare({**PHI3, "rope_parameters": partial}, fused(weights), lambda _, tokens: decode(weights, tokens, angles(100.0, rotated=HEAD // 2)))
+    short = {"type": "longrope", "short_factor": [1.0, 1.5, 2.0, 3.0], "long_factor": [9.0] * 4}
+    scale = HEAD ** -0.5 * (1 + math.log(4) / math.log(LENGTH))
+    compare({**PHI3, "rope_scaling": short, "max_position_embeddings": 4 * LENGTH}, fused(weights),
+            lambda _, tokens: decode(weights, tokens, angles(10000.0, short), scale=scale))
+    name = "model.layers.0.self_attn.qkv_proj.weight"
+    refuse(PHI3, {**fused(weights), name: np.zeros((HEADS * HEAD, WIDTH), np.float32)}, name, "rows")
+    refuse({**PHI3, "rope_scaling": {**short, "short_factor": [1.0]}}, None, "short_factor")
+    refuse({**PHI3, "rope_scaling": {**short, "partial_rotary_factor": 0.5, "short_factor": [1.0, 2.0]}, "max_position_embeddings": 4 * LENGTH}, None,
+           "partial_rotary_factor")
+    with folder() as path:
+        write(path, "config.json", {**PHI3, "rope_scaling": short, "max_position_embeddings": 4 * LENGTH})
+        with raises(koine.KoineError, "window", "longrope"):
+            koine.Model(path, window=LENGTH + 1)
+
+
+# ---- GPT-2 and GPT-NeoX ----------------------------------------------------------------------------------------------
+
+GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": VOCABULARY, "n_embd": WIDTH, "n_layer": 2, "n_head": 2, "n_inner": None,
+        "n_positions": LENGTH + 3, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "summary_type": "cls_index", "resid_pdrop": 0.1}
+NEOX = {"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": HIDDEN, "max_position_embeddings": LENGTH, "hidden_act": "gelu_new", "layer_norm_eps": 1e-5,
+        "rotary_pct": 0.5, "rotary_emb_base": 50, "use_parallel_residual": True}
+
+
+def plain_weights(hidden, positions):
+    """By short names; matrices are (rows,columns), and q, k and v are apart."""
+    random = np.random.default_rng(11)
+    shapes = {"table": (VOCABULARY, WIDTH), "positions": (positions, WIDTH), "last": (VOCABULARY, WIDTH), "end": (WIDTH,)}
+    for i in range(2):
+        shapes.update({f"{i}.{part}": (WIDTH, WIDTH) for part in ("q", "k", "v", "out")})
+        shapes.update({f"{i}.one": (WIDTH,), f"{i}.two": (WIDTH,), f"{i}.up": (hidden, WIDTH), f"{i}.down": (WIDTH, hidden)})
+    made = {name: random.standard_normal(shape).astype(np.float32) * 0.4 + (len(shape) == 1) for name, shape in shapes.items()}
+    made.update({name + ".bias": random.standard_normal(len(array)).astype(np.float32) * 0.3 for name, array in list(made.items()) if "." in name or name == "end"})
+    return made
+
+
+def decode_plain(weights, tokens, last, parallel=False, angle=None):
+    w = {name: array.astype(np.float64) for name, array in weights.items()}
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w[name] + w[name + ".bias"]
+
+    def product(x, name):
+        return x @ w[name].T + w[name + ".bias"]
+
+    h = w["table"][tokens]
+    if angle is None:
+        h = h + w["positions"][:LENGTH]
+    hidden = np.arange(LENGTH)[:, None] < np.arange(LENGTH)
+    for i in range(2):
+        x = norm(h, f"{i}.one")
+        q, k, v = (product(x, f"{i}.{part}").reshape(LENGTH, 2, -1) for part in "qkv")
+        if angle is not None:
+            q, k = rotate(q, angle), rotate(k, angle)
+        scores = np.where(hidden, -np.inf, np.einsum("qhd,khd->hqk", q, k) / math.sqrt(WIDTH // 2))
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        attended = h + product(np.einsum("hqk,khd->qhd", powers / powers.sum(-1, keepdims=True), v).reshape(LENGTH, WIDTH), f"{i}.out")
+        x = product(norm(h if parallel else attended, f"{i}.two"), f"{i}.up")
+        x = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+        h = attended + product(x, f"{i}.down")
+    return norm(h, "end") @ w[last].T
+
+
+def as_gpt2(w):
+    """Matrices are (columns,rows)."""
+    made = {"wte.weight": w["table"], "wpe.weight": w["positions"], "ln_f.weight": w["end"], "ln_f.bias": w["end.bias"]}
+    for i in range(2):
+        parts = {"attn.c_attn": ("q", "k", "v"), "attn.c_proj": ("out",), "mlp.c_fc": ("up",), "mlp.c_proj": ("down",)}
+        for name, own in parts.items():
+            made[f"h.{i}.{name}.weight"] = np.ascontiguousarray(np.concatenate([w[f"{i}.{part}"] for part in own]).T)
+            made[f"h.{i}.{name}.bias"] = np.concatenate([w[f"{i}.{part}.bias"] for part in own])
+        for name, own in (("ln_1", "one"), ("ln_2", "two")):
+            made[f"h.{i}.{name}.weight"], made[f"h.{i}.{name}.bias"] = w[f"{i}.{own}"], w[f"{i}.{own}.bias"]
+        made[f"h.{i}.attn.bias"] = np.ones((1, 1, LENGTH, LENGTH), np.uint8)
+    return made
+
+
+def as_neox(w):
+    """q, k and v are together, by head."""
+    made = {"gpt_neox.embed_in.weight": w["table"], "embed_out.weight": w["last"]}
+    made["gpt_neox.final_layer_norm.weight"], made["gpt_neox.final_layer_norm.bias"] = w["end"], w["end.bias"]
+    for i in range(2):
+        layer = f"gpt_neox.layers.{i}."
+        for kind, ending in (("", ".weight"), (".bias", ".bias")):
+            heads = np.stack([w[f"{i}.{part}{kind}"].reshape(2, WIDTH // 2, -1) for part in "qkv"], 1)
+            made[layer + "attention.query_key_value" + ending] = heads.reshape((3 * WIDTH, WIDTH) if not kind else 3 * WIDTH)
+            for name, own in (("attention.dense", "out"), ("mlp.dense_h_to_4h", "up"), ("mlp.dense_4h_to_h", "down"), ("input_layernorm", "one"),
+                              ("post_attention_layernorm", "two")):
+                made[layer + name + ending] = w[f"{i}.{own}{kind}"]
+    return made
+
+
+@case
+def gpt2_adds_positions():
+    w = plain_weights(4 * WIDTH, LENGTH + 3)
+    with folder() as path:
+        write(path, "config.json", GPT2)
+        koine.io.save_safetensors(os.path.join(path, "model.safetensors"), as_gpt2(w))
+        tokens = np.random.default_rng(3).integers(0, VOCABULARY, LENGTH)
+        found = koine.Model(path, window=LENGTH).predict(tokens[None].astype(np.int32))[0]
+    expected = decode_plain(w, tokens, "table")
+    expect(np.abs(found - expected).max() < 1e-5 * np.abs(expected).max(), f"logits differ by {np.abs(found - expected).max()}")
+    refuse({**GPT2, "scale_attn_by_inverse_layer_idx": True}, None, "scale_attn_by_inverse_layer_idx")
+    refuse({**GPT2, "scale_attn_weights": False}, None, "scale_attn_weights")
+    refuse({**GPT2, "n_head": 3}, None, "n_head", "divisor")
+    refuse(GPT2, {**as_gpt2(w), "h.0.attn.c_attn.weight": np.zeros((3 * WIDTH, WIDTH), np.float32)}, "c_attn", "rows")
+    refuse(GPT2, {**as_gpt2(w), "h.1.mlp.c_fc.weight": np.zeros(4 * WIDTH, np.float32)}, "blk1.ffn_up.weight", load=True)
+
+
+@case
+def gpt_neox_rotates_a_part_of_heads():
+    w = plain_weights(HIDDEN, LENGTH)
+    for parallel in (True, False):
+        compare({**NEOX, "use_parallel_residual": parallel}, as_neox(w),
+                lambda _, tokens: decode_plain(w, tokens, "last", parallel, angles(50.0, rotated=4)))
+    refuse({**NEOX, "rotary_pct": 0.4}, None, "rotary_pct", "even")
+    refuse({**NEOX, "attention_bias": False}, None, "attention_bias")
+    name = "gpt_neox.layers.1.attention.query_key_value.bias"
+    refuse(NEOX, {**as_neox(w), name: np.zeros(WIDTH, np.float32)}, name, "rows")
+
+
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 LLAMA = config_of("llama", "LlamaForCausalLM", hidden_act="silu")
@@ -267,7 +426,7 @@ def refuse(config, weights, *parts, load=False):
         with raises(koine.KoineError, *parts):
             model = koine.Model(path)
             if load:
-                model.predict(np.zeros((1, LENGTH), np.int32))
+                model.predict(np.zeros((1, model.settings["window"]), np.int32))
 
 
 @case

@@ -22,6 +22,7 @@ SMALL = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_lay
 LARGE = dict(vocab_size=331, hidden_size=128, intermediate_size=272, num_hidden_layers=7, num_attention_heads=8, max_position_embeddings=512)
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
           "rope_theta": 500000.0}
+LONG = {"rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": None, "long_factor": None}}
 T = transformers
 
 
@@ -38,6 +39,15 @@ def decoders():
     yield "qwen3", "whole", T.Qwen3Config, dict(num_key_value_heads=2, head_dim=32)
     yield "gemma3_text", "windows", T.Gemma3TextConfig, dict(num_key_value_heads=1, head_dim=32, sliding_window=5, query_pre_attn_scalar=24)
     yield "smollm3", "whole", T.SmolLM3Config, dict(num_key_value_heads=2, no_rope_layer_interval=2)
+    yield "llama", "yarn", T.LlamaConfig, dict(rope_parameters={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64,
+                                                                "rope_theta": 10000.0})
+    yield "gpt2", "tied", T.GPT2Config, dict()
+    yield "gpt_neox", "parallel", T.GPTNeoXConfig, dict(rotary_pct=0.5)
+    yield "gpt_neox", "in turn", T.GPTNeoXConfig, dict(use_parallel_residual=False, hidden_act="gelu_new")
+    yield "phi3", "whole", T.Phi3Config, dict(num_key_value_heads=2)
+    yield "phi3", "longrope", T.Phi3Config, dict(num_key_value_heads=2, original_max_position_embeddings=256, **LONG)
+    yield "phi3", "partial", T.Phi3Config, dict(num_key_value_heads=1, rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                                                                       "partial_rotary_factor": 0.5}, sliding_window=9)
     yield "smollm3", "window", T.SmolLM3Config, dict(num_key_value_heads=4, use_sliding_window=True, sliding_window=6, tie_word_embeddings=False)
 
 
@@ -85,6 +95,16 @@ def greedy(model, network, tokens):
 
 def compare(folder, kind, config, **settings):
     torch.manual_seed(1)
+    if kind == "gpt2":
+        names = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
+                 "intermediate_size": "n_inner"}
+        settings = {names.get(name, name): value for name, value in settings.items()}
+    rope = settings.get("rope_parameters", {})
+    if "short_factor" in rope:
+        pairs = settings["hidden_size"] // settings["num_attention_heads"] // 2
+        settings["rope_parameters"] = {**rope, "short_factor": [1 + 0.3 * i for i in range(pairs)], "long_factor": [2.0] * pairs,
+                                       "original_max_position_embeddings": 256}
+        settings["max_position_embeddings"] = 1024
     network = T.AutoModelForCausalLM.from_config(config(**settings, bos_token_id=1, eos_token_id=2, pad_token_id=0), dtype=torch.float32,
                                                  attn_implementation="eager").eval()
     disturb(network)

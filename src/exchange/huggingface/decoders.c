@@ -9,6 +9,7 @@
 typedef enum sliding {
     SLIDING_NONE,
     SLIDING_ALL,     /* Mistral: all layers, unless sliding_window is null */
+    SLIDING_NULL,    /* Phi 3: the same, but absent is null */
     SLIDING_LATE,    /* Qwen: with use_sliding_window, from max_window_layers on */
     SLIDING_UNSAID,  /* SmolLM3: with use_sliding_window, layers without a rotation */
     SLIDING_PATTERN, /* Gemma 3: all but the last of six */
@@ -26,6 +27,8 @@ typedef struct about {
     bool mlp_bias;       /* a member mlp_bias */
     bool head_norms, post_norms;
     bool scaled;    /* the table is multiplied by the root of the width, and scores by a member's root */
+    double epsilon; /* 0: 1e-6 */
+    bool partial;   /* a part of a head may be rotated, and original_max_position_embeddings is a member */
     bool unrotated; /* members no_rope_layers and no_rope_layer_interval */
 } about;
 
@@ -65,8 +68,10 @@ static const about smollm3 = {.key_heads = 4,
                               .mlp_bias = true,
                               .unrotated = true};
 
-/* ---- sizes ----------------------------------------------------------------------------------------------
- */
+static const about phi3 = {
+    .base = 10000, .activation = "hidden_act", .sliding = SLIDING_NULL, .epsilon = 1e-5, .partial = true};
+
+/* ---- sizes ------------------------------------------------------------------------------------------- */
 
 static bool read_sizes(kn_fields *config, const about *of, kn_language *language) {
     const int64_t most = KN_LANGUAGE_SIZE;
@@ -94,7 +99,7 @@ static bool read_sizes(kn_fields *config, const about *of, kn_language *language
 static bool read_flags(kn_fields *config, const about *of, kn_language *language) {
     bool biases = false, hidden = false;
     language->tied = of->tied;
-    language->epsilon = 1e-6;
+    language->epsilon = of->epsilon > 0 ? of->epsilon : 1e-6;
     language->head_norms = of->head_norms;
     language->post_norms = of->post_norms;
     if (!kn_fields_activation(config, of->activation, &language->gate) ||
@@ -110,8 +115,7 @@ static bool read_flags(kn_fields *config, const about *of, kn_language *language
     return true;
 }
 
-/* ---- windows --------------------------------------------------------------------------------------------
- */
+/* ---- windows ----------------------------------------------------------------------------------------- */
 
 /* layer_types, a word for each layer. */
 static bool read_types(kn_fields *config, const kn_json *types, kn_language *language) {
@@ -153,16 +157,18 @@ static bool has_window(const kn_language *language) {
 }
 
 static bool read_window(kn_fields *config, const about *of, kn_language *language) {
-    bool used = of->sliding == SLIDING_ALL || of->sliding == SLIDING_PATTERN;
+    const bool all = of->sliding == SLIDING_ALL || of->sliding == SLIDING_NULL;
+    const bool none = of->sliding == SLIDING_UNSAID || of->sliding == SLIDING_NULL;
+    bool used = all || of->sliding == SLIDING_PATTERN;
     if (of->sliding == SLIDING_NONE) return true;
-    /* Absent, it is 4096, but for SmolLM3. */
-    language->window = of->sliding == SLIDING_UNSAID || kn_fields_has(config, "sliding_window") ? 0 : 4096;
+    /* Absent, it is 4096, but for SmolLM3 and Phi 3. */
+    language->window = none || kn_fields_has(config, "sliding_window") ? 0 : 4096;
     if ((!used && !kn_fields_flag(config, "use_sliding_window", &used)) ||
         !kn_fields_whole(config, "sliding_window", 1, INT32_MAX, &language->window))
         return false;
     /* Without a window, Mistral, Qwen and SmolLM3 have none in any layer. */
     if (!used || (!language->window && of->sliding != SLIDING_PATTERN)) used = false;
-    const kn_json *types = of->sliding == SLIDING_ALL ? NULL : kn_fields_find(config, "layer_types");
+    const kn_json *types = all ? NULL : kn_fields_find(config, "layer_types");
     if (types && of->sliding == SLIDING_PATTERN)
         kn_fields_find(config, "_sliding_window_pattern"); /* the same */
     if (!mark_usual(config, of, used && !types, language) || (types && !read_types(config, types, language)))
@@ -171,8 +177,7 @@ static bool read_window(kn_fields *config, const about *of, kn_language *languag
            kn_fields_fail(config, "sliding_window", "a window for the layers with sliding_attention");
 }
 
-/* ---- rotations ------------------------------------------------------------------------------------------
- */
+/* ---- rotations --------------------------------------------------------------------------------------- */
 
 /* no_rope_layers: 0 for each layer whose q and k are not rotated. */
 static bool read_unrotated(kn_fields *config, kn_language *language) {
@@ -196,22 +201,23 @@ static bool read_unrotated(kn_fields *config, kn_language *language) {
 }
 
 static bool read_rotations(kn_fields *config, const about *of, kn_folder *folder, kn_language *language) {
-    kn_folder_rope rope = {.pairs = language->head / 2, .context = language->context};
-    kn_folder_rope local = rope;
+    kn_folder_rope rope = {.head = language->head, .context = language->context, .partial = of->partial};
     const bool two = of->sliding_base > 0;
+    kn_folder_rope local = rope;
+    if (of->partial &&
+        !kn_fields_whole(config, "original_max_position_embeddings", 2, INT32_MAX, &rope.original))
+        return false;
     if (!kn_folder_read_rope(config, &folder->arena, two ? "full_attention" : NULL, of->base, &rope))
         return false;
-    language->rotation = language->sliding_rotation = rope.rotation;
-    folder->divisors = rope.divisors;
-    folder->divisor_count = rope.pairs;
+    kn_folder_take_rope(&rope, folder, language);
     if (!two) return true;
     double base = of->sliding_base;
     if (!kn_fields_real(config, "rope_local_base_freq", 1e-12, 1e12, &base) ||
         !kn_folder_read_local_rope(config, &folder->arena, "sliding_attention", base, &local))
         return false;
     language->sliding_rotation = local.rotation;
-    return !local.divisors || kn_fields_fail(config, "rope_parameters",
-                                             "layers with sliding_attention without llama3's scaling");
+    return (!local.divisors && rope.factor == 1) ||
+           kn_fields_fail(config, "rope_parameters", "layers with sliding_attention without such a scaling");
 }
 
 static bool read_scales(kn_fields *config, const about *of, kn_language *language) {
@@ -225,11 +231,19 @@ static bool read_scales(kn_fields *config, const about *of, kn_language *languag
     return true;
 }
 
+/* Members that change no result of these architectures. */
+static void ignore(kn_fields *config) {
+    static const char *const all[] = {"embd_pdrop", "resid_pdrop"};
+    for (size_t i = 0; i < KN_COUNT_OF(all); i++)
+        kn_fields_find(config, all[i]);
+}
+
 static bool write_decoder(kn_fields *config, const kn_folder_family *family, kn_folder *folder,
                           const char *path, kn_text *text) {
     const about *of = family->about;
     kn_language language = {.name = family->type};
     (void)path;
+    ignore(config);
     if (!read_sizes(config, of, &language) || !read_flags(config, of, &language) ||
         !read_scales(config, of, &language) || (of->unrotated && !read_unrotated(config, &language)) ||
         !read_window(config, of, &language) || !read_rotations(config, of, folder, &language))
@@ -238,8 +252,7 @@ static bool write_decoder(kn_fields *config, const kn_folder_family *family, kn_
     return true;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------------------------- */
 
 static const kn_folder_name layer_names[] = {
     {"attn_q", "self_attn.q_proj", KN_FOLDER_SAME},
@@ -252,6 +265,19 @@ static const kn_folder_name layer_names[] = {
     {"ffn_norm", "post_attention_layernorm", KN_FOLDER_SAME},
     {"ffn_gate", "mlp.gate_proj", KN_FOLDER_SAME},
     {"ffn_up", "mlp.up_proj", KN_FOLDER_SAME},
+    {"ffn_down", "mlp.down_proj", KN_FOLDER_SAME},
+    {NULL, NULL, KN_FOLDER_SAME},
+};
+/* Phi 3 has one tensor for q, k and v, and one for gate and up. */
+static const kn_folder_name phi_layer_names[] = {
+    {"attn_q", "self_attn.qkv_proj", KN_FOLDER_TURNED},
+    {"attn_k", "self_attn.qkv_proj", KN_FOLDER_TURNED},
+    {"attn_v", "self_attn.qkv_proj", KN_FOLDER_ROWS},
+    {"attn_output", "self_attn.o_proj", KN_FOLDER_SAME},
+    {"attn_norm", "input_layernorm", KN_FOLDER_SAME},
+    {"ffn_norm", "post_attention_layernorm", KN_FOLDER_SAME},
+    {"ffn_gate", "mlp.gate_up_proj", KN_FOLDER_ROWS},
+    {"ffn_up", "mlp.gate_up_proj", KN_FOLDER_ROWS},
     {"ffn_down", "mlp.down_proj", KN_FOLDER_SAME},
     {NULL, NULL, KN_FOLDER_SAME},
 };
@@ -287,6 +313,7 @@ static const char *const prefixes[] = {"model.", "", NULL};
 /* A tied output's own tensor is not used by transformers either; without ties, it is a weight. */
 static const char *const ignored[] = {"rotary_emb.inv_freq", "lm_head.weight", NULL};
 static const kn_folder_names names = {layer_names, other_names, "layers.", prefixes, ignored};
+static const kn_folder_names phi_names = {phi_layer_names, other_names, "layers.", prefixes, ignored};
 static const kn_folder_names gemma_names = {gemma_layer_names, gemma_other_names, "layers.", prefixes,
                                             ignored};
 
@@ -297,5 +324,6 @@ const kn_folder_family kn_folder_decoders[] = {
     {"qwen3", "Qwen3ForCausalLM", &names, write_decoder, &qwen3},
     {"gemma3_text", "Gemma3ForCausalLM", &gemma_names, write_decoder, &gemma3},
     {"smollm3", "SmolLM3ForCausalLM", &names, write_decoder, &smollm3},
+    {"phi3", "Phi3ForCausalLM", &phi_names, write_decoder, &phi3},
 };
 const int kn_folder_decoder_count = (int)KN_COUNT_OF(kn_folder_decoders);

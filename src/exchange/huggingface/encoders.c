@@ -99,8 +99,7 @@ static bool write_encoder(kn_fields *config, const kn_folder_family *family, kn_
     return true;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------------------------- */
 
 static const kn_folder_name bert_layers[] = {
     {"attn_q", "attention.self.query", KN_FOLDER_SAME},

@@ -6,8 +6,7 @@
 
 #include "exchange/language/language.h"
 
-/* ---- members of JSON objects (fields.c) -----------------------------------------------------------------
- */
+/* ---- members of JSON objects (fields.c) -------------------------------------------------------------- */
 
 /* An object, and which of its members were read: a member that was not read might change the results.
  * Functions that return false have set the model's error. */
@@ -47,12 +46,17 @@ bool kn_fields_fail(const kn_fields *fields, const char *name, const char *expec
 /* Fails if a member was not read and is neither null nor in this list, which ends with NULL. */
 bool kn_fields_end(const kn_fields *fields, const char *const *harmless);
 
-/* ---- names of weights ------------------------------------------------------------------------- */
+/* ---- names of weights -------------------------------------------------------------------------------- */
 
 /* How a weight is computed from a tensor of the file. */
 typedef enum kn_folder_change {
     KN_FOLDER_SAME,
     KN_FOLDER_PLUS_ONE,
+    KN_FOLDER_ROWS,       /* some rows of it, after those of the weights before it in the list */
+    KN_FOLDER_TRANSPOSED, /* a matrix (columns,rows); with a vector, as KN_FOLDER_ROWS */
+    KN_FOLDER_TURNED,     /* the rows of each head in the order that rotations need */
+    /* rows of q, k and v by head, for the first, second and third; q and k are turned as well */
+    KN_FOLDER_BY_HEAD,
 } kn_folder_change;
 
 typedef struct kn_folder_name {
@@ -71,18 +75,18 @@ typedef struct kn_folder_names {
     const char *const *ignored;
 } kn_folder_names;
 
-/* ---- weights (weights.c) --------------------------------------------------------------------------------
- */
+/* ---- weights (weights.c) ----------------------------------------------------------------------------- */
 
 /* The origin_data of a model. */
 typedef struct kn_folder {
     kn_arena arena;
     kn_safetensors *parts; /* the files */
     size_t part_count;
-    kn_map by_name;            /* tensors of all parts */
-    kn_safetensors tensors;    /* the model's weights by the names of the text */
-    kn_folder_change *changes; /* by the index of a weight */
-    float *divisors;           /* rope_freqs, which is in no file, (divisor_count) */
+    kn_map by_name;                   /* tensors of all parts */
+    kn_safetensors tensors;           /* the model's weights by the names of the text */
+    struct kn_folder_source *sources; /* by the index of a weight */
+    int64_t head, rotated;            /* columns of a head, and how many of them are rotated; 0: all */
+    float *divisors;                  /* rope_freqs, which is in no file, (divisor_count) */
     int64_t divisor_count;
 } kn_folder;
 
@@ -93,8 +97,7 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
 kn_status kn_folder_load(kn_model *model, const char *path, kn_states *states,
                          const kn_model_load_params *params, int *loaded);
 
-/* ---- architectures --------------------------------------------------------------------------------------
- */
+/* ---- architectures ----------------------------------------------------------------------------------- */
 
 typedef struct kn_folder_family kn_folder_family;
 struct kn_folder_family {
@@ -107,8 +110,8 @@ struct kn_folder_family {
     const void *about; /* private to write */
     bool pools;        /* with modules.json, the class does not matter: only vectors of tokens are used */
 };
-extern const kn_folder_family kn_folder_decoders[], kn_folder_encoders[];
-extern const int kn_folder_decoder_count, kn_folder_encoder_count;
+extern const kn_folder_family kn_folder_decoders[], kn_folder_plain_decoders[], kn_folder_encoders[];
+extern const int kn_folder_decoder_count, kn_folder_plain_decoder_count, kn_folder_encoder_count;
 
 /* What modules.json says about the vectors of texts: sets pooling and normalized, and lowers the window. */
 bool kn_folder_read_pooling(kn_model *model, const char *folder, kn_encoder *encoder);
@@ -116,22 +119,33 @@ bool kn_folder_read_pooling(kn_model *model, const char *folder, kn_encoder *enc
 /* The members of config.json that change no result, for kn_fields_end. */
 extern const char *const kn_folder_harmless[];
 
-/* ---- rotations (rope.c) ---------------------------------------------------------------------------------
- */
+/* ---- rotations (rope.c) ------------------------------------------------------------------------------ */
 
 /* What config.json says about rotations. */
 typedef struct kn_folder_rope {
-    int64_t pairs, context;
+    int64_t head;    /* elements of a head */
+    int64_t context; /* positions of the model; lowered where longer texts are not supported */
+    /* positions of the training before the context was extended; set before the call, 0: context */
+    int64_t original;
+    bool partial; /* whether the architecture may rotate a part of a head; set before the call */
+    double share; /* of a head that is rotated; set before the call, 0: 1 */
     kn_language_rotation rotation;
-    float *divisors; /* of the angles of pairs, (pairs), in the arena; NULL: none */
+    double factor; /* of sines and cosines */
+    int64_t
+        rotated; /* elements of a head that are rotated, the first of which are paired (KN_FOLDER_TURNED) */
+    float *divisors; /* of the angles of pairs, (head/2), in the arena; NULL: none */
 } kn_folder_rope;
 
-/* Reads rope_parameters, or rope_scaling and rope_theta. `usual` is the base if none is given. `layers`: the
- * member of rope_parameters for these layers, such as "full_attention"; NULL: rope_parameters itself. */
+/* Reads rope_parameters, or rope_scaling, rope_theta and partial_rotary_factor. `usual` is the base if none
+ * is given. `layers`: the member of rope_parameters for these layers, such as "full_attention"; NULL:
+ * rope_parameters itself. */
 bool kn_folder_read_rope(kn_fields *config, kn_arena *arena, const char *layers, double usual,
                          kn_folder_rope *rope);
 /* The same for layers with rotations of their own: only what rope_parameters says about these layers. */
 bool kn_folder_read_local_rope(kn_fields *config, kn_arena *arena, const char *layers, double usual,
                                kn_folder_rope *rope);
+
+/* Gives the rotations of all layers, or of those without a window, to a decoder and to its weights. */
+void kn_folder_take_rope(const kn_folder_rope *rope, kn_folder *folder, kn_language *language);
 
 #endif

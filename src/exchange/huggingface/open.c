@@ -36,11 +36,17 @@ const char *const kn_folder_harmless[] = {"_name_or_path",
                                           "use_cache",
                                           NULL};
 
-/* The architectures of both lists, in order; NULL past the last. */
+/* The architectures of all lists, in order; NULL past the last. */
 static const kn_folder_family *family_at(int position) {
-    if (position < kn_folder_decoder_count) return &kn_folder_decoders[position];
-    position -= kn_folder_decoder_count;
-    return position < kn_folder_encoder_count ? &kn_folder_encoders[position] : NULL;
+    const struct {
+        const kn_folder_family *families;
+        int count;
+    } lists[] = {{kn_folder_decoders, kn_folder_decoder_count},
+                 {kn_folder_plain_decoders, kn_folder_plain_decoder_count},
+                 {kn_folder_encoders, kn_folder_encoder_count}};
+    for (size_t i = 0; i < KN_COUNT_OF(lists); position -= lists[i++].count)
+        if (position < lists[i].count) return &lists[i].families[position];
+    return NULL;
 }
 
 static const kn_folder_family *find_family(kn_fields *config) {

@@ -1,4 +1,5 @@
 /* The safetensors files of a folder, and which tensor is which weight. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,8 +7,7 @@
 
 enum { MAX_PARTS = 1000 };
 
-/* ---- files ----------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------------------- */
 
 /* Opens the next of the parts, for which there is room, and lists its tensors. */
 static bool open_part(kn_model *model, kn_folder *folder, const char *path) {
@@ -88,14 +88,22 @@ bool kn_folder_open_parts(kn_model *model, kn_folder *folder, const char *path) 
         return false;
     if (root) return open_index(model, folder, path, file, root);
     kn_fail(&model->error, KN_ERROR_NOT_FOUND,
-            "the folder '%s' has no weights: expected %s, or model.safetensors.index.json and its parts; "
+            "the folder '%s' has no weights: expected %s, or "
+            "model.safetensors.index.json and its parts; "
             "PyTorch's .bin files must be converted to safetensors",
             path, whole);
     return false;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------
- */
+/* Where the numbers of a weight are. */
+struct kn_folder_source {
+    kn_folder_change change;
+    const kn_array *from;
+    int64_t first; /* row, of a vector or matrix, or column, if it is transposed */
+    int part;      /* of q, k and v */
+};
+
+/* ---- names ------------------------------------------------------------------------------------------- */
 
 /* The row for a part of a name of `length` bytes. */
 static const kn_folder_name *find_name(const kn_folder_name *list, const char *own, size_t length) {
@@ -107,7 +115,7 @@ static const kn_folder_name *find_name(const kn_folder_name *list, const char *o
 /* The name in the file, without a prefix, of a weight of the text: "layers.3.self_attn.q_proj.weight" for
  * "blk3.attn_q.weight". NULL: there is none, or no memory. */
 static const char *name_in_file(kn_model *model, kn_folder *folder, const kn_folder_names *names,
-                                const char *own, kn_folder_change *change) {
+                                const char *own, const kn_folder_name **found) {
     const char *layer = strncmp(own, "blk", 3) == 0 ? own + 3 : NULL;
     const size_t digits = layer ? strspn(layer, "0123456789") : 0;
     if (!digits || layer[digits] != '.') layer = NULL;
@@ -119,7 +127,7 @@ static const char *name_in_file(kn_model *model, kn_folder *folder, const kn_fol
                 model->source, own);
         return NULL;
     }
-    *change = row->change;
+    *found = row;
     const char *made =
         kn_arena_format(&folder->arena, "%s%.*s%s%s%s", layer ? names->layer : "", layer ? (int)digits : 0,
                         layer ? layer : "", layer ? "." : "", row->theirs, ending ? ending : "");
@@ -159,59 +167,111 @@ static const char *find_prefix(kn_folder *folder, const kn_folder_names *names) 
     return names->prefixes[0];
 }
 
-/* ---- weights --------------------------------------------------------------------------------------------
- */
+/* ---- weights ----------------------------------------------------------------------------------------- */
 
 static bool add_weight(kn_model *model, kn_folder *folder, const char *name, const kn_array *array,
-                       kn_folder_change change) {
+                       const struct kn_folder_source *source) {
     kn_safetensors *list = &folder->tensors;
     kn_safetensor *item = &list->tensors[list->count];
     item->name = name;
     item->array = *array;
-    folder->changes[list->count++] = change;
+    folder->sources[list->count++] = *source;
     return kn_map_put_text(&list->by_name, name, item) || kn_model_no_memory(model);
 }
 
-/* A changed tensor has no bytes, and so is written by `widen`. Its bytes stay in `owned`. */
-static kn_array changed(const kn_array *array) {
-    kn_array made = *array;
-    made.type = KN_FLOAT32;
-    made.owned = (void *)(uintptr_t)array;
-    made.bytes = NULL;
-    return made;
+/* The rows of the weight "blk3.attn_q.weight" for `own` "attn_k" and the name of a weight of the same layer
+ * and ending; -1: there is none. */
+static int64_t rows_of(kn_model *model, kn_folder *folder, const char *name, const char *own) {
+    const char *layer = strncmp(name, "blk", 3) == 0 ? strchr(name, '.') : NULL, *ending = strrchr(name, '.');
+    const char *other = kn_arena_format(&folder->arena, "%.*s%s%s", layer ? (int)(layer + 1 - name) : 0, name,
+                                        own, ending ? ending : "");
+    const kn_value *value = other ? kn_graph_find(model->graph, other) : NULL;
+    return value ? value->shape.dims[0] : -1;
 }
 
-static bool list_weight(kn_model *model, kn_folder *folder, const kn_folder_names *names, const char *prefix,
-                        const char *name, kn_map *used) {
-    kn_folder_change change = KN_FOLDER_SAME;
-    if (folder->divisors && !strcmp(name, "rope_freqs")) {
-        kn_array array = {
-            .type = KN_FLOAT32, .rank = 1, .shape = {folder->divisor_count}, .bytes = folder->divisors};
-        return kn_array_measure(&array) ? add_weight(model, folder, name, &array, change)
-                                        : kn_model_no_memory(model);
+/* Sets the first row of a weight in the tensor that it shares with others of its list; all rows of the tensor
+ * must be used. */
+static bool find_rows(kn_model *model, kn_folder *folder, const kn_folder_name *list,
+                      const kn_folder_name *row, const char *name, const kn_safetensor *tensor,
+                      struct kn_folder_source *source) {
+    const bool turned = row->change == KN_FOLDER_TRANSPOSED && tensor->array.rank == 2;
+    const int64_t has = tensor->array.rank ? tensor->array.shape[turned] : 0;
+    int64_t all = 0;
+    for (; list->own; list++) {
+        if (strcmp(list->theirs, row->theirs)) continue;
+        const int64_t rows = rows_of(model, folder, name, list->own);
+        if (list == row) source->first = all;
+        if (list < row) source->part++;
+        if (rows < 0) continue;
+        all += rows;
     }
-    const char *theirs = name_in_file(model, folder, names, name, &change);
-    if (!theirs) return false;
+    if (all == has) return true;
+    kn_fail(&model->error, KN_ERROR_SHAPE, "%s: tensor '%.100s' has %" PRId64 " rows; expected %" PRId64,
+            model->source, tensor->name, has, all);
+    return false;
+}
+
+/* The array of a weight: a view of the file's bytes, or an array without bytes, which `widen` writes. */
+static bool view(kn_model *model, const kn_value *value, const kn_safetensor *tensor,
+                 const struct kn_folder_source *source, kn_array *array) {
+    *array = tensor->array;
+    if (source->change == KN_FOLDER_SAME) return true;
+    const bool transposed = source->change == KN_FOLDER_TRANSPOSED && array->rank == 2;
+    if (transposed) array->shape[1] = tensor->array.shape[0];
+    if (source->change > KN_FOLDER_PLUS_ONE) array->shape[0] = value->shape.dims[0];
+    if (source->change == KN_FOLDER_ROWS || (source->change == KN_FOLDER_TRANSPOSED && !transposed)) {
+        const uint64_t row = tensor->array.byte_count / (uint64_t)tensor->array.shape[0];
+        array->bytes = (const uint8_t *)tensor->array.bytes + (uint64_t)source->first * row;
+    } else {
+        array->type = KN_FLOAT32;
+        array->bytes = NULL;
+    }
+    return kn_array_measure(array) || kn_model_no_memory(model);
+}
+
+static bool add_divisors(kn_model *model, kn_folder *folder, const char *name) {
+    const struct kn_folder_source source = {.change = KN_FOLDER_SAME};
+    kn_array array = {
+        .type = KN_FLOAT32, .rank = 1, .shape = {folder->divisor_count}, .bytes = folder->divisors};
+    return kn_array_measure(&array) ? add_weight(model, folder, name, &array, &source)
+                                    : kn_model_no_memory(model);
+}
+
+/* The tensor of a weight: its row in the lists of names, and its place in the files. */
+static const kn_safetensor *tensor_of(kn_model *model, kn_folder *folder, const kn_folder_names *names,
+                                      const char *prefix, const char *name, const kn_folder_name **row) {
+    const char *theirs = name_in_file(model, folder, names, name, row);
+    if (!theirs) return NULL;
     const kn_safetensor *tensor = find_tensor(folder, &folder->arena, prefix, theirs);
     if (!tensor) tensor = kn_map_get_text(&folder->by_name, theirs); /* outside of the prefix: lm_head */
     if (!tensor) {
         kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: the tensor '%s%s' is missing", model->source, prefix,
                 theirs);
+        return NULL;
+    }
+    if (kn_dtype_is_float(tensor->array.type)) return tensor;
+    kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+            "%s: tensor '%.100s' has the type %s; expected floating-point numbers", model->source,
+            tensor->name, kn_array_type_name(tensor->array.type));
+    return NULL;
+}
+
+static bool list_weight(kn_model *model, kn_folder *folder, const kn_folder_names *names, const char *prefix,
+                        const kn_value *value, kn_map *used) {
+    const kn_folder_name *row;
+    kn_array array;
+    if (folder->divisors && !strcmp(value->name, "rope_freqs"))
+        return add_divisors(model, folder, value->name);
+    const kn_safetensor *tensor = tensor_of(model, folder, names, prefix, value->name, &row);
+    if (!tensor) return false;
+    struct kn_folder_source source = {.change = row->change, .from = &tensor->array};
+    if (row->change == KN_FOLDER_TURNED && !folder->rotated) source.change = KN_FOLDER_ROWS;
+    if (source.change > KN_FOLDER_PLUS_ONE &&
+        !find_rows(model, folder, names->layers, row, value->name, tensor, &source))
         return false;
-    }
-    if (!kn_dtype_is_float(tensor->array.type)) {
-        kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                "%s: tensor '%.100s' has the type %s; expected floating-point numbers", model->source,
-                tensor->name, kn_array_type_name(tensor->array.type));
-        return false;
-    }
-    kn_array array = tensor->array;
-    if (change != KN_FOLDER_SAME) {
-        array = changed(&tensor->array);
-        if (!kn_array_measure(&array)) return kn_model_no_memory(model);
-    }
+    if (!view(model, value, tensor, &source, &array)) return false;
     if (!kn_map_put_text(used, tensor->name, (void *)(uintptr_t)tensor)) return kn_model_no_memory(model);
-    return add_weight(model, folder, name, &array, change);
+    return add_weight(model, folder, value->name, &array, &source);
 }
 
 /* A tensor without a weight might change the results. */
@@ -222,7 +282,8 @@ static bool check_used(kn_model *model, const kn_folder *folder, const kn_folder
             const char *name = folder->parts[i].tensors[k].name;
             if (kn_map_get_text(used, name) || is_ignored(name, names)) continue;
             kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                    "%s: tensor '%.100s' has no use in this architecture, so results would be wrong without "
+                    "%s: tensor '%.100s' has no use in this architecture, so results "
+                    "would be wrong without "
                     "it",
                     model->source, name);
             return false;
@@ -237,35 +298,68 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
     kn_arena_init(&list->arena, &model->host);
     kn_map_init(&list->by_name, &model->host);
     list->tensors = kn_arena_take(&list->arena, graph->value_count, sizeof *list->tensors);
-    folder->changes = kn_arena_take(&list->arena, graph->value_count, sizeof *folder->changes);
-    if (!list->tensors || !folder->changes) return kn_model_no_memory(model);
+    folder->sources = kn_arena_take(&list->arena, graph->value_count, sizeof *folder->sources);
+    if (!list->tensors || !folder->sources) return kn_model_no_memory(model);
     kn_map_init(&used, &model->host);
     const char *prefix = find_prefix(folder, names);
     bool fine = true;
     for (size_t i = 0; i < graph->value_count && fine; i++)
         if (kn_model_is_weight(graph->values[i]))
-            fine = list_weight(model, folder, names, prefix, graph->values[i]->name, &used);
+            fine = list_weight(model, folder, names, prefix, graph->values[i], &used);
     fine = fine && check_used(model, folder, names, &used);
     kn_map_finish(&used);
     return fine;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------
- */
+/* ---- loading ----------------------------------------------------------------------------------------- */
 
+/* The row of the file's head for a row of the text's: rotations pair elements that are half a head apart, but
+ * those of the file half of the rotated elements apart. The others follow in order. */
+static int64_t turned_row(const kn_folder *folder, int64_t row) {
+    const int64_t rotated = folder->rotated ? folder->rotated : folder->head, half = folder->head / 2;
+    const bool second = row >= half;
+    const int64_t pair = row % half;
+    if (pair < rotated / 2) return second * (rotated / 2) + pair;
+    return rotated + second * (half - rotated / 2) + pair - rotated / 2;
+}
+
+/* The row of the tensor for a row of the weight. */
+static int64_t row_in_file(const kn_folder *folder, const struct kn_folder_source *source, int64_t row) {
+    const int64_t size = folder->head;
+    if (source->change == KN_FOLDER_TURNED)
+        return source->first + row / size * size + turned_row(folder, row % size);
+    if (source->change != KN_FOLDER_BY_HEAD) return source->first + row;
+    return (3 * (row / size) + source->part) * size +
+           (source->part < 2 ? turned_row(folder, row % size) : row % size);
+}
+
+/* Writes a weight that the file does not store as it is needed. */
 static void widen(void *user, const kn_safetensor *tensor, void *to) {
-    const kn_array *array = tensor->array.owned;
+    const kn_folder *folder = user;
+    const struct kn_folder_source *source = &folder->sources[tensor - folder->tensors.tensors];
+    const kn_array *from = source->from;
+    const int64_t rows = tensor->array.shape[0], columns = rows ? (int64_t)tensor->array.count / rows : 0;
+    const bool transposed = source->change == KN_FOLDER_TRANSPOSED;
+    const double more = source->change == KN_FOLDER_PLUS_ONE;
     float *numbers = to;
-    (void)user;
-    for (uint64_t i = 0; i < array->count; i++)
-        numbers[i] = 1 + (float)kn_array_number(array, i);
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t theirs = row_in_file(folder, source, row);
+        for (int64_t i = 0; i < columns; i++)
+            numbers[row * columns + i] =
+                (float)(more + kn_array_number(from, (uint64_t)(transposed ? i * from->shape[1] + theirs
+                                                                           : theirs * columns + i)));
+    }
 }
 
 kn_status kn_folder_load(kn_model *model, const char *path, kn_states *states,
                          const kn_model_load_params *params, int *loaded) {
     const kn_folder *folder = model->origin_data;
     if (path) return kn_model_load_file(model, path, states, params, loaded);
-    const kn_tensors_from from = {
-        .file = &folder->tensors, .path = model->source, .owned = true, .complete = true, .widen = widen};
+    const kn_tensors_from from = {.file = &folder->tensors,
+                                  .path = model->source,
+                                  .owned = true,
+                                  .complete = true,
+                                  .widen = widen,
+                                  .user = (void *)(uintptr_t)folder};
     return kn_model_load_tensors(model, &from, states, params, loaded);
 }

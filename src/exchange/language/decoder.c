@@ -1,12 +1,14 @@
 /* Writes a language model as a text: a block for each kind of layer, and a line for each layer. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "exchange/language/language.h"
 
 static const char *const block_names[KN_LAYER_KINDS] = {"layer", "sliding", "unrotated", "sliding_unrotated"};
 
 static void write_norm(const kn_language *language, kn_text *text, const char *name, const char *input) {
-    kn_text_format(text, "    %s = rmsnorm%s%s epsilon=", name, *input ? " @" : "", input);
+    kn_text_format(text, "%s%s = %s%s%s epsilon=", strcmp(name, "output_norm") ? "    " : "", name,
+                   language->plain ? "layernorm" : "rmsnorm", *input ? " @" : "", input);
     kn_text_number_float(text, (float)language->epsilon);
     kn_text_add(text, "\n");
 }
@@ -70,11 +72,16 @@ static void write_block(const kn_language *language, kn_text *text, int kind) {
     write_attention(language, text, kind);
     if (language->post_norms) write_norm(language, text, "post_attention_norm", "");
     kn_text_add(text, "    attended = add @ @in\n");
-    write_norm(language, text, "ffn_norm", "");
-    write_product(text, "ffn_gate", "", language->hidden, biases);
-    kn_text_format(text, "    gate = %s\n", language->gate);
-    write_product(text, "ffn_up", "ffn_norm", language->hidden, biases);
-    kn_text_add(text, "    mul @gate @ffn_up\n");
+    write_norm(language, text, "ffn_norm", language->parallel ? "in" : "");
+    if (language->plain) {
+        write_product(text, "ffn_up", "", language->hidden, biases);
+        kn_text_format(text, "    %s\n", language->gate);
+    } else {
+        write_product(text, "ffn_gate", "", language->hidden, biases);
+        kn_text_format(text, "    gate = %s\n", language->gate);
+        write_product(text, "ffn_up", "ffn_norm", language->hidden, biases);
+        kn_text_add(text, "    mul @gate @ffn_up\n");
+    }
     write_product(text, "ffn_down", "", language->width, biases);
     if (language->post_norms) write_norm(language, text, "post_ffw_norm", "");
     kn_text_add(text, "    add @ @attended\nend\n");
@@ -99,6 +106,12 @@ void kn_language_write(const kn_language *language, kn_text *text) {
         kn_text_format(text, "rope_freqs = parameter %" PRId64 " freeze\n", language->head / 2);
     kn_text_format(text, "token_embd = embedding @x %" PRId64 " %" PRId64 "\n", language->vocabulary,
                    language->width);
+    if (language->positions)
+        kn_text_format(text,
+                       "position_embd = parameter %" PRId64 ",%" PRId64 "\n"
+                       "positions = slice @position_embd axis=0 begin=0 end=window\n"
+                       "add @token_embd @positions\n",
+                       language->positions, language->width);
     if (language->table_scale > 0) {
         kn_text_add(text, "scale = number ");
         kn_text_number_float(text, (float)language->table_scale);
@@ -106,9 +119,8 @@ void kn_language_write(const kn_language *language, kn_text *text) {
     }
     for (int64_t i = 0; i < language->layers; i++)
         kn_text_format(text, "blk%" PRId64 " = %s\n", i, block_names[language->kinds[i]]);
-    kn_text_add(text, "output_norm = rmsnorm epsilon=");
-    kn_text_number_float(text, (float)language->epsilon);
-    kn_text_format(text, "\noutput = linear %" PRId64 " bias=no%s\n", language->vocabulary,
+    write_norm(language, text, "output_norm", "");
+    kn_text_format(text, "output = linear %" PRId64 " bias=no%s\n", language->vocabulary,
                    language->tied ? " share=token_embd" : "");
 }
 

@@ -24,10 +24,10 @@ typedef struct kn_language_rotation {
     bool divisors;        /* the angles of pairs have divisors, the parameter rope_freqs */
 } kn_language_rotation;
 
-/* A decoder of tokens with gated feed-forward layers. */
+/* A decoder of tokens. */
 typedef struct kn_language {
     const char *name; /* of the architecture */
-    const char *gate; /* the activation of the gate, an operator */
+    const char *gate; /* the activation of the feed-forward layer, an operator */
     int64_t layers, width, hidden, vocabulary, heads, key_heads, head, context;
     int64_t window;                    /* of sliding layers */
     uint8_t kinds[KN_LANGUAGE_LAYERS]; /* by layer: bits of KN_LAYER_ */
@@ -42,6 +42,9 @@ typedef struct kn_language {
     bool head_norms;    /* q and k are normalized by head */
     bool post_norms;    /* attention and feed-forward results are normalized before they are added */
     bool tied;          /* the output uses the embedding's table */
+    bool plain;         /* feed-forward layers have no gate, and norms subtract the mean and have biases */
+    bool parallel;      /* feed-forward layers read what attention reads */
+    int64_t positions;  /* rows of a table that is added to the embedding; 0: there is none */
 } kn_language;
 
 /* How the vectors of tokens become the vector of a text. */
