@@ -149,7 +149,7 @@ typedef struct kn_source_row {
     const kn_made_kind *made; /* generated data, otherwise: */
     /* opens it; rest: the text after the name, such as ":FILE,length=32" */
     kn_status (*open)(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-    bool alone; /* may be used without a path */
+    bool path_optional;
 } kn_source_row;
 
 /* Opens the source that `spec` names (sources.c). */

@@ -395,7 +395,7 @@ const kn_source_row kn_data_source_sentences = {
             "testing: sequences of N characters (as the model expects, else 64), one every `stride`\n"
             "characters (N); the target is the next character at each position",
     .open = open_text,
-    .alone = true};
+    .path_optional = true};
 
 const kn_source_row kn_data_source_text = {
     .name = "text",

@@ -56,7 +56,7 @@ kn_status kn_source_open(kn_dataset *dataset, const char *spec, const kn_source_
         if (strlen(row->name) != length || memcmp(row->name, spec, length) != 0) continue;
         if (row->made && rest[0] != ',')
             return kn_source_made(dataset, row->made, rest[0] ? rest + 1 : NULL, options);
-        if (row->open && (row->alone || rest[0] == ':')) return row->open(dataset, rest, options);
+        if (row->open && (row->path_optional || rest[0] == ':')) return row->open(dataset, rest, options);
     }
     return fail_unknown(&dataset->error, spec, length);
 }

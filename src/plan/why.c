@@ -136,7 +136,7 @@ static bool is_forced(const kn_planner *planner, const kn_node *node, const kn_v
     return false;
 }
 
-/* What a variant launches for the node alone, without an epilogue and with plain images. */
+/* What a variant launches for the node without an epilogue and with plain images. */
 static void add_launches(kn_planner *planner, const kn_node *node, const kn_variant *variant, kn_text *text) {
     kn_emitter emitter;
     kn_error error = {.status = KN_OK};

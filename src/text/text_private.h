@@ -226,8 +226,8 @@ struct kn_text_model {
     kn_words words;
     int64_t unknown; /* -1: none */
     bool byte_fallback, fuse_unknown, ignore_merges;
-    bool barriers;      /* a character without any token keeps its neighbours apart before it is dropped */
-    int64_t bytes[256]; /* the tokens <0x00> to <0xFF>, or -1 */
+    bool barriers; /* nothing is merged across a character without any token, which is dropped afterwards */
+    int64_t bytes[256];          /* the tokens <0x00> to <0xFF>, or -1 */
     const char *prefix, *suffix; /* of words that continue; of the end of words */
     kn_pairs merges;             /* of a pair of tokens: rank, merged token */
     const double *scores;        /* (words.count): unigram and scored merges */
@@ -294,7 +294,7 @@ typedef struct kn_decoder {
     bool clean;          /* wordpiece */
     bool whole;          /* strip: at the beginning of the whole text instead of each token */
     kn_prepend prepend;  /* metaspace */
-    int64_t start, stop; /* strip: at most so many characters */
+    int64_t start, stop; /* strip: the maximum number of characters */
 } kn_decoder;
 
 /* ---- the vocabulary (vocabulary.c) -------------------------------------------------------------------- */

@@ -51,22 +51,22 @@ static kn_status time_steps(kn_trainer *trainer, kn_loader *loader, double *seco
 kn_status kn_shard_seconds(kn_context *context, kn_value *loss, const kn_trainer_params *params,
                            const kn_dataset *dataset, const kn_loader_params *batches, double *seconds,
                            char *message, size_t size) {
-    kn_trainer_params alone = KN_TRAINER_DEFAULTS;
+    kn_trainer_params single = KN_TRAINER_DEFAULTS;
     kn_loader_params shard = KN_LOADER_DEFAULTS;
     kn_error error = {.status = KN_OK};
     if (!seconds) return KN_ERROR_ARGUMENT;
     *seconds = INFINITY;
-    if (KN_PARAMS_TAKE(kn_trainer_params, &alone, params, &error) == KN_OK &&
+    if (KN_PARAMS_TAKE(kn_trainer_params, &single, params, &error) == KN_OK &&
         KN_PARAMS_TAKE(kn_loader_params, &shard, batches, &error) == KN_OK) {
-        const uint64_t shards = alone.shards > 0 ? (uint64_t)alone.shards : 1;
+        const uint64_t shards = single.shards > 0 ? (uint64_t)single.shards : 1;
         const uint64_t samples = kn_dataset_count(dataset);
         const uint64_t batch = shard.batch < samples ? shard.batch : samples;
-        alone.communicator = NULL;
-        alone.shards = 1;
-        alone.shard_counts = NULL;
-        alone.sync_every = 0;
+        single.communicator = NULL;
+        single.shards = 1;
+        single.shard_counts = NULL;
+        single.sync_every = 0;
         shard.batch = (batch + shards - 1) / shards;
-        kn_trainer *trainer = kn_trainer_create(context, loss, &alone);
+        kn_trainer *trainer = kn_trainer_create(context, loss, &single);
         kn_loader *loader = kn_loader_create(dataset, &shard);
         time_steps(trainer, loader, seconds, &error);
         kn_loader_destroy(&loader);

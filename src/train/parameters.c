@@ -1,5 +1,5 @@
-/* The parameters of a trainer: defaults, checks of their combinations (config.c checks each alone), copies of
- * the data they point to, and the group of each parameter. */
+/* The parameters of a trainer: defaults, checks of their combinations (config.c checks single values), copies
+ * of the data they point to, and the group of each parameter. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

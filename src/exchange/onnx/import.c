@@ -463,7 +463,7 @@ static kn_status add_input(kn_import *import, int position, const kn_onnx_value_
         bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
         item.value = kn_input(import->graph, name ? name : "", narrow ? KN_INT32 : item.dtype, shape.data);
         /* data sets call a single input "x" */
-        if (import->alone && !kn_value_failed(item.value)) kn_input_alias(item.value, "x");
+        if (import->one_input && !kn_value_failed(item.value)) kn_input_alias(item.value, "x");
         model->input_names[model->input_count] = input->name;
         model->inputs[model->input_count++] = item.value;
         if (narrow) item.value = kn_cast(item.value, KN_INT64);
@@ -530,7 +530,7 @@ static kn_status begin_graph(kn_import *import) {
     import->state_count = import->training_count = import->nodes = 0;
     import->depth = 0;
     import->lacks = import->open = false;
-    import->alone = has_one_input(import);
+    import->one_input = has_one_input(import);
     kn_status status = KN_OK;
     for (size_t i = 0; status == KN_OK && i < graph->input_count; i++)
         status = add_input(import, (int)i, &graph->inputs[i]);

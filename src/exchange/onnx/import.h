@@ -110,7 +110,7 @@ struct kn_import {
     const kn_onnx_model *file;
     const kn_model_params *params;
     kn_import_scope *scope;
-    bool alone;        /* the model has only one input */
+    bool one_input;    /* the model has only one input */
     const char *batch; /* the file's name for the batch dimension, "" if unnamed; NULL: there is no batch */
     int depth;
     size_t nodes;            /* number built so far */
