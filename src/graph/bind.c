@@ -438,8 +438,7 @@ static kn_status check_request(const kn_graph *graph, kn_value *const *outputs, 
                                const kn_bind_request *request, kn_error *error) {
     for (size_t i = 0; i < count; i++) {
         if (kn_value_failed(outputs[i])) {
-            if (graph->error.status != KN_OK)
-                return kn_fail(error, graph->error.status, "%s", graph->error.text);
+            if (graph->error.status != KN_OK) return kn_error_copy(error, &graph->error);
             return kn_fail(error, KN_ERROR_ARGUMENT, "output %zu is %s", i,
                            outputs[i] ? "a failed value" : "NULL");
         }

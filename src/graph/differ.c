@@ -32,7 +32,7 @@ kn_status kn_differences_copy(const kn_graph *from, kn_graph *to, kn_error *erro
         if (status != KN_OK) return status;
         kn_graph_differ(to, left, right, known->trains);
     }
-    return to->error.status == KN_OK ? KN_OK : kn_fail(error, to->error.status, "%s", to->error.text);
+    return to->error.status == KN_OK ? KN_OK : kn_error_copy(error, &to->error);
 }
 
 kn_status kn_differences_check(const kn_graph *graph, const kn_bind_request *request, kn_error *error) {

@@ -183,7 +183,7 @@ static void mark_reached(gradient_work *work, kn_value *const *by, size_t count)
 
 static kn_status check_request(const kn_graph *graph, const kn_value *loss, kn_value *const *by, size_t count,
                                kn_error *error) {
-    if (graph->error.status != KN_OK) return kn_fail(error, graph->error.status, "%s", graph->error.text);
+    if (graph->error.status != KN_OK) return kn_error_copy(error, &graph->error);
     if (!graph->bound) return kn_fail(error, KN_ERROR_INTERNAL, "gradients are built in bound graphs only");
     if (kn_value_failed(loss) || loss->graph != graph)
         return kn_fail(error, KN_ERROR_ARGUMENT, "the loss is not a value of this graph");

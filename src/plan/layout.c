@@ -50,8 +50,7 @@ static kn_status convert(layout_pass *pass, kn_value *value, kn_value **result) 
     }
     const kn_operator *row = kn_layout_row;
     kn_value *copy = kn_node_add(planner->graph, row, NULL, &value, 1, NULL);
-    if (kn_value_failed(copy))
-        return kn_fail(planner->error, planner->graph->error.status, "%s", planner->graph->error.text);
+    if (kn_value_failed(copy)) return kn_error_copy(planner->error, &planner->graph->error);
     copy->layout = value->layout == KN_LAYOUT_PLAIN ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;
     copy->producer->compute = copy->producer->accumulate = copy->shape.dtype;
     kn_group *group = kn_arena_take(planner->arena, 1, sizeof *group);

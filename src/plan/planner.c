@@ -116,8 +116,7 @@ kn_status kn_plan_make(const kn_plan_request *request, kn_plan *plan, kn_error *
             status = kn_explain_choices(&planner);
         if (request->seconds) request->seconds[i] += kn_clock() - start;
     }
-    if (status == KN_OK && planner.graph->error.status)
-        status = kn_fail(error, planner.graph->error.status, "%s", planner.graph->error.text);
+    if (status == KN_OK && planner.graph->error.status) status = kn_error_copy(error, &planner.graph->error);
     if (status == KN_OK) status = take_plan(&planner, plan);
     kn_planner_finish(&planner);
     return status;

@@ -15,7 +15,7 @@ typedef struct recompute_pass {
 static kn_status fail(const kn_planner *planner) {
     const kn_graph *graph = planner->graph;
     if (graph->error.status == KN_OK) return kn_fail_memory(planner->error, sizeof(kn_node));
-    return kn_fail(planner->error, graph->error.status, "%s", graph->error.text);
+    return kn_error_copy(planner->error, &graph->error);
 }
 
 /* ---- nodes that run again ------------------------------------------------------------------------------ */

@@ -29,7 +29,7 @@ static kn_status widen(kn_planner *planner, kn_value *input) {
     kn_graph *graph = planner->graph;
     input->shape.dtype = KN_UINT8;
     kn_value *wide = kn_node_add(graph, kn_widen_row, input->name, &input, 1, &scale);
-    if (kn_value_failed(wide)) return kn_fail(planner->error, graph->error.status, "%s", graph->error.text);
+    if (kn_value_failed(wide)) return kn_error_copy(planner->error, &graph->error);
     wide->wanted = input->wanted;
     input->wanted = false;
     planner->work += graph->node_count;

@@ -62,7 +62,7 @@ static kn_status bind_graph(executable_build *build) {
         status = request->extend(request->user, executable->graph, executable->values,
                                  executable->value_count, build->error);
     if (status == KN_OK && executable->graph->error.status)
-        status = kn_fail(build->error, executable->graph->error.status, "%s", executable->graph->error.text);
+        status = kn_error_copy(build->error, &executable->graph->error);
     for (size_t i = 0; i < executable->value_count && status == KN_OK; i++) {
         executable->values[i]->wanted = true;
         executable->infos[i] = kn_info_of(&executable->values[i]->shape);

@@ -43,8 +43,7 @@ static kn_status check_values(const kn_session_request *request, kn_error *error
     for (size_t i = 0; i < request->count; i++) {
         const kn_value *value = request->values[i];
         if (!value) return kn_fail(error, KN_ERROR_ARGUMENT, "value %zu of a session is NULL", i);
-        if (value->graph->error.status)
-            return kn_fail(error, value->graph->error.status, "%s", value->graph->error.text);
+        if (value->graph->error.status) return kn_error_copy(error, &value->graph->error);
         if (value->failed)
             return kn_fail(error, KN_ERROR_ARGUMENT,
                            "value %zu of a session is invalid: adding it to the graph failed", i);

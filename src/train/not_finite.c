@@ -43,8 +43,7 @@ static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t c
             kn_assign(bound, kn_state_add(bound, name, &gradients[i]->shape, KN_STATE_OPTIMIZER, NULL),
                       gradients[i]);
     }
-    if (status == KN_OK && bound->error.status != KN_OK)
-        status = kn_fail(error, bound->error.status, "%s", bound->error.text);
+    if (status == KN_OK && bound->error.status != KN_OK) status = kn_error_copy(error, &bound->error);
     return status;
 }
 

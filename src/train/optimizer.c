@@ -241,6 +241,6 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
         status = kn_shards_share(&update, values, value_count, parts, reached, error);
     if (status != KN_OK) return status;
     update_all(&update, parts, reached);
-    if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);
+    if (bound->error.status != KN_OK) return kn_error_copy(error, &bound->error);
     return KN_OK;
 }

@@ -52,8 +52,7 @@ static kn_status build(fusion_trial *trial, const kn_node *node, const kn_node *
     if (!trial->graph) return kn_fail_memory(trial->error, sizeof *trial->graph);
     kn_value *intermediate = add_node(trial, producer, NULL);
     if (intermediate) trial->result = add_node(trial, node, intermediate);
-    if (trial->graph->error.status != KN_OK)
-        return kn_fail(trial->error, trial->graph->error.status, "%s", trial->graph->error.text);
+    if (trial->graph->error.status != KN_OK) return kn_error_copy(trial->error, &trial->graph->error);
     if (!trial->result) return kn_fail_memory(trial->error, sizeof *trial->result);
     kn_output(trial->result, "result");
     return KN_OK;
