@@ -130,10 +130,10 @@ typedef struct kn_lowering {
     kn_error *error;
 } kn_lowering;
 
-/* A trial case that an operator generates for one of its nodes. */
-typedef struct kn_trial_case {
-    char inputs[2][48], attributes[96];
-} kn_trial_case;
+/* Sizes of a node with two inputs, as cases write them. */
+typedef struct kn_node_sizes {
+    const char *inputs[2], *attributes;
+} kn_node_sizes;
 
 /* When the planner chooses a variant. */
 typedef struct kn_choice {
@@ -146,22 +146,19 @@ typedef struct kn_choice {
      * sizes or, if given, at `measured_at`, since the difference depends more on the device than on the
      * sizes. */
     bool measured;
-    const kn_trial_case *measured_at;
+    const kn_node_sizes *measured_at;
     /* The assumed outcome for a device that is not present. NULL: faster if it is measured at these sizes. */
     bool (*expected)(const kn_target *target, const kn_node *node);
-    /* Used only after the device computed the node's trial case correctly (the row's first accepted case if
-     * there is none). On many-thread devices every variant except a row's last needs a trial: a small node
-     * that compiles to the same programs. */
+    /* On wide-vector devices, used only after a trial there: the device computed a small node with the same
+     * programs correctly. On many-thread devices every variant except a row's last needs one. */
     bool doubtful;
-    /* Has a larger error than other variants. Used only with fast math, where it pays, and if the largest
-     * error of the node's trial case on the device is below KN_FAST_ERROR of the results' RMS. */
+    /* Has a larger error than other variants. Used only with fast math, where it pays, and after a trial in
+     * which the largest error was below KN_FAST_ERROR of the results' RMS; its sums are as long as the
+     * node's, up to a limit. */
     bool fast;
     /* NULL: always. config: the variant's. invariant: what the steps compute only from the last input is not
      * recomputed in each run. */
     bool (*pays)(const kn_target *target, const kn_node *node, int config, bool invariant);
-    /* Writes a trial case with errors like the node's, compiled like the node if possible, since identical
-     * programs are shared. */
-    void (*trial_case)(const kn_node *node, kn_trial_case *trial);
 } kn_choice;
 
 /* Bit masks of the float32 inputs and results of a node (including hidden ones) that may be stored in 16

@@ -6,7 +6,7 @@
 /* `tile`: from tuning; 0: chosen by shape. */
 static bool is_right(const kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     const kn_plan_request *request = planner->request;
-    return request->verdicts && request->verdicts->variant_is_right(request->device, node->op, variant, node,
+    return request->verdicts && request->verdicts->variant_is_right(request->device, node, variant,
                                                                     tile ? tile : planner->switches->tile);
 }
 

@@ -73,11 +73,9 @@ typedef struct kn_tuning {
 /* Called while variants are chosen. Each verdict comes from running something on the device and is cached;
  * the verify module implements these functions. `device` is kn_plan_request.device. */
 typedef struct kn_verdict_functions {
-    /* Whether a variant passed a trial: for a doubtful variant the node's trial case, or the row's if it has
-     * none; otherwise, on many-thread devices or with a tile (0: chosen by shape), a small node that compiles
-     * to the same programs. */
-    bool (*variant_is_right)(void *device, const kn_operator *row, const kn_variant *variant,
-                             const kn_node *node, int tile);
+    /* Whether a variant, with a tile (0: chosen by shape), passed a trial: a small node that compiles to the
+     * same programs as this one. */
+    bool (*variant_is_right)(void *device, const kn_node *node, const kn_variant *variant, int tile);
     /* Whether `node` passed a trial with `producer`, which computes its input 0, fused into it. */
     bool (*fusion_is_right)(void *device, const kn_node *node, const kn_node *producer);
     /* Whether `variant` was measured faster than `other` for nodes of about these sizes. */

@@ -29,7 +29,7 @@ static kn_status build(kn_measurement *measure, kn_error *error) {
         if (status != KN_OK) return kn_fail(error, status, "%s", kn_states_error(measure->states));
     }
     kn_node *made = kn_node_spec_add(node, measure->graph, inputs);
-    if (!made) return kn_fail(error, measure->graph->error.status, "%s", measure->graph->error.text);
+    if (!made) return kn_error_copy(error, &measure->graph->error);
     for (int i = 0; i < made->output_count; i++)
         measure->results[measure->result_count++] = made->outputs[i];
     for (int i = 0; i < node->input_count; i++)
@@ -139,7 +139,7 @@ static void name_sizes(kn_context *context, const kn_node *node, const kn_varian
  * measured_at. */
 static kn_status size_node(kn_context *context, const kn_node *node, const kn_variant *variant,
                            kn_node_spec *spec, kn_error *error) {
-    const kn_trial_case *sizes = variant->choice.measured_at;
+    const kn_node_sizes *sizes = variant->choice.measured_at;
     if (!sizes) {
         kn_node_spec_of(node, spec);
         for (int i = 0; i < spec->input_count && i < KN_TRIAL_INPUTS; i++)
@@ -148,7 +148,8 @@ static kn_status size_node(kn_context *context, const kn_node *node, const kn_va
         return KN_OK;
     }
     kn_trial trial;
-    const kn_case test_case = kn_case_of(sizes);
+    const kn_case test_case = {
+        .inputs = {sizes->inputs[0], sizes->inputs[1]}, .attributes = sizes->attributes, .no_gradient = true};
     kn_status status = kn_trial_make(&trial, kn_context_host(context), node->op, &test_case, NULL, KN_FLOAT32,
                                      false, 1, error);
     if (status == KN_OK) kn_node_spec_of(trial.outputs[0]->producer, spec);

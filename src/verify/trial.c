@@ -38,7 +38,7 @@ static double stored_tolerance(const kn_trial *trial, double expected, double la
  * infinity. */
 static double ratio_of(double actual, double expected, double allowed) {
     if (isnan(expected)) return isnan(actual) ? 0 : INFINITY;
-    if (isinf(expected)) return actual == expected ? 0 : INFINITY;
+    if (isinf(expected) || actual == expected) return actual == expected ? 0 : INFINITY;
     double ratio = fabs(actual - expected) / allowed;
     return ratio >= 0 ? ratio : INFINITY;
 }
@@ -142,7 +142,7 @@ static kn_status add_gradients(void *user, kn_graph *bound, kn_value **values, s
             store_gradient(bound, gradients[w] ? gradients[w] : kn_scale(by[w], 0),
                            pass ? "added" : "gradient", inputs[w]);
     }
-    if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);
+    if (bound->error.status != KN_OK) return kn_error_copy(error, &bound->error);
     return KN_OK;
 }
 

@@ -100,7 +100,7 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
 }
 
 static kn_status fail_from_graph(const kn_trial *trial, kn_error *error) {
-    return kn_fail(error, trial->graph->error.status, "%s", trial->graph->error.text);
+    return kn_error_copy(error, &trial->graph->error);
 }
 
 /* Whether the case, or the node specification, has input i; *absent: it is an omitted optional input. */
@@ -163,12 +163,6 @@ static kn_status build(kn_trial *trial, kn_error *error) {
     kn_bind_request request = {.training = trial->test_case->training, .seed = trial->seed};
     return kn_graph_bind(trial->graph, trial->outputs, (size_t)trial->output_count, &request, &trial->bound,
                          trial->bound_outputs, error);
-}
-
-kn_case kn_case_of(const kn_trial_case *trial_case) {
-    return (kn_case){.inputs = {trial_case->inputs[0], trial_case->inputs[1]},
-                     .attributes = trial_case->attributes,
-                     .no_gradient = true};
 }
 
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,

@@ -1,4 +1,5 @@
-/* Verdicts on doubtful variants: a trial on the device, run once and cached. */
+/* Verdicts on variants: a trial on the device, of a small node with the same programs, run once and cached.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,22 +25,12 @@ static kn_status try_table(kn_context *context, const kn_operator *row, const kn
     return kn_fail(error, KN_ERROR_NOT_FOUND, "it accepts no case of the table on this device");
 }
 
-static kn_status try_trial_case(kn_context *context, const kn_operator *row, const kn_variant *variant,
-                                const kn_trial_case *trial_case, kn_error *error) {
-    double ratio;
-    const kn_case test_case = kn_case_of(trial_case);
-    const kn_trial_options options = {.variant = variant->name, .seed = 1};
-    return kn_trial_run(context, row, &test_case, &options, &ratio, error);
-}
-
 size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t bytes) {
     return (size_t)snprintf(key, bytes, "%s/%s/%d%s/%016llx", what, kn_version_text(),
                             kn_context_capabilities(context)->vector_width,
                             kn_context_wide_indices(context) ? "x64" : "",
                             (unsigned long long)kn_kernels_hash(context));
 }
-
-/* ---- on many-thread devices: a small node of the same programs ---------------------------------------- */
 
 /* The name under which a refusal is stored: "refused/matmul/tiled/plain", including the next variant: the
  * last variant of a row needs no verdict. */
@@ -61,8 +52,8 @@ kn_status kn_trial_run_small(kn_context *context, const kn_node_spec *node, cons
                : try_table(context, node->row, variant, node->stored, node->tf32, error);
 }
 
-static bool node_variant_is_right(kn_context *context, const kn_node *node, const kn_variant *variant,
-                                  int tile) {
+bool kn_variant_is_right(void *device, const kn_node *node, const kn_variant *variant, int tile) {
+    kn_context *context = device;
     char what[128], key[384], name[96];
     double verdict = 0;
     uint64_t programs = 0;
@@ -72,7 +63,10 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
     if (status != KN_OK || programs == 0) return true; /* lowering will fail again when planning */
     name_refusal(node->op, variant, what, sizeof what);
     size_t used = kn_verdict_name(context, what, key, sizeof key);
-    if (used < sizeof key) snprintf(key + used, sizeof key - used, "/%016llx", (unsigned long long)programs);
+    if (used < sizeof key)
+        used += (size_t)snprintf(key + used, sizeof key - used, "/%016llx", (unsigned long long)programs);
+    if (variant->choice.fast && used < sizeof key)
+        snprintf(key + used, sizeof key - used, "/%.0f", kn_node_trial_sum(node));
     kn_node_spec spec;
     kn_node_spec_of(node, &spec);
     if (kn_verdict_prepares(context, key)) {
@@ -94,44 +88,6 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
         kn_verdict_put(context, key, status == KN_OK ? 1 : status == KN_ERROR_MISMATCH ? 0 : failed);
     kn_attempt_end(context, &attempt);
     if (is_refusal(status)) kn_variant_refused(context, name, error.text);
-    return !is_refusal(status);
-}
-
-/* ---- the verdict --------------------------------------------------------------------------------- */
-
-bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant, const kn_node *node,
-                         int tile) {
-    kn_context *context = device;
-    if (node && !variant->choice.doubtful) return node_variant_is_right(context, node, variant, tile);
-    /* Its programs may differ from those of the trial case below. */
-    const bool many = !kn_context_capabilities(context)->wide_vector;
-    if (node && (tile || many) && !node_variant_is_right(context, node, variant, tile)) return false;
-    char what[104], key[384];
-    double verdict = 0;
-    kn_trial_case trial_case = {.attributes = ""};
-    bool for_node = node && variant->choice.trial_case;
-    if (for_node) variant->choice.trial_case(node, &trial_case);
-    snprintf(what, sizeof what, "variant/%s/%s", row->name, variant->name);
-    const char *name = what + strlen("variant/");
-    size_t used = kn_verdict_name(context, what, key, sizeof key);
-    if (for_node && used < sizeof key)
-        snprintf(key + used, sizeof key - used, "/%s;%s;%s", trial_case.inputs[0], trial_case.inputs[1],
-                 trial_case.attributes);
-    const bool prepares = kn_verdict_prepares(context, key);
-    if (!prepares && kn_verdict_expect(context, key, 1, &verdict)) {
-        if (verdict == 0) kn_variant_refused(context, name, "its trial on this device failed before");
-        return verdict != 0;
-    }
-    kn_error error = {.status = KN_OK};
-    kn_attempt attempt;
-    kn_attempt_begin(context, &attempt, key);
-    kn_status status = for_node ? try_trial_case(context, row, variant, &trial_case, &error)
-                                : try_table(context, row, variant, KN_FLOAT32, false, &error);
-    kn_attempt_end(context, &attempt);
-    if (prepares) return true;
-    /* Other failures are not cached: a compiler may have run out of memory or disk space, which the next run
-     * may have. */
-    if (status == KN_OK || status == KN_ERROR_MISMATCH) kn_verdict_put(context, key, status == KN_OK);
-    if (status != KN_OK) kn_variant_refused(context, name, error.text);
-    return status == KN_OK;
+    const bool strict = variant->choice.doubtful || variant->choice.fast;
+    return strict ? status == KN_OK : !is_refusal(status);
 }

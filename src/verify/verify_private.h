@@ -26,10 +26,13 @@ void kn_node_spec_of(const kn_node *node, kn_node_spec *spec);
 void kn_node_spec_store(const kn_node_spec *spec, const kn_node *node);
 /* Adds it to a graph, on inputs x0, x1, … unless `inputs` has some; NULL: the graph has failed. */
 kn_node *kn_node_spec_add(const kn_node_spec *spec, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]);
-/* The hash of the programs of a node's steps without an epilogue; 0: it has no kernels. `tile`: see
+/* The hash of the programs of a node's steps without an epilogue; 0: it computes nothing. `tile`: see
  * kn_lowering. */
 kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant, int tile,
                            uint64_t *programs, kn_error *error);
+/* How many products a trial of a variant with a larger error adds up for each result of this node, at least:
+ * as many as the node up to a limit, rounded down to a power of two. */
+double kn_node_trial_sum(const kn_node *node);
 /* Shrinks *spec to a small node that compiles to the same programs. False: none found. */
 bool kn_node_spec_shrink(kn_context *context, const kn_variant *variant, int tile, uint64_t programs,
                          kn_node_spec *spec);
@@ -61,9 +64,6 @@ kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator 
                         const kn_case *test_case, const kn_node_spec *spec, kn_dtype stored, bool tf32,
                         uint64_t seed, kn_error *error);
 void kn_trial_finish(kn_trial *trial);
-/* Converts a trial case of an operator to a case of the table without gradients; it points into
- * `trial_case`. */
-kn_case kn_case_of(const kn_trial_case *trial_case);
 /* The element type of an input as written in cases; false: unknown type. */
 bool kn_trial_input_type(const char *input, kn_dtype *dtype);
 /* Computes all results with the references, from the current `values`. Free them with kn_trial_release. */
@@ -134,8 +134,7 @@ int kn_measurement_times(double seconds, double aim);
 kn_status kn_measurement_estimate(kn_session *session, const kn_operator *row, double enough, double *seconds,
                                   kn_error *error);
 /* The functions of kn_device_verdicts; `device` is a kn_context (verdicts.c, fusion.c, measure.c). */
-bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant, const kn_node *node,
-                         int tile);
+bool kn_variant_is_right(void *device, const kn_node *node, const kn_variant *variant, int tile);
 bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *producer);
 bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *variant,
                           const kn_variant *other);

@@ -18,8 +18,8 @@ ROWS = "a row names the functions that lower its variants, and these describe no
 KNOWN = {
     ("ops/build", "ops/gather/blocks", "ops/gather/embedding", "ops/gradient", "ops/pointwise/arithmetic", "ops/pointwise/compare",
      "ops/reduce/cumulative", "ops/shape/build", "ops/shape/move"): "gradients are built of operators, whose rows name their gradients",
-    ("ops/conv/blocked", "ops/conv/conv", "ops/conv/depthwise", "ops/conv/depthwise_wide", "ops/conv/first",
-     "ops/conv/fused_depthwise", "ops/conv/implicit", "ops/conv/plain", "ops/conv/rows", "ops/conv/wide", "ops/conv/winograd",
+    ("ops/conv/blocked", "ops/conv/conv", "ops/conv/depthwise", "ops/conv/depthwise_wide", "ops/conv/fused_depthwise",
+     "ops/conv/implicit", "ops/conv/plain", "ops/conv/rows", "ops/conv/wide", "ops/conv/winograd",
      "ops/conv/winograd_tiled"): ROWS,
     ("ops/matmul/amx", "ops/matmul/blocks", "ops/matmul/library", "ops/matmul/matmul", "ops/matmul/plain", "ops/matmul/skinny", "ops/matmul/tiled",
      "ops/matmul/wide"): ROWS,

@@ -94,10 +94,8 @@ kn_status __wrap_kn_trial_reference(kn_trial *trial, double *results[], kn_error
     return KN_OK;
 }
 
-bool __wrap_kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant,
-                                const kn_node *node, int tile);
-bool __wrap_kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant,
-                                const kn_node *node, int tile) {
+bool __wrap_kn_variant_is_right(void *device, const kn_node *node, const kn_variant *variant, int tile);
+bool __wrap_kn_variant_is_right(void *device, const kn_node *node, const kn_variant *variant, int tile) {
     return true;
 }
 

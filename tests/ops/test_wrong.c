@@ -71,6 +71,9 @@ static const char line_of_matmul[] = "vector finished = value;";
 static const wrong_kernel wrong_kernels[] = {
     {"a kernel that computes wrongly is replaced", "vector finished = value + 0.5f;", "the device computed",
      "its trial on this device failed before"},
+    {"a kernel that is wrong with the defines of some products is replaced",
+     "vector finished = value + (KN_VECTORS == 2 ? 0.5f : 0);", "the device computed",
+     "its trial on this device failed before"},
     {"a kernel that does not compile is replaced", "vector finished = nobody_knows_this;",
      "nobody_knows_this", "nobody_knows_this"},
 };

@@ -294,9 +294,8 @@ static double time_of(const timed_device *device, const kn_variant *variant) {
     return device->implicit;
 }
 
-static bool is_right(void *device, const kn_operator *row, const kn_variant *variant, const kn_node *node,
-                     int tile) {
-    (void)device, (void)row, (void)variant, (void)node, (void)tile;
+static bool is_right(void *device, const kn_node *node, const kn_variant *variant, int tile) {
+    (void)device, (void)node, (void)variant, (void)tile;
     return true;
 }
 

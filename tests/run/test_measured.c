@@ -43,7 +43,7 @@ static char *verdicts_text(const char *cache) {
 }
 
 /* Measures the variant against itself; afterwards there is a verdict whose key ends in `sizes`, or none. */
-static void check_verdict(const kn_trial_case *measured_at, const char *sizes, bool measured) {
+static void check_verdict(const kn_node_sizes *measured_at, const char *sizes, bool measured) {
     kn_host host = kn_host_defaults();
     char *cache = test_folder_make(), key[320], stale[320];
     kn_graph *graph, *bound;
@@ -79,7 +79,7 @@ static void what_was_measured_is_of_these_kernels(void **state) {
  * such a node. */
 static void a_variant_is_measured_at_fixed_sizes(void **state) {
     (void)state;
-    static const kn_trial_case sizes = {{"24,40", "40,32"}, ""}, wrong = {{"24,40", "41,32"}, ""};
+    static const kn_node_sizes sizes = {{"24,40", "40,32"}, ""}, wrong = {{"24,40", "41,32"}, ""};
     check_verdict(&sizes, "", true);
     check_verdict(&wrong, "", false);
 }

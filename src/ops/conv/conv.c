@@ -256,7 +256,7 @@ static const char *gradient_wrong(const kn_node *node) {
             .promise.inputs = from, .promise.outputs = to)
 #define BOTH_BLOCKED                                                                                         \
     { KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED }
-static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1"},
+static const kn_node_sizes forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1"},
                            data_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1 size=28,28"},
                            weight_sizes = {{"16,128,28,28", "16,128,28,28"}, "padding=1 size=3,3"};
 #define PLAIN                                                                                                \
@@ -273,20 +273,19 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
 /* layout: "", _first, _last or _padded. */
 #define WIDE(layout, which, ...)                                                                             \
     FOR_VECTORS("wide" #layout, kn_conv_wide, which, .choice.accepts = kn_conv_wide##layout##_accepts,       \
-                .choice.trial_case = kn_conv_wide_trial_case, __VA_ARGS__)
+                __VA_ARGS__)
 #define FIRST(word, which, ...)                                                                              \
     FOR_VECTORS(#word, kn_conv_first, which, .choice.accepts = kn_conv_##word##_accepts,                     \
-                .choice.trial_case = kn_conv_first_trial_case, .promise.takes_epilogue = true, __VA_ARGS__)
+                .promise.takes_epilogue = true, __VA_ARGS__)
 #define DEPTHWISE_WIDE(...)                                                                                  \
     FOR_VECTORS("depthwise_wide", kn_conv_depthwise_wide, 0,                                                 \
                 .choice.accepts = kn_conv_depthwise_wide_accepts, __VA_ARGS__)
 #define ROWS                                                                                                 \
     FOR_VECTORS("rows", kn_conv_rows, 0, .choice.accepts = kn_conv_rows_accepts,                             \
-                .choice.trial_case = kn_conv_rows_trial_case, .promise.takes_epilogue = true),
+                .promise.takes_epilogue = true),
 #define WINOGRAD(word, which, ...)                                                                           \
     FOR_VECTORS(word, kn_conv_winograd, which, .choice.accepts = kn_conv_winograd_accepts,                   \
-                .choice.pays = kn_conv_winograd_pays, .choice.trial_case = kn_conv_winograd_trial_case,      \
-                .choice.fast = true, __VA_ARGS__)
+                .choice.pays = kn_conv_winograd_pays, .choice.fast = true, __VA_ARGS__)
 #define BLOCKED_IMAGES                                                                                       \
     .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.outputs = {KN_LAYOUT_BLOCKED},                           \
     .promise.takes_epilogue = true, .promise.gathers = true
@@ -294,8 +293,7 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
     {                                                                                                        \
         .name = word, .lower = kn_conv_winograd_tiled_lower, .config = tile,                                 \
         .choice.accepts = kn_conv_winograd_tiled_accepts, .choice.pays = kn_conv_winograd_tiled_pays,        \
-        .choice.trial_case = kn_conv_winograd_trial_case, .choice.fast = true, .choice.doubtful = true,      \
-        .choice.measured = true, .choice.measured_at = &(sizes),                                             \
+        .choice.fast = true, .choice.measured = true, .choice.measured_at = &(sizes),                        \
         .choice.expected = kn_conv_winograd_tiled_expected, .promise.halves = {3, 1}, __VA_ARGS__            \
     }
 /* rows, first, first_padded: ROWS and FIRST(…), for conv2d only. */

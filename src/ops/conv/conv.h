@@ -50,24 +50,20 @@ kn_status kn_conv_wide_lower(kn_lowering *lowering);
 bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node);
 bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
-void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial);
 /* 1x1 filters with stride 1 and no padding: both sides have the same pixels. */
 bool kn_conv_is_pointwise(const kn_conv_form *form);
 /* first.c */
 bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_lower(kn_lowering *lowering);
 bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
-void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial);
 /* rows.c */
 bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_rows_lower(kn_lowering *lowering);
-void kn_conv_rows_trial_case(const kn_node *node, kn_trial_case *trial);
 /* A depthwise convolution with the 1x1 convolution that produces its input fused into it. */
 bool kn_conv_fused_depthwise_fuses(const kn_target *target, const kn_node *node, const kn_node *before);
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering);
 /* winograd.c */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
-void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial);
 bool kn_conv_winograd_pays(const kn_target *target, const kn_node *node, int config, bool filter_stays);
 kn_status kn_conv_winograd_lower(kn_lowering *lowering);
 /* winograd_tiled.c */

@@ -47,22 +47,6 @@ bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node) 
     return kn_conv_wide_padded_accepts(target, node) && accepts(target, node);
 }
 
-/* A small image with the node's filter and stride, and a row of y that is cut into tiles of the same size:
- * the choice repeats every 24 pixels, which all tile sizes divide. */
-void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial) {
-    kn_conv_form form;
-    kn_conv_describe(node, &form);
-    const size_t room = sizeof trial->inputs[0];
-    const int64_t columns = 24 + form.out_width % 24;
-    snprintf(trial->inputs[0], room, "2,%lld,%lld,%lld", (long long)form.channels,
-             (long long)(form.filter_height + form.stride[0]),
-             (long long)((columns - 1) * form.stride[1] + form.filter_width - 2));
-    snprintf(trial->inputs[1], room, "%lld,%lld,%lld,%lld", (long long)form.outputs, (long long)form.channels,
-             (long long)form.filter_height, (long long)form.filter_width);
-    snprintf(trial->attributes, sizeof trial->attributes, "padding=1 stride=%lld,%lld",
-             (long long)form.stride[0], (long long)form.stride[1]);
-}
-
 /* y (N,K,P,Q) from x (N,C,H,W) and a filter (K,C,R,S). */
 kn_status kn_conv_first_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;

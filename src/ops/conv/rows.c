@@ -127,23 +127,6 @@ bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node) {
     return made.outputs <= MAX_OUTPUTS && made.form.filter_height * made.form.filter_width > 1;
 }
 
-/* A small image whose rows are divided in the same way, as far as possible. */
-void kn_conv_rows_trial_case(const kn_node *node, kn_trial_case *trial) {
-    kn_conv_form form;
-    kn_conv_describe(node, &form);
-    const size_t room = sizeof trial->inputs[0];
-    const int groups = form.groups > 2 ? 2 : (int)form.groups, channels = (int)(form.channels / form.groups),
-              outputs = (int)(form.outputs / form.groups), height = (int)form.filter_height,
-              width = (int)form.filter_width;
-    const int stride[2] = {(int)form.stride[0], (int)form.stride[1]},
-              dilation[2] = {(int)form.dilation[0], (int)form.dilation[1]};
-    snprintf(trial->inputs[0], room, "2,%d,%d,%d", groups * channels,
-             (height - 1) * dilation[0] + 3 * stride[0], (width - 1) * dilation[1] + 37 * stride[1]);
-    snprintf(trial->inputs[1], room, "%d,%d,%d,%d", groups * outputs, channels, height, width);
-    snprintf(trial->attributes, sizeof trial->attributes, "padding=1 stride=%d,%d dilation=%d,%d groups=%d",
-             stride[0], stride[1], dilation[0], dilation[1], groups);
-}
-
 /* y (N,K,P,Q) from x (N,C,H,W) and a filter (K,C/groups,R,S). */
 kn_status kn_conv_rows_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;

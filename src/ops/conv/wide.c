@@ -59,43 +59,6 @@ bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
     return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
 }
 
-/* A small number of channels that compiles to the same kernel: panels of 3 and 4 vectors behave alike, and
- * 1x1 filters have panels of 3 if those are full. */
-static long long channels_like(int64_t channels, bool one_pixel) {
-    if (one_pixel && channels % 192 == 0) return 192;
-    if (channels % 64 == 0) return 64;
-    return channels > 384 ? channels % 192 + 192 : channels;
-}
-
-/* A small image that runs the same kernels as the node, compiled in the same way. */
-void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial) {
-    kn_conv_form form;
-    kn_conv_describe(node, &form);
-    const bool one_pixel = form.filter_height * form.filter_width == 1;
-    const long long channels = channels_like(form.channels / form.groups, one_pixel),
-                    outputs = channels_like(form.outputs / form.groups, one_pixel);
-    const int side = one_pixel ? 1 : 3;
-    /* 1x1 filters with a stride use other kernels. */
-    const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
-    char *x = trial->inputs[0], *other = trial->inputs[1];
-    const size_t room = sizeof trial->inputs[0];
-    const bool by_data = node->op == &kn_row_conv2d_data, by_weight = node->op == &kn_row_conv2d_weight;
-    if (by_data || by_weight)
-        snprintf(x, room, "2,%lld,%lld,%lld", outputs, (long long)kn_divide_up(7, stride),
-                 (long long)kn_divide_up(5, stride));
-    else
-        snprintf(x, room, "2,%lld,7,5", channels);
-    if (by_weight)
-        snprintf(other, room, "2,%lld,7,5", channels);
-    else
-        snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
-    int used =
-        snprintf(trial->attributes, sizeof trial->attributes, "padding=%d stride=%d", side / 2, stride);
-    if (by_data || by_weight)
-        snprintf(trial->attributes + used, sizeof trial->attributes - (size_t)used, " size=%d,%d",
-                 by_data ? 7 : side, by_data ? 5 : side);
-}
-
 /* Describes the convolution to a kernel; channels are those of a group. */
 static void bind(kn_step *step, const kn_conv_form *form, const kn_packed_filter *pack, bool swapped) {
     KN_STEP_SET(step, {"x_channels", pack->sources}, {"x_lanes", pack->lanes}, {"y_channels", pack->targets});

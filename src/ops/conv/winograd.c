@@ -11,10 +11,10 @@
 enum { READ = 36, WRITE = 60, TRANSFORM_4 = 700, TRANSFORM_2 = 300 };
 /* Bytes of a filter, and of transformed images, that fit in caches; tiles of a block of the fused kernel;
  * channels of the sums that errors are measured with. */
-enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, MIN_TILES = 24, MAX_TILES = 96, MIN_SUM = 512 };
+enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, MIN_TILES = 24, MAX_TILES = 96 };
 enum { GATHERED = 6 }; /* tiles per part of statistics; blocks of tiles are multiples of it */
 /* For the filter gradient: bytes and tiles of a round, and images of a sample. */
-enum { ROUND_BYTES = 8 << 20, MIN_ROUND = 48, MAX_ROUND = 512, MAX_SAMPLE = 512 };
+enum { ROUND_BYTES = 8 << 20, MIN_ROUND = 48, MAX_ROUND = 512 };
 
 /* The convolution to compute: y from x, or dx from dy with the filter rotated. */
 typedef struct winograd {
@@ -101,18 +101,6 @@ bool kn_conv_winograd_pays(const kn_target *target, const kn_node *node, int con
     double by_large = work_of(&large, filter_stays), by_small = work_of(&small, filter_stays);
     double limit = 0.9 * direct_work(&large, filter_stays);
     return large_tile ? by_large < limit && by_large <= by_small : by_small < limit;
-}
-
-/* Few images and results, but sums as long as the node's, since rounding depends on their length. */
-static void images_trial_case(const kn_node *node, kn_trial_case *trial) {
-    bool swapped = node->op == &kn_row_conv2d_data;
-    long long depth = MIN_SUM,
-              sources = swapped ? node->inputs[1]->shape.dims[0] : node->inputs[1]->shape.dims[1];
-    while (depth < sources)
-        depth *= 2;
-    snprintf(trial->inputs[0], sizeof trial->inputs[0], "1,%lld,8,8", depth);
-    snprintf(trial->inputs[1], sizeof trial->inputs[1], swapped ? "%lld,64,3,3" : "64,%lld,3,3", depth);
-    snprintf(trial->attributes, sizeof trial->attributes, "padding=1%s", swapped ? " size=8,8" : "");
 }
 
 /* ---- the steps ------------------------------------------------------------------------------- */
@@ -319,23 +307,4 @@ static kn_status lower_weights(kn_lowering *lowering) {
 
 kn_status kn_conv_winograd_lower(kn_lowering *lowering) {
     return lowering->node->op == &kn_row_conv2d_weight ? lower_weights(lowering) : lower_images(lowering);
-}
-
-/* Sums are computed in rounds; their error is that of one round and of adding the rounds. */
-static void weights_trial_case(const kn_node *node, kn_trial_case *trial) {
-    kn_conv_form form;
-    kn_conv_describe(node, &form);
-    long long images = MAX_ROUND / 4, pixels = form.images * form.out_height * form.out_width;
-    while (images < MAX_SAMPLE && images * 64 < pixels)
-        images *= 2;
-    snprintf(trial->inputs[0], sizeof trial->inputs[0], "%lld,16,8,8", images);
-    snprintf(trial->inputs[1], sizeof trial->inputs[1], "%lld,16,8,8", images);
-    snprintf(trial->attributes, sizeof trial->attributes, "padding=1 size=3,3");
-}
-
-void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial) {
-    if (node->op == &kn_row_conv2d_weight)
-        weights_trial_case(node, trial);
-    else
-        images_trial_case(node, trial);
 }

@@ -204,39 +204,8 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* ---- the row ------------------------------------------------------------------------------------------ */
 
-/* With the widest tile, which most products have, so that they share a program with the trial, or with
- * the skinny tile if the node has it. */
-static void trial_case_like(kn_skinny kind, kn_trial_case *trial) {
-    static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
-                                            [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},
-                                            [KN_SKINNY_ACROSS] = {"7,31", "31,75", ""},
-                                            [KN_SKINNY_SHALLOW] = {"11,13", "11,75", "transpose_a=1"}};
-    snprintf(trial->inputs[0], sizeof trial->inputs[0], "%s", shapes[kind][0]);
-    snprintf(trial->inputs[1], sizeof trial->inputs[1], "%s", shapes[kind][1]);
-    snprintf(trial->attributes, sizeof trial->attributes, "%s", shapes[kind][2]);
-}
-
-static void packed_trial_case(const kn_node *node, kn_trial_case *trial) {
-    (void)node;
-    trial_case_like(KN_SKINNY_NOT, trial);
-}
-
-static void wide_trial_case(const kn_node *node, kn_trial_case *trial) {
-    trial_case_like(kn_matmul_skinny_kind(node), trial);
-}
-
-/* Large enough for the variant to support it, and stored like the node. */
-static void split_trial_case(const kn_node *node, kn_trial_case *trial) {
-    kn_matmul_form form;
-    kn_matmul_describe(node, &form);
-    snprintf(trial->inputs[0], sizeof trial->inputs[0], "%s", form.transpose_a ? "200,150" : "150,200");
-    snprintf(trial->inputs[1], sizeof trial->inputs[1], "%s", form.transpose_b ? "290,200" : "200,290");
-    snprintf(trial->attributes, sizeof trial->attributes, "transpose_a=%d transpose_b=%d", form.transpose_a,
-             form.transpose_b);
-}
-
 /* Sizes at which a matrix unit, and sums without local memory, are compared with the work-items. */
-static const kn_trial_case measured_sizes = {{"1024,1024", "1024,1024"}, ""};
+static const kn_node_sizes measured_sizes = {{"1024,1024", "1024,1024"}, ""};
 
 KN_OPERATOR(
     matmul, .help = "matrix product of a and b; leading dimensions broadcast",
@@ -254,9 +223,7 @@ KN_OPERATOR(
                 {.name = "amx_split",
                  .choice.accepts = kn_matmul_amx_split_accepts,
                  .choice.pays = kn_matmul_amx_split_pays,
-                 .choice.trial_case = split_trial_case,
                  .choice.fast = true,
-                 .choice.doubtful = true,
                  .lower = kn_matmul_amx_lower,
                  .config = KN_PRODUCT_SPLIT,
                  .promise.takes_epilogue = true,
@@ -264,7 +231,6 @@ KN_OPERATOR(
                 {.name = "packed",
                  .choice.accepts = kn_matmul_packed_accepts,
                  .lower = kn_matmul_packed_lower,
-                 .choice.trial_case = packed_trial_case,
                  .promise.takes_epilogue = true,
                  .promise.halves = {3, 1},
                  .choice.prepares = true,
@@ -277,7 +243,6 @@ KN_OPERATOR(
                 {.name = "wide",
                  .choice.accepts = kn_matmul_wide_accepts,
                  .lower = kn_matmul_wide_lower,
-                 .choice.trial_case = wide_trial_case,
                  .promise.takes_epilogue = true,
                  .promise.halves = {3, 1},
                  .choice.doubtful = true},
