@@ -25,6 +25,13 @@ typedef struct kn_block_type {
     kn_block_field fields[KN_BLOCK_FIELDS];
 } kn_block_type;
 
+/* Blocks in a file; type NULL: none. */
+typedef struct kn_file_blocks {
+    const kn_block_type *type;
+    const uint8_t *bytes;
+    struct kn_shared_file *file;
+} kn_file_blocks;
+
 /* NULL if Koine does not support the type. */
 const kn_block_type *kn_block_type_find(int number);
 /* All of them, for lists and tests. */

@@ -214,6 +214,8 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
     copy->outside = value->outside;
     copy->frozen = value->frozen;
     copy->scale = value->scale;
+    if (value->contents.file && !kn_value_fill_from(copy, &value->contents))
+        return kn_fail_memory(copying->error, sizeof copy->contents);
     if (value->data) {
         copy->data = kn_arena_copy(&to->arena, value->data, value->data_bytes, 1);
         copy->data_bytes = value->data_bytes;

@@ -180,6 +180,9 @@ struct kn_value {
     /* of a float32 state (rows,columns) of a bound graph that is stored as quantized blocks: their type. Its
      * shape is uint8 (rows, bytes of a row), and a node `widen_blocks` follows it; NULL: other values */
     const kn_block_type *blocks;
+    /* of a float32 state: its initial contents, if they are quantized blocks of a file, which the graph keeps
+     * open (kn_value_fill_from) */
+    kn_file_blocks contents;
     /* of a state that is sharded over data-parallel workers: the shape of the whole state, the split
      * (base/shards.h), and the first element of this worker's shard; NULL: not sharded */
     const kn_shape *whole;
@@ -242,6 +245,8 @@ struct kn_graph {
     char scope[512];
     int scope_depth;
     uint16_t scope_lengths[64]; /* length of `scope` before each nested scope */
+    kn_shared_file **files;     /* of states' initial contents */
+    size_t file_count, file_capacity;
     uint64_t seed;              /* of a bound graph */
     const kn_node *origin;      /* the node whose gradient or replacement is being built, or NULL */
     struct kn_pinning *pinning; /* the innermost kn_pin_begin, or NULL */
@@ -271,6 +276,9 @@ kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input
 kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *inputs);
 /* Adds a cast to another type. A failed value stays failed. */
 kn_value *kn_value_cast(kn_value *value, kn_dtype dtype);
+/* Makes blocks of a file the initial contents of a float32 state whose rows are whole blocks. The graph
+ * retains the file. False: out of memory. */
+bool kn_value_fill_from(kn_value *state, const kn_file_blocks *blocks);
 /* Adds a node that dequantizes a state in blocks. */
 kn_value *kn_value_widen_blocks(kn_value *state);
 /* The state in blocks that `value` is the dequantized form of, or NULL. */

@@ -38,6 +38,9 @@ void kn_graph_destroy(kn_graph **graph) {
     kn_map_finish(&(*graph)->names);
     kn_map_finish(&(*graph)->counters);
     kn_custom_release(*graph);
+    for (size_t i = 0; i < (*graph)->file_count; i++)
+        kn_shared_file_release(&(*graph)->files[i]);
+    kn_release(&host, (*graph)->files);
     kn_release(&host, (*graph)->values);
     kn_release(&host, (*graph)->nodes);
     kn_release(&host, (*graph)->outputs);
@@ -261,6 +264,22 @@ kn_value *kn_value_cast(kn_value *value, kn_dtype dtype) {
     if (kn_value_failed(value)) return value;
     snprintf(attributes, sizeof attributes, "dtype=%s", kn_dtype_name(dtype));
     return kn_apply(value->graph, "cast", &value, 1, attributes);
+}
+
+static bool keep_file(kn_graph *graph, kn_shared_file *file) {
+    for (size_t i = graph->file_count; i-- > 0;)
+        if (graph->files[i] == file) return true;
+    if (!kn_reserve(&graph->host, (void **)&graph->files, &graph->file_capacity, graph->file_count + 1,
+                    sizeof(kn_shared_file *)))
+        return false;
+    graph->files[graph->file_count++] = kn_shared_file_retain(file);
+    return true;
+}
+
+bool kn_value_fill_from(kn_value *state, const kn_file_blocks *blocks) {
+    if (!keep_file(state->graph, blocks->file)) return false;
+    state->contents = *blocks;
+    return true;
 }
 
 kn_value *kn_value_widen_blocks(kn_value *state) {

@@ -129,12 +129,6 @@ bool kn_model_is_weight(const kn_value *value);
 /* Appends to the list of weights. A NULL shape means that allocating it failed: returns false. */
 bool kn_model_add_weight(kn_model *model, const kn_model_weight *weight);
 
-/* Quantized blocks in a file. */
-typedef struct kn_tensor_blocks {
-    const kn_block_type *type;
-    const uint8_t *bytes;
-    kn_shared_file *file;
-} kn_tensor_blocks;
 /* Where kn_model_load_tensors reads weights from. `owned`: the file that the model was opened from.
  * `complete`: the file must have all weights of the model. `path` is for messages. A tensor
  * whose array is float32 and has no bytes is in quantized blocks, which `blocks` describes, or without
@@ -143,7 +137,7 @@ typedef struct kn_tensors_from {
     const kn_safetensors *file;
     const char *path;
     bool owned, complete;
-    kn_tensor_blocks (*blocks)(const void *user, const kn_safetensor *tensor);
+    kn_file_blocks (*blocks)(const void *user, const kn_safetensor *tensor);
     void (*widen)(void *user, const kn_safetensor *tensor, void *to);
     void *user;
 } kn_tensors_from;

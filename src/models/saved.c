@@ -390,8 +390,8 @@ static bool is_converted(const kn_tensor_info *info, const kn_array *array) {
 /* Sets a state to blocks that stay in their file until they are used. */
 static kn_status set_blocks(loading *l, const char *name, const kn_tensor_info *info,
                             const kn_safetensor *tensor) {
-    const kn_tensor_blocks blocks = l->from->blocks(l->from->user, tensor);
-    kn_status status = kn_states_set_blocks(l->states, name, info, blocks.type, blocks.bytes, blocks.file);
+    const kn_file_blocks blocks = l->from->blocks(l->from->user, tensor);
+    kn_status status = kn_states_set_blocks(l->states, name, info, &blocks);
     if (status != KN_OK)
         return kn_fail(&l->model->error, status, "%s: tensor '%s': %s", l->path, name,
                        kn_states_error(l->states));

@@ -92,6 +92,8 @@ static kn_value *carried(carrying *c, const kn_value *value) {
     if (value->kind == KN_VALUE_STATE) {
         *copy = kn_state_add(c->to, value->name, &value->shape, value->role, &value->initializer);
         if (value->stored != value->shape.dtype) kn_store_as(*copy, value->stored);
+        if (value->contents.file && !kn_value_failed(*copy) && !kn_value_fill_from(*copy, &value->contents))
+            return NULL;
     } else if (value->kind == KN_VALUE_CONSTANT && kn_shape_elements(&value->shape) >= 0) {
         *copy = kn_constant_add(c->to, &value->shape, value->data, value->data_bytes);
     }

@@ -5,10 +5,10 @@ enum { PIECE_BYTES = 1 << 20 };
 
 const kn_block_type *kn_states_blocks(const kn_states *states, const kn_value *value, bool training) {
     const kn_state *state = kn_states_find(states, value->name);
-    if (!state || state->info.dtype != KN_FLOAT32) return NULL;
-    if (state->planned) return state->blocks;
-    return value->frozen || (!training && kn_states_may_narrow(states, value, KN_UINT8)) ? state->in_blocks
-                                                                                         : NULL;
+    if (state && state->planned) return state->blocks;
+    const bool may = value->frozen || (!training && kn_states_may_narrow(states, value, KN_UINT8));
+    if (!may || (state && state->info.dtype != KN_FLOAT32)) return NULL;
+    return state ? state->from.type : value->contents.type;
 }
 
 /* Writes blocks to a state that is stored in such blocks on the device. */
@@ -41,7 +41,8 @@ static kn_status set_widened(kn_states *states, kn_state *state, const kn_block_
 }
 
 kn_status kn_states_set_blocks(kn_states *states, const char *name, const kn_tensor_info *info,
-                               const kn_block_type *type, const uint8_t *blocks, kn_shared_file *file) {
+                               const kn_file_blocks *blocks) {
+    const kn_block_type *type = blocks->type;
     kn_error *error = kn_states_begin(states);
     kn_state *state = NULL;
     if (error->status != KN_OK) return error->status;
@@ -52,15 +53,13 @@ kn_status kn_states_set_blocks(kn_states *states, const char *name, const kn_ten
     kn_status status = kn_states_add(states, name, info, &state, error);
     if (status != KN_OK || !kn_state_outside_bytes(state)) return status;
     if (state->buffer && state->blocks == type)
-        return write_blocks(kn_states_host(states), state, blocks, error);
-    if (state->planned && (state->buffer || state->blocks != type))
-        return set_widened(states, state, type, blocks, error);
+        return write_blocks(kn_states_host(states), state, blocks->bytes, error);
+    const bool plain = !state->blocks && !state->part && !state->on_host && !kn_state_is_narrow(state);
+    if (state->planned && (state->buffer || (state->blocks != type && !plain)))
+        return set_widened(states, state, type, blocks->bytes, error);
     kn_release(kn_states_host(states), state->pending);
     state->pending = NULL;
-    kn_state_drop_blocks(state);
-    state->in_blocks = type;
-    state->in_file = blocks;
-    state->file = kn_shared_file_retain(file);
+    kn_state_take_blocks(state, blocks);
     state->version++;
     return KN_OK;
 }

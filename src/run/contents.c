@@ -24,24 +24,29 @@ uint64_t kn_state_block_count(const kn_state *state, const kn_block_type *type) 
 /* ---- blocks in a file ------------------------------------------------- */
 
 void kn_state_drop_blocks(kn_state *state) {
-    if (state->file)
-        kn_shared_file_forget(state->file, state->in_file,
-                              kn_state_block_count(state, state->in_blocks) *
-                                  (uint64_t)state->in_blocks->bytes);
-    kn_shared_file_release(&state->file);
-    state->in_file = NULL;
-    state->in_blocks = NULL;
+    kn_file_blocks *from = &state->from;
+    if (from->file)
+        kn_shared_file_forget(from->file, from->bytes,
+                              kn_state_block_count(state, from->type) * (uint64_t)from->type->bytes);
+    kn_shared_file_release(&from->file);
+    *from = (kn_file_blocks){.type = NULL};
+}
+
+void kn_state_take_blocks(kn_state *state, const kn_file_blocks *blocks) {
+    kn_state_drop_blocks(state);
+    state->from = *blocks;
+    kn_shared_file_retain(state->from.file);
 }
 
 /* Dequantizes elements [first, first + count) of a state whose blocks are in a file. */
 static void widen_from_file(const kn_state *state, uint64_t first, uint64_t count, float *to) {
-    const kn_block_type *type = state->in_blocks;
+    const kn_block_type *type = state->from.type;
     const uint64_t weights = (uint64_t)type->weights;
     float whole[KN_BLOCK_MOST_WEIGHTS] = {0};
     while (count) {
         const uint64_t block = first / weights, inside = first % weights, left = weights - inside;
         const uint64_t now = count < left ? count : left;
-        type->widen(state->in_file + block * (uint64_t)type->bytes, whole);
+        type->widen(state->from.bytes + block * (uint64_t)type->bytes, whole);
         memcpy(to, whole + inside, (size_t)now * sizeof *to);
         to += now;
         first += now;
@@ -55,7 +60,7 @@ void kn_state_read_file(const kn_state *state, void *data) {
 
 kn_status kn_state_load_file(const kn_host *host, kn_state *state, kn_error *error) {
     const uint64_t bytes = kn_state_outside_bytes(state);
-    if (!state->file || !bytes) return KN_OK;
+    if (!state->from.file || !bytes) return KN_OK;
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
     void *whole = kn_allocate(host, (size_t)bytes, 1);
     if (!whole) return kn_fail_memory(error, (size_t)bytes);
@@ -71,9 +76,9 @@ kn_status kn_state_load_file(const kn_host *host, kn_state *state, kn_error *err
 void kn_state_fill(const kn_state *state, uint64_t key, uint64_t done, uint64_t bytes, void *to) {
     const uint64_t size = kn_dtype_bytes(state->stored), outside = kn_dtype_bytes(state->info.dtype);
     if (state->blocks)
-        kn_blocks_arrange(state->blocks, state->in_file, kn_state_block_count(state, state->blocks), done,
+        kn_blocks_arrange(state->blocks, state->from.bytes, kn_state_block_count(state, state->blocks), done,
                           bytes, to);
-    else if (state->file)
+    else if (state->from.file)
         widen_from_file(state, state->first + done / size, bytes / size, to);
     else if (kn_state_is_narrow(state))
         convert(state->info.dtype, (const uint8_t *)state->pending + done / size * outside, state->stored, to,

@@ -117,9 +117,9 @@ bool kn_states_info(const kn_states *states, const char *name, kn_tensor_info *i
 void kn_states_drop(kn_states *states, const char *name);
 /* Sets a float32 state to quantized blocks of a file, which keeps them until a plan uses the state or it is
  * set again. Sessions that only read the state store it in these blocks where they can; otherwise it is
- * dequantized. `file`, whose view has the blocks, is retained. */
+ * dequantized. The file is retained. */
 kn_status kn_states_set_blocks(kn_states *states, const char *name, const kn_tensor_info *info,
-                               const kn_block_type *type, const uint8_t *blocks, kn_shared_file *file);
+                               const kn_file_blocks *blocks);
 /* Reads a state's contents. For tests and the verify module. */
 kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error);
 

@@ -24,10 +24,8 @@ typedef struct kn_state {
     /* Of a state in quantized blocks: their type in device memory, where they are arranged (base/blocks.h),
      * and `stored` is uint8; NULL: not in blocks. */
     const kn_block_type *blocks;
-    /* Contents that are still in a file, and their type; NULL: none. There is no `pending` then. */
-    const kn_block_type *in_blocks;
-    const uint8_t *in_file;
-    kn_shared_file *file;
+    /* Contents that are still in a file; type NULL: none. There is no `pending` then. */
+    kn_file_blocks from;
     kn_context *context;     /* the device that has it; NULL until a plan uses it */
     kn_buffer *buffer;       /* NULL until kn_states_allocate */
     uint64_t version;        /* incremented by every write to the state's memory */
@@ -66,8 +64,9 @@ uint64_t kn_state_block_count(const kn_state *state, const kn_block_type *type);
 void kn_state_read_file(const kn_state *state, void *data);
 /* Makes contents that are in a file `pending`. */
 kn_status kn_state_load_file(const kn_host *host, kn_state *state, kn_error *error);
-/* Drops contents that are in a file. */
+/* Drops contents that are in a file, or takes some. */
 void kn_state_drop_blocks(kn_state *state);
+void kn_state_take_blocks(kn_state *state, const kn_file_blocks *blocks);
 /* Writes bytes [done, done + bytes) of the initial contents of device memory: whole elements, or any bytes of
  * blocks. `key` selects the stream of random numbers. */
 void kn_state_fill(const kn_state *state, uint64_t key, uint64_t done, uint64_t bytes, void *to);
@@ -90,7 +89,7 @@ const kn_host *kn_states_host(const kn_states *states);
 /* ---- blocks (blocks.c) --------------------------------------------------------------------------------- */
 
 /* The blocks in which a plan may store the state of a graph's value: those that it has in a file or in device
- * memory. NULL: none. */
+ * memory, or would have initially. NULL: none. */
 const kn_block_type *kn_states_blocks(const kn_states *states, const kn_value *value, bool training);
 
 /* ---- sharded states (whole.c; parts.c) ---------------------------------------------------------------- */

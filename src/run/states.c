@@ -72,7 +72,7 @@ kn_status kn_state_wait(kn_state *state, kn_error *error) {
 static void state_destroy(kn_states *states, kn_state *state) {
     kn_state_wait(state, NULL); /* transfers in progress use the memory */
     kn_buffer_destroy(&state->buffer);
-    kn_shared_file_release(&state->file);
+    kn_shared_file_release(&state->from.file);
     kn_release(&states->host, state->pending);
     kn_release(&states->host, state->name);
     kn_release(&states->host, state);
@@ -183,10 +183,12 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
     info.dtype = value->outside;
     *state = kn_states_find(states, value->name);
     kn_status status = KN_OK;
-    if (!*state)
+    if (!*state) {
         status = add_entry(states, value->name, &info, state, error);
-    else if (!same_info(&(*state)->info, &info))
+        if (status == KN_OK && value->contents.file) kn_state_take_blocks(*state, &value->contents);
+    } else if (!same_info(&(*state)->info, &info)) {
         status = fail_info(states, *state, &info, error);
+    }
     if (status == KN_OK && (*state)->planned &&
         ((*state)->stored != value->shape.dtype || (*state)->blocks != value->blocks))
         status =
@@ -204,7 +206,7 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
         status = kn_fail(error, KN_ERROR_INTERNAL,
                          "state '%s' is on a different device than the plan that reads it", value->name);
     if (status != KN_OK || (*state)->planned) return status;
-    const bool widens = value->blocks != (*state)->in_blocks &&
+    const bool widens = value->blocks != (*state)->from.type &&
                         (value->whole || value->on_host || value->shape.dtype != info.dtype);
     if (widens) status = kn_state_load_file(&states->host, *state, error);
     if (status != KN_OK) return status;
@@ -344,8 +346,8 @@ static kn_status allocate_waiting(kn_states *states, kn_state *const *waiting, u
 static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn_error *error) {
     bool orthogonal = state->initializer.kind == KN_INITIALIZER_ORTHOGONAL;
     uint64_t bytes = kn_state_outside_bytes(state);
-    if ((!orthogonal && !kn_state_is_narrow(state) && !state->on_host) || state->pending || state->file ||
-        !bytes)
+    if ((!orthogonal && !kn_state_is_narrow(state) && !state->on_host) || state->pending ||
+        state->from.file || !bytes)
         return KN_OK;
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
     uint64_t key = kn_random_key(states->seed, state->name);
@@ -466,7 +468,7 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
         memcpy(data, state->pending, bytes);
         return KN_OK;
     }
-    if (!state->buffer && state->file) {
+    if (!state->buffer && state->from.file) {
         kn_state_read_file(state, data);
         return KN_OK;
     }

@@ -86,14 +86,13 @@ const char *kn_states_error(const kn_states *states) {
 }
 
 kn_status kn_states_set_blocks(kn_states *states, const char *name, const kn_tensor_info *info,
-                               const kn_block_type *type, const uint8_t *blocks, kn_shared_file *file) {
+                               const kn_file_blocks *blocks) {
     uint64_t count = 1;
-    (void)file;
     for (int i = 0; i < info->rank; i++)
         count *= (uint64_t)info->shape[i];
     float *weights = malloc((size_t)count * sizeof *weights);
     if (!weights) return KN_ERROR_MEMORY;
-    kn_blocks_widen(type, blocks, count / (uint64_t)type->weights, weights);
+    kn_blocks_widen(blocks->type, blocks->bytes, count / (uint64_t)blocks->type->weights, weights);
     kn_status status = kn_states_set(states, name, info, weights, (size_t)count * sizeof *weights);
     free(weights);
     return status;

@@ -62,9 +62,13 @@ static stored store(const char *folder, const kn_block_type *type, int64_t rows,
     return s;
 }
 
+static kn_file_blocks blocks_of(const stored *s) {
+    return (kn_file_blocks){s->type, kn_shared_file_view(s->file)->bytes + 1, s->file};
+}
+
 static void set_blocks(kn_states *states, const char *name, const stored *s) {
-    states_good(states, kn_states_set_blocks(states, name, &s->info, s->type,
-                                             kn_shared_file_view(s->file)->bytes + 1, s->file));
+    const kn_file_blocks blocks = blocks_of(s);
+    states_good(states, kn_states_set_blocks(states, name, &s->info, &blocks));
 }
 
 static void stored_release(stored *s) {
@@ -86,8 +90,9 @@ static kn_status add_gradient(void *user, kn_graph *bound, kn_value **values, si
     return status;
 }
 
-static kn_session *open_reading(kn_context *context, kn_states *states, bool training, bool frozen,
-                                int64_t rows, int64_t columns) {
+/* `initial`: the contents of w unless it is set; NULL: random numbers. */
+static kn_session *open_filled(kn_context *context, kn_states *states, bool training, bool frozen,
+                               int64_t rows, int64_t columns, const kn_file_blocks *initial) {
     kn_graph *graph = kn_graph_create(NULL);
     char shape[64];
     snprintf(shape, sizeof shape, "%lld,%lld", (long long)rows, (long long)columns);
@@ -95,6 +100,7 @@ static kn_session *open_reading(kn_context *context, kn_states *states, bool tra
     snprintf(shape, sizeof shape, "batch,%lld", (long long)columns);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, shape);
     if (frozen) kn_freeze(w);
+    if (initial) assert_true(kn_value_fill_from(w, initial));
     kn_value *y = kn_matmul(x, w, false, true);
     kn_value *picked = kn_apply(graph, "embedding",
                                 (kn_value *[]){w, kn_input(graph, "numbers", KN_INT32, "batch")}, 2, NULL);
@@ -115,6 +121,11 @@ static kn_session *open_reading(kn_context *context, kn_states *states, bool tra
     session_good(session, kn_session_status(session));
     kn_graph_destroy(&graph);
     return session;
+}
+
+static kn_session *open_reading(kn_context *context, kn_states *states, bool training, bool frozen,
+                                int64_t rows, int64_t columns) {
+    return open_filled(context, states, training, frozen, rows, columns, NULL);
 }
 
 static void near(const char *what, const stored *s, int batch, int i, float got, double sum, double size) {
@@ -257,12 +268,11 @@ static void blocks_are_replaced_by_blocks(void **state) {
     set_blocks(states, "w", &other);
     run_reading(session, &other, 2, false);
     run_reading(session, &other, 9, false);
+    const kn_file_blocks wrong = blocks_of(&different);
     assert_int_equal(kn_states_set(states, "w", NULL, s.weights, sizeof(float) * N * K),
                      KN_ERROR_UNSUPPORTED);
     assert_non_null(strstr(kn_states_error(states), "'w' is stored as Q5_0 by a session"));
-    assert_int_equal(kn_states_set_blocks(states, "w", &different.info, different.type,
-                                          kn_shared_file_view(different.file)->bytes + 1, different.file),
-                     KN_ERROR_UNSUPPORTED);
+    assert_int_equal(kn_states_set_blocks(states, "w", &different.info, &wrong), KN_ERROR_UNSUPPORTED);
     run_reading(session, &other, 1, false);
     kn_session *trains = open_reading(context, states, true, false, N, K);
     const kn_feed feeds[] = {{"x", s.weights, K * 4}, {"c", s.weights, N * 4}, {"numbers", "\0\0\0", 4}};
@@ -274,6 +284,32 @@ static void blocks_are_replaced_by_blocks(void **state) {
     stored_release(&s);
     stored_release(&other);
     stored_release(&different);
+    test_folder_remove(folder);
+}
+
+/* The plan knows the blocks before they are loaded. Numbers that they represent, as in a checkpoint, may be
+ * loaded instead. */
+static void blocks_are_initial_contents(void **state) {
+    kn_context *context = *state;
+    char *folder = test_folder_make();
+    stored s = store(folder, kn_block_type_find(12), N, K, 5);
+    const kn_file_blocks blocks = blocks_of(&s);
+    for (int frozen = 0; frozen < 2; frozen++)
+        for (int loads = 0; loads < 3; loads++) {
+            kn_states *states = kn_states_create(context, 1);
+            kn_session *session = open_filled(context, states, true, frozen, N, K, &blocks);
+            session_good(session, kn_session_bind(session, "batch", 3));
+            session_good(session, kn_session_compile(session, NULL, 0));
+            assert_in_range(state_bytes(session), frozen ? s.bytes : sizeof(float) * N * K,
+                            frozen ? s.bytes + 255 : sizeof(float) * N * K);
+            if (loads == 1) set_blocks(states, "w", &s);
+            if (loads == 2)
+                states_good(states, kn_states_set(states, "w", NULL, s.weights, sizeof(float) * N * K));
+            run_reading(session, &s, 3, true);
+            kn_session_destroy(&session);
+            kn_states_destroy(&states);
+        }
+    stored_release(&s);
     test_folder_remove(folder);
 }
 
@@ -298,6 +334,7 @@ int test_blocks(void) {
         cmocka_unit_test(weights_stay_in_blocks),
         cmocka_unit_test(trained_weights_are_widened),
         cmocka_unit_test(blocks_are_replaced_by_blocks),
+        cmocka_unit_test(blocks_are_initial_contents),
         cmocka_unit_test(large_weights_are_dequantized_in_slices),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);

@@ -45,15 +45,7 @@ static const char *plan_error(void *user) {
     return run->training ? kn_trainer_error(run->trainer) : kn_session_error(run->session);
 }
 
-/* The plan of a GGUF file depends on the types of its blocks, which stay in the file until a run. */
-static bool take_blocks(plan_run *run, const char *name) {
-    if (!path_ends(name, ".gguf", false)) return true;
-    kn_states *states = run->training ? kn_trainer_states(run->trainer) : kn_session_states(run->session);
-    return kn_model_load(run->setup.model, NULL, states, NULL, NULL) == KN_OK ||
-           command_error("%s", kn_model_error(run->setup.model));
-}
-
-static bool open_planned(plan_run *run, const char *name) {
+static bool open_planned(plan_run *run) {
     kn_status status;
     if (run->training) {
         kn_trainer_params params = run->how;
@@ -75,7 +67,7 @@ static bool open_planned(plan_run *run, const char *name) {
         free(outputs);
     }
     if (status != KN_OK) command_fail("%s", plan_error(run));
-    return status == KN_OK && take_blocks(run, name);
+    return status == KN_OK;
 }
 
 static void print_json(const plan_run *run, int64_t batch) {
@@ -186,7 +178,7 @@ static bool settle_batch(plan_run *run) {
 static int show(plan_run *run, const char *name, const char *set) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t batch = (int64_t)run->batch;
-    if (!open_planned(run, name) || !batch_fit(run->context, &plans, "this is the plan of", &batch))
+    if (!open_planned(run) || !batch_fit(run->context, &plans, "this is the plan of", &batch))
         return EXIT_FAILED;
     print_compile_time(run->context);
     progress_clear();

@@ -32,6 +32,17 @@ static kn_array array_of(const kn_gguf_tensor *tensor) {
     return array;
 }
 
+/* Makes blocks the initial contents of their weight, so that plans that are made before weights are loaded
+ * know them. A shape that is wrong is an error when they are loaded. */
+static bool fill(kn_value *value, const kn_gguf_tensor *tensor) {
+    bool fits = tensor->storage->weights > 1 && tensor->file && value->kind == KN_VALUE_STATE &&
+                value->shape.dtype == KN_FLOAT32 && value->shape.rank == tensor->rank;
+    for (int i = 0; i < tensor->rank && fits; i++)
+        fits = value->shape.dims[i] == tensor->shape[i];
+    const kn_file_blocks blocks = {tensor->storage, tensor->bytes, tensor->file};
+    return !fits || kn_value_fill_from(value, &blocks);
+}
+
 /* Lists the tensors, all of which the text must use. */
 static bool list_tensors(kn_model *model, source *own) {
     kn_safetensors *list = &own->tensors;
@@ -45,7 +56,7 @@ static bool list_tensors(kn_model *model, source *own) {
         kn_safetensor *item = &list->tensors[i];
         item->name = text_name(&list->arena, tensor->name);
         if (!item->name) return kn_model_no_memory(model);
-        const kn_value *value = kn_graph_find(model->graph, item->name);
+        kn_value *value = kn_graph_find(model->graph, item->name);
         if (!tensor->storage || !value || !kn_model_is_weight(value)) {
             kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
                     tensor->storage ? "%s: tensor '%.100s' has no use in this architecture, so results would "
@@ -56,6 +67,7 @@ static bool list_tensors(kn_model *model, source *own) {
         }
         item->array = array_of(tensor);
         own->stored[i] = tensor;
+        if (!fill(value, tensor)) return kn_model_no_memory(model);
         if (!kn_array_measure(&item->array) || !kn_map_put_text(&list->by_name, item->name, item))
             return kn_model_no_memory(model);
         list->count++;
@@ -86,10 +98,10 @@ static void close_gguf(kn_model *model) {
     kn_release(&model->host, own);
 }
 
-static kn_tensor_blocks blocks_of(const void *user, const kn_safetensor *tensor) {
+static kn_file_blocks blocks_of(const void *user, const kn_safetensor *tensor) {
     const source *own = user;
     const kn_gguf_tensor *stored = own->stored[tensor - own->tensors.tensors];
-    return (kn_tensor_blocks){stored->storage, stored->bytes, stored->file};
+    return (kn_file_blocks){stored->storage, stored->bytes, stored->file};
 }
 
 static kn_status load_gguf(kn_model *model, const char *path, kn_states *states,
