@@ -40,6 +40,8 @@ const char *ort_GetBuildInfoString(void) {
 static const OrtApi table = {
 #define DONE(index, tier, type, name, parameters) .name = ort_##name,
 #define OPEN(index, tier, gives, name) .name = (void (*)(void))open_##name,
+#define CALLED(index, tier, gives, type, name, parameters)                                                   \
+    .name = (type(*) parameters)(void (*)(void))open_##name,
 #include "functions.def"
 };
 

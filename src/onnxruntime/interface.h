@@ -35,6 +35,15 @@ OPAQUE(OrtArenaCfg)
 OPAQUE(OrtPrepackedWeightsContainer)
 OPAQUE(OrtKeyValuePairs)
 OPAQUE(OrtSyncStream)
+/* What a provider plugin gets. */
+OPAQUE(OrtLogger)
+OPAQUE(OrtGraph)
+OPAQUE(OrtNode)
+OPAQUE(OrtValueInfo)
+OPAQUE(OrtOpAttr)
+OPAQUE(OrtKernelContext)
+OPAQUE(OrtHardwareDevice)
+OPAQUE(OrtEpApi)
 /* Options of providers that this library lacks, and never reads. */
 OPAQUE(OrtCUDAProviderOptions)
 OPAQUE(OrtCUDAProviderOptionsV2)
@@ -64,6 +73,7 @@ struct OrtAllocator {
 typedef struct OrtApi {
 #define DONE(index, tier, type, name, parameters) type(*name) parameters;
 #define OPEN(index, tier, gives, name) void (*name)(void);
+#define CALLED(index, tier, gives, type, name, parameters) type(*name) parameters;
 #include "functions.def"
 } OrtApi;
 

@@ -195,7 +195,8 @@ typedef struct ort_plan ort_plan;
 
 struct OrtSession {
     pthread_mutex_t lock; /* for runs: one at a time */
-    void *bytes;          /* of a model from memory */
+    void *memory;         /* of a model from memory; to be freed */
+    const void *bytes;    /* the model, in it */
     kn_onnx_file *file;
     kn_model *model;
     kn_states *states;
@@ -207,7 +208,22 @@ struct OrtSession {
     ort_plan *plans; /* the most recently used first */
 };
 
+/* A session for the model whose `count` bytes are in `memory`, which is taken over, also on failure, to be
+ * freed. */
+OrtStatus *ort_session_open(void *memory, const void *bytes, size_t count, const OrtSessionOptions *options,
+                            OrtSession **out);
+
 /* ---- run.c ------------------------------------------------------------------------------- */
+
+/* Gives memory for the elements of output `output`, counted as the caller of a run did. */
+typedef struct ort_output_memory {
+    OrtStatus *(*give)(void *user, size_t output, const kn_tensor_info *info, void **data);
+    void *user;
+} ort_output_memory;
+/* Run whose outputs without a value are made on this memory. */
+OrtStatus *ort_run_into(OrtSession *session, const char *const *input_names, const OrtValue *const *inputs,
+                        size_t input_count, const char *const *output_names, size_t output_count,
+                        OrtValue **outputs, ort_output_memory memory);
 
 /* Compiles a model all of whose sizes are known, so that its first run takes no longer than the others. */
 OrtStatus *ort_prepare(OrtSession *session);

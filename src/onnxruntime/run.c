@@ -43,6 +43,7 @@ typedef struct ort_run {
     kn_model_given *inputs;
     size_t *outputs, output_count; /* positions in the file */
     OrtValue **values;             /* of the outputs, as the caller gave them */
+    ort_output_memory memory;      /* for the others; without `give`, this library's */
 } ort_run;
 
 static bool is_text(const char *text, const char *other) {
@@ -477,6 +478,17 @@ static OrtStatus *find_plan(const ort_run *run, ort_plan **found) {
 
 /* ---- outputs ----------------------------------------------------------------------------- */
 
+static OrtStatus *make_output(const ort_run *run, size_t i, const kn_tensor_info *info, OrtValue **made) {
+    const ONNXTensorElementDataType type = ort_element_from(info->dtype);
+    const size_t rank = (size_t)info->rank;
+    void *data = NULL;
+    if (!run->memory.give) return ort_tensor_new(ort_default_allocator(), info->shape, rank, type, made);
+    OrtStatus *status = run->memory.give(run->memory.user, i, info, &data);
+    return status ? status
+                  : ort_CreateTensorWithDataAsOrtValue(&ort_host_memory, data, bytes_of(info), info->shape,
+                                                       rank, type, made);
+}
+
 /* Makes the value of an output, or checks the caller's. */
 static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i, OrtValue **made,
                               kn_fetch *fetch) {
@@ -491,8 +503,7 @@ static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i
         return ort_fail(ORT_NOT_IMPLEMENTED, "output '%s' is computed as %s, but the file declares %s",
                         port->name, ort_element_name(type), ort_element_name(port->type));
     if (!given) {
-        OrtStatus *failed =
-            ort_tensor_new(ort_default_allocator(), info.shape, (size_t)info.rank, type, made);
+        OrtStatus *failed = make_output(run, i, &info, made);
         if (failed) return failed;
         given = *made;
     }
@@ -578,6 +589,34 @@ static OrtStatus *terminated(const OrtRunOptions *options) {
                : NULL;
 }
 
+/* Takes the arguments by their names, and runs. */
+static OrtStatus *run_named(ort_run *run, const char *const *input_names, const OrtValue *const *inputs,
+                            size_t input_count, const char *const *output_names, size_t output_count) {
+    OrtSession *session = run->session;
+    run->inputs = calloc(session->input_count + 1, sizeof *run->inputs);
+    run->outputs = calloc(output_count + 1, sizeof *run->outputs);
+    OrtStatus *status = run->inputs && run->outputs ? NULL : ort_no_memory();
+    if (!status) status = take_inputs(run, input_names, inputs, input_count);
+    if (!status) status = take_outputs(run, output_names, output_count);
+    if (!status) status = terminated(run->options);
+    if (!status) {
+        pthread_mutex_lock(&session->lock);
+        status = terminated(run->options);
+        if (!status) status = run_locked(run);
+        pthread_mutex_unlock(&session->lock);
+    }
+    free(run->inputs);
+    free(run->outputs);
+    return status;
+}
+
+OrtStatus *ort_run_into(OrtSession *session, const char *const *input_names, const OrtValue *const *inputs,
+                        size_t input_count, const char *const *output_names, size_t output_count,
+                        OrtValue **outputs, ort_output_memory memory) {
+    ort_run run = {.session = session, .values = outputs, .memory = memory};
+    return run_named(&run, input_names, inputs, input_count, output_names, output_count);
+}
+
 OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *options, const char *const *input_names,
                    const OrtValue *const *inputs, size_t input_count, const char *const *output_names,
                    size_t output_count, OrtValue **outputs) {
@@ -588,21 +627,7 @@ OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *options, const char
     ORT_NEED(outputs);
     if (output_count == 0) return ort_fail(ORT_INVALID_ARGUMENT, "At least one output should be requested.");
     ort_run run = {.session = session, .options = options, .values = outputs};
-    run.inputs = calloc(session->input_count + 1, sizeof *run.inputs);
-    run.outputs = calloc(output_count, sizeof *run.outputs);
-    OrtStatus *status = run.inputs && run.outputs ? NULL : ort_no_memory();
-    if (!status) status = take_inputs(&run, input_names, inputs, input_count);
-    if (!status) status = take_outputs(&run, output_names, output_count);
-    if (!status) status = terminated(options);
-    if (!status) {
-        pthread_mutex_lock(&session->lock);
-        status = terminated(options);
-        if (!status) status = run_locked(&run);
-        pthread_mutex_unlock(&session->lock);
-    }
-    free(run.inputs);
-    free(run.outputs);
-    return status;
+    return run_named(&run, input_names, inputs, input_count, output_names, output_count);
 }
 
 OrtStatus *ort_prepare(OrtSession *session) {

@@ -157,9 +157,9 @@ static OrtStatus *save_optimized(OrtSession *session, const char *path) {
     return ort_fail_as(kn_model_save_onnx(session->model, path, NULL, NULL), kn_model_error(session->model));
 }
 
-static OrtStatus *fill(OrtSession *session, const char *path, const void *bytes, size_t count,
+static OrtStatus *fill(OrtSession *session, const char *path, size_t count,
                        const OrtSessionOptions *options) {
-    OrtStatus *status = refuse_ort_format(path, bytes, count);
+    OrtStatus *status = refuse_ort_format(path, session->bytes, count);
     if (status) return status;
     if (options->shared_threads && !ort_env_has_pools())
         return ort_fail(ORT_FAIL,
@@ -168,27 +168,25 @@ static OrtStatus *fill(OrtSession *session, const char *path, const void *bytes,
     session->logger = ort_env_logger();
     if (options->has_logger) session->logger = options->logger;
     if (options->has_level) session->logger.level = options->logger.level;
-    if (!path) {
-        void *copy = malloc(count + 1);
-        if (!copy) return ort_no_memory();
-        if (count) memcpy(copy, bytes, count);
-        session->bytes = copy;
-    }
     status = open_model(session, path, count, options);
     if (!status) status = read_provider(session, &options->provider);
     if (!status && options->optimized_path) status = save_optimized(session, options->optimized_path);
     return status ? status : ort_prepare(session);
 }
 
-static OrtStatus *create(const char *path, const void *bytes, size_t count, const OrtSessionOptions *options,
-                         OrtSession **out) {
+/* Takes `memory` over; `path` NULL: the model's bytes are in it. */
+static OrtStatus *create(const char *path, void *memory, const void *bytes, size_t count,
+                         const OrtSessionOptions *options, OrtSession **out) {
     static const OrtSessionOptions defaults = {.memory_pattern = true};
     OrtSession *session = calloc(1, sizeof *session);
     if (!session || pthread_mutex_init(&session->lock, NULL)) {
         free(session);
+        free(memory);
         return ort_no_memory();
     }
-    OrtStatus *status = fill(session, path, bytes, count, options ? options : &defaults);
+    session->memory = memory;
+    session->bytes = bytes;
+    OrtStatus *status = fill(session, path, count, options ? options : &defaults);
     if (status)
         ort_ReleaseSession(session);
     else
@@ -201,7 +199,7 @@ OrtStatus *ort_CreateSession(const OrtEnv *env, const char *path, const OrtSessi
     ORT_NEED(env);
     ORT_NEED(path);
     ORT_NEED(out);
-    return create(path, NULL, 0, options, out);
+    return create(path, NULL, NULL, 0, options, out);
 }
 
 OrtStatus *ort_CreateSessionFromArray(const OrtEnv *env, const void *bytes, size_t count,
@@ -209,7 +207,15 @@ OrtStatus *ort_CreateSessionFromArray(const OrtEnv *env, const void *bytes, size
     ORT_NEED(env);
     ORT_NEED(bytes);
     ORT_NEED(out);
-    return create(NULL, bytes, count, options, out);
+    void *copy = malloc(count + 1);
+    if (!copy) return ort_no_memory();
+    if (count) memcpy(copy, bytes, count);
+    return create(NULL, copy, copy, count, options, out);
+}
+
+OrtStatus *ort_session_open(void *memory, const void *bytes, size_t count, const OrtSessionOptions *options,
+                            OrtSession **out) {
+    return create(NULL, memory, bytes, count, options, out);
 }
 
 OrtStatus *ort_CreateSessionWithPrepackedWeightsContainer(const OrtEnv *env, const char *path,
@@ -238,7 +244,7 @@ void ort_ReleaseSession(OrtSession *session) {
     ports_release(session->inputs, session->input_count);
     ports_release(session->outputs, session->output_count);
     kn_onnx_file_destroy(&session->file);
-    free(session->bytes);
+    free(session->memory);
     pthread_mutex_destroy(&session->lock);
     free(session);
 }

@@ -9,6 +9,7 @@
                    "type of " #name);
 #define OPEN(index, tier, gives, name)                                                                       \
     _Static_assert(offsetof(struct OrtApi, name) == (index) * sizeof(void (*)(void)), #name);
+#define CALLED(index, tier, gives, type, name, parameters) DONE(index, tier, type, name, parameters)
 #include "onnxruntime/functions.def"
 
 _Static_assert(sizeof(struct OrtApi) == 425 * sizeof(void (*)(void)), "number of functions");

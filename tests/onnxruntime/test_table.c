@@ -18,10 +18,11 @@ static void stubs(void **state) {
     if (original) skip();
 #define DONE(index, tier, type, name, parameters)
 #define OPEN(index, tier, gives, name) STUB_##gives(name)
-#define STUB_STATUS(name) fails_with(((OrtStatus * (*)(void)) api->name)(), ORT_NOT_IMPLEMENTED, #name);
-#define STUB_NOTHING(name) api->name();
-#define STUB_POINTER(name) assert_null(((void *(*)(void))api->name)());
-#define STUB_NUMBER(name) assert_int_equal(((int64_t(*)(void))api->name)(), 0);
+#define STUB_STATUS(name)                                                                                    \
+    fails_with(((OrtStatus * (*)(void))(void (*)(void))api->name)(), ORT_NOT_IMPLEMENTED, #name);
+#define STUB_NOTHING(name) ((void (*)(void))api->name)();
+#define STUB_POINTER(name) assert_null(((void *(*)(void))(void (*)(void))api->name)());
+#define STUB_NUMBER(name) assert_int_equal(((int64_t(*)(void))(void (*)(void))api->name)(), 0);
 #include "onnxruntime/functions.def"
 }
 
