@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._library import lib
 from ._log import logger
 from ._samples import batches_of, by_name, check_labels, fed, is_samples
 from .dataset import Dataset, augmentation
@@ -156,12 +155,13 @@ class Run:
         else:
             if self.train is not None:
                 self._measure()
-            if lib.kn_model_has_weights(model._pointer):
-                model._made.load(None, self.states)
+            model._fill(self.states)
         if init is not None and not model._made.load(init, self.states, incomplete=True):
             raise error_of(12, f"no array in '{init}' has the name and the shape of a parameter of '{model.name}'")
 
     def _go_on_from(self, path: str) -> None:
+        if self.model.lora is not None:  # whose files lack what they do not train
+            self.model._fill(self.states)
         self.model._made.load(path, self.states, training=True)
         self.trainer.steps = int(self.states["koine.step"])
 

@@ -600,6 +600,15 @@ class Model:
         if not lib.kn_model_pin(made._pointer, encoded(pattern), encoded(device) if device is not None else NULL):
             raise error_of(12, made._message() or f"no layer of the model has a name like {pattern!r}")
 
+    def _fill(self, states: States) -> bool:
+        """Loads the weights of its file and of its adapter. False: the file has none."""
+        found = bool(lib.kn_model_has_weights(self._pointer))
+        if found:
+            self._made.load(None, states)
+        if self._adapter is not None:
+            self._made._call(lib.kn_model_load_adapter, os.fsencode(self._adapter), states._pointer)
+        return found
+
     @property
     @_alone
     def states(self) -> States:
@@ -610,12 +619,8 @@ class Model:
             states = self._states = States(self.context, self.seed)
             try:
                 session = self._session("outputs")  # gives the states their types
-                if lib.kn_model_has_weights(self._pointer):
-                    self._made.load(None, states)
-                else:
+                if not self._fill(states):
                     self._compile(session)
-                if self._adapter is not None:
-                    self._made._call(lib.kn_model_load_adapter, os.fsencode(self._adapter), states._pointer)
             except BaseException:  # the next use asks again, and does not find other weights
                 self._states, self._sessions = None, {}
                 raise
