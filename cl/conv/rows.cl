@@ -153,7 +153,8 @@ KN_WIDE kn_conv_rows(global const float *restrict x, global const float *restric
     int places[KN_TAPS];
     band at;
     const int parts = (out_width + item_columns - 1) / item_columns;
-    const int row0 = get_global_id(0) / parts * item_rows, column0 = get_global_id(0) % parts * item_columns;
+    const int number = get_global_id(0), band_number = number / parts;
+    const int row0 = band_number * item_rows, column0 = (number - band_number * parts) * item_columns;
     const int group0 = get_global_id(1) * item_groups, group_end = min(group0 + item_groups, groups);
     const KN_INDEX image = get_global_id(2), plane = (KN_INDEX)out_height * out_width;
     const int group_channels = channels / groups, group_outputs = outputs / groups, taps = filter_height * filter_width;
