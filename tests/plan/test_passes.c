@@ -97,6 +97,31 @@ static void binding_makes_views_of_transpositions(void **state) {
     passes_end(&passes);
 }
 
+/* A transposed convolution without overlaps and with few results is a 1x1 convolution of the pixels. */
+static void binding_makes_convolutions_of_transposed_ones(void **state) {
+    (void)state;
+    const kn_conv_params two = {.size = sizeof two, .stride = {2, 2}};
+    static const struct {
+        const char *filter;
+        bool suits;
+    } cases[] = {{"24,1,2,2", true}, {"24,2,2,2", true}, {"24,3,2,2", false}, {"24,1,3,3", false}};
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        char name[2][8];
+        for (int k = 0; k < 2; k++)
+            snprintf(name[k], sizeof name[k], "%c%d", k ? 'w' : 'i', (int)i);
+        kn_value *image = kn_input(graph, name[0], KN_FLOAT32, "batch,24,5,7"),
+                 *filter = kn_parameter(graph, name[1], KN_FLOAT32, cases[i].filter, NULL),
+                 *y = kn_conv_transpose2d(image, filter, NULL, &two);
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, &y, 1, false, NULL, NULL);
+        passes_run(&passes, "simplify");
+        assert_int_equal(passes_count_nodes(&passes, "conv2d_data"), !cases[i].suits);
+        assert_int_equal(passes_count_nodes(&passes, "conv2d"), cases[i].suits);
+        passes_end(&passes);
+    }
+}
+
 static void simplify_unites_equal_nodes(void **state) {
     (void)state;
     kn_value *y = kn_add(kn_sin(kn_exp(x)), kn_cos(kn_exp(x)));
@@ -545,6 +570,7 @@ int main(void) {
         GRAPH_CASE(simplify_drops_what_changes_nothing),
         GRAPH_CASE(simplify_drops_moves_of_everything),
         GRAPH_CASE(binding_makes_views_of_transpositions),
+        GRAPH_CASE(binding_makes_convolutions_of_transposed_ones),
         GRAPH_CASE(simplify_unites_equal_nodes),
         GRAPH_CASE(simplify_keeps_differing_attributes_apart),
         GRAPH_CASE(simplify_moves_views_behind_activations),

@@ -400,8 +400,9 @@ KN_OPERATOR(
     conv2d_data, .help = "gradient of conv2d with respect to its data; also used for transposed convolutions",
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"dy", "weight"}, .output_names = {"dx"},
-    .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient, .reference = conv_reference,
-    .cost = conv_cost, SWEEPS(data_sizes, NONE, NONE, NONE),
+    .at_sizes = kn_conv_transposed_at_sizes, .shape = data_shape, .wrong = gradient_wrong,
+    .gradient = data_gradient, .reference = conv_reference, .cost = conv_cost,
+    SWEEPS(data_sizes, NONE, NONE, NONE),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},

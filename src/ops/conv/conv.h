@@ -56,6 +56,9 @@ bool kn_conv_is_pointwise(const kn_conv_form *form);
 bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_lower(kn_lowering *lowering);
 bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
+/* transposed.c: for at_sizes (graph/operator.h) of conv2d_data. */
+kn_status kn_conv_transposed_at_sizes(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                      kn_value **results);
 /* rows.c */
 bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_rows_lower(kn_lowering *lowering);

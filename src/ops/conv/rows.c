@@ -124,7 +124,8 @@ bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node) {
     if (!kn_has_float_vectors(target, node) || !describe(target, node, &made)) return false;
     const int64_t width = target->vector_width;
     if (made.form.groups > 1) return made.outputs % width != 0 || made.channels % width != 0;
-    return made.outputs <= MAX_OUTPUTS && made.form.filter_height * made.form.filter_width > 1;
+    const bool one_pixel = made.form.filter_height * made.form.filter_width == 1;
+    return made.outputs <= MAX_OUTPUTS && (!one_pixel || made.channels % width != 0);
 }
 
 /* y (N,K,P,Q) from x (N,C,H,W) and a filter (K,C/groups,R,S). */
