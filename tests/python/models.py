@@ -197,6 +197,27 @@ def adapters_are_trained_alone():
 
 
 @case
+def language_models_are_tuned_and_generate():
+    """The layers of this model are zeros, so that only an adapter of the output can learn."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+    import byte_model
+    byte_model.write("bytes.gguf")
+    pathlib.Path("ab.txt").write_text("ab" * 300)
+    model = koine.Model("bytes.gguf", window=16)
+    expect_equal([model.generate("a", length=4, temperature=0), model.generate("é", length=9, temperature=0)], ["bc d", "!"])
+    model.fit("text:ab.txt", lora=koine.Lora(rank=8, alpha=8, targets="output"), steps=60, batch_size=4, learning_rate=0.05, validation_split=0)
+    expect_equal(model.generate("a", length=4, temperature=0), "baba")
+    model.save_adapter("ab")
+    expect_equal(koine.Model("bytes.gguf", adapter="ab").generate("b", length=3, temperature=0), "aba")
+    pathlib.Path("talk.jsonl").write_text('{"prompt": "xa", "completion": "c d"}\n' * 4)
+    with raises(ValueError, "loss_on"):
+        model.fit("jsonl:talk.jsonl", steps=1, loss_on="some")
+    losses = [koine.Model("bytes.gguf", window=16).fit("jsonl:talk.jsonl", steps=1, batch_size=4, validation_split=0, loss_on=which).losses[0]
+              for which in ("answers", "all")]
+    expect(losses[0] != losses[1], str(losses))
+
+
+@case
 def a_graph_may_have_several_models():
     """Each has its own weights and its own loss."""
     script("""

@@ -11,6 +11,7 @@ from .errors import error_of
 from .graph import Graph, Value
 from .io import encode
 from .session import Session
+from .vocabulary import Vocabulary
 
 _MAX_ROWS = 256  # of a prompt that are read at once
 _BEFORE = "\x1e"  # precedes each token, if tokens may have several characters
@@ -91,8 +92,28 @@ class _Writer:
         return self.model.predict(x)[0][len(seen) - 1]
 
 
+def _of_language(model: Any, prompt: str, length: int, temperature: float, top_k: Optional[int], top_p: Optional[float], seed: int) -> str:
+    """With the vocabulary of a language model."""
+    words = Vocabulary(model._tokenizer())
+    tokens = [int(number) for number in words.encode(prompt)]
+    if not tokens:
+        begin = words.role("begin")
+        tokens = [int(words.role("end") or 0) if begin is None else begin]
+    random, begun, writer = np.random.default_rng(seed), len(tokens), _Writer(model)
+    with model._lock:
+        while len(tokens) - begun < length:
+            token = draw(writer.logits(tokens)[:len(words)], temperature, top_k, top_p, random)
+            if words.ends(token):
+                break
+            tokens.append(token)
+    before = words.decode(tokens[:begun], skip_special=True)
+    return words.decode(tokens, skip_special=True)[len(before):]
+
+
 def generate(model: Any, prompt: str, length: int, temperature: float, top_k: Optional[int], top_p: Optional[float], seed: int) -> str:
     vocabulary = model._about.get("data.vocabulary", model.metadata("data.vocabulary"))
+    if vocabulary is None and model._tokenizer():
+        return _of_language(model, prompt, length, temperature, top_k, top_p, seed)
     if vocabulary is None:
         raise error_of(2, "the model has no vocabulary: train it on text first, such as text:FILE")
     if vocabulary:

@@ -733,14 +733,17 @@ class Model:
         size = self.outputs[0]._shape_words[-1:]
         return int(size[0]) if size and size[0].isdigit() else None
 
+    def _tokenizer(self) -> Optional[str]:
+        """The file or folder with the vocabulary of a language model."""
+        path = self.source if isinstance(self.source, str) and "\n" not in self.source else ""
+        return path if path.endswith(".gguf") or (path and os.path.isdir(path)) else None
+
     def _reading(self) -> Dict[str, Any]:
         """How data is read as that which the weights were trained on."""
         def known(key: str) -> Optional[str]:
             return self._about.get(key) or self.metadata(key)
         rate = known("data.rate")
-        path = str(self.source) if isinstance(self.source, (str, os.PathLike)) and "\n" not in str(self.source) else ""
-        tokenizer = path if path.endswith(".gguf") or (path and os.path.isdir(path)) else None
-        return {"tokenizer": tokenizer, "vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "sample_rate": int(rate) if rate else None}
+        return {"tokenizer": self._tokenizer(), "vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "sample_rate": int(rate) if rate else None}
 
     def _dataset(self, given: Any, *, training: bool, sample_weight: Any = None, **options: Any) -> Dataset:
         """The samples that fit() and evaluate() were given, as the model reads them."""
@@ -1148,7 +1151,7 @@ class Model:
     @_alone
     def generate(self, prompt: str = "", *, length: int = 300, temperature: float = 0.8, top_k: Optional[int] = None,
                  top_p: Optional[float] = None, seed: int = 1) -> str:
-        """Continues a text, with a model that was trained on text.
+        """Continues a text, with a language model, whose text ends at its end token, or with a model that was trained on text.
 
         Args:
             prompt: How the text begins; "": with a random token.
