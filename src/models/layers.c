@@ -83,7 +83,12 @@ static const kn_option reshape_arguments[] = {
 static kn_value *build_reshape(kn_layer_call *call) {
     char first[256];
     kn_text text;
-    if (kn_value_shape_text(call->inputs[0], first, sizeof first) >= sizeof first || first[0] == '\0')
+    const bool fits = kn_value_shape_text(call->inputs[0], first, sizeof first) < sizeof first;
+    if (!first[0] && kn_value_rank(call->inputs[0]) > 0) {
+        kn_model_no_memory(call->model);
+        return NULL;
+    }
+    if (!fits || !first[0])
         return kn_layer_mistake(call, "found a scalar, or a very long shape; expected a value whose first "
                                       "dimension stays");
     size_t length = 0;

@@ -5,6 +5,7 @@
 #include "../models/models_tests.h"
 
 int test_caffe(void);
+int test_folders(void);
 int test_onnx(void);
 int test_onnx_bind(void);
 int test_onnx_train(void);

@@ -43,7 +43,7 @@ def decoders():
                                                                 "rope_theta": 10000.0})
     yield "gpt2", "tied", T.GPT2Config, dict()
     yield "gpt_neox", "parallel", T.GPTNeoXConfig, dict(rotary_pct=0.5)
-    yield "gpt_neox", "in turn", T.GPTNeoXConfig, dict(use_parallel_residual=False, hidden_act="gelu_new")
+    yield "gpt_neox", "in turn", T.GPTNeoXConfig, dict(use_parallel_residual=False, hidden_act="gelu_new", rotary_pct=0.5)
     yield "phi3", "whole", T.Phi3Config, dict(num_key_value_heads=2)
     yield "phi3", "longrope", T.Phi3Config, dict(num_key_value_heads=2, original_max_position_embeddings=256, **LONG)
     yield "phi3", "partial", T.Phi3Config, dict(num_key_value_heads=1, rope_parameters={"rope_type": "default", "rope_theta": 10000.0,

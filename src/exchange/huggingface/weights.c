@@ -152,18 +152,20 @@ static bool is_ignored(const char *name, const kn_folder_names *names) {
     return false;
 }
 
-static const kn_safetensor *find_tensor(const kn_folder *folder, kn_arena *arena, const char *prefix,
+/* NULL: there is none, or no memory, which is the model's error. */
+static const kn_safetensor *find_tensor(kn_model *model, kn_folder *folder, const char *prefix,
                                         const char *name) {
-    const char *whole = kn_arena_format(arena, "%s%s", prefix, name);
+    const char *whole = kn_arena_format(&folder->arena, "%s%s", prefix, name);
+    if (!whole) kn_model_no_memory(model);
     return whole ? kn_map_get_text(&folder->by_name, whole) : NULL;
 }
 
 /* The prefix with which the file has the first of the other names. */
-static const char *find_prefix(kn_folder *folder, const kn_folder_names *names) {
-    for (const char *const *prefix = names->prefixes; *prefix; prefix++) {
-        const char *first = kn_arena_format(&folder->arena, "%s.weight", names->others->theirs);
-        if (first && find_tensor(folder, &folder->arena, *prefix, first)) return *prefix;
-    }
+static const char *find_prefix(kn_model *model, kn_folder *folder, const kn_folder_names *names) {
+    const char *first = kn_arena_format(&folder->arena, "%s.weight", names->others->theirs);
+    if (!first) kn_model_no_memory(model);
+    for (const char *const *prefix = names->prefixes; *prefix && first; prefix++)
+        if (find_tensor(model, folder, *prefix, first)) return *prefix;
     return names->prefixes[0];
 }
 
@@ -185,6 +187,7 @@ static int64_t rows_of(kn_model *model, kn_folder *folder, const char *name, con
     const char *layer = strncmp(name, "blk", 3) == 0 ? strchr(name, '.') : NULL, *ending = strrchr(name, '.');
     const char *other = kn_arena_format(&folder->arena, "%.*s%s%s", layer ? (int)(layer + 1 - name) : 0, name,
                                         own, ending ? ending : "");
+    if (!other) kn_model_no_memory(model);
     const kn_value *value = other ? kn_graph_find(model->graph, other) : NULL;
     return value ? value->shape.dims[0] : -1;
 }
@@ -205,7 +208,7 @@ static bool find_rows(kn_model *model, kn_folder *folder, const kn_folder_name *
         if (rows < 0) continue;
         all += rows;
     }
-    if (all == has) return true;
+    if (all == has || model->error.status != KN_OK) return model->error.status == KN_OK;
     kn_fail(&model->error, KN_ERROR_SHAPE, "%s: tensor '%.100s' has %" PRId64 " rows; expected %" PRId64,
             model->source, tensor->name, has, all);
     return false;
@@ -242,8 +245,9 @@ static const kn_safetensor *tensor_of(kn_model *model, kn_folder *folder, const 
                                       const char *prefix, const char *name, const kn_folder_name **row) {
     const char *theirs = name_in_file(model, folder, names, name, row);
     if (!theirs) return NULL;
-    const kn_safetensor *tensor = find_tensor(folder, &folder->arena, prefix, theirs);
+    const kn_safetensor *tensor = find_tensor(model, folder, prefix, theirs);
     if (!tensor) tensor = kn_map_get_text(&folder->by_name, theirs); /* outside of the prefix: lm_head */
+    if (!tensor && model->error.status != KN_OK) return NULL;
     if (!tensor) {
         kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: the tensor '%s%s' is missing", model->source, prefix,
                 theirs);
@@ -301,8 +305,8 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
     folder->sources = kn_arena_take(&list->arena, graph->value_count, sizeof *folder->sources);
     if (!list->tensors || !folder->sources) return kn_model_no_memory(model);
     kn_map_init(&used, &model->host);
-    const char *prefix = find_prefix(folder, names);
-    bool fine = true;
+    const char *prefix = find_prefix(model, folder, names);
+    bool fine = model->error.status == KN_OK;
     for (size_t i = 0; i < graph->value_count && fine; i++)
         if (kn_model_is_weight(graph->values[i]))
             fine = list_weight(model, folder, names, prefix, graph->values[i], &used);
