@@ -183,7 +183,7 @@ static void files(void **state) {
     kn_model_destroy(&model);
 
     model = kn_model_open(folder, NULL);
-    assert_int_equal(kn_model_status(model), KN_ERROR_FILE);
+    assert_int_equal(kn_model_status(model), KN_ERROR_NOT_FOUND);
     kn_model_destroy(&model);
     test_folder_remove(folder);
 }
