@@ -190,7 +190,7 @@ typedef struct ort_port {
     const char **symbols;
 } ort_port;
 
-/* A graph for certain inputs, and its session (run.c). */
+/* A graph for certain inputs, and its session (plan.c). */
 typedef struct ort_plan ort_plan;
 
 struct OrtSession {
@@ -213,7 +213,7 @@ struct OrtSession {
 OrtStatus *ort_session_open(void *memory, const void *bytes, size_t count, const OrtSessionOptions *options,
                             OrtSession **out);
 
-/* ---- run.c ------------------------------------------------------------------------------- */
+/* ---- run.c, plan.c ----------------------------------------------------------------------- */
 
 /* Gives memory for the elements of output `output`, counted as the caller of a run did. */
 typedef struct ort_output_memory {

@@ -33,9 +33,9 @@ DEVICES = [device for device in ort.get_ep_devices() if device.ep_name == NAME]
 
 
 def model(nodes, inputs, outputs, constants=None, opset=OPSET, defaults=None):
-    """nodes: (type, inputs, outputs, attributes), where _ is an input that is left out; inputs, outputs: name -> (type, shape); constants, defaults: name -> array."""
+    """nodes: (type, inputs, outputs, attributes), where _ is left out; inputs, outputs: name -> (type, shape); constants, defaults: name -> array."""
     made = [node if isinstance(node, NodeProto) else
-            helper.make_node(node[0], node[1].replace("_", "").split(" "), node[2].split(), **(node[3] if len(node) > 3 else {})) for node in nodes]
+            helper.make_node(node[0], *(names.replace("_", "").split(" ") for names in node[1:3]), **dict(*node[3:])) for node in nodes]
     sides = [[helper.make_tensor_value_info(name, *what) for name, what in side.items()] for side in (inputs, outputs)]
     arrays = {**(constants or {}), **(defaults or {})}
     graph = helper.make_graph(made, "test", *sides, [numpy_helper.from_array(array, name) for name, array in arrays.items()])
@@ -101,33 +101,40 @@ def images():
 
 
 def recurrent():
-    """An attribute that is a list of texts, and inputs that are left out."""
-    file = model([("LSTM", "x w r _ _ h", "y last", {"hidden_size": 4, "activations": ["Sigmoid", "Tanh", "Tanh"]})],
-                 {"x": (T.FLOAT, [5, "n", 3]), "h": (T.FLOAT, [1, "n", 4])}, {"y": (T.FLOAT, [5, 1, "n", 4]), "last": (T.FLOAT, [1, "n", 4])},
+    """An attribute that is a list of texts; inputs and an output that are left out."""
+    file = model([("LSTM", "x w r _ _ h", "_ last", {"hidden_size": 4, "activations": ["Sigmoid", "Tanh", "Tanh"]})],
+                 {"x": (T.FLOAT, [5, "n", 3]), "h": (T.FLOAT, [1, "n", 4])}, {"last": (T.FLOAT, [1, "n", 4])},
                  {"w": normal(1, 16, 3), "r": normal(1, 16, 4)})
     return differences(file, [{"x": normal(5, n, 3), "h": normal(1, n, 4)} for n in (2, 3)], 1)
 
 
-def choice(name, condition, taken, other, read):
-    """A node If, both branches of which read a value from outside."""
-    branches = [helper.make_graph([helper.make_node(kind, [read], [f"{name}.{kind}"])], kind, [],
+def numbers():
+    """An attribute that is a list of fractions, in an old operator set."""
+    file = model([("Upsample", "x", "u", {"mode": "nearest", "scales": [1.0, 1.0, 2.0, 3.0]}), ("Neg", "u", "y")], {"x": (T.FLOAT, [1, 1, 2, "w"])},
+                 {"y": (T.FLOAT, [1, 1, 4, None])}, opset=7)
+    return differences(file, [{"x": normal(1, 1, 2, 3)}], 1, exact=True)
+
+
+def choice(name, condition, taken, other, reads):
+    """A node If, both branches of which read values from outside."""
+    branches = [helper.make_graph([helper.make_node(kind, reads.split(), [f"{name}.{kind}"])], kind, [],
                                   [helper.make_tensor_value_info(f"{name}.{kind}", T.FLOAT, None)]) for kind in (taken, other)]
     return helper.make_node("If", [condition], [name], then_branch=branches[0], else_branch=branches[1])
 
 
 def parted():
     """A branch in the middle stays with ONNX Runtime; what it and the second part read leaves the first."""
-    file = model([("MatMul", "x w", "a"), ("Tanh", "a", "b"), choice("c", "is_high", "Neg", "Abs", "b"), ("Add", "c b", "d"), ("MatMul", "d w", "y")],
-                 {"x": (T.FLOAT, ["n", 6]), "is_high": (T.BOOL, [])}, {"y": (T.FLOAT, ["n", 6]), "a": (T.FLOAT, ["n", 6])}, {"w": normal(6, 6)})
-    return differences(file, [{"x": normal(n, 6), "is_high": np.array(high)} for n, high in ((2, True), (2, False), (3, True))], 2, ["Abs", "If", "Neg"])
+    file = model([("MatMul", "x w", "a"), ("Tanh", "a", "b"), choice("c", "high", "Neg", "Abs", "b"), ("Add", "c b", "d"), ("MatMul", "d w", "y")],
+                 {"x": (T.FLOAT, ["n", 6]), "high": (T.BOOL, [])}, {"y": (T.FLOAT, ["n", 6]), "a": (T.FLOAT, ["n", 6])}, {"w": normal(6, 6)})
+    return differences(file, [{"x": normal(n, 6), "high": np.array(high)} for n, high in ((2, True), (2, False), (3, True))], 2, ["Abs", "If", "Neg"])
 
 
 def cycles():
     """Nodes on both sides of one that stays elsewhere are not one group, but what it does not separate is."""
-    file = model([("Exp", "x", "a"), ("Mul", "z z", "p"), choice("c", "is_high", "Neg", "Abs", "a"), ("Add", "c a", "d"), ("Add", "d p", "y"),
+    file = model([("Exp", "x", "a"), ("Mul", "z z", "p"), choice("c", "high", "Neg", "Abs", "a"), ("Add", "c a", "d"), ("Add", "d p", "y"),
                   ("Sqrt", "p", "q")],
-                 {"x": (T.FLOAT, ["n"]), "z": (T.FLOAT, ["n"]), "is_high": (T.BOOL, [])}, {"y": (T.FLOAT, ["n"]), "q": (T.FLOAT, ["n"])})
-    return differences(file, [{"x": normal(5), "z": normal(5), "is_high": np.array(True)}], 2, ["Abs", "If", "Neg"])
+                 {"x": (T.FLOAT, ["n"]), "z": (T.FLOAT, ["n"]), "high": (T.BOOL, [])}, {"y": (T.FLOAT, ["n"]), "q": (T.FLOAT, ["n"])})
+    return differences(file, [{"x": normal(5), "z": normal(5), "high": np.array(True)}], 2, ["Abs", "If", "Neg"])
 
 
 def data_dependent():
@@ -145,6 +152,20 @@ def shapes():
                  {"x": (T.FLOAT, [4, "k", 2])}, {"y": (T.FLOAT, ["a", "b"])},
                  {"one": np.array(1), "axes": np.array([0]), "minus": np.array([-1])})
     return differences(file, [{"x": normal(4, k, 2)} for k in (3, 5)], 1)
+
+
+def sizes():
+    """Whether open sizes agree is known only in a run: the nodes are still one group."""
+    file = model([("MaxPool", "x", "a", {"kernel_shape": [2, 2], "strides": [2, 2]}), ("Resize", "a _ twice", "b"), ("Add", "b x", "c"), ("Exp", "c", "y")],
+                 {"x": (T.FLOAT, ["n", 2, "h", "w"])}, {"y": (T.FLOAT, ["n", 2, "h", "w"])}, {"twice": np.array([1, 1, 2, 2], np.float32)})
+    return differences(file, [{"x": normal(n, 2, h, w)} for n, h, w in ((1, 8, 6), (2, 4, 10), (1, 8, 6))], 1)
+
+
+def shared():
+    """A constant that Koine's nodes and others read."""
+    file = model([("Mul", "x k", "a"), ("Tanh", "a", "b"), choice("c", "high", "Add", "Sub", "b k"), ("Mul", "c k", "y")],
+                 {"x": (T.FLOAT, ["n", 6]), "high": (T.BOOL, [])}, {"y": (T.FLOAT, ["n", 6])}, {"k": normal(6)})
+    return differences(file, [{"x": normal(n, 6), "high": np.array(high)} for n, high in ((2, True), (3, False))], 2, ["Add", "If", "Sub"])
 
 
 def given_shapes():
@@ -256,5 +277,5 @@ def threads():
 
 if len(DEVICES) != 1:
     sys.exit(f"{len(DEVICES)} devices of Koine, expected 1")
-run([(case.__name__, case) for case in (layers, images, recurrent, parted, cycles, data_dependent, shapes, given_shapes, several, defaults, empty,
+run([(case.__name__, case) for case in (layers, images, recurrent, numbers, parted, cycles, data_dependent, shapes, sizes, shared, given_shapes, several, defaults, empty,
                                         types, unworthy, options, threads, documented)])

@@ -78,6 +78,10 @@ static bool is_as_declared(const kn_onnx_file *file, const kn_model *model, size
 
 static engine_verdict check_built(const kn_onnx_file *file, const kn_model *model, engine_failure *failure) {
     const char *missing = kn_model_missing_value(model);
+    if (kn_model_status(model) != KN_OK) {
+        fail(failure, ORT_NOT_IMPLEMENTED, kn_model_error(model));
+        return ENGINE_REFUSES;
+    }
     if (!kn_model_bound(model)) {
         fail(failure, ORT_NOT_IMPLEMENTED, missing ? missing : "");
         return ENGINE_LACKS_VALUE;
@@ -87,16 +91,53 @@ static engine_verdict check_built(const kn_onnx_file *file, const kn_model *mode
     return ENGINE_FITS;
 }
 
+/* The model for inputs all of whose open sizes are `size`. NULL when out of memory. */
+static kn_model *bind_all(const kn_onnx_file *file, kn_model *model, int64_t size) {
+    const size_t count = kn_onnx_file_input_count(file);
+    kn_model_given *given = calloc(count + 1, sizeof *given);
+    size_t known = 0;
+    for (size_t i = 0; given && i < count; i++) {
+        const char *type = "", *name = kn_onnx_file_input_at(file, i, &type);
+        const int rank = kn_onnx_file_input_rank_at(file, i);
+        if (rank < 0 || rank > KN_MAX_RANK || !kn_dtype_parse(type, &given[known].info.dtype)) continue;
+        given[known].name = name;
+        given[known].info.rank = rank;
+        for (int k = 0; k < rank; k++) {
+            const int64_t own = kn_onnx_file_input_size_at(file, i, k, NULL);
+            given[known].info.shape[k] = own < 0 ? size : own;
+        }
+        known++;
+    }
+    kn_model *bound = given ? kn_model_bind(model, given, known) : NULL;
+    free(given);
+    return bound;
+}
+
+/* A graph that depends on open sizes is tried with some; runs build it for theirs. */
+static engine_verdict check(const kn_onnx_file *file, kn_model *model, engine_failure *failure) {
+    static const int64_t sizes[] = {64, 1};
+    engine_verdict verdict = check_built(file, model, failure);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (verdict != ENGINE_LACKS_VALUE || *failure->message) return verdict;
+        kn_model *bound = bind_all(file, model, sizes[i]);
+        verdict = check_built(file, bound, failure);
+        if (verdict == ENGINE_REFUSES) { /* it may be the sizes */
+            verdict = ENGINE_LACKS_VALUE;
+            fail(failure, ORT_NOT_IMPLEMENTED, "");
+        }
+        kn_model_destroy(&bound);
+    }
+    return verdict;
+}
+
 engine_verdict engine_check(const void *bytes, size_t count, engine_failure *failure) {
     kn_onnx_file *file = kn_onnx_file_open_memory(bytes, count, NULL, NULL);
     kn_model *model = kn_model_open_memory(bytes, count, NULL, NULL);
     engine_verdict verdict = ENGINE_REFUSES;
     if (kn_onnx_file_status(file) != KN_OK)
         fail(failure, ORT_NOT_IMPLEMENTED, kn_onnx_file_error(file));
-    else if (kn_model_status(model) != KN_OK)
-        fail(failure, ORT_NOT_IMPLEMENTED, kn_model_error(model));
     else
-        verdict = check_built(file, model, failure);
+        verdict = check(file, model, failure);
     kn_model_destroy(&model);
     kn_onnx_file_destroy(&file);
     return verdict;
