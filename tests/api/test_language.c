@@ -38,6 +38,7 @@ typedef struct making {
     gguf_made file;
     weight weights[LAYERS * 16 + 4];
     int count;
+    uint64_t bytes; /* of all tensors in the file */
     uint32_t random;
 } making;
 
@@ -67,6 +68,7 @@ static void add(making *m, const char *name, int type, int rows, int columns, fl
         numbers[i] = middle + (float)code * (1.0f / (float)(1 << shift));
     }
     const int64_t shape[2] = {rows ? rows : columns, columns};
+    m->bytes += type == Q8_0 ? used : (size_t)count * sizeof *numbers;
     gguf_add_tensor(&m->file, name, type, rows ? 2 : 1, shape, type == Q8_0 ? (void *)bytes : numbers,
                     type == Q8_0 ? used : (size_t)count * sizeof *numbers);
     free(bytes);
@@ -327,6 +329,9 @@ static void try_kind(kn_context *context, const char *path, const kind *of, uint
     if (kn_model_load(model, NULL, states, NULL, NULL) != KN_OK) fail_msg("%s", kn_model_error(model));
     run(whole, tokens, -1, LENGTH, got);
     compare(of, "all at once", got, expected, LENGTH * VOCABULARY);
+    kn_plan_info info = {.size = sizeof info}; /* weights are stored in the file's blocks, each aligned */
+    good(whole, kn_session_plan(whole, &info));
+    assert_in_range(info.state_bytes, m.bytes, m.bytes + 256 * (uint64_t)m.count);
     kn_session *few = open_session(model, context, states, 3), *one = open_session(model, context, states, 1);
     run(few, tokens, 0, 3, got);
     run(few, tokens + 3, 3, 3, got + 3 * VOCABULARY);
