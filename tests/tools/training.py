@@ -64,7 +64,11 @@ def adapters(folder):
     data = ["--data", "npy:x.npy,y.npy", "--batch", "32", "--validation", "0", "--schedule", "constant"]
     koine("train", "two.koine", *data, "--epochs", "2", folder=folder).needs(0, out="saved to two.safetensors")
     lora = ["train", "two.safetensors", *data, "--lora", "rank=2,alpha=4,targets=hidden,logits,dropout=0.25"]
-    koine(*lora, "--steps", "6", folder=folder).needs(0, out="saved to two-lora.safetensors")
+    trained = 2 * (WIDTH + 12) + 2 * (12 + CLASSES)
+    koine(*lora, "--steps", "6", folder=folder).needs(0, out="saved to two-lora.safetensors", err=f"{trained} parameters are trained")
+    koine(*lora, "--save", "two.onnx", folder=folder).needs(2, err="--lora saves adapters")
+    koine("convert", "two.safetensors", "two.onnx", folder=folder).needs(0)
+    koine("train", "two.onnx", *data, "--lora", "rank=2", "--steps", "2", folder=folder).needs(0, out="saved to ")
     saved = read_safetensors(os.path.join(folder, "two-lora.safetensors"))
     names = sorted(name for name in saved if not name.startswith("koine.training."))
     expect(names == ["hidden.lora_a", "hidden.lora_b", "logits.lora_a", "logits.lora_b"], f"found {names}")

@@ -340,6 +340,14 @@ static int files_apart(const train_options *options) {
     return outputs_apart(outputs, 4);
 }
 
+static uint64_t trained_elements(const kn_model *model) {
+    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
+    uint64_t sum = 0;
+    for (size_t i = 0; kn_model_weight_at(model, i, &weight); i++)
+        sum += weight.trained ? weight.elements : 0;
+    return sum;
+}
+
 static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
     train_run run = {.options = options, .checkpoints = *checkpoints, .watch = {.options = options}};
     run.learner = (train_learner){.options = options, .setup = &run.setup};
@@ -379,6 +387,9 @@ static int train(train_options *options, const char *model, const train_checkpoi
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
                  (unsigned long long)run.learner.samples, options->data,
                  kn_context_device(run.context)->name);
+    if (run.setup.lora)
+        command_info("%llu parameters are trained, those of the adapters",
+                     (unsigned long long)trained_elements(run.setup.model));
     train_print_hints(options, &run.setup, run.context);
     run.learner.context = run.context;
     const bool joined = workers_open(&run.learner, &run.watch, &run.world, &run.workers);
@@ -465,6 +476,10 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->resume && path_is_onnx(own->resume))
         return command_misuse("--resume has an ONNX file, which has weights but no training state: name it "
                               "as the model, or resume from one of --checkpoints");
+    if (own->adapter.given && own->outputs.save && path_is_onnx(own->outputs.save))
+        return command_misuse(
+            "--lora saves adapters, which ONNX files do not have: --save needs a folder, or a "
+            ".safetensors or .gguf file");
     if (option_choice("batch-norm", own->batch_norm, bn_words, BN_WORDS) < 0) return EXIT_USAGE;
     if (own->oversample && (own->no_shuffle || own->in_sequence))
         return command_misuse(

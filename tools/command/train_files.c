@@ -308,9 +308,9 @@ bool train_choose_path(train_options *options, const training_setup *setup) {
     if (!wanted && resume && !is_checkpoint(resume)) wanted = resume;
     if (wanted && setup->lora && is_adapter_folder(wanted)) return choose_folder(options, wanted);
     snprintf(name, sizeof name,
-             path_is_onnx(setup->source) ? "%s-trained.onnx"
-             : setup->lora               ? "%s-lora.safetensors"
-                                         : "%s.safetensors",
+             setup->lora                   ? "%s-lora.safetensors"
+             : path_is_onnx(setup->source) ? "%s-trained.onnx"
+                                           : "%s.safetensors",
              kn_model_name(setup->model));
     if (!wanted && !count_up(options, name, resume)) return false;
     if (wanted && !path_numbered(wanted, 1, options->outputs.path, sizeof options->outputs.path))

@@ -41,7 +41,8 @@ bool run_open(train_options *options, const char *model) {
                                  "it with --resume, or choose another folder",
                                  options->outputs.run, names[i]);
     }
-    path_in(options->outputs.run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);
+    path_in(options->outputs.run, path_is_onnx(model) && !options->adapter.given ? ONNX : MODEL,
+            paths[MODEL]);
     options->outputs.save = paths[MODEL];
     for (int i = LOG; i <= OPTIONS; i++)
         path_in(options->outputs.run, i, paths[i]);
