@@ -102,13 +102,13 @@ def angles(base, scaling=None, rotated=HEAD):
     return np.arange(LENGTH)[:, None] * rates
 
 
-def rotate(x, angle):
+def rotate(x, angle, factor=1.0):
     half = angle.shape[1]
-    a, b, cos, sin = x[..., :half], x[..., half:2 * half], np.cos(angle)[:, None], np.sin(angle)[:, None]
+    a, b, cos, sin = x[..., :half], x[..., half:2 * half], factor * np.cos(angle)[:, None], factor * np.sin(angle)[:, None]
     return np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., 2 * half:]], -1)
 
 
-def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5):
+def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5, factor=1.0):
     """(LENGTH,VOCABULARY): angle is of layers without a window, windows are those of layers, or None."""
     w = {name: array.astype(np.float64) for name, array in weights.items()}
 
@@ -131,7 +131,7 @@ def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * L
             q, k = norm(q, layer + "self_attn.q_norm"), norm(k, layer + "self_attn.k_norm")
         if rotated[i]:
             turn = angle if windows[i] is None or sliding_angle is None else sliding_angle
-            q, k = rotate(q, turn), rotate(k, turn)
+            q, k = rotate(q, turn, factor), rotate(k, turn, factor)
         k, v = np.repeat(k, HEADS // KEYS, 1), np.repeat(v, HEADS // KEYS, 1)
         scores = np.einsum("qhd,khd->hqk", q, k) * scale
         hidden = (distance < 0) | (distance >= (windows[i] or LENGTH))
@@ -250,8 +250,11 @@ def phi3_stores_products_together():
     name = "model.layers.0.self_attn.qkv_proj.weight"
     refuse(PHI3, {**fused(weights), name: np.zeros((HEADS * HEAD, WIDTH), np.float32)}, name, "rows")
     refuse({**PHI3, "rope_scaling": {**short, "short_factor": [1.0]}}, None, "short_factor")
-    refuse({**PHI3, "rope_scaling": {**short, "partial_rotary_factor": 0.5, "short_factor": [1.0, 2.0]}, "max_position_embeddings": 4 * LENGTH}, None,
-           "partial_rotary_factor")
+    # The factor of sines and cosines applies only to elements that are rotated.
+    factor = math.sqrt(1 + math.log(4) / math.log(LENGTH))
+    half = {**short, "short_factor": [1.0, 2.0]}
+    compare({**PHI3, "rope_scaling": half, "partial_rotary_factor": 0.5, "max_position_embeddings": 4 * LENGTH, "attention_bias": False}, fused(weights),
+            lambda _, tokens: decode(weights, tokens, angles(10000.0, half, HEAD // 2), factor=factor))
     with folder() as path:
         write(path, "config.json", {**PHI3, "rope_scaling": short, "max_position_embeddings": 4 * LENGTH})
         with raises(koine.KoineError, "window", "longrope"):

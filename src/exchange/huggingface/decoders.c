@@ -106,6 +106,9 @@ static bool read_flags(kn_fields *config, const about *of, kn_language *language
         !kn_fields_real(config, "rms_norm_eps", 1e-30, 1, &language->epsilon) ||
         !kn_fields_flag(config, "tie_word_embeddings", &language->tied) ||
         !kn_fields_must_be(config, "rope_interleaved", false) ||
+        !kn_fields_must_be(config, "use_mrope", false) || !kn_fields_must_be(config, "lm_head_bias", false) ||
+        (!of->attention_bias && !kn_fields_must_be(config, "attention_bias", false)) ||
+        (!of->mlp_bias && !kn_fields_must_be(config, "mlp_bias", false)) ||
         (of->attention_bias && !kn_fields_flag(config, "attention_bias", &biases)) ||
         (of->mlp_bias && !kn_fields_flag(config, "mlp_bias", &hidden)))
         return false;
@@ -204,6 +207,10 @@ static bool read_rotations(kn_fields *config, const about *of, kn_folder *folder
     kn_folder_rope rope = {.head = language->head, .context = language->context, .partial = of->partial};
     const bool two = of->sliding_base > 0;
     kn_folder_rope local = rope;
+    int64_t one = 1; /* of Phi-4-mini */
+    if (of->partial && (!kn_fields_whole(config, "full_attn_mod", 1, 1, &one) ||
+                        !kn_fields_whole(config, "interpolate_factor", 1, 1, &one)))
+        return false;
     if (of->partial &&
         !kn_fields_whole(config, "original_max_position_embeddings", 2, INT32_MAX, &rope.original))
         return false;

@@ -78,6 +78,7 @@ static bool write_encoder(kn_fields *config, const kn_folder_family *family, kn_
                                            "dropout",
                                            "chunk_size_feed_forward",
                                            "tie_word_embeddings",
+                                           "tie_weights_",
                                            "cross_attention_hidden_size",
                                            "pooler_fc_size",
                                            "pooler_num_attention_heads",

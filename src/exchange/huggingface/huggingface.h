@@ -86,6 +86,7 @@ typedef struct kn_folder {
     kn_safetensors tensors;           /* the model's weights by the names of the text */
     struct kn_folder_source *sources; /* by the index of a weight */
     int64_t head, rotated;            /* columns of a head, and how many of them are rotated; 0: all */
+    double factor;                    /* of rotated elements of q and k, if only some are rotated */
     float *divisors;                  /* rope_freqs, which is in no file, (divisor_count) */
     int64_t divisor_count;
 } kn_folder;

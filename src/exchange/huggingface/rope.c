@@ -158,7 +158,7 @@ static bool expand(kn_fields *fields, kn_arena *arena, kn_folder_rope *rope) {
                 ? unrotated
                 : (float)((divided ? (double)rope->divisors[i] : 1) * rate(rope, i) * rope->rotation.divisor);
     rope->rotation.base = rope->rotation.divisor = 1;
-    return rope->factor == 1 || refuse_share(fields, rope, "1, since sines and cosines have a factor");
+    return true;
 }
 
 static bool check_share(const kn_fields *fields, const kn_folder_rope *rope) {
@@ -238,7 +238,8 @@ void kn_folder_take_rope(const kn_folder_rope *rope, kn_folder *folder, kn_langu
     folder->divisor_count = rope->head / 2;
     folder->head = rope->head;
     folder->rotated = rope->rotated == rope->head ? 0 : rope->rotated;
-    if (rope->factor == 1) return;
+    folder->factor = folder->rotated ? rope->factor : 1; /* unrotated elements do not have it */
+    if (rope->factor == 1 || folder->rotated) return;
     /* Sines and cosines of both q and k have the factor. */
     if (!(language->scale > 0)) language->scale = 1 / sqrt((double)language->head);
     language->scale *= rope->factor * rope->factor;

@@ -337,6 +337,15 @@ static int64_t row_in_file(const kn_folder *folder, const struct kn_folder_sourc
            (source->part < 2 ? turned_row(folder, row % size) : row % size);
 }
 
+/* The factor of a row of the weight. */
+static double factor_of(const kn_folder *folder, const struct kn_folder_source *source, int64_t row) {
+    const bool turned =
+        source->change == KN_FOLDER_TURNED || (source->change == KN_FOLDER_BY_HEAD && source->part < 2);
+    return turned && folder->rotated && turned_row(folder, row % folder->head) < folder->rotated
+               ? folder->factor
+               : 1;
+}
+
 /* Writes a weight that the file does not store as it is needed. */
 static void widen(void *user, const kn_safetensor *tensor, void *to) {
     const kn_folder *folder = user;
@@ -348,10 +357,11 @@ static void widen(void *user, const kn_safetensor *tensor, void *to) {
     float *numbers = to;
     for (int64_t row = 0; row < rows; row++) {
         const int64_t theirs = row_in_file(folder, source, row);
-        for (int64_t i = 0; i < columns; i++)
-            numbers[row * columns + i] =
-                (float)(more + kn_array_number(from, (uint64_t)(transposed ? i * from->shape[1] + theirs
-                                                                           : theirs * columns + i)));
+        const double factor = factor_of(folder, source, row);
+        for (int64_t i = 0; i < columns; i++) {
+            const int64_t at = transposed ? i * from->shape[1] + theirs : theirs * columns + i;
+            numbers[row * columns + i] = (float)(more + factor * kn_array_number(from, (uint64_t)at));
+        }
     }
 }
 
