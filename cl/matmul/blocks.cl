@@ -4,6 +4,7 @@
  * Defines, with their defaults:
  *   KN_BLOCKS 8          the type of the blocks (common/blocks.cl)
  *   KN_ROWS 1            rows that are computed together
+ *   KN_COLUMNS 2         columns that are computed together
  *   KN_ITEMS 64          work-items of a work-group, a power of two
  *   KN_HALF_a, KN_HALF_c 0   whether a and c have 16 bits in memory (common/storage.cl)
  * and those of common/epilogue.cl, which sees (row / middle, row % middle, column); EPILOGUE is its operands.
@@ -32,8 +33,9 @@
 #ifndef KN_HALF_c
 #define KN_HALF_c 0
 #endif
-/* Columns that are computed together: fewer for several rows, to save registers. */
-#define KN_COLUMNS (KN_ROWS == 1 ? 4 : 2)
+#ifndef KN_COLUMNS
+#define KN_COLUMNS 2
+#endif
 #define KN_SUMS (KN_ROWS * KN_COLUMNS)
 typedef KN_STORED(KN_HALF_a) a_stored;
 typedef KN_STORED(KN_HALF_c) c_stored;
