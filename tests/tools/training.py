@@ -65,7 +65,7 @@ def adapters(folder):
     koine("train", "two.koine", *data, "--epochs", "2", folder=folder).needs(0, out="saved to two.safetensors")
     lora = ["train", "two.safetensors", *data, "--lora", "rank=2,alpha=4,targets=hidden,logits,dropout=0.25"]
     trained = 2 * (WIDTH + 12) + 2 * (12 + CLASSES)
-    koine(*lora, "--steps", "6", folder=folder).needs(0, out="saved to two-lora.safetensors", err=f"{trained} parameters are trained")
+    koine(*lora, "--steps", "6", folder=folder).needs(0, out="saved to two-lora.safetensors", err=f"({trained} of ")
     koine(*lora, "--save", "two.onnx", folder=folder).needs(2, err="--lora saves adapters")
     koine("convert", "two.safetensors", "two.onnx", folder=folder).needs(0)
     koine("train", "two.onnx", *data, "--lora", "rank=2", "--steps", "2", folder=folder).needs(0, out="saved to ")

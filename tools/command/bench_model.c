@@ -313,15 +313,15 @@ static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
 
 static void print_text(const bench_result *result, const bench_power *power, bench_times *times) {
     double median, best, p99;
-    char memory[32];
+    char memory[32], rate[32];
     bench_summary(times, &median, &best, &p99);
     progress_clear();
-    printf("%s %s, %s math, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first "
+    printf("%s %s, %s math, batch %lld: %.3f ms (best %.3f, p99 %.3f), %s samples/s, %.1f GFLOP/s, first "
            "step after "
            "%.2f s, %llu kernels, plan %s\n",
            result->name, result->mode, result->math, (long long)result->batch, 1e3 * median, 1e3 * best,
-           1e3 * p99, (double)result->batch / median, result->flops / median * 1e-9, times->first,
-           (unsigned long long)result->kernels,
+           1e3 * p99, rate_text((double)result->batch / median, rate, sizeof rate),
+           result->flops / median * 1e-9, times->first, (unsigned long long)result->kernels,
            bytes_text((double)result->plan_bytes, memory, sizeof memory));
     bench_power_text(power, (double)result->batch / median);
 }

@@ -217,6 +217,8 @@ size_t text_columns(const char *text, size_t bytes);
 size_t text_within(const char *text, size_t bytes, size_t columns);
 /* "1.50 GB" */
 const char *bytes_text(double bytes, char *text, size_t room);
+/* "2310", "4.2" */
+const char *rate_text(double rate, char *text, size_t room);
 /* "1:05" */
 const char *time_text(double seconds, char *text, size_t room);
 /* Seconds on a monotonic clock. */

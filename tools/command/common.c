@@ -86,6 +86,11 @@ const char *bytes_text(double bytes, char *text, size_t room) {
     return text;
 }
 
+const char *rate_text(double rate, char *text, size_t room) {
+    snprintf(text, room, rate >= 9.5 ? "%.0f" : "%.2g", rate);
+    return text;
+}
+
 const char *time_text(double seconds, char *text, size_t room) {
     unsigned long long whole = seconds > 0 ? (unsigned long long)(seconds + 0.5) : 0;
     if (whole >= 3600)

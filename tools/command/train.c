@@ -340,14 +340,6 @@ static int files_apart(const train_options *options) {
     return outputs_apart(outputs, 4);
 }
 
-static uint64_t trained_elements(const kn_model *model) {
-    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
-    uint64_t sum = 0;
-    for (size_t i = 0; kn_model_weight_at(model, i, &weight); i++)
-        sum += weight.trained ? weight.elements : 0;
-    return sum;
-}
-
 static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
     train_run run = {.options = options, .checkpoints = *checkpoints, .watch = {.options = options}};
     run.learner = (train_learner){.options = options, .setup = &run.setup};
@@ -383,13 +375,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
         goto done;
     if (!options->crew.device_count && !run.world.found) precompile_allow(&options->common, run.context);
     progress_clear();
-    command_info("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
-                 (unsigned long long)kn_model_parameter_elements(run.setup.model),
-                 (unsigned long long)run.learner.samples, options->data,
-                 kn_context_device(run.context)->name);
-    if (run.setup.lora)
-        command_info("%llu parameters are trained, those of the adapters",
-                     (unsigned long long)trained_elements(run.setup.model));
+    report_begin(run.setup.model, run.learner.samples, options->data, run.context);
     train_print_hints(options, &run.setup, run.context);
     run.learner.context = run.context;
     const bool joined = workers_open(&run.learner, &run.watch, &run.world, &run.workers);

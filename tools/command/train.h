@@ -261,6 +261,8 @@ void curve_add(loss_curve *curve, double loss);
 void curve_show(const loss_curve *curve);
 
 /* ---- train_report.c: progress and results -------------------------------------------------------- */
+/* Prints what is trained on what. */
+void report_begin(const kn_model *model, uint64_t samples, const char *data, const kn_context *context);
 
 typedef struct train_report {
     const train_options *options;

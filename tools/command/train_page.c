@@ -193,15 +193,16 @@ static bool command_line(FILE *file, const train_options *options) {
 
 static void summary(FILE *file, const train_page *page, const training_setup *setup, kn_context *context,
                     const kn_fit_result *result) {
-    char quality[80], time[32];
+    char quality[80], time[32], rate[32];
     fputs("<p>Trained on ", file);
     html_text(file, page->options->data);
     fputs(" on ", file);
     html_text(file, kn_context_device(context)->name);
-    fprintf(file, ": %llu steps in %s, %.0f samples/s, %llu parameters.</p>\n<p>Loss %.4g over the %s epoch",
+    fprintf(file, ": %llu steps in %s, %s samples/s, %llu parameters.</p>\n<p>Loss %.4g over the %s epoch",
             (unsigned long long)result->step, time_text(page->seconds, time, sizeof time),
-            result->samples_per_s, (unsigned long long)kn_model_parameter_elements(setup->model),
-            result->epoch_loss, result->discarded_steps ? "best" : "last");
+            rate_text(result->samples_per_s, rate, sizeof rate),
+            (unsigned long long)kn_model_parameter_elements(setup->model), result->epoch_loss,
+            result->discarded_steps ? "best" : "last");
     if (isfinite(result->epoch_accuracy)) fprintf(file, ", accuracy %.2f%%", 100 * result->epoch_accuracy);
     if (result->validation.samples) {
         fprintf(file, ", validation loss %.4g", result->validation.loss);

@@ -32,10 +32,22 @@ static double seconds_left(train_report *report, const kn_fit_step *step) {
     return left;
 }
 
+void report_begin(const kn_model *model, uint64_t samples, const char *data, const kn_context *context) {
+    const unsigned long long all = kn_model_parameter_elements(model);
+    unsigned long long trained = 0;
+    char part[32] = "";
+    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
+    for (size_t i = 0; kn_model_weight_at(model, i, &weight); i++)
+        trained += weight.trained ? weight.elements : 0;
+    if (trained && trained < all) snprintf(part, sizeof part, "%llu of ", trained);
+    command_info("training %s (%s%llu parameters) on %llu samples of %s, on %s", kn_model_name(model), part,
+                 all, (unsigned long long)samples, data, kn_context_device(context)->name);
+}
+
 bool report_step(void *user, const kn_fit_step *step) {
     train_report *report = user;
     const train_options *options = report->options;
-    char bar[24], time[32], memory[32], epochs[32] = "", quality[80], rest[80] = "";
+    char bar[24], time[32], memory[32], epochs[32] = "", quality[80], rest[80] = "", rate[32];
     report->epoch = step->epoch;
     report->loss = step->loss;
     if (report->log) log_step(report->log, step);
@@ -48,17 +60,18 @@ bool report_step(void *user, const kn_fit_step *step) {
                  bytes_text((double)report->memory_bytes, memory, sizeof memory));
     if (options->epochs) snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)options->epochs);
     setup_quality(report->setup, &report->score, "  ", quality, sizeof quality);
+    rate_text(step->samples_per_s, rate, sizeof rate);
     if (progress_plain_due())
-        command_info("epoch %llu%s  step %llu of %llu  loss %.4f%s  %.0f samples/s%s",
+        command_info("epoch %llu%s  step %llu of %llu  loss %.4f%s  %s samples/s%s",
                      (unsigned long long)step->epoch, epochs, (unsigned long long)step->batch,
-                     (unsigned long long)step->batches, step->loss, quality, step->samples_per_s, rest);
+                     (unsigned long long)step->batches, step->loss, quality, rate, rest);
     progress_bar((double)step->batch / (double)step->batches, bar, sizeof bar);
     if (step->batch == step->batches)
         progress_now("epoch %llu%s %s  loss %.4f  evaluating", (unsigned long long)step->epoch, epochs, bar,
                      step->loss);
     else
-        progress_line("epoch %llu%s %s  loss %.4f%s  %.0f samples/s%s", (unsigned long long)step->epoch,
-                      epochs, bar, step->loss, quality, step->samples_per_s, rest);
+        progress_line("epoch %llu%s %s  loss %.4f%s  %s samples/s%s", (unsigned long long)step->epoch, epochs,
+                      bar, step->loss, quality, rate, rest);
     return !interrupted();
 }
 
@@ -119,7 +132,7 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
                      const char *path) {
     static const char *const ends[] = {"done", "stopped early, since the validation loss no longer falls,",
                                        "stopped", "failed"};
-    char quality[80];
+    char quality[80], rate[32];
     uint64_t steps = result->step + result->discarded_steps;
     if (steps == steps_before)
         printf("nothing to do: %llu steps were already done", (unsigned long long)steps);
@@ -136,7 +149,8 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
         printf(", validation loss %.4f%s", result->validation.loss, setup->unit);
     fputs(setup_quality(setup, &result->validation, ", ", quality, sizeof quality), stdout);
     if (result->samples_per_s > 0)
-        printf(", %.0f samples/s, %.0f%% of the time waiting for data", result->samples_per_s,
+        printf(", %s samples/s, %.0f%% of the time waiting for data",
+               rate_text(result->samples_per_s, rate, sizeof rate),
                result->training_seconds > 0 ? 100 * result->data_seconds / result->training_seconds : 0);
     printf("\nsaved to %s\n", path);
 }
