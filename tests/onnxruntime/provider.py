@@ -161,6 +161,16 @@ def sizes():
     return differences(file, [{"x": normal(n, 2, h, w)} for n, h, w in ((1, 8, 6), (2, 4, 10), (1, 8, 6))], 1)
 
 
+def ranks():
+    """A rank that ONNX Runtime does not know, but the group does; and one that no group can know."""
+    x = {"x": (T.FLOAT, [1, "k", 1])}
+    file = model([("Exp", "x", "a"), ("Squeeze", "a", "b"), ("Mul", "b b", "c"), ("Neg", "c", "y")], x, {"y": (T.FLOAT, ["k"])})
+    bad = differences(file, [{"x": normal(1, k, 1)} for k in (3, 5)], 1)
+    file = model([choice("b", "high", "Squeeze", "Neg", "x"), ("Tanh", "b", "c"), ("Exp", "c", "y"), ("Exp", "x", "z")],
+                 {**x, "high": (T.BOOL, [])}, {"y": (T.FLOAT, None), "z": (T.FLOAT, [1, "k", 1])})
+    return bad + differences(file, [{"x": normal(1, 4, 1), "high": np.array(True)}], 1, ["Exp", "If", "Neg", "Squeeze", "Tanh"])
+
+
 def shared():
     """A constant that Koine's nodes and others read."""
     file = model([("Mul", "x k", "a"), ("Tanh", "a", "b"), choice("c", "high", "Add", "Sub", "b k"), ("Mul", "c k", "y")],
@@ -277,5 +287,5 @@ def threads():
 
 if len(DEVICES) != 1:
     sys.exit(f"{len(DEVICES)} devices of Koine, expected 1")
-run([(case.__name__, case) for case in (layers, images, recurrent, numbers, parted, cycles, data_dependent, shapes, sizes, shared, given_shapes, several, defaults, empty,
+run([(case.__name__, case) for case in (layers, images, recurrent, numbers, parted, cycles, data_dependent, shapes, sizes, ranks, shared, given_shapes, several, defaults, empty,
                                         types, unworthy, options, threads, documented)])

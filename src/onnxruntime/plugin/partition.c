@@ -237,9 +237,23 @@ static void drop(choice *own, size_t node, const char *reason, const char *more)
                  own->of->nodes[node].name, own->of->nodes[node].type, reason, more);
 }
 
+/* Whether the node reads a value of unknown rank; `outside`: that no marked node makes, so that its group
+ * does not know the rank either. */
+static bool lacks_rank(const choice *own, const graph_node *node, bool outside) {
+    for (size_t i = 0; i < node->input_count; i++) {
+        if (node->inputs[i] == NONE || own->of->values[node->inputs[i]].has_shape) continue;
+        const size_t producer = own->of->values[node->inputs[i]].producer;
+        if (!outside || producer == NONE || !own->marked[producer]) return true;
+    }
+    return false;
+}
+
 static OrtStatus *judge(choice *own, size_t number) {
     const graph_node *node = &own->of->nodes[number];
     const char *reason = objection(own->of, node);
+    if (!reason && lacks_rank(own, node, true)) reason = "it reads a value of unknown rank";
+    own->marked[number] = own->conditional[number] = !reason && lacks_rank(own, node, false);
+    if (own->marked[number]) return NULL; /* only its group can say */
     engine_failure failure = {.code = ORT_OK};
     engine_verdict verdict = ENGINE_REFUSES;
     OrtStatus *status = reason ? NULL : ask(own, &number, 1, &verdict, &failure);
@@ -332,7 +346,24 @@ static OrtStatus *drop_from(choice *own, const size_t *nodes, size_t count, engi
     return NULL;
 }
 
-/* Checks each group; *changed: a node of one was unmarked. */
+/* Unmarks nodes of a group that read a value of unknown rank from elsewhere; false if there are none. */
+static bool drop_rankless(choice *own, const partition *made, const size_t *nodes, size_t count) {
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        const graph_node *node = &own->of->nodes[nodes[i]];
+        bool lacks = lacks_rank(own, node, true);
+        for (size_t k = 0; !lacks && k < node->input_count; k++) {
+            if (node->inputs[k] == NONE || own->of->values[node->inputs[k]].has_shape) continue;
+            const size_t producer = own->of->values[node->inputs[k]].producer;
+            lacks = made->group_of[producer] != made->group_of[nodes[i]];
+        }
+        if (lacks) drop(own, nodes[i], "it reads a value of unknown rank", "");
+        found |= lacks;
+    }
+    return found;
+}
+
+/* Checks each group; *changed: nodes of one were unmarked. */
 static OrtStatus *check_groups(choice *own, const partition *made, bool *changed) {
     OrtStatus *status = NULL;
     for (size_t i = 0; !status && i < made->group_count; i++) {
@@ -341,6 +372,10 @@ static OrtStatus *check_groups(choice *own, const partition *made, bool *changed
         engine_verdict verdict = ENGINE_REFUSES;
         const uint64_t identity = identity_of(nodes, count);
         if (is_checked(own, identity)) continue;
+        if (drop_rankless(own, made, nodes, count)) {
+            *changed = true;
+            continue;
+        }
         status = ask(own, nodes, count, &verdict, &failure);
         if (status) break;
         if (verdict == ENGINE_FITS) {
