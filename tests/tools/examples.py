@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 import byte_model
+import text_encoder
 from koine import (ENVIRONMENT, KOINE, Skipped, add, expect, numbers_of, read_npy, read_safetensors, run_cases,
                    strict, wave_of, write, write_bytes, write_npy)
 
@@ -113,6 +114,8 @@ def stage(folder):
     write(folder, "new.csv", "place,height\na,10\nb,\n")
     write(folder, "book.txt", "The quick brown fox jumps over the lazy dog.\n" * 60)
     byte_model.write(os.path.join(folder, "smollm2.gguf"))
+    text_encoder.write(os.path.join(folder, "minilm"))
+    write(folder, "sentences.txt", "a b\nb\n")
     write(folder, "poems.txt", "The moon is a boat of silver on the sea.\n" * 60)
     messages = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]
     write(folder, "talk.jsonl", (json.dumps({"messages": messages}) + "\n") * 8)
