@@ -40,7 +40,7 @@ bool config_gives(const train_config *config, const char *name);
  * whether the number of steps is limited. */
 int config_check(train_config *config, bool end_known);
 
-/* ---- train.c ------------------------------------------------------------------------------------- */
+/* ---- train_options.c ----------------------------------------------------------------------------- */
 
 enum { RUN_PATH = 4096, WORKERS_MOST = 64, WORKER_NAME = 128, WORKER_SHARDS = 1024 };
 
@@ -408,5 +408,11 @@ bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch 
 bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *result);
 /* Restores the states of the best epoch to the trainer. */
 bool checkpoints_to_best(train_checkpoints *checkpoints);
+
+/* ---- train.c: the run ---------------------------------------------------------------------------- */
+
+/* Trains a model as the checked options say; NULL: the model of the newest checkpoint. Returns the status of
+ * the command. */
+int train_with_options(train_options *options, const char *model, const train_checkpoints *checkpoints);
 
 #endif
