@@ -514,12 +514,12 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(first->producer->inputs[0], &wide), "first");
     assert_string_equal(taken(second->producer->inputs[0], &wide), "wide");
     assert_string_equal(taken(odd->producer->inputs[0], &wide), "wide_last");
-    assert_string_equal(taken(kn_conv(odd, 3, 1, 0, NULL)->producer->inputs[0], &wide), "first_padded");
+    assert_string_equal(taken(kn_conv(odd, 3, 1, 0, NULL)->producer->inputs[0], &wide), "rows");
     kn_conv_params depthwise = {.size = sizeof depthwise, .groups = 16, .no_bias = true};
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "depthwise_wide");
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &many), "depthwise");
     depthwise.groups = 8;
-    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "implicit");
+    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "rows");
     assert_string_equal(taken(first->producer->inputs[0], &many), "implicit");
     assert_string_equal(taken(kn_sum(kn_relu(second), "0,2,3", false), &wide), "images");
     assert_string_equal(taken(kn_global_average_pool(kn_max_pool(second, 2, NULL)), &wide), "images");
