@@ -198,6 +198,11 @@ static const char *get_version(void) {
     return "1.29.0";
 }
 
+/* Its values have no TensorTypeAndShape_HasShape. */
+static const char *get_first_version(void) {
+    return "1.23.0";
+}
+
 /* ---- the plugin ---------------------------------------------------------------------------- */
 
 static OrtStatus *(*create_factories)(const char *, const OrtApiBase *, const OrtLogger *, OrtEpFactory **,
@@ -310,6 +315,37 @@ static void parts(void **state) {
     factory->ReleaseEp(factory, ep);
 }
 
+/* A constant of rank 0 has a known rank, even where ONNX Runtime cannot report it; an input does not. */
+static void first_version(void **state) {
+    const OrtApiBase base = {get_api, get_first_version};
+    OrtEpFactory *newer = factory;
+    OrtValue *number = NULL;
+    OrtTypeInfo *type = NULL;
+    size_t made = 0;
+    float one = 1;
+    OrtStatus *status = NULL;
+    succeeds(real->CreateTensorWithDataAsOrtValue(memory, &one, sizeof one, NULL, 0,
+                                                  ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &number));
+    succeeds(real->GetTypeInfo(number, &type));
+    const OrtValueInfo constant = {"constant", type, number}, input = {"input", type, NULL};
+    const OrtNode shifted = {"Add", {&x, &constant}, {&a}, {NULL}, 2, 1, 0},
+                  scaled = {"Mul", {&x, &input}, {&b}, {NULL}, 2, 1, 0};
+    const OrtGraph whole = {{&shifted, &scaled}, {&a, &b}, 2, 2, false};
+    OrtEpGraphSupportInfo info = {.count = 0};
+    succeeds(create_factories("koine", &base, NULL, &factory, 4, &made));
+    OrtEp *ep = create(NULL, NULL, &status);
+    succeeds(status);
+    succeeds(ep->GetCapability(ep, &whole, &info));
+    assert_int_equal(info.count, 1);
+    assert_int_equal(info.counts[0], 1);
+    assert_ptr_equal(info.nodes[0][0], &shifted);
+    factory->ReleaseEp(factory, ep);
+    succeeds(release_factory(factory));
+    factory = newer;
+    real->ReleaseTypeInfo(type);
+    real->ReleaseValue(number);
+}
+
 static void runs(void **state) {
     /* The node that stands for both has its outputs in another order than they are computed. */
     static const OrtGraph part = {{&leaky, &sum}, {&b, &a}, 2, 2, false};
@@ -365,7 +401,8 @@ int main(int count, char **arguments) {
     if (create_factories("koine", &base, NULL, &factory, 4, &made) || made != 1) return 1;
     make_values();
     const struct CMUnitTest tests[] = {cmocka_unit_test(factories), cmocka_unit_test(options),
-                                       cmocka_unit_test(parts), cmocka_unit_test(runs)};
+                                       cmocka_unit_test(parts), cmocka_unit_test(first_version),
+                                       cmocka_unit_test(runs)};
     const int failed = cmocka_run_group_tests_name("onnxruntime provider", tests, NULL, NULL);
     real->ReleaseTypeInfo(matrix);
     real->ReleaseTypeInfo(vector);

@@ -77,7 +77,9 @@ static void read_shape(reading *from, const OrtTensorTypeAndShapeInfo *info, gra
     if (!keep(from, api->GetTensorElementType(info, &value->type)) ||
         !keep(from, api->GetDimensionsCount(info, &value->rank)))
         return;
-    value->has_shape = from->host->has_shapes ? api->TensorTypeAndShape_HasShape(info) : value->rank > 0;
+    /* Without the function, a rank of 0 may mean that the rank is unknown, but not for a constant. */
+    value->has_shape = from->host->has_shapes ? api->TensorTypeAndShape_HasShape(info)
+                                              : value->rank > 0 || value->is_constant;
     value->sizes = room_for(from, value->rank, sizeof *value->sizes);
     value->symbols = room_for(from, value->rank, sizeof *value->symbols);
     if (!value->sizes || !value->symbols || !value->rank) return;
