@@ -113,6 +113,8 @@ static char *chat_text(chat_reading *r, const kn_json *line, size_t count, bool 
     bool fine = true;
     for (const kn_json *member = line->first; member && fine; member = member->next) {
         if (!strcmp(member->key, "add_generation_prompt")) continue;
+        fine = strlen(member->key) == member->key_length;
+        if (!fine) break;
         kn_text_add(&variables, ", ");
         kn_text_json(&variables, member->key);
         kn_text_add(&variables, ": ");

@@ -122,6 +122,12 @@ static void mistakes_are_named(void **state) {
     assert_failed(
         open_lines("chat", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000\"}]}", false, NULL),
         KN_ERROR_FORMAT, "zero byte");
+    /* Such a key is not "messages". */
+    assert_failed(open_lines("chat",
+                             "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+                             "\"messages\\u0000\":5}",
+                             false, NULL),
+                  KN_ERROR_FORMAT, "zero byte");
     assert_failed(open_lines("chat", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", false, NULL),
                   KN_ERROR_SHAPE, "no sample with a target");
     assert_failed(open_lines("chat", "", false, NULL), KN_ERROR_SHAPE, "no sample with a target");
