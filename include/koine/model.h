@@ -70,10 +70,10 @@ KN_API KN_NODISCARD kn_model *kn_model_parse(const char *text, const kn_model_pa
 /* Opens a model by its name in the zoo, or by the path of a text model, a file written by kn_model_save (see
  * kn_model_load), an ONNX file, a language model in a GGUF file or in a folder, or a Caffe net: its text
  * (.prototxt) or its weights (.caffemodel). A folder has config.json and model.safetensors, or an index and
- * its parts, as Hugging Face's libraries save them. A GGUF file or a folder becomes a text model whose
+ * its parts, as saved by Hugging Face libraries. A GGUF file or a folder becomes a text model whose
  * setting `window` is the number of positions; docs/language-models.md lists the architectures and the inputs
- * of encoders; weights in blocks are dequantized to float32 when loaded. What a file says and Koine does not
- * have is KN_ERROR_UNSUPPORTED, and the message names it. A Caffe net is converted to a text model
+ * of encoders; weights in blocks are dequantized to float32 when loaded. A setting or tensor that Koine does
+ * not support is KN_ERROR_UNSUPPORTED, and the message names it. A Caffe net is converted to a text model
  * (kn_model_text) with its layers of phase TEST; a single input is named "x", several inputs keep their
  * names. Zoo names take precedence: write ./lenet for a file of that name. An ONNX file or Caffe net with
  * operators, layers or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the message names them all. A file
@@ -273,8 +273,8 @@ KN_API bool kn_model_adapter(const kn_model *model, kn_adapter_params *params);
  * safetensors file that kn_model_save wrote for an adapted model. Layers are those that the file has matrices
  * for; PEFT's names of a language model's layers are those of Hugging Face's classes
  * ("model.layers.0.self_attn.q_proj" is blk0.attn_q). KN_ERROR_UNSUPPORTED names a setting that changes
- * results and that Koine does not have, such as use_dora. Afterwards kn_model_load_adapter sets the
- * parameters. Otherwise as kn_model_adapt; after an error the model is of no use. */
+ * results and that Koine does not support, such as use_dora. Afterwards kn_model_load_adapter sets the
+ * parameters. Otherwise as kn_model_adapt; after an error the model is unusable. */
 KN_API KN_NODISCARD kn_status kn_model_open_adapter(kn_model *model, const char *path);
 /* Sets the parameters of the adapter in `states` from a file of any of these kinds, which must have the same
  * layers, rank and scale. */

@@ -1,5 +1,5 @@
-/* Conversations and texts, one JSON object per line, as tokens of a language model: each is a sample of its
- * own, padded to the length, whose targets outside answers are ignored. */
+/* Conversations and texts, one JSON object per line, as tokens of a language model: each is a separate
+ * sample, padded to the length, whose targets outside answers are ignored. */
 #include <stdio.h>
 #include <string.h>
 
@@ -104,7 +104,7 @@ static kn_status common(chat_reading *r, const char *text, size_t bytes, unsigne
 
 /* ---- conversations ------------------------------------------------------------------------------------- */
 
-/* The text of the first `count` messages; asks: and of what precedes an answer. NULL with the error set. */
+/* The text of the first `count` messages; asks: with the start of an answer. NULL with the error set. */
 static char *chat_text(chat_reading *r, const kn_json *line, size_t count, bool asks, size_t *bytes) {
     kn_text variables;
     char message[300], *made = NULL;
@@ -166,7 +166,7 @@ static kn_status mark_answer(chat_reading *r, const kn_json *line, size_t index,
     if (!begins_with(whole, bytes, before, before_bytes) || !begins_with(whole, bytes, after, after_bytes) ||
         after_bytes <= before_bytes)
         return fail_line(r, "the chat template writes an answer differently when messages follow it, so that "
-                            "its place is unknown: give each answer a line of its own, as the last message, "
+                            "its place is unknown: put each answer on a separate line, as the last message, "
                             "or make all tokens targets");
     kn_status status = common(r, before, before_bytes, KN_TEXT_READ_SPECIAL, &first);
     if (status == KN_OK) status = common(r, after, after_bytes, KN_TEXT_READ_SPECIAL, &end);

@@ -208,19 +208,19 @@ struct OrtSession {
     ort_plan *plans; /* the most recently used first */
 };
 
-/* A session for the model whose `count` bytes are in `memory`, which is taken over, also on failure, to be
- * freed. */
+/* A session for the model whose `count` bytes are in `memory`, from malloc, which it owns, even on failure.
+ */
 OrtStatus *ort_session_open(void *memory, const void *bytes, size_t count, const OrtSessionOptions *options,
                             OrtSession **out);
 
 /* ---- run.c, plan.c ----------------------------------------------------------------------- */
 
-/* Gives memory for the elements of output `output`, counted as the caller of a run did. */
+/* Returns memory for the elements of output `output`, an index among the outputs of the run. */
 typedef struct ort_output_memory {
     OrtStatus *(*give)(void *user, size_t output, const kn_tensor_info *info, void **data);
     void *user;
 } ort_output_memory;
-/* Run whose outputs without a value are made on this memory. */
+/* As ort_Run, but outputs without a value are created on this memory. */
 OrtStatus *ort_run_into(OrtSession *session, const char *const *input_names, const OrtValue *const *inputs,
                         size_t input_count, const char *const *output_names, size_t output_count,
                         OrtValue **outputs, ort_output_memory memory);

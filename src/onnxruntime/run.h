@@ -33,10 +33,10 @@ typedef struct ort_run {
     kn_model_given *inputs;
     size_t *outputs, output_count; /* positions in the file */
     OrtValue **values;             /* of the outputs, as the caller gave them */
-    ort_output_memory memory;      /* for the others; without `give`, this library's */
+    ort_output_memory memory;      /* for the others; `give` NULL: this library allocates it */
 } ort_run;
 
-/* Whether both are texts, and equal. */
+/* Whether both are not NULL, and equal. */
 bool ort_is_text(const char *text, const char *other);
 /* 0 if they would overflow. */
 size_t ort_info_bytes(const kn_tensor_info *info);

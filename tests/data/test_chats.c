@@ -132,7 +132,7 @@ static void mistakes_are_named(void **state) {
                   KN_ERROR_SHAPE, "no sample with a target");
     assert_failed(open_lines("chat", "", false, NULL), KN_ERROR_SHAPE, "no sample with a target");
     add_file(folder, "words/chat_template.jinja", FORGETFUL, strlen(FORGETFUL));
-    assert_failed(open_lines("chat", cases[2].line, false, NULL), KN_ERROR_FORMAT, "a line of its own");
+    assert_failed(open_lines("chat", cases[2].line, false, NULL), KN_ERROR_FORMAT, "on a separate line");
     kn_dataset *dataset = open_lines("chat", cases[2].line, true, NULL);
     assert_usable(dataset);
     kn_dataset_destroy(&dataset);

@@ -308,7 +308,7 @@ static void parts(void **state) {
     assert_int_equal(info.counts[1], 1);
     assert_ptr_equal(info.nodes[1][0], &product);
     assert_true(info.drops_constants);
-    assert_non_null(strstr(log_text, "node 'Unheard' (Unheard) is left to others: "));
+    assert_non_null(strstr(log_text, "node 'Unheard' (Unheard) is left to ONNX Runtime: "));
     assert_non_null(strstr(log_text, "Koine computes 3 of 4 nodes, in 2 groups"));
     succeeds(ep->GetCapability(ep, &inner, &none));
     assert_int_equal(none.count, 0);
@@ -347,7 +347,7 @@ static void first_version(void **state) {
 }
 
 static void runs(void **state) {
-    /* The node that stands for both has its outputs in another order than they are computed. */
+    /* The node that stands for both has its outputs in a different order from that of computation. */
     static const OrtGraph part = {{&leaky, &sum}, {&b, &a}, 2, 2, false};
     static const OrtNode fused = {"koine_0", {&w, &x}, {&b, &a}, {NULL}, 2, 2, 0};
     const OrtGraph *graphs[] = {&part};

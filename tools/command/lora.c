@@ -59,7 +59,7 @@ int lora_check(const char *text, lora_options *lora) {
     kn_adapter_params_init(&lora->params);
     if (!text) return EXIT_DONE;
     lora->given = true;
-    if (strlen(text) >= sizeof lora->targets) return command_misuse("--lora is longer than a line");
+    if (strlen(text) >= sizeof lora->targets) return command_misuse("--lora is too long");
     for (const char *at = text; status == EXIT_DONE && *at;) {
         char item[sizeof lora->targets];
         const size_t length = strcspn(at, ",");
@@ -71,7 +71,7 @@ int lora_check(const char *text, lora_options *lora) {
     return status;
 }
 
-/* Whether the path is a folder, which has its vocabulary in files of its own. */
+/* Whether the path is a folder, which has its vocabulary in separate files. */
 static bool is_folder(const char *path) {
     struct stat about;
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);

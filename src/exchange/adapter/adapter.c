@@ -32,7 +32,7 @@ static bool check_pairs(kn_model *model, kn_adapter_file *file) {
                     (long long)file->params.rank);
         if (error->status != KN_OK) return false;
     }
-    if (!file->count) kn_fail(error, KN_ERROR_FORMAT, "%s: has no matrices of an adapter", file->path);
+    if (!file->count) kn_fail(error, KN_ERROR_FORMAT, "%s: has no adapter matrices", file->path);
     if (file->scale > 0) file->params.alpha = file->scale * (double)file->params.rank;
     return error->status == KN_OK;
 }
@@ -49,10 +49,11 @@ static bool open_file(kn_model *model, const char *path, kn_adapter_file *file) 
     kn_file_close_view(&model->host, &view);
     if (gguf || saved)
         return (gguf ? kn_adapter_open_gguf : kn_adapter_open_saved)(model, file) && check_pairs(model, file);
-    kn_fail(&model->error, KN_ERROR_FORMAT,
-            "%s: is no adapter; expected a folder with adapter_config.json, a GGUF file or a file that koine "
-            "train --lora wrote",
-            path);
+    kn_fail(
+        &model->error, KN_ERROR_FORMAT,
+        "%s: is not an adapter; expected a folder with adapter_config.json, a GGUF file or a file that koine "
+        "train --lora wrote",
+        path);
     return false;
 }
 
@@ -95,7 +96,7 @@ static bool fits(kn_model *model, const kn_adapter_file *file) {
     }
     for (size_t i = 0; i < file->count && model->error.status == KN_OK; i++)
         if (!kn_map_get_text(&found, file->pairs[i].layer))
-            kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: '%.200s' is no linear layer of model '%s'%s",
+            kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: '%.200s' is not a linear layer of model '%s'%s",
                     file->path, file->pairs[i].name, model->name, adapter ? " with an adapter" : "");
     kn_map_finish(&found);
     return model->error.status == KN_OK;

@@ -1,5 +1,5 @@
-/* Shared by the files that read and write adapters (models/adapt.c): folders of PEFT, GGUF files, and files
- * that kn_model_save writes. */
+/* Shared by the files that read and write adapters (models/adapt.c): PEFT folders, GGUF files, and files that
+ * kn_model_save writes. */
 #ifndef KN_EXCHANGE_ADAPTER_H
 #define KN_EXCHANGE_ADAPTER_H
 

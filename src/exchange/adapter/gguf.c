@@ -40,7 +40,7 @@ static bool check_about(kn_model *model, kn_adapter_file *file) {
         return false;
     if (!model->gguf) {
         kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                "%s: an adapter in a GGUF file is for a model in a GGUF file, and '%s' is none", file->path,
+                "%s: an adapter in a GGUF file needs a model from a GGUF file, which '%s' is not", file->path,
                 model->name);
         return false;
     }
@@ -80,7 +80,7 @@ bool kn_adapter_open_gguf(kn_model *model, kn_adapter_file *file) {
         if (!matrix || (tensor->type != 0 && tensor->type != 1 && tensor->type != 30) ||
             !kn_array_measure(&array)) {
             kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: tensor '%.200s' %s", file->path, tensor->name,
-                    matrix ? "has a type other than F32, F16 and BF16" : "is no matrix of an adapter");
+                    matrix ? "has a type other than F32, F16 and BF16" : "is not a matrix of an adapter");
             return false;
         }
         const char *layer = name_here(&file->arena, tensor->name, length - own - 1);
@@ -116,7 +116,7 @@ static uint64_t padded(uint64_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Everything before the numbers. */
+/* Everything before the elements. */
 static void write_header(const kn_model *model, kn_arena *arena, kn_text *text,
                          const kn_gguf_text *architecture) {
     const kn_adapter *adapter = model->adapter;
@@ -176,7 +176,7 @@ kn_status kn_adapter_save_gguf(kn_model *model, const char *path, kn_states *sta
     if (!model->gguf)
         return kn_fail(
             &model->error, KN_ERROR_UNSUPPORTED,
-            "%s: an adapter in a GGUF file is for a model in a GGUF file, and '%s' is none; a folder "
+            "%s: an adapter in a GGUF file needs a model from a GGUF file, which '%s' is not; a folder "
             "is written for any",
             path, model->name);
     kn_status status = kn_gguf_string(model->gguf, "general.architecture", &architecture, &model->error);

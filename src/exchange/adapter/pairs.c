@@ -17,9 +17,9 @@ bool kn_adapter_add(kn_model *model, kn_adapter_file *file, const char *layer, c
             return kn_model_no_memory(model);
     }
     kn_array *own = b ? &pair->b : &pair->a;
-    const char *problem = !kn_dtype_is_float(array->type)  ? "has no floating-point numbers"
-                          : array->rank != 2               ? "is no matrix"
-                          : own->bytes                     ? "is there twice"
+    const char *problem = !kn_dtype_is_float(array->type)  ? "does not have a floating-point type"
+                          : array->rank != 2               ? "is not a matrix"
+                          : own->bytes                     ? "occurs twice"
                           : !array->bytes || !array->count ? "is empty"
                                                            : NULL;
     *own = *array;

@@ -1,4 +1,4 @@
-/* Adapters in folders of PEFT: adapter_config.json and adapter_model.safetensors. */
+/* Adapters in PEFT folders: adapter_config.json and adapter_model.safetensors. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static bool is_language(const kn_model *model) {
     return kn_graph_find(model->graph, "token_embd.weight") != NULL;
 }
 
-/* "model.layers.0.self_attn.q_proj" for "blk0.attn_q"; names of other models stay. NULL with the error set.
+/* "model.layers.0.self_attn.q_proj" for "blk0.attn_q"; names in other models stay. NULL with the error set.
  */
 static const char *name_there(kn_model *model, kn_arena *arena, const char *layer) {
     int digits = 0;
@@ -78,7 +78,7 @@ static const char *name_here(kn_model *model, kn_arena *arena, const char *name,
 /* ---- reading ---------------------------------------------------------------------------------------------
  */
 
-/* What changes no result of an adapter, whose matrices are in the file. */
+/* Settings that do not change the results of an adapter, whose matrices are in the file. */
 static const char *const harmless[] = {"base_model_name_or_path",
                                        "revision",
                                        "task_type",
@@ -152,7 +152,7 @@ bool kn_adapter_open_peft(kn_model *model, kn_adapter_file *file) {
         const bool b = !strcmp(ending, endings[1]);
         if (strncmp(tensor->name, PREFIX, before) != 0 || (!b && strcmp(ending, endings[0]) != 0)) {
             kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                    "%s: tensor '%.200s' is no matrix of an adapter; expected names such as " PREFIX
+                    "%s: tensor '%.200s' is not a matrix of an adapter; expected names such as " PREFIX
                     "LAYER%s",
                     path, tensor->name, endings[0]);
             return false;

@@ -6,14 +6,14 @@
 
 #include "exchange/gguf/gguf.h"
 
-/* What an architecture implies and files do not say. */
+/* What an architecture implies and files do not store. */
 typedef struct family {
     const char *name;    /* general.architecture */
     bool interleaved;    /* rotated pairs are adjacent */
     bool scaled_table;   /* the embedding is multiplied by the root of its width */
     const char *gate;    /* the activation of the gate */
     int sliding_of;      /* of this many layers, all but the last see only a window; 0: no layer has one */
-    double sliding_base; /* base of the rotation in these layers, unless the file says it */
+    double sliding_base; /* base of the rotation in these layers, unless the file has it */
     int wide_scale;      /* with this many layers, the scale of scores is sqrt(heads / width); 0: never */
 } family;
 

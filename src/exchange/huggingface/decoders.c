@@ -5,7 +5,7 @@
 
 #include "exchange/huggingface/huggingface.h"
 
-/* Which layers see only a window. */
+/* Which layers attend only to a window. */
 typedef enum sliding {
     SLIDING_NONE,
     SLIDING_ALL,     /* Mistral: all layers, unless sliding_window is null */
@@ -135,7 +135,7 @@ static bool read_types(kn_fields *config, const kn_json *types, kn_language *lan
     return true;
 }
 
-/* The layers that see a window without layer_types. */
+/* The layers that attend to a window if layer_types is absent. */
 static bool mark_usual(kn_fields *config, const about *of, bool used, kn_language *language) {
     int64_t first = 28, pattern = 6;
     if (of->sliding == SLIDING_LATE && !kn_fields_whole(config, "max_window_layers", 0, INT32_MAX, &first))
@@ -238,7 +238,7 @@ static bool read_scales(kn_fields *config, const about *of, kn_language *languag
     return true;
 }
 
-/* Members that change no result of these architectures. */
+/* Members that do not change the results of these architectures. */
 static void ignore(kn_fields *config) {
     static const char *const all[] = {"embd_pdrop", "resid_pdrop"};
     for (size_t i = 0; i < KN_COUNT_OF(all); i++)

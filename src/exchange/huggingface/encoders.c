@@ -3,7 +3,7 @@
 
 #include "exchange/huggingface/huggingface.h"
 
-/* What members of config.json are called, and what they are if they are absent. */
+/* Names of members of config.json, and their defaults. */
 typedef struct about {
     const char *layers, *width, *hidden, *heads, *activation;
     int64_t types;   /* the default of type_vocab_size; -1: the architecture has no types of tokens */

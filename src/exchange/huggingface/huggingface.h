@@ -1,6 +1,6 @@
-/* Shared by the files that open a folder as Hugging Face's libraries save models: config.json, safetensors
- * files, and for embeddings modules.json. The model becomes a text; nothing that a file says is guessed or
- * ignored unless it changes no result. */
+/* Shared by the files that open folders saved by Hugging Face libraries: config.json, safetensors files, and
+ * modules.json for text embeddings. The model becomes a text. No setting is guessed, and none is ignored
+ * unless it cannot change results. */
 #ifndef KN_EXCHANGE_HUGGINGFACE_H
 #define KN_EXCHANGE_HUGGINGFACE_H
 
@@ -26,13 +26,13 @@ bool kn_fields_begin(kn_fields *fields, kn_model *model, const char *file, const
                      const kn_json *object);
 /* The members of a member that is an object; false without an error: absent or null. */
 bool kn_fields_enter(kn_fields *fields, const char *name, kn_fields *inner);
-/* The member, which counts as read; NULL: absent or null. */
+/* The member, which is marked as read; NULL: absent or null. */
 const kn_json *kn_fields_find(kn_fields *fields, const char *name);
-/* Whether the member is there, even as null. */
+/* Whether the member is present, even as null. */
 bool kn_fields_has(const kn_fields *fields, const char *name);
 /* The functions below leave *value unchanged if the member is absent or null. */
 bool kn_fields_whole(kn_fields *fields, const char *name, int64_t least, int64_t most, int64_t *value);
-/* The same for a member that must be there. */
+/* The same for a member that must be present. */
 bool kn_fields_need(kn_fields *fields, const char *name, int64_t least, int64_t most, int64_t *value);
 bool kn_fields_real(kn_fields *fields, const char *name, double least, double most, double *value);
 bool kn_fields_flag(kn_fields *fields, const char *name, bool *value);
@@ -65,7 +65,7 @@ typedef struct kn_folder_name {
     kn_folder_change change;
 } kn_folder_name;
 
-/* How the tensors of an architecture are called; lists end with a row without names, or with NULL. */
+/* The names of an architecture's tensors; lists end with a row without names, or with NULL. */
 typedef struct kn_folder_names {
     const kn_folder_name *layers; /* of a layer, after "blkN." and `layer`N. */
     const kn_folder_name *others;
@@ -114,7 +114,7 @@ struct kn_folder_family {
 extern const kn_folder_family kn_folder_decoders[], kn_folder_plain_decoders[], kn_folder_encoders[];
 extern const int kn_folder_decoder_count, kn_folder_plain_decoder_count, kn_folder_encoder_count;
 
-/* What modules.json says about the vectors of texts: sets pooling and normalized, and lowers the window. */
+/* Reads modules.json: sets pooling and normalized, and lowers the window. */
 bool kn_folder_read_pooling(kn_model *model, const char *folder, kn_encoder *encoder);
 
 /* The members of config.json that change no result, for kn_fields_end. */
@@ -122,7 +122,7 @@ extern const char *const kn_folder_harmless[];
 
 /* ---- rotations (rope.c) ------------------------------------------------------------------------------ */
 
-/* What config.json says about rotations. */
+/* The rotations in config.json. */
 typedef struct kn_folder_rope {
     int64_t head;    /* elements of a head */
     int64_t context; /* positions of the model; lowered where longer texts are not supported */
@@ -142,7 +142,7 @@ typedef struct kn_folder_rope {
  * rope_parameters itself. */
 bool kn_folder_read_rope(kn_fields *config, kn_arena *arena, const char *layers, double usual,
                          kn_folder_rope *rope);
-/* The same for layers with rotations of their own: only what rope_parameters says about these layers. */
+/* The same for layers with separate rotations: only the member of rope_parameters for these layers. */
 bool kn_folder_read_local_rope(kn_fields *config, kn_arena *arena, const char *layers, double usual,
                                kn_folder_rope *rope);
 

@@ -1,4 +1,4 @@
-/* Folders of Hugging Face's libraries as an origin of models: opened, loaded and closed. */
+/* Folders saved by Hugging Face libraries as an origin of models: opened, loaded and closed. */
 #include <string.h>
 
 #include "exchange/huggingface/huggingface.h"
@@ -72,7 +72,7 @@ static const kn_folder_family *find_family(kn_fields *config) {
     return NULL;
 }
 
-/* Other classes have other outputs, such as classes of texts. */
+/* Other classes have different outputs, such as text classification. */
 static bool check_class(kn_fields *config, const kn_folder_family *family, const char *path) {
     const kn_json *list = kn_fields_find(config, "architectures");
     const char *modules = kn_path_join(&config->model->arena, path, "modules.json");
@@ -122,8 +122,8 @@ static bool open_folder(kn_model *model, const char *path) {
         !kn_folder_json(model, path, "config.json", KN_JSON_OBJECT, false, &root, &file))
         return false;
     if (!root) {
-        kn_fail(&model->error, KN_ERROR_NOT_FOUND,
-                "the folder '%s' has no model; expected a file config.json", path);
+        kn_fail(&model->error, KN_ERROR_NOT_FOUND, "the folder '%s' has no model: expected config.json in it",
+                path);
         return false;
     }
     kn_text_init(&text, &model->host);

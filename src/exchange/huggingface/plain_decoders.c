@@ -1,7 +1,7 @@
 /* GPT-2 and GPT-NeoX: decoders without gates, whose norms subtract the mean. */
 #include "exchange/huggingface/huggingface.h"
 
-/* Members that change no result. */
+/* Members that do not change results. */
 static void ignore(kn_fields *config) {
     static const char *const all[] = {"attn_pdrop",
                                       "classifier_dropout",

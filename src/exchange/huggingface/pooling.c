@@ -1,4 +1,4 @@
-/* How sentence-transformers makes the vector of a text: modules.json and the files that it names. */
+/* How sentence-transformers computes the vector of a text: modules.json and the files that it names. */
 #include <string.h>
 
 #include "exchange/huggingface/huggingface.h"

@@ -1,4 +1,4 @@
-/* How config.json says that q and k are rotated. */
+/* The rotations of q and k in config.json. */
 #include <math.h>
 #include <string.h>
 
@@ -188,7 +188,7 @@ static bool read_scaling(kn_fields *fields, kn_arena *arena, kn_folder_rope *rop
            expand(fields, arena, rope);
 }
 
-/* The rotations of some layers, if rope_parameters has them apart. */
+/* The rotations of some layers, if rope_parameters has separate members. */
 static bool read_nested(kn_fields *fields, kn_arena *arena, const char *layers, kn_folder_rope *rope) {
     static const char *const known[] = {"full_attention", "sliding_attention", NULL};
     kn_fields inner;

@@ -1,4 +1,4 @@
-/* The safetensors files of a folder, and which tensor is which weight. */
+/* The safetensors files of a folder, and the tensor of each weight. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,7 @@ bool kn_folder_open_parts(kn_model *model, kn_folder *folder, const char *path) 
     return false;
 }
 
-/* Where the numbers of a weight are. */
+/* The place of a weight's elements. */
 struct kn_folder_source {
     kn_folder_change change;
     const kn_array *from;
@@ -135,7 +135,7 @@ static const char *name_in_file(kn_model *model, kn_folder *folder, const kn_fol
     return made;
 }
 
-/* Whether a tensor without use changes no result. */
+/* Whether an unused tensor cannot change results. */
 static bool is_ignored(const char *name, const kn_folder_names *names) {
     const size_t length = strlen(name);
     for (const char *const *at = names->ignored; *at; at++) {
@@ -255,7 +255,7 @@ static const kn_safetensor *tensor_of(kn_model *model, kn_folder *folder, const 
     }
     if (kn_dtype_is_float(tensor->array.type)) return tensor;
     kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-            "%s: tensor '%.100s' has the type %s; expected floating-point numbers", model->source,
+            "%s: tensor '%.100s' has the type %s; expected a floating-point type", model->source,
             tensor->name, kn_array_type_name(tensor->array.type));
     return NULL;
 }
@@ -346,7 +346,7 @@ static double factor_of(const kn_folder *folder, const struct kn_folder_source *
                : 1;
 }
 
-/* Writes a weight that the file does not store as it is needed. */
+/* Writes a weight whose layout in the file differs from the text's. */
 static void widen(void *user, const kn_safetensor *tensor, void *to) {
     const kn_folder *folder = user;
     const struct kn_folder_source *source = &folder->sources[tensor - folder->tensors.tensors];

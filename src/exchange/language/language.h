@@ -1,5 +1,5 @@
-/* Shared by the readers of language models: what a file says becomes a text model, whose parameters have the
- * names that tensors have in GGUF files, without the dot after `blk`: "blk0.attn_q.weight". */
+/* Shared by the readers of language models: a file becomes a text model, whose parameters have the names of
+ * tensors in GGUF files, without the dot after `blk`: "blk0.attn_q.weight". */
 #ifndef KN_EXCHANGE_LANGUAGE_H
 #define KN_EXCHANGE_LANGUAGE_H
 
@@ -13,7 +13,7 @@ enum { KN_LANGUAGE_WINDOW = 2048 };
 
 /* How a layer differs from the others, as bits. */
 enum {
-    KN_LAYER_SLIDES = 1,    /* attention sees only the window */
+    KN_LAYER_SLIDES = 1,    /* attention is limited to the window */
     KN_LAYER_UNROTATED = 2, /* q and k are not rotated */
     KN_LAYER_KINDS = 4,     /* combinations of these bits */
 };
@@ -69,11 +69,11 @@ typedef struct kn_encoder {
 } kn_encoder;
 
 /* Appends the model as a text. Inputs are x, (batch,window) tokens, and length, (batch): the number of tokens
- * of each text, at least 1; those after it are not seen. */
+ * of each text, at least 1; those after it are masked. */
 void kn_encoder_write(const kn_encoder *encoder, kn_text *text);
 /* The same for a decoder, whose input is x. */
 void kn_language_write(const kn_language *language, kn_text *text);
-/* Makes the text the model's: reads it with a name in messages that says where it comes from. */
+/* Reads the text into the model; messages about it name its source. */
 bool kn_language_open(kn_model *model, const kn_text *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* Models on Koine. Here, OrtValue, OrtStatus and so on are this library's own objects. */
+/* Models computed by Koine. Here, OrtValue, OrtStatus and so on are this library's own objects. */
 #include "onnxruntime/plugin/engine.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ void engine_end(void) {
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
-/* Whether the graph's output is what the file declares: a difference would be an error of a run. */
+/* Whether the graph's output is as the file declares it; otherwise runs would fail. */
 static bool is_as_declared(const kn_onnx_file *file, const kn_model *model, size_t output,
                            engine_failure *failure) {
     const char *type = "", *name = kn_onnx_file_output_at(file, output, &type);
@@ -113,7 +113,7 @@ static kn_model *bind_all(const kn_onnx_file *file, kn_model *model, int64_t siz
     return bound;
 }
 
-/* A graph that depends on open sizes is tried with some; runs build it for theirs. */
+/* A graph that depends on open sizes is tried with some sizes; each run builds it for its own. */
 static engine_verdict check(const kn_onnx_file *file, kn_model *model, engine_failure *failure) {
     static const int64_t sizes[] = {64, 1};
     engine_verdict verdict = check_built(file, model, failure);
@@ -121,7 +121,7 @@ static engine_verdict check(const kn_onnx_file *file, kn_model *model, engine_fa
         if (verdict != ENGINE_LACKS_VALUE || *failure->message) return verdict;
         kn_model *bound = bind_all(file, model, sizes[i]);
         verdict = check_built(file, bound, failure);
-        if (verdict == ENGINE_REFUSES) { /* it may be the sizes */
+        if (verdict == ENGINE_REFUSES) { /* perhaps only for these sizes */
             verdict = ENGINE_LACKS_VALUE;
             fail(failure, ORT_NOT_IMPLEMENTED, "");
         }
@@ -197,7 +197,7 @@ engine *engine_open(void *memory, const void *bytes, size_t count, const engine_
 
 /* ---- runs ---------------------------------------------------------------------------------- */
 
-/* The caller's memory for outputs. `refused`: it had an error, which it keeps. */
+/* The caller's memory for outputs. */
 typedef struct outside {
     engine_memory memory;
     void *user;

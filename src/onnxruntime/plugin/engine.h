@@ -13,7 +13,7 @@ typedef struct engine_failure {
     char message[4096];
 } engine_failure;
 
-/* Texts as of the options of Koine's provider in session options; NULL: the default. */
+/* Values of the provider options that session.c reads; NULL: the default. */
 typedef struct engine_options {
     char *device, *precision, *math, *cache;
 } engine_options;
@@ -22,9 +22,9 @@ typedef struct engine_options {
 typedef enum engine_verdict {
     ENGINE_FITS,
     ENGINE_LACKS_VALUE, /* if the value whose name is the message were known; "": if sizes were */
-    ENGINE_REFUSES,     /* the message says why */
+    ENGINE_REFUSES,     /* the message has the reason */
 } engine_verdict;
-/* Reads a model, without a device. */
+/* Opens a model, without a device. */
 engine_verdict engine_check(const void *bytes, size_t count, engine_failure *failure);
 
 /* Whether Koine has a type of elements with the same bytes. */
@@ -38,7 +38,7 @@ void engine_end(void);
 
 /* A model on a device. */
 typedef struct engine engine;
-/* Takes `memory` over, also if it fails, which is to be freed; the model's `count` bytes are in it. NULL on
+/* Takes ownership of `memory`, from malloc, even on failure; the model's `count` bytes are in it. NULL on
  * failure. */
 engine *engine_open(void *memory, const void *bytes, size_t count, const engine_options *options,
                     engine_failure *failure);

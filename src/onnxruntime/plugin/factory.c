@@ -67,7 +67,7 @@ static OrtStatus *take_option(provider *own, const char *key, const char *value)
     char **option = option_named(&own->options, name);
     if (!option) {
         snprintf(message, sizeof message,
-                 "the provider Koine has no option '%s'; expected device, precision, math or cache", name);
+                 "Koine's provider has no option '%s'; expected device, precision, math or cache", name);
         return own->host.api->CreateStatus(ORT_INVALID_ARGUMENT, message);
     }
     char *copy = malloc(strlen(value) + 1);
@@ -99,7 +99,7 @@ static const char *provider_name(const OrtEp *ep) {
 
 static OrtStatus *add_groups(const provider *own, const graph *of, const partition *made,
                              OrtEpGraphSupportInfo *info) {
-    /* Koine has the constants: ONNX Runtime need not keep them for these nodes. */
+    /* Koine keeps the constants, so that ONNX Runtime need not. */
     const OrtNodeFusionOptions options = {PROVIDER_VERSION, true};
     const OrtNode **nodes = calloc(of->node_count + 1, sizeof *nodes);
     OrtStatus *status = nodes ? NULL : provider_no_memory(&own->host);
@@ -113,8 +113,8 @@ static OrtStatus *add_groups(const provider *own, const graph *of, const partiti
     }
     free(nodes);
     if (!status)
-        provider_log(own, ORT_LOGGING_LEVEL_INFO, "Koine computes %zu of %zu nodes, in %zu groups", taken,
-                     of->node_count, made->group_count);
+        provider_log(own, ORT_LOGGING_LEVEL_INFO, "Koine computes %zu of %zu nodes, in %zu group%s", taken,
+                     of->node_count, made->group_count, made->group_count == 1 ? "" : "s");
     return status;
 }
 
@@ -198,7 +198,7 @@ static OrtStatus *get_supported_devices(OrtEpFactory *table, const OrtHardwareDe
     return NULL;
 }
 
-/* ONNX Runtime's own memory and copies serve. */
+/* NULL: ONNX Runtime uses its own memory and copies. */
 static OrtStatus *create_allocator(OrtEpFactory *table, const OrtMemoryInfo *info,
                                    const OrtKeyValuePairs *options, OrtAllocator **out) {
     *out = NULL;
@@ -255,7 +255,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
     const int version = version_of(base);
     const OrtApi *api = base->GetApi(PROVIDER_VERSION);
     *count = 0;
-    if (!api) { /* an older version's table begins alike */
+    if (!api) { /* the tables of older versions begin the same way */
         api = base->GetApi(1);
         return api ? api->CreateStatus(ORT_NOT_IMPLEMENTED,
                                        "Koine's provider needs ONNX Runtime 1.23 or a newer version")

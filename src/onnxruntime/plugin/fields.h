@@ -1,4 +1,4 @@
-/* The numbers of fields in ONNX files, as far as they are written. */
+/* The field numbers of ONNX files that the plugin writes. */
 #ifndef KN_ORT_FIELDS_H
 #define KN_ORT_FIELDS_H
 

@@ -6,7 +6,7 @@
 #include "onnxruntime/plugin/fields.h"
 #include "onnxruntime/plugin/provider.h"
 
-/* The graph that is read. `status`: the first error, after which nothing is read. */
+/* The graph being read. `status`: the first error, after which nothing more is read. */
 typedef struct reading {
     const provider_host *host;
     const OrtApi *api;
@@ -119,7 +119,7 @@ static bool grow(reading *from) {
     return true;
 }
 
-/* The number of a value, which is read at its first appearance. */
+/* The number of a value, which is read when it first occurs. */
 static size_t number_of(reading *from, const OrtValueInfo *info) {
     const char *name = NULL;
     if (!info || !keep(from, from->api->GetValueInfoName(info, &name)) || !name || !*name) return NONE;

@@ -62,7 +62,7 @@ bool tensor_encode(const provider_host *host, uint32_t field, const OrtValue *va
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-/* A value of the graph's surface, with its type and shape. */
+/* An input or output of the graph, with its type and shape. */
 static void add_value(encoded *to, uint32_t field, const graph_value *value) {
     encoded shape = {.count = 0}, tensor = {.count = 0}, type = {.count = 0}, message = {.count = 0};
     for (size_t i = 0; i < value->rank; i++) {
@@ -141,7 +141,7 @@ static bool add_graph(const provider_host *host, const graph *own, const graph_p
     return fine;
 }
 
-/* The graph is written after room for what precedes it, the length of which depends on the graph's. */
+/* What precedes the graph contains its length, so the graph is written first, after room for it. */
 OrtStatus *part_encode(const provider_host *host, const graph *own, const graph_part *part, part_file *file) {
     encoded start = {.count = 0}, all = {.count = 0};
     *file = (part_file){.memory = NULL};

@@ -91,7 +91,7 @@ static bool push_readers(grouping *own, size_t unit, size_t from, size_t to, siz
     return found;
 }
 
-/* Whether a unit depends on another through a third, so that they cannot be one. */
+/* Whether `to` depends on `from` through a third unit, so that joining them would make a cycle. */
 static bool is_path_around(grouping *own, size_t from, size_t to) {
     size_t depth = 0;
     own->search++;
@@ -167,14 +167,14 @@ bool partition_group(const graph *of, const bool *marked, partition *made) {
     return fine;
 }
 
-/* ---- nodes by themselves ------------------------------------------------------------------- */
+/* ---- single nodes -------------------------------------------------------------------------- */
 
 /* The choice for a graph. */
 typedef struct choice {
     const provider *own;
     const graph *of;
     bool *marked;      /* Koine computes the node */
-    bool *conditional; /* if it knows a value that it does not know from the node by itself */
+    bool *conditional; /* only if its group determines a value that the node itself does not */
     uint64_t *checked; /* identify the groups that were found to fit */
     size_t checked_count;
 } choice;
@@ -182,7 +182,7 @@ typedef struct choice {
 /* Operators whose results are not determined by their inputs. */
 static const char *const random_operators[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
                                                "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
-/* Operators that only move elements, or look at shapes: not worth moving them to a device. */
+/* Operators that only move elements or read shapes: not worth copying the data to a device. */
 static const char *const movers[] = {"Cast",   "Concat",   "Constant", "Expand",    "Flatten",
                                      "Gather", "Identity", "Reshape",  "Shape",     "Size",
                                      "Slice",  "Split",    "Squeeze",  "Transpose", "Unsqueeze"};
@@ -205,19 +205,19 @@ static bool has_types(const graph *of, const size_t *values, size_t count) {
     return true;
 }
 
-/* NULL, or why the node is not worth asking Koine. */
+/* NULL, or why Koine cannot compute the node, without opening it as a model. */
 static const char *objection(const graph *of, const graph_node *node) {
     bool reads = false;
-    if (!node->is_encoded) return "it has graphs, or attributes of an unknown type";
+    if (!node->is_encoded) return "it has subgraphs, or attributes of an unknown type";
     if (IS_AMONG(node, random_operators)) return "its results are random";
     if (!has_types(of, node->inputs, node->input_count) || !has_types(of, node->outputs, node->output_count))
-        return "a type of elements, or the number of dimensions, is not supported";
+        return "an element type or a rank is not supported";
     for (size_t i = 0; i < node->input_count; i++)
         reads |= node->inputs[i] != NONE && !of->values[node->inputs[i]].is_constant;
     return reads ? NULL : "it depends only on constants";
 }
 
-/* What Koine says about some nodes. */
+/* Opens some nodes as a model. */
 static OrtStatus *ask(const choice *own, const size_t *nodes, size_t count, engine_verdict *verdict,
                       engine_failure *failure) {
     graph_part part;
@@ -233,7 +233,7 @@ static OrtStatus *ask(const choice *own, const size_t *nodes, size_t count, engi
 /* Unmarks a node; `reason` and `more` say why. */
 static void drop(choice *own, size_t node, const char *reason, const char *more) {
     own->marked[node] = false;
-    provider_log(own->own, ORT_LOGGING_LEVEL_VERBOSE, "node '%s' (%s) is left to others: %s%s",
+    provider_log(own->own, ORT_LOGGING_LEVEL_VERBOSE, "node '%s' (%s) is left to ONNX Runtime: %s%s",
                  own->of->nodes[node].name, own->of->nodes[node].type, reason, more);
 }
 
@@ -253,12 +253,12 @@ static OrtStatus *judge(choice *own, size_t number) {
     const char *reason = objection(own->of, node);
     if (!reason && lacks_rank(own, node, true)) reason = "it reads a value of unknown rank";
     own->marked[number] = own->conditional[number] = !reason && lacks_rank(own, node, false);
-    if (own->marked[number]) return NULL; /* only its group can say */
+    if (own->marked[number]) return NULL; /* known once it has a group */
     engine_failure failure = {.code = ORT_OK};
     engine_verdict verdict = ENGINE_REFUSES;
     OrtStatus *status = reason ? NULL : ask(own, &number, 1, &verdict, &failure);
     if (status && own->own->host.api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED) {
-        own->own->host.api->ReleaseStatus(status); /* it cannot be written */
+        own->own->host.api->ReleaseStatus(status); /* the node cannot be written */
         status = NULL;
         reason = "a constant cannot be written";
     }
@@ -311,7 +311,7 @@ static OrtStatus *find_reader(const choice *own, const size_t *nodes, size_t cou
     return NULL;
 }
 
-/* The last node of the smallest beginning of a group that does not fit. */
+/* The last node of the shortest prefix of a group that does not fit. */
 static OrtStatus *find_last(const choice *own, const size_t *nodes, size_t count, size_t *found) {
     OrtStatus *status = NULL;
     size_t fits = 0, fails = count;
@@ -402,7 +402,7 @@ static bool drop_movers(choice *own, const partition *made) {
     return changed;
 }
 
-/* Each round unmarks a node at least, so that this ends. */
+/* Ends because each round unmarks at least one node. */
 static OrtStatus *fit_groups(choice *own, partition *made) {
     OrtStatus *status = NULL;
     bool changed = true;

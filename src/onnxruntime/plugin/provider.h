@@ -88,7 +88,7 @@ struct OrtEpFactory {
 
 #define PROVIDER_NAME "KoineExecutionProvider"
 
-/* ONNX Runtime, as the program has it. */
+/* The program's ONNX Runtime. */
 typedef struct provider_host {
     const OrtApi *api;
     const OrtEpApi *ep;
@@ -185,7 +185,7 @@ typedef struct graph_part {
     size_t node_count, input_count, output_count;
 } graph_part;
 
-/* `memory` is to be freed; the file is in it. */
+/* The caller frees `memory`, which contains the file. */
 typedef struct part_file {
     void *memory;
     const uint8_t *bytes;
@@ -193,8 +193,8 @@ typedef struct part_file {
 } part_file;
 
 OrtStatus *part_encode(const provider_host *host, const graph *own, const graph_part *part, part_file *file);
-/* What the nodes read from elsewhere, except constants, and what others read from them: in new memory, as
- * values of `part`. False when out of memory. */
+/* Sets the inputs and outputs of `part`, in new memory: values that the nodes read from outside, except
+ * constants, and results that are read outside. False when out of memory. */
 bool part_borders(const graph *own, const size_t *nodes, size_t count, graph_part *part);
 void part_release(graph_part *part);
 
@@ -210,7 +210,7 @@ typedef struct partition {
 
 OrtStatus *partition_make(const provider *own, const graph *of, partition *made);
 void partition_release(partition *made);
-/* Groups the nodes that are marked: largest sets between which no cycle arises. False when out of memory. */
+/* Groups the marked nodes into the largest sets that do not form cycles. False when out of memory. */
 bool partition_group(const graph *of, const bool *marked, partition *made);
 
 /* ---- compute.c ----------------------------------------------------------------------------- */
