@@ -243,6 +243,20 @@ static bool build(kn_model *model, kn_adapter *adapter, kn_adapter_wanted wanted
     return fine;
 }
 
+/* ---- rows of q and k -------------------------------------------------------------------------------------
+ */
+
+const char *kn_model_row_order(const kn_model *model) {
+    const kn_graph *graph = model->graph;
+    if (!kn_graph_find(graph, "token_embd.weight")) return "";
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i];
+        const bool rotates = !strcmp(node->op->name, "rotary") && !node->derivative;
+        if (rotates && kn_attribute_of(node, "interleaved")->integer) return " order=alternating";
+    }
+    return " order=halves";
+}
+
 /* ---- the public function ------------------------------------------------------------------------------- */
 
 static bool check_params(kn_model *model, const kn_adapter_params *params) {

@@ -80,6 +80,11 @@ typedef bool (*kn_adapter_wanted)(void *user, const char *layer, bool last);
 bool kn_model_adapt_where(kn_model *model, const kn_adapter_params *params, kn_adapter_wanted wanted,
                           void *user);
 
+/* How an adapter's file says where a language model has the rows of q and k: " order=alternating" between the
+ * halves of a head, as in GGUF files of Llama, whose rotations pair adjacent elements, or " order=halves". ""
+ * for other models. */
+const char *kn_model_row_order(const kn_model *model);
+
 typedef struct kn_text_model kn_text_model;
 
 struct kn_model {

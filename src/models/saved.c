@@ -13,7 +13,7 @@
 #define FORMAT_VERSION "1"
 #define MODEL_KEY "koine.model"
 #define GRAPH_KEY "koine.graph"     /* of a model without a text (graph_text.c) */
-#define ADAPTER_KEY "koine.adapter" /* of an adapted model (adapt.c): "rank=16 scale=2" */
+#define ADAPTER_KEY "koine.adapter" /* of an adapted model (adapt.c): "rank=16 scale=2 order=halves" */
 #define TRAINING_PREFIX "koine.training."
 
 KN_DEFINE_INIT(kn_model_save_params, KN_MODEL_SAVE_DEFAULTS)
@@ -257,7 +257,8 @@ static kn_status write_file(saving *s, const char *path, const kn_model_save_par
 static void describe_adapter(const kn_model *model, char text[80]) {
     text[0] = '\0';
     if (model->adapter)
-        snprintf(text, 80, "rank=%lld scale=%.17g", (long long)model->adapter->rank, model->adapter->scale);
+        snprintf(text, 80, "rank=%lld scale=%.17g%s", (long long)model->adapter->rank, model->adapter->scale,
+                 kn_model_row_order(model));
 }
 
 static kn_status save_saved(kn_model *model, const char *path, kn_states *states,

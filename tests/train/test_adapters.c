@@ -1,5 +1,6 @@
 /* Adapters of linear layers: compared with a network that has their products as layers; saved and loaded. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,6 +205,79 @@ static void a_training_continues(void **state) {
     test_folder_remove(folder);
 }
 
+/* ---- rows of q and k -------------------------------------------------------------------------------------
+ */
+
+enum { ROWS = 8 };
+
+static kn_model *rotating(bool interleaved) {
+    char text[600];
+    snprintf(
+        text, sizeof text,
+        "koine 1\nset window 4\nblock layer\n    attn_q = linear @in %d%s\n    q = rotary @attn_q heads=2%s\n"
+        "    attn_v = linear @in 8 bias=no\n    add @q @attn_v\nend\n"
+        "input x window int32\ntoken_embd = embedding @x 9 8\nblk0 = layer\nlogits = linear 3\n",
+        ROWS, interleaved ? "" : " bias=no", interleaved ? " interleaved" : "");
+    return parse(text);
+}
+
+/* Row i of a head of 4 rows has the number order[i]. */
+static void check_rows(kn_states *states, const char *name, const int *order) {
+    float rows[ROWS];
+    state_get(states, name, rows, ROWS);
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i] != (float)(i / 4 * 4 + order[i % 4]))
+            fail_msg("%s: row %d has %g", name, i, (double)rows[i]);
+}
+
+/* Saves an adapter whose matrices have the numbers of their rows, or columns. */
+static void save_rows(kn_context *context, const char *path, bool interleaved, bool peft) {
+    static const char *const layers[] = {"blk0.attn_q", "blk0.attn_v"};
+    const kn_adapter_params params = {.size = sizeof params, .rank = 1, .alpha = 1, .targets = "attn_*"};
+    const kn_tensor_info a = {KN_FLOAT32, 2, {1, ROWS}}, b = {KN_FLOAT32, 2, {ROWS, 1}};
+    const float numbers[ROWS] = {0, 1, 2, 3, 4, 5, 6, 7};
+    kn_model *model = rotating(interleaved);
+    kn_states *states = kn_states_create(context, 1);
+    adapt(model, &params);
+    for (int i = 0; i < 4; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s.lora_%c", layers[i / 2], i % 2 ? 'b' : 'a');
+        assert_int_equal(kn_states_set(states, name, i % 2 ? &b : &a, numbers, sizeof numbers), KN_OK);
+    }
+    if ((peft ? kn_model_save_adapter(model, path, states) : kn_model_save(model, path, states, NULL)) !=
+        KN_OK)
+        fail_msg("%s", kn_model_error(model));
+    kn_states_destroy(&states);
+    kn_model_destroy(&model);
+}
+
+/* Models that pair adjacent elements, from whatever file, have the rows of the two halves in turn. */
+static void rows_follow_rotations(void **state) {
+    static const int same[4] = {0, 1, 2, 3}, to_halves[4] = {0, 2, 1, 3};
+    char path[4096], *folder = test_folder_make();
+    for (int i = 0; i < 8;
+         i++) { /* how the model that writes rotates, the one that reads, and the kind of file */
+        const bool writes = i & 1, reads = i & 2, peft = i & 4;
+        test_path(path, sizeof path, folder, peft ? "peft" : "saved.safetensors");
+        save_rows(*state, path, writes, peft);
+        kn_model *model = rotating(reads);
+        kn_states *states = kn_states_create(*state, 1);
+        if (kn_model_open_adapter(model, path) != KN_OK ||
+            kn_model_load_adapter(model, path, states) != KN_OK)
+            fail_msg("%s", kn_model_error(model));
+        check_rows(states, "blk0.attn_q.lora_b", writes == reads ? same : to_halves);
+        check_rows(states, "blk0.attn_v.lora_b", same);
+        if (!peft) { /* kn_model_load moves no rows */
+            const kn_model_load_params some = {.size = sizeof some, .incomplete = true};
+            assert_int_equal(kn_model_load(model, path, states, &some, NULL),
+                             writes == reads ? KN_OK : KN_ERROR_ARGUMENT);
+        }
+        kn_states_destroy(&states);
+        kn_model_destroy(&model);
+    }
+    test_folder_remove(folder);
+}
+
 /* ---- refused ------------------------------------------------------------------------------------------- */
 
 static void refused(kn_adapter_params params, const char *message) {
@@ -250,6 +324,7 @@ static void mistakes(void **state) {
 int test_adapters(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(adapters_are_products),
                                        cmocka_unit_test(a_new_adapter_changes_nothing),
-                                       cmocka_unit_test(a_training_continues), cmocka_unit_test(mistakes)};
+                                       cmocka_unit_test(a_training_continues),
+                                       cmocka_unit_test(rows_follow_rotations), cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

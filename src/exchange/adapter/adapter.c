@@ -130,7 +130,7 @@ static bool load_matrix(kn_model *model, const kn_adapter_file *file, const kn_a
     const kn_array *array = b ? &pair->b : &pair->a;
     const kn_value *value = b ? layer->b : layer->a;
     const kn_tensor_info info = {KN_FLOAT32, 2, {array->shape[0], array->shape[1]}};
-    const int64_t heads = b ? kn_adapter_heads(model, layer->layer, layer->units) : 0;
+    const int64_t heads = b ? kn_adapter_heads(model, layer->layer, layer->units, file->alternates) : 0;
     const size_t count = (size_t)array->count;
     if (heads < 0) return false;
     float *numbers = kn_allocate(&model->host, count, sizeof *numbers);
@@ -143,12 +143,11 @@ static bool load_matrix(kn_model *model, const kn_adapter_file *file, const kn_a
                     "%s: matrix %s of '%.200s' has a number that is not finite", file->path, b ? "B" : "A",
                     pair->name);
     }
-    const bool moves = heads && !file->pairs_rows;
-    if (moves && model->error.status == KN_OK)
-        kn_adapter_reorder(numbers, moved, layer->units, array->shape[1], heads, false);
+    if (heads && model->error.status == KN_OK)
+        kn_adapter_reorder(numbers, moved, layer->units, array->shape[1], heads, file->alternates);
     if (model->error.status == KN_OK) {
         kn_status status =
-            kn_states_set(states, value->name, &info, moves ? moved : numbers, count * sizeof *numbers);
+            kn_states_set(states, value->name, &info, heads ? moved : numbers, count * sizeof *numbers);
         if (status != KN_OK)
             kn_fail(&model->error, status, "state '%s': %s", value->name, kn_states_error(states));
     }

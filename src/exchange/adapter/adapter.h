@@ -21,7 +21,7 @@ typedef struct kn_adapter_file {
     kn_adapter_pair *pairs;
     size_t count, capacity;
     kn_map by_layer;
-    bool pairs_rows; /* rows of q and k alternate between the halves of a head, as GGUF files of llama have
+    bool alternates; /* rows of q and k alternate between the halves of a head, as GGUF files of llama have
                         them */
     kn_safetensors tensors;
     kn_gguf gguf;
@@ -45,11 +45,11 @@ kn_status kn_adapter_save_gguf(kn_model *model, const char *path, kn_states *sta
 /* ---- layers of language models (layers.c)
  * ------------------------------------------------------------------ */
 
-/* Whether the model's rows of q and k are those of a GGUF file of llama (see pairs_rows). */
+/* Whether the model's rows of q and k alternate (kn_model_row_order). */
 bool kn_adapter_alternates(const kn_model *model);
-/* The heads of a layer whose rows differ between the two orders; 0 for other layers, -1 with the model's
- * error set. */
-int64_t kn_adapter_heads(kn_model *model, const char *layer, int64_t units);
+/* The heads of q or k, whose rows are moved if only one of the model and the file alternates; 0 for other
+ * layers, -1 with the model's error set. */
+int64_t kn_adapter_heads(kn_model *model, const char *layer, int64_t units, bool file_alternates);
 /* Moves each row of `from`, (units,columns), to its place in the other order. to_halves: `from` alternates.
  */
 void kn_adapter_reorder(const float *from, float *to, int64_t units, int64_t columns, int64_t heads,

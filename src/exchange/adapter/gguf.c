@@ -68,7 +68,8 @@ bool kn_adapter_open_gguf(kn_model *model, kn_adapter_file *file) {
     static const char ending[] = ".weight.lora_";
     const size_t own = sizeof ending - 1;
     if (kn_gguf_open(&model->host, file->path, &file->gguf, &model->error) != KN_OK) return false;
-    file->has_gguf = file->pairs_rows = true;
+    file->has_gguf = true;
+    file->alternates = kn_adapter_alternates(model); /* as the model's file */
     if (!check_about(model, file)) return false;
     for (size_t i = 0; i < file->gguf.tensor_count; i++) {
         const kn_gguf_tensor *tensor = &file->gguf.tensors[i];
@@ -159,7 +160,7 @@ static kn_status write_numbers(kn_model *model, kn_file_writer *writer, kn_state
         const kn_adapted *layer = &adapter->layers[i / 2];
         const kn_value *value = i % 2 ? layer->b : layer->a;
         const size_t bytes = (size_t)(value->shape.dims[0] * value->shape.dims[1]) * sizeof(float);
-        float *numbers = kn_adapter_matrix(model, layer, i % 2, true, states);
+        float *numbers = kn_adapter_matrix(model, layer, i % 2, kn_adapter_alternates(model), states);
         status = numbers ? kn_file_writer_add(writer, numbers, bytes, &model->error) : model->error.status;
         if (status == KN_OK)
             status = kn_file_writer_add(writer, zeros, (size_t)(padded(bytes) - bytes), &model->error);

@@ -3,16 +3,8 @@
 
 #include "exchange/adapter/adapter.h"
 
-/* A text value of the GGUF file that the model was opened from. */
-static bool is_architecture(const kn_model *model, const char *name) {
-    kn_gguf_text text = {0};
-    kn_error error = {0};
-    return model->gguf && kn_gguf_string(model->gguf, "general.architecture", &text, &error) == KN_OK &&
-           text.bytes && strlen(name) == text.count && !memcmp(text.bytes, name, text.count);
-}
-
 bool kn_adapter_alternates(const kn_model *model) {
-    return is_architecture(model, "llama");
+    return !strcmp(kn_model_row_order(model), " order=alternating");
 }
 
 static bool ends_with(const char *text, const char *ending) {
@@ -20,22 +12,31 @@ static bool ends_with(const char *text, const char *ending) {
     return length >= own && !strcmp(text + length - own, ending);
 }
 
-int64_t kn_adapter_heads(kn_model *model, const char *layer, int64_t units) {
-    const bool q = ends_with(layer, ".attn_q"), k = ends_with(layer, ".attn_k");
-    int64_t heads = 0, key_heads;
-    if ((!q && !k) || !kn_adapter_alternates(model)) return 0;
-    kn_status status =
-        kn_gguf_integer(model->gguf, "llama.attention.head_count", 1, INT32_MAX, &heads, &model->error);
-    key_heads = heads;
-    if (status == KN_OK)
-        status = kn_gguf_integer(model->gguf, "llama.attention.head_count_kv", 1, INT32_MAX, &key_heads,
-                                 &model->error);
-    if (k) heads = key_heads;
-    if (status == KN_OK && heads > 0 && units % (2 * heads) == 0) return heads;
-    if (status == KN_OK)
-        kn_fail(&model->error, KN_ERROR_SHAPE,
-                "layer '%s' has %lld rows for %lld heads; expected pairs of rows", layer, (long long)units,
-                (long long)heads);
+/* The heads of the rotation of a layer's result, perhaps after a bias and norms; 0: it is not rotated. */
+static int64_t rotated_heads(const kn_graph *graph, const char *layer) {
+    const size_t length = strlen(layer);
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i], *from = node;
+        if (strcmp(node->op->name, "rotary") != 0 || node->derivative) continue;
+        do
+            from = from->input_count && from->inputs[0] ? from->inputs[0]->producer : NULL;
+        while (from && strcmp(from->op->name, "matmul") != 0);
+        if (from && !strncmp(from->name, layer, length) &&
+            (!from->name[length] || !strcmp(from->name + length, ".product")))
+            return kn_attribute_of(node, "heads")->integer;
+    }
+    return 0;
+}
+
+int64_t kn_adapter_heads(kn_model *model, const char *layer, int64_t units, bool file_alternates) {
+    const bool rotated = ends_with(layer, ".attn_q") || ends_with(layer, ".attn_k");
+    if (!rotated || !*kn_model_row_order(model) || kn_adapter_alternates(model) == file_alternates) return 0;
+    const int64_t heads = rotated_heads(model->graph, layer);
+    if (heads > 0 && units % (2 * heads) == 0) return heads;
+    kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+            "layer '%s': its rows have another order in the file, and the result of its %lld rows is rotated "
+            "with %lld heads; expected heads that divide the rows into pairs",
+            layer, (long long)units, (long long)heads);
     return -1;
 }
 
@@ -56,7 +57,7 @@ float *kn_adapter_matrix(kn_model *model, const kn_adapted *layer, bool b, bool 
     const kn_value *value = b ? layer->b : layer->a;
     const int64_t rows = value->shape.dims[0], columns = value->shape.dims[1];
     const size_t count = (size_t)(rows * columns);
-    const int64_t heads = b ? kn_adapter_heads(model, layer->layer, rows) : 0;
+    const int64_t heads = b ? kn_adapter_heads(model, layer->layer, rows, alternates) : 0;
     if (heads < 0) return NULL;
     float *numbers = kn_allocate(&model->host, count, sizeof *numbers);
     float *moved = heads ? kn_allocate(&model->host, count, sizeof *moved) : NULL;
@@ -67,8 +68,8 @@ float *kn_adapter_matrix(kn_model *model, const kn_adapted *layer, bool b, bool 
         if (status != KN_OK)
             kn_fail(&model->error, status, "state '%s': %s", value->name, kn_states_error(states));
     }
-    if (model->error.status == KN_OK && heads && !alternates) {
-        kn_adapter_reorder(numbers, moved, rows, columns, heads, true);
+    if (model->error.status == KN_OK && heads) {
+        kn_adapter_reorder(numbers, moved, rows, columns, heads, !alternates);
         memcpy(numbers, moved, count * sizeof *numbers);
     }
     kn_release(&model->host, moved);

@@ -11,19 +11,20 @@ static bool read_about(kn_model *model, kn_adapter_file *file) {
                 "%s: has no adapter: \"koine.adapter\" is missing in its metadata", file->path);
         return false;
     }
-    const char *scale = strstr(about, " scale=");
-    if (!strncmp(about, "rank=", 5) && kn_parse_int64(about + 5, &end, &file->params.rank) && end == scale &&
-        kn_parse_double(scale + 7, &end, &file->scale) && !*end && file->scale > 0)
-        return true;
-    kn_fail(&model->error, KN_ERROR_FORMAT, "%s: \"koine.adapter\" is '%.80s'; expected rank=N scale=X",
-            file->path, about);
+    const char *scale = strstr(about, " scale="), *order = *kn_model_row_order(model) ? " order=halves" : "";
+    const bool numbers = !strncmp(about, "rank=", 5) && kn_parse_int64(about + 5, &end, &file->params.rank) &&
+                         end == scale && kn_parse_double(scale + 7, &end, &file->scale) && file->scale > 0;
+    file->alternates = numbers && *order && !strcmp(end, " order=alternating");
+    if (numbers && (file->alternates || !strcmp(end, order))) return true;
+    kn_fail(&model->error, KN_ERROR_FORMAT, "%s: \"koine.adapter\" is '%.80s'; expected rank=N scale=X%s",
+            file->path, about, *order ? " order=halves or order=alternating" : "");
     return false;
 }
 
 bool kn_adapter_open_saved(kn_model *model, kn_adapter_file *file) {
     static const char training[] = "koine.training.";
     if (kn_safetensors_open(&model->host, file->path, &file->tensors, &model->error) != KN_OK) return false;
-    file->has_tensors = file->pairs_rows = true; /* as the model has them */
+    file->has_tensors = true;
     if (kn_safetensors_check(&file->tensors, file->path, &model->error) != KN_OK || !read_about(model, file))
         return false;
     for (size_t i = 0; i < file->tensors.count; i++) {
