@@ -368,6 +368,23 @@ def gpt_neox_rotates_a_part_of_heads():
     refuse(NEOX, {**as_neox(w), name: np.zeros(WIDTH, np.float32)}, name, "rows")
 
 
+@case
+def adapters_of_products_without_names_in_peft_are_not_written():
+    plain, wide = plain_weights(HIDDEN, LENGTH), plain_weights(4 * WIDTH, LENGTH + 3)
+    for config, weights, targets, refused in ((PHI3, fused(weights_of(PHI3)), ["attn_output", "ffn_down"], ["attn_q", "ffn_up"]),
+                                              (GPT2, as_gpt2(wide), [], ["attn_q", "attn_output"]), (NEOX, as_neox(plain), [], ["ffn_up", "output"])):
+        with folder() as path:
+            write(path, "config.json", config)
+            koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+            for target in targets + refused:
+                model = koine.Model(path, lora=koine.Lora(rank=2, targets=[target]))
+                model.predict(np.zeros((1, LENGTH), np.int32))
+                there = os.path.join(path, target)
+                with raises(koine.KoineError, target, "has no name of its own") if target in refused else contextlib.nullcontext():
+                    model.save_adapter(there)
+                expect_equal(os.path.exists(os.path.join(there, "adapter_model.safetensors")), target in targets)
+
+
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 LLAMA = config_of("llama", "LlamaForCausalLM", hidden_act="silu")

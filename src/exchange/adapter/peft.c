@@ -32,29 +32,36 @@ static bool is_language(const kn_model *model) {
     return kn_graph_find(model->graph, "token_embd.weight") != NULL;
 }
 
-/* "model.layers.0.self_attn.q_proj" for "blk0.attn_q"; names in other models stay. NULL with the error set.
+/* Whether a part of a language model is the module `theirs` of Hugging Face's class. The names here are those
+ * of decoders with a gate. */
+static bool is_called(const kn_model *model, bool in_layer, const char *own, const char *theirs) {
+    if (model->origin == &kn_folder_origin) return kn_folder_calls(model, in_layer, own, theirs);
+    return !kn_graph_find(model->graph, "blk0.ffn_up.weight") ||
+           kn_graph_find(model->graph, "blk0.ffn_gate.weight");
+}
+
+/* "model.layers.0.self_attn.q_proj" for "blk0.attn_q"; names of other models stay. NULL with the error set.
  */
 static const char *name_there(kn_model *model, kn_arena *arena, const char *layer) {
     int digits = 0;
-    const bool block = is_language(model) && strncmp(layer, "blk", 3) == 0;
-    const char *part = block ? after_number(layer + 3, &digits) : NULL;
-    const char *made = NULL;
-    if (!part) {
-        made = kn_arena_text(arena, is_language(model) && !strcmp(layer, "output") ? "lm_head" : layer);
-        if (!made) kn_model_no_memory(model);
-        return made;
-    }
-    for (size_t i = 0; i < KN_COUNT_OF(parts); i++) {
-        if (strcmp(part, parts[i][0]) != 0) continue;
+    const char *part = strncmp(layer, "blk", 3) == 0 ? after_number(layer + 3, &digits) : NULL, *made = NULL;
+    const bool output = !strcmp(layer, "output");
+    bool known = !is_language(model) || (!part && !output);
+    if (known) made = kn_arena_text(arena, layer);
+    for (size_t i = 0; part && !known && i < KN_COUNT_OF(parts); i++) {
+        if (strcmp(part, parts[i][0]) != 0 || !is_called(model, true, part, parts[i][1])) continue;
         made = kn_arena_format(arena, "%s%.*s.%s", stack, digits, layer + 3, parts[i][1]);
-        if (!made) kn_model_no_memory(model);
-        return made;
+        known = true;
     }
-    kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-            "layer '%s' has no name in PEFT's files; kn_model_save writes "
-            "its adapter",
-            layer);
-    return NULL;
+    if (output && !known && is_called(model, false, layer, "lm_head")) {
+        made = kn_arena_text(arena, "lm_head");
+        known = true;
+    }
+    if (known && !made) kn_model_no_memory(model);
+    if (!known)
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                "layer '%s' has no name of its own in PEFT's files; kn_model_save writes its adapter", layer);
+    return made;
 }
 
 /* The inverse, for a name of `length` bytes. NULL with the error set. */

@@ -83,6 +83,7 @@ typedef struct kn_folder {
     kn_safetensors *parts; /* the files */
     size_t part_count;
     kn_map by_name;                   /* tensors of all parts */
+    const kn_folder_names *names;     /* of the architecture */
     kn_safetensors tensors;           /* the model's weights by the names of the text */
     struct kn_folder_source *sources; /* by the index of a weight */
     int64_t head, rotated;            /* columns of a head, and how many of them are rotated; 0: all */
@@ -95,6 +96,9 @@ typedef struct kn_folder {
 bool kn_folder_open_parts(kn_model *model, kn_folder *folder, const char *path);
 /* Finds a tensor for each weight of the model's graph, and a weight for each tensor. */
 bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_names *names);
+/* Whether the folder that a model was opened from calls a part of its layers, or another part, `theirs`, and
+ * the part is all of that tensor: "attn_q" is self_attn.q_proj in Llama but not in Phi 3. */
+bool kn_folder_calls(const kn_model *model, bool in_layer, const char *own, const char *theirs);
 kn_status kn_folder_load(kn_model *model, const char *path, kn_states *states,
                          const kn_model_load_params *params, int *loaded);
 

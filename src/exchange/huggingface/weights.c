@@ -135,6 +135,12 @@ static const char *name_in_file(kn_model *model, kn_folder *folder, const kn_fol
     return made;
 }
 
+bool kn_folder_calls(const kn_model *model, bool in_layer, const char *own, const char *theirs) {
+    const kn_folder_names *names = ((const kn_folder *)model->origin_data)->names;
+    const kn_folder_name *row = find_name(in_layer ? names->layers : names->others, own, strlen(own));
+    return row && row->change == KN_FOLDER_SAME && !strcmp(row->theirs, theirs);
+}
+
 /* Whether an unused tensor cannot change results. */
 static bool is_ignored(const char *name, const kn_folder_names *names) {
     const size_t length = strlen(name);
@@ -299,6 +305,7 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
     const kn_graph *graph = model->graph;
     kn_safetensors *list = &folder->tensors;
     kn_map used;
+    folder->names = names;
     kn_arena_init(&list->arena, &model->host);
     kn_map_init(&list->by_name, &model->host);
     list->tensors = kn_arena_take(&list->arena, graph->value_count, sizeof *list->tensors);
