@@ -88,6 +88,7 @@ static bool describe(const kn_target *target, const kn_node *node, rows *made) {
     made->item_columns = form->out_width < LONG * width ? form->out_width : LONG * width;
     made->item_rows = 1;
     made->item_channels = made->channels;
+    made->flat = false;
     if (form->images == 0 || made->item_columns == 0 || form->out_height == 0) return false;
     if (!fits(made, width)) {
         made->item_channels = 1;
