@@ -251,6 +251,23 @@ static void recurrent_layers(void **state) {
     kn_model_destroy(&model);
     onnx_node(&graph, "GRU", "x,gw,gr", "open", "hidden_size=2");
     onnx_refused(&graph, NULL, "node 'open' (GRU): linear_before_reset 0 and peepholes need a fixed length");
+    static const char *const inputs[] = {"x,w10,r", "x,w,r,b20"};
+    for (size_t i = 0; i < 2; i++) {
+        graph.bytes.count = 0;
+        onnx_input(&graph, "x", ONNX_FLOAT, "steps,batch,3");
+        onnx_floats(&graph, "w", "1,8,3", 0);
+        onnx_floats(&graph, "w10", "1,10,3", 0);
+        onnx_floats(&graph, "r", "1,8,2", 0);
+        onnx_floats(&graph, "b20", "1,20", 0);
+        onnx_node(&graph, "LSTM", inputs[i], "y", "hidden_size=2");
+        onnx_output(&graph, "y");
+        onnx_refused(
+            &graph, NULL,
+            i ? "node 'y' (LSTM): input 3 has 20 rows; expected 16, with 2 units as in the recurrence "
+                "weights"
+              : "node 'y' (LSTM): input 1 has 10 rows; expected 8, with 2 units as in the recurrence "
+                "weights");
+    }
 }
 
 static void refusals(void **state) {

@@ -204,6 +204,35 @@ static kn_status check_activations(recurrence *r) {
     return kn_import_status(r->call);
 }
 
+/* Checks how many rows the inputs have besides the recurrence weights: more would be ignored. */
+static kn_status check_rows(const recurrence *r) {
+    const int64_t rows = r->gates * r->units;
+    const struct {
+        int input, axis;
+        int64_t rows;
+    } parts[] = {{1, r->quantized ? 2 : 1, rows},
+                 {3, 1, 2 * rows},
+                 {7, 1, 3 * r->units},
+                 {8, 1, rows},
+                 {9, 1, rows},
+                 {10, 1, rows},
+                 {11, 1, rows}};
+    const int count = r->quantized ? 7 : r->gates == 4 ? 3 : 2;
+    for (int i = 0; i < count && kn_import_status(r->call) == KN_OK; i++) {
+        const kn_value *value = kn_import_optional(r->call, parts[i].input);
+        /* One scale or zero point for a direction has no rows. */
+        if (!value || (parts[i].input >= 8 && value->shape.rank == 1)) continue;
+        const int64_t found =
+            value->shape.rank > parts[i].axis ? kn_value_dimension(value, parts[i].axis) : 0;
+        if (found != parts[i].rows)
+            return kn_import_fail(r->call, KN_ERROR_SHAPE,
+                                  "input %d has %" PRId64 " rows; expected %" PRId64 ", with %" PRId64
+                                  " units as in the recurrence weights",
+                                  parts[i].input, found, parts[i].rows, r->units);
+    }
+    return kn_import_status(r->call);
+}
+
 static kn_status take_inputs(recurrence *r) {
     kn_import_call *call = r->call;
     kn_value *weight = kn_import_in(call, 2);
@@ -224,6 +253,7 @@ static kn_status take_inputs(recurrence *r) {
     if (kn_import_has(call, 4)) {
         r->lengths = kn_import_cast(kn_import_in(call, 4), KN_INT32);
     }
+    if (check_rows(r) != KN_OK) return kn_import_status(call);
     return check_activations(r);
 }
 
