@@ -582,7 +582,7 @@ static void what_is_not_supported_is_named(void **state) {
     refused(path, &m, "attention within a window (attention.sliding_window) is not supported");
     make(&m, &kinds[0]);
     add(&m, "blk.0.attn_sinks.weight", F32, 0, 4, 0);
-    refused(path, &m, "tensor 'blk.0.attn_sinks.weight' has no use");
+    refused(path, &m, "tensor 'blk.0.attn_sinks.weight' is not used");
     gguf_add_string(&m.file, "general.architecture", "mamba");
     refused(path, &m, "the architecture is 'mamba'");
     gguf_add_string(&m.file, "general.architecture", "llama");

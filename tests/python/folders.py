@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's libraries compute what decoders and encoders that are written here, in double precision, compute; wrong folders are errors.
+"""Hugging Face folders are compared with decoders and encoders written here in double precision; wrong folders are errors.
 
 usage: folders.py HOUSE_FOLDER
 """
@@ -109,7 +109,7 @@ def rotate(x, angle, factor=1.0):
 
 
 def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5, factor=1.0):
-    """(LENGTH,VOCABULARY): angle is of layers without a window, windows are those of layers, or None."""
+    """(LENGTH,VOCABULARY): angle: of layers without a window; windows: by layer, or None."""
     w = {name: array.astype(np.float64) for name, array in weights.items()}
 
     def norm(x, name):
@@ -504,8 +504,8 @@ def tensors_that_do_not_fit_are_errors():
     weights = weights_of(LLAMA)
     name = "model.layers.1.mlp.up_proj.weight"
     refuse(LLAMA, {key: array for key, array in weights.items() if key != name}, name, "missing")
-    refuse(LLAMA, {**weights, "model.layers.0.mlp.experts.weight": np.zeros(3, np.float32)}, "experts", "no use")
-    refuse(LLAMA, {**weights, "model.layers.9.input_layernorm.weight": np.ones(WIDTH, np.float32)}, "layers.9", "no use")
+    refuse(LLAMA, {**weights, "model.layers.0.mlp.experts.weight": np.zeros(3, np.float32)}, "experts", "not used")
+    refuse(LLAMA, {**weights, "model.layers.9.input_layernorm.weight": np.ones(WIDTH, np.float32)}, "layers.9", "not used")
     refuse(LLAMA, {**weights, name: np.zeros((3, 5), np.float32)}, "blk1.ffn_up.weight", "(3, 5)", load=True)
     refuse(LLAMA, {**weights, name: np.zeros((HIDDEN, WIDTH), np.int32)}, name, "int32")
     refuse({**LLAMA, "num_hidden_layers": LAYERS + 1}, weights, f"model.layers.{LAYERS}.", "missing")
@@ -585,7 +585,7 @@ def write_encoder(path, config, weights):
 
 
 def compare_tokens(config, weights, plain, window=POSITIONS, **more):
-    """Texts of 1, 5 and 9 tokens, with padding that must not be seen."""
+    """Texts of 1, 5 and 9 tokens, with padding that must be masked."""
     tokens = np.random.default_rng(3).integers(1, VOCABULARY, (3, window)).astype(np.int32)
     lengths = np.array([1, 5, 9], np.int32)
     with folder() as path:
@@ -641,6 +641,9 @@ def texts_become_vectors():
             found = model.embed(list(texts), batch_size=3)
             one = model.embed("bd c zz")
             expect_equal(model.embed([]).shape, (0, WIDTH))
+            write(path, "tokenizer.json", {**tokenizer, "post_processor": None})
+            with raises(koine.KoineError, "text 1 has no tokens"):
+                koine.Model(path).embed(["a", ""])
         for row, tokens in zip(found, texts.values()):
             vectors = encode(weights, tokens)
             expected = vectors.mean(0) if pooling == "pooling_mode_mean_tokens" else vectors[0]

@@ -59,7 +59,7 @@ static bool list_tensors(kn_model *model, source *own) {
         kn_value *value = kn_graph_find(model->graph, item->name);
         if (!tensor->storage || !value || !kn_model_is_weight(value)) {
             kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                    tensor->storage ? "%s: tensor '%.100s' has no use in this architecture, so results would "
+                    tensor->storage ? "%s: tensor '%.100s' is not used by this architecture: results would "
                                       "be wrong without it"
                                     : "%s: tensor '%.100s' has a type that is not supported, number %d",
                     model->source, tensor->name, tensor->type);

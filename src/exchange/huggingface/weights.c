@@ -292,9 +292,8 @@ static bool check_used(kn_model *model, const kn_folder *folder, const kn_folder
             const char *name = folder->parts[i].tensors[k].name;
             if (kn_map_get_text(used, name) || is_ignored(name, names)) continue;
             kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                    "%s: tensor '%.100s' has no use in this architecture, so results "
-                    "would be wrong without "
-                    "it",
+                    "%s: tensor '%.100s' is not used by this architecture: results would be "
+                    "wrong without it",
                     model->source, name);
             return false;
         }

@@ -30,18 +30,21 @@ def _rounded(number: int, least: int, most: int) -> int:
 def embed(model: Any, texts: Sequence[str], batch_size: int) -> np.ndarray:
     output = model.outputs[0]
     if [value.name for value in model.inputs] != ["x", "length"] or len(output.shape) != 2:
-        raise error_of(2, f"the model {model.name} has no vectors of texts: expected an encoder in a folder with modules.json, as "
+        raise error_of(2, f"the model {model.name} does not compute vectors of texts; expected an encoder in a folder with modules.json, as "
                        "sentence-transformers saves it")
     words = Vocabulary(model.source)
     window = int(model.inputs[0]._shape_words[1])
     rows: List[np.ndarray] = [words.encode(text, most=window) for text in texts]
     found = np.empty((len(rows), int(output.shape[1])), np.float32)
+    for i, row in enumerate(rows):
+        if not len(row):
+            raise error_of(2, f"text {i} has no tokens")
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     for begin in range(0, len(order), batch_size):
         part = order[begin:begin + batch_size]
         length = _rounded(len(rows[part[-1]]), _LEAST, window)
         count = _rounded(len(part), 1, batch_size)
-        x, lengths = np.zeros((count, length), np.int32), np.ones(count, np.int32)  # other rows are texts of one token
+        x, lengths = np.zeros((count, length), np.int32), np.ones(count, np.int32)  # unused rows are texts of one token
         for place, i in enumerate(part):
             x[place, :len(rows[i])] = rows[i]
             lengths[place] = len(rows[i])
