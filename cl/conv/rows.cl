@@ -127,7 +127,7 @@ KN_INLINE void find_places(int *places, int filter_height, int filter_width, int
     }
 }
 
-/* What a work-item needs to know of lines and sums. */
+/* The layout of lines and sums. */
 typedef struct band {
     int rows, columns, phases_y, phases_x, phase_lines, pitch, phase, row, column;
 } band;

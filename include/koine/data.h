@@ -103,10 +103,10 @@ typedef struct kn_dataset_params {
      * classes in this order; a name that is missing here is KN_ERROR_NOT_FOUND. For a source without names,
      * names that are just numbers are ignored. Needed only during the call; NULL: the source's own order. */
     const char *classes;
-    /* Of text:, chat: and jsonl:, a file with the vocabulary of a language model, as kn_vocabulary_open opens
-     * it, whose tokens the samples have. NULL: text: has characters; the others need it. */
+    /* For text:, chat: and jsonl:, the path of a language model's vocabulary, as for kn_vocabulary_open; the
+     * samples are its tokens. NULL: text: reads characters; chat: and jsonl: fail. */
     const char *tokenizer;
-    bool all_tokens; /* of chat: and jsonl:, all tokens are targets, not only those of answers */
+    bool all_tokens; /* for chat: and jsonl:, all tokens are targets, not only those of answers */
 } kn_dataset_params;
 #define KN_DATASET_DEFAULTS KN_DEFAULTS_ZERO(kn_dataset_params)
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
@@ -133,8 +133,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *   text:FILE         sequences of characters with the next character at each position as the
  *                     target; the last tenth is the test part. text:FILE,bytes,length=64; with
  *                     vocabulary=512 as tokens: characters and frequent sequences of them; with
- *                     kn_dataset_params.tokenizer as a language model's tokens
- *   chat:FILE, jsonl:FILE  a conversation or a text per line, as a language model's tokens:
+ *                     kn_dataset_params.tokenizer as tokens of its vocabulary
+ *   chat:FILE, jsonl:FILE  a conversation or a text per line, as tokens of that vocabulary:
  *                     {"messages": [...]}, {"prompt": ..., "completion": ...} or {"text": ...}. Targets
  *                     that are not part of an answer, and padding, are -100
  * Bytes become float32 from 0 to 1; other "x" become float32 unscaled. "y" is int32 class indices if there is

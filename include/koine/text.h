@@ -45,8 +45,8 @@ typedef enum kn_text_mode {
     KN_TEXT_READ_SPECIAL = 2,
     /* decode: leaves special tokens out. */
     KN_TEXT_SKIP_SPECIAL = 4,
-    /* encode: a text with more tokens than the capacity loses its last ones, but not those that the
-     * vocabulary puts after a text. */
+    /* encode: drop the last tokens of a text that exceeds the capacity, but keep those that the vocabulary
+     * adds at the end. */
     KN_TEXT_CUT = 8,
 } kn_text_mode;
 
@@ -54,8 +54,8 @@ typedef enum kn_text_mode {
 KN_API int32_t kn_vocabulary_size(const kn_vocabulary *vocabulary);
 /* Writes the tokens of a text to tokens, (capacity), at most `capacity` of them; *count is the number that
  * the text has, which may be larger. capacity 0 only counts. With KN_TEXT_CUT, *count is the number of tokens
- * written, and KN_ERROR_ARGUMENT means that there is no room for those at the ends. text needs no terminator
- * and may contain zero bytes and invalid UTF-8, whose bytes are characters by themselves: byte-level
+ * written, and KN_ERROR_ARGUMENT means that those at the ends do not fit. text needs no terminator
+ * and may contain zero bytes and invalid UTF-8, each byte of which is one character: byte-level
  * vocabularies and those with byte tokens keep them. KN_ERROR_NOT_FOUND if the vocabulary has neither a token
  * for a character nor one for unknown text, KN_ERROR_ARGUMENT for more than 1 GiB, KN_ERROR_UNSUPPORTED if a
  * regular expression of the vocabulary exceeds its limits on this text. */

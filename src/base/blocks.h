@@ -45,7 +45,7 @@ void kn_blocks_widen(const kn_block_type *type, const uint8_t *blocks, uint64_t 
 /* Writes bytes [first, first + bytes) of the arrangement of `count` blocks. */
 void kn_blocks_arrange(const kn_block_type *type, const uint8_t *blocks, uint64_t count, uint64_t first,
                        uint64_t bytes, uint8_t *to);
-/* Block `index` of `count` arranged blocks, as it was before. */
+/* Block `index` of `count` arranged blocks, in the order of the file. */
 void kn_blocks_take(const kn_block_type *type, const uint8_t *arranged, uint64_t count, uint64_t index,
                     uint8_t *block);
 /* Dequantizes blocks [first, first + wanted) of `count` arranged blocks. */

@@ -381,4 +381,4 @@ const kn_source_row kn_data_source_chat = {
     .open = open_chat};
 
 const kn_source_row kn_data_source_jsonl = {
-    .name = "jsonl", .usage = "jsonl:FILE[,length=N]", .text = "the same", .open = open_chat};
+    .name = "jsonl", .usage = "jsonl:FILE[,length=N]", .text = "the same as chat:FILE", .open = open_chat};

@@ -401,5 +401,5 @@ const kn_source_row kn_data_source_text = {
     .name = "text",
     .usage = "text:FILE[,length=N][,stride=N][,vocabulary=N][,bytes]",
     .text = "a text in UTF-8, as characters, as N byte-pair tokens trained on it, or any file as bytes;\n"
-            "for language models as their tokens; its last tenth is the test part",
+            "for language models, as tokens of the model; the last tenth is the test part",
     .open = open_text};

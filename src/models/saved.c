@@ -308,10 +308,11 @@ kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
 kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
                              const kn_model_save_params *params) {
     if (model && model->adapter && !model->text && strcmp(model->origin->name, KN_GRAPH_ORIGIN) != 0)
-        return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                       "kn_model_save_onnx: the nodes of the file of model '%s' have no adapter; "
-                       "kn_model_save writes it",
-                       model->name);
+        return kn_fail(
+            &model->error, KN_ERROR_UNSUPPORTED,
+            "kn_model_save_onnx: the adapter of model '%s', which is from an ONNX file, cannot be saved "
+            "as ONNX; use kn_model_save",
+            model->name);
     return save_as(model, "ONNX", "kn_model_save_onnx", path, states, params);
 }
 

@@ -238,7 +238,7 @@ static bool add_nodes_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *con
     int middle, inner, operands = between || group->between;
     epilogue_axes(group->anchor, &middle, &inner);
     kn_group trial = *group;
-    /* A list of its own: adding several nodes may fail after the first. */
+    /* A separate list: adding several nodes may fail after the first. */
     trial.member_capacity = group->member_count + count;
     trial.members = kn_arena_take(planner->arena, (size_t)trial.member_capacity, sizeof *trial.members);
     if (!trial.members) return false;

@@ -47,9 +47,10 @@ kn_status kn_states_set_blocks(kn_states *states, const char *name, const kn_ten
     kn_state *state = NULL;
     if (error->status != KN_OK) return error->status;
     if (info->dtype != KN_FLOAT32 || info->rank < 1 || info->shape[info->rank - 1] % type->weights != 0)
-        return kn_fail(error, KN_ERROR_SHAPE,
-                       "state '%s': blocks of type %s need float32 and rows of a multiple of %d weights",
-                       name, type->name, type->weights);
+        return kn_fail(
+            error, KN_ERROR_SHAPE,
+            "state '%s': blocks of type %s need a float32 state with rows of a multiple of %d weights", name,
+            type->name, type->weights);
     kn_status status = kn_states_add(states, name, info, &state, error);
     if (status != KN_OK || !kn_state_outside_bytes(state)) return status;
     if (state->buffer && state->blocks == type)

@@ -58,7 +58,7 @@ kn_status kn_part_choice(kn_part_reader *in, const kn_json *part, const char *ke
             return KN_OK;
         }
     if (value->kind != KN_JSON_STRING) return kn_part_wrong(in, key, value, "a string");
-    return kn_fail(in->error, KN_ERROR_UNSUPPORTED, "%s: %s.%s is \"%s\", which Koine does not have",
+    return kn_fail(in->error, KN_ERROR_UNSUPPORTED, "%s: %s.%s is \"%s\", which Koine does not support",
                    in->vocabulary->name, in->where, key, value->text);
 }
 
@@ -104,7 +104,7 @@ kn_status kn_component_read(kn_part_reader *in, const kn_json *part, const kn_co
         }
         return table[i].read(in, part);
     }
-    return kn_fail(in->error, KN_ERROR_UNSUPPORTED, "%s: the %s \"%s\" is not one that Koine has",
+    return kn_fail(in->error, KN_ERROR_UNSUPPORTED, "%s: the %s \"%s\" is not supported",
                    in->vocabulary->name, in->where, type->text);
 }
 

@@ -15,7 +15,7 @@ enum { LENGTH = 8, N = -100 };
 #define TEMPLATE                                                                                             \
     "{% for m in messages %}{{ '<u>' if m.role == 'user' else '<m>' }}{{ m.content }}<e>{% endfor %}"        \
     "{% if add_generation_prompt %}<m>{% endif %}"
-/* Only the last message is whole, as in models that think. */
+/* Only the last message is complete, as for reasoning models. */
 #define FORGETFUL                                                                                            \
     "{% for m in messages %}<u>{% if loop.last %}{{ m.content }}{% endif %}<e>{% endfor %}"                  \
     "{% if add_generation_prompt %}<m>{% endif %}"
@@ -139,7 +139,7 @@ static void mistakes_are_named(void **state) {
     assert_failed(kn_dataset_open("chat:nowhere.jsonl", NULL), KN_ERROR_ARGUMENT, "vocabulary");
 }
 
-/* text: with the same vocabulary; a short end is no test part. */
+/* text: with the same vocabulary; a short end is not a test part. */
 static void texts_have_tokens(void **state) {
     (void)state;
     int32_t y[LENGTH];

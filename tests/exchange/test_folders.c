@@ -1,4 +1,4 @@
-/* Folders of Hugging Face's libraries: every failed allocation is reported and nothing leaks, and damaged
+/* Hugging Face folders: every failed allocation is reported and nothing leaks, and damaged
  * settings are refused or have a meaning. What models compute is tested in tests/python/folders.py. */
 #include "exchange_tests.h"
 

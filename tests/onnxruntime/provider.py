@@ -62,7 +62,7 @@ def groups(session):
 
 
 def differences(file, runs, group_count, elsewhere=(), tolerance=1e-5, level=None, exact=False):
-    """Complaints unless Koine computes the same as the CPU provider for all feeds, in so many groups, except those operators."""
+    """Complaints unless Koine computes the same as the CPU provider for all feeds, in group_count groups, except the operators in elsewhere."""
     koine, other = with_koine(file, level=level), ort.InferenceSession(file, providers=["CPUExecutionProvider"])
     own, rest = groups(koine)
     bad = []
@@ -81,7 +81,7 @@ def differences(file, runs, group_count, elsewhere=(), tolerance=1e-5, level=Non
 
 
 def layers():
-    """A multilayer perceptron with any batch, none too."""
+    """A multilayer perceptron with any batch size, also 0."""
     file = model([("MatMul", "x w0", "a"), ("Add", "a b0", "b"), ("Relu", "b", "c"), ("Gemm", "c w1 b1", "y", {"transB": 1, "alpha": 0.5})],
                  {"x": (T.FLOAT, ["batch", 16])}, {"y": (T.FLOAT, ["batch", 4])},
                  {"w0": normal(16, 32), "b0": normal(32), "w1": normal(4, 32), "b1": normal(4)})
@@ -130,7 +130,7 @@ def parted():
 
 
 def cycles():
-    """Nodes on both sides of one that stays elsewhere are not one group, but what it does not separate is."""
+    """Nodes on both sides of one that stays with ONNX Runtime are not one group, but nodes that it does not separate are."""
     file = model([("Exp", "x", "a"), ("Mul", "z z", "p"), choice("c", "high", "Neg", "Abs", "a"), ("Add", "c a", "d"), ("Add", "d p", "y"),
                   ("Sqrt", "p", "q")],
                  {"x": (T.FLOAT, ["n"]), "z": (T.FLOAT, ["n"]), "high": (T.BOOL, [])}, {"y": (T.FLOAT, ["n"]), "q": (T.FLOAT, ["n"])})
@@ -138,7 +138,7 @@ def cycles():
 
 
 def data_dependent():
-    """NonZero, whose result's size depends on its input's values, stays elsewhere, and so does what needs its result's values."""
+    """NonZero, whose result's size depends on its input's values, stays with ONNX Runtime, and so do nodes that need its result's values."""
     file = model([("Relu", "x", "a"), ("Sub", "a half", "b"), ("NonZero", "a", "where"), ("Mul", "b b", "y")],
                  {"x": (T.FLOAT, ["n", 3])}, {"y": (T.FLOAT, ["n", 3]), "where": (T.INT64, [2, None])}, {"half": np.array(0.5, np.float32)})
     return differences(file, [{"x": normal(n, 3)} for n in (4, 2)], 1, ["NonZero"])
@@ -179,7 +179,7 @@ def shared():
 
 
 def given_shapes():
-    """A shape that the program gives is not known: Reshape stays elsewhere."""
+    """A shape that is an input is not known: Reshape stays with ONNX Runtime."""
     file = model([("Exp", "x", "e"), ("Reshape", "e s", "r"), ("Neg", "r", "y")], {"x": (T.FLOAT, [2, 6]), "s": (T.INT64, [2])},
                  {"y": (T.FLOAT, ["a", "b"])})
     return differences(file, [{"x": normal(2, 6), "s": np.array(shape)} for shape in ([3, 4], [6, 2])], 2, ["Reshape"])
@@ -228,7 +228,7 @@ def types():
 
 
 def unworthy():
-    """Operators that only move elements, and those that no provider may guess, stay elsewhere."""
+    """Operators that only move elements, and random ones, stay with ONNX Runtime."""
     file = model([("Transpose", "x", "t"), ("Reshape", "t s", "r"), ("Cast", "r", "y", {"to": T.INT32})], {"x": (T.FLOAT, [2, 3])}, {"y": (T.INT32, [6])},
                  {"s": np.array([6])})
     bad = differences(file, [{"x": normal(2, 3)}], 0, ["Cast", "Reshape", "Transpose"], exact=True)

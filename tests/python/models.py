@@ -198,7 +198,7 @@ def adapters_are_trained_alone():
 
 @case
 def language_models_are_tuned_and_generate():
-    """The layers of this model are zeros, so that only an adapter of the output can learn."""
+    """The layers of this model are zeros, so that only an adapter of the output has an effect."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
     import byte_model
     byte_model.write("bytes.gguf")

@@ -102,7 +102,7 @@ static const struct {
 } wrong[] = {
     {"{}", "model is missing"},
     {"[", "the text ends here"},
-    {"{\"model\":{\"type\":\"Markov\"}}", "the model \"Markov\" is not one that Koine has"},
+    {"{\"model\":{\"type\":\"Markov\"}}", "the model \"Markov\" is not supported"},
     {BPE("\"dropout\":0.1,", ""), "dropout"},
     {BPE("", ",\"normalizer\":{\"type\":\"Precompiled\"}"), "the normalizer \"Precompiled\""},
     {BPE("", ",\"decoder\":{\"type\":\"CTC\"}"), "the decoder \"CTC\""},

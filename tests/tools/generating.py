@@ -81,7 +81,7 @@ def a_folder_is_a_model(folder):
 
 @case
 def adapters_are_trained_and_used(folder):
-    """The layers of this model are zeros, so that only an adapter of the output can learn: that b follows a, and a follows b."""
+    """The layers of this model are zeros, so that only an adapter of the output has an effect: that b follows a, and a follows b."""
     write(os.path.join(folder, "model.gguf"))
     write_folder(os.path.join(folder, "model"))
     with open(os.path.join(folder, "ab.txt"), "w", encoding="utf-8") as file:

@@ -179,7 +179,7 @@ static void a_training_continues(void **state) {
     assert_true(states_hash(kn_trainer_states(whole.trainer)) ==
                 states_hash(kn_trainer_states(rest.trainer)));
 
-    /* The file has the adapter only, and is no model. */
+    /* The file has only the adapter, and is not a model. */
     kn_safetensors_file *file = kn_safetensors_file_open(half, NULL);
     kn_tensor_info info = {.rank = 0};
     assert_true(kn_safetensors_file_info(file, "fc1.lora_b", &info));
@@ -192,7 +192,7 @@ static void a_training_continues(void **state) {
     close_run(&whole);
     close_run(&rest);
 
-    /* Another scale would compute something else. */
+    /* A different scale would give different results. */
     run other = open_adapted(*state, base, 9);
     assert_int_equal(load(&other, half), KN_ERROR_ARGUMENT);
     assert_non_null(strstr(kn_model_error(other.model), "rank=4 scale=2, but model 'base' has one with"));

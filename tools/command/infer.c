@@ -451,7 +451,7 @@ static int run(int count, char **arguments) {
         {"data", OPTION_TEXT, "DATA",
          "samples of a dataset (its test part), such as digits; see koine datasets", &run.data},
         {"limit", OPTION_COUNT, "N", "only the first N samples of --data (all)", &run.limit},
-        {"text", OPTION_TEXT, "TEXT", "a text, for a model that gives a vector for each", &run.text},
+        {"text", OPTION_TEXT, "TEXT", "a text, for a model that computes a vector for each text", &run.text},
         {"input", OPTION_TEXT, "[NAME=]X", "file for an input by name; several inputs: A=a.npy,B=b.npy",
          &input},
         {"batch", OPTION_COUNT, "N", "samples per batch (256)", &run.batch},

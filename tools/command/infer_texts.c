@@ -60,7 +60,7 @@ static bool check_model(const kn_model *model, const char *path, int64_t *window
         if (*window > 0) return true;
     }
     return command_error(
-        "'%s' gives no vectors of texts; expected an encoder in a folder with modules.json, as "
+        "'%s' does not compute vectors of texts; expected an encoder in a folder with modules.json, as "
         "sentence-transformers saves it",
         path);
 }

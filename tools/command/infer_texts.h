@@ -1,4 +1,4 @@
-/* Texts as inputs of koine infer, for models that give a vector for each text. */
+/* Texts as inputs of koine infer, for models that compute a vector for each text. */
 #ifndef KOINE_COMMAND_INFER_TEXTS_H
 #define KOINE_COMMAND_INFER_TEXTS_H
 

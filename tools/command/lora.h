@@ -20,8 +20,7 @@ typedef struct lora_options {
 #define ADAPTER_OPTION(target)                                                                               \
     {                                                                                                        \
         "adapter", OPTION_TEXT, "DIR",                                                                       \
-            "adapter of the model: a folder of PEFT, a GGUF file, or a file of koine train --lora",          \
-            &(target)                                                                                        \
+            "adapter of the model: a PEFT folder, a GGUF file, or a file of koine train --lora", &(target)   \
     }
 /* Reads --lora (NULL: not given), with defaults for what is missing. EXIT_DONE, or reports an error and
  * returns EXIT_USAGE. */

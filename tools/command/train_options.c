@@ -138,7 +138,7 @@ static int run(int count, char **arguments) {
          "tokens per sample of a language model (its own, at most 2048; at most 512 with --lora)",
          &own.length},
         {"loss-on", OPTION_TEXT, "WHICH",
-         "answers, or all: the tokens of chat: and jsonl: to learn (answers)", &own.loss_on},
+         "answers, or all: tokens of chat: and jsonl: that the loss covers (answers)", &own.loss_on},
         {"init", OPTION_TEXT, "FILE", "initialize matching weights from a saved model", &own.init},
         HEADING("training"),
         {"epochs", OPTION_COUNT, "N", "passes over the data (10, unless --steps or --seconds is given)",
@@ -306,7 +306,7 @@ const command command_train = {
     "Beta(A,A)\n"
     "  cut-mix=A          the same with a rectangle; with both, each is used for half of the batches\n"
     "\n"
-    "--lora adds adapters to a language model, or any other: the result y of a linear layer becomes\n"
+    "--lora adds adapters to a language model or any other model: the result y of a linear layer becomes\n"
     "y + alpha/rank * (x A^T) B^T, and only A and B are trained and saved. targets=attn_q,attn_v selects\n"
     "layers by the last parts of their names, with * and ?; all: all except those that make outputs. rslora\n"
     "scales by alpha/sqrt(rank).\n"

@@ -1,4 +1,4 @@
-"""ONNX files that others published, in Koine and ONNX Runtime.
+"""Compares Koine with ONNX Runtime on published ONNX files.
 
 usage: onnx_files.py FOLDER [--files TEXT] [--before BUILD] [--rounds N] [--seconds S] [--threads N] [--json FILE]
 

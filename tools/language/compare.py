@@ -52,7 +52,7 @@ def decoders():
 
 
 def disturb(model):
-    """Norms and biases begin at ones and zeros, with which mistakes do not show."""
+    """Norms and biases are initialized to ones and zeros, which would hide mistakes."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() == 1:

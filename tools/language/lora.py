@@ -1,4 +1,4 @@
-"""Compares LoRA fine-tuning with PyTorch and PEFT: losses of 20 steps, and the logits of adapters that either has trained.
+"""Compares LoRA fine-tuning with PyTorch and PEFT: losses of 20 steps, and the logits of adapters that either program trained.
 
 usage: lora.py [MODEL.gguf]
 
@@ -121,7 +121,7 @@ def logits_of(network, tokens):
 
 
 def compare(label, path, network_of, targets, adapter, data, rate, folder, tokens):
-    """network_of: makes the network of transformers again."""
+    """network_of: creates the transformers model again."""
     first, mine = (os.path.join(folder, name) for name in ("first", "mine"))
     torch.manual_seed(2)
     network = peft.get_peft_model(network_of(), peft.LoraConfig(target_modules=targets, **adapter)).eval()

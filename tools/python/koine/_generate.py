@@ -93,7 +93,7 @@ class _Writer:
 
 
 def _of_language(model: Any, prompt: str, length: int, temperature: float, top_k: Optional[int], top_p: Optional[float], seed: int) -> str:
-    """With the vocabulary of a language model."""
+    """Continues a text with a language model."""
     words = Vocabulary(model._tokenizer())
     tokens = [int(number) for number in words.encode(prompt)]
     if not tokens:

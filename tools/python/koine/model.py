@@ -282,7 +282,7 @@ class Model:
         <koine.Model lenet: x (batch,1,28,28) to logits (batch,4), 1,199,108 parameters>
     """
 
-    _adapter: Optional[Path] = None  # whose numbers are not in the states yet
+    _adapter: Optional[Path] = None  # whose weights are not in the states yet
 
     def __init__(self, source: Union[Path, Graph], *, device: Union[str, int, None] = None, context: Optional[Context] = None,
                  seed: int = 1, fast_math: bool = True, precision: PrecisionName = "float32", frozen_statistics: bool = False,
@@ -302,7 +302,7 @@ class Model:
         self._asked, self._given = set(settings), dict(given or {})
         self._lora = self._checked_lora(lora)
         if lora is not None and adapter is not None:
-            raise TypeError("lora and adapter are both given: an adapter has its own rank and layers")
+            raise TypeError("expected lora or adapter, not both: an adapter has its own rank and layers")
         self._adapter = adapter
         self.history: Optional[History] = None
         self._about: Dict[str, str] = {}  # of the data, for files: vocabulary, columns, names of classes
@@ -941,7 +941,7 @@ class Model:
             groups: Settings for some parameters, by patterns of their names: [{"pattern": "*.bias", "weight_decay": 0}, …].
             milestones: For the schedule "multi-step": the updates after which the rate falls.
             lora: Add adapters of linear layers and train only them.
-            loss_on: "answers", or "all": the tokens of chat:FILE and jsonl:FILE that a language model learns.
+            loss_on: "answers", or "all": the tokens of chat:FILE and jsonl:FILE that the loss covers.
 
         Returns:
             The losses of steps and epochs.
@@ -1151,7 +1151,7 @@ class Model:
     @_alone
     def generate(self, prompt: str = "", *, length: int = 300, temperature: float = 0.8, top_k: Optional[int] = None,
                  top_p: Optional[float] = None, seed: int = 1) -> str:
-        """Continues a text, with a language model, whose text ends at its end token, or with a model that was trained on text.
+        """Continues a text, with a language model, which may end it early, or with a model that was trained on text.
 
         Args:
             prompt: How the text begins; "": with a random token.
@@ -1169,9 +1169,9 @@ class Model:
 
     @_alone
     def embed(self, texts: Union[str, Sequence[str]], *, batch_size: int = 32) -> np.ndarray:
-        """Returns the vectors of texts, with an encoder in a folder as sentence-transformers saves it.
+        """Computes a vector for each text, with an encoder in a folder as saved by sentence-transformers.
 
-        A text with more tokens than the model's window is cut. Special tokens that are spelled out in a text are read as such.
+        A text with more tokens than the model's window is cut. Special tokens that are spelled out in a text are recognized.
 
         Args:
             texts: The texts, or one text.
@@ -1201,7 +1201,7 @@ class Model:
 
     @_alone
     def save_adapter(self, path: Path) -> None:
-        """Writes the adapter of a model with lora= or adapter=.
+        """Saves the adapter of a model with lora= or adapter=.
 
         Args:
             path: A folder, which is created if missing, for PEFT and adapter=; or a file that ends in .gguf, for llama.cpp.

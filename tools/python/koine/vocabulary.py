@@ -47,7 +47,7 @@ class Vocabulary(Handle):
             words: The text; bytes may be invalid UTF-8.
             ends: Add the tokens that the vocabulary puts before and after a text.
             special: Read special tokens that are spelled out in the text. Use False for text of untrusted origin.
-            most: A text with more tokens loses its last ones, but not those that the vocabulary puts after a text.
+            most: The largest number of tokens; the last ones are dropped, except those that the vocabulary puts after a text.
         """
         source = words.encode("utf-8", "surrogateescape") if isinstance(words, str) else bytes(words)
         flags = _ADD_ENDS * ends | _READ_SPECIAL * special | _CUT * (most is not None)
