@@ -104,7 +104,8 @@ def adapters_are_trained_and_used(folder):
     koine("train", "model.gguf", "--data", "text:ab.txt", *train, "--init", "poems", "--save", "more", folder=folder).needs(
         0, err="loaded the adapter poems")
     koine("train", "model.gguf", "--data", "text:ab.txt", *train, "--save", "poems", folder=folder).needs(1, err="'poems' has an adapter")
-    koine("train", "model", "--data", "text:ab.txt", *train, "--save", "x.gguf", folder=folder).needs(1, err="needs a model from a GGUF file")
+    koine("train", "model", "--data", "text:ab.txt", *train, "--save", "x.gguf", folder=folder).needs(
+        0, out="saved to x.gguf.safetensors", err="needs a model from a GGUF file")
 
 
 run_cases()

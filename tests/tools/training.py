@@ -67,6 +67,7 @@ def adapters(folder):
     trained = 2 * (WIDTH + 12) + 2 * (12 + CLASSES)
     koine(*lora, "--steps", "6", folder=folder).needs(0, out="saved to two-lora.safetensors", err=f"({trained} of ")
     koine(*lora, "--save", "two.onnx", folder=folder).needs(2, err="--lora saves adapters")
+    koine(*lora, "--steps", "2", "--save", "two.gguf", folder=folder).needs(0, out="saved to two.gguf.safetensors", err="needs a model from a GGUF file")
     koine("convert", "two.safetensors", "two.onnx", folder=folder).needs(0)
     koine("train", "two.onnx", *data, "--lora", "rank=2", "--steps", "2", folder=folder).needs(0, out="saved to ")
     saved = read_safetensors(os.path.join(folder, "two-lora.safetensors"))

@@ -320,6 +320,18 @@ bool train_choose_path(train_options *options, const training_setup *setup) {
     return path_writable(options->outputs.path, PATH_WHOLE, options->outputs.replaces);
 }
 
+/* An adapter that the chosen kind of file cannot have is saved as Koine's own, so that no training is lost.
+ */
+static bool save_instead(training_setup *setup, kn_states *states, const kn_model_save_params *params,
+                         train_options *options) {
+    char name[sizeof options->outputs.path];
+    snprintf(name, sizeof name, "%.*s.safetensors", (int)(sizeof name - 16), options->outputs.path);
+    if (!count_up(options, name, NULL)) return command_error("%s", kn_model_error(setup->model));
+    command_warn("%s", kn_model_error(setup->model));
+    return kn_model_save(setup->model, options->outputs.path, states, params) == KN_OK ||
+           command_error("%s", kn_model_error(setup->model));
+}
+
 bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options) {
     train_settings settings;
     kn_model_pair pairs[TRAIN_PAIRS];
@@ -338,6 +350,7 @@ bool train_save(training_setup *setup, kn_trainer *trainer, train_options *optio
                        : path_is_onnx(path)        ? kn_model_save_onnx(setup->model, path, states, &params)
                                                    : kn_model_save(setup->model, path, states, &params);
     if (status == KN_OK) return true;
+    if (!train_saves_state(options)) return save_instead(setup, states, &params, options);
     return command_error("%s", kn_model_error(setup->model));
 }
 
