@@ -49,11 +49,13 @@ static kn_status live(kn_context *context, kn_states *states, kn_session **sessi
     return KN_OK;
 }
 
-static void every_allocation_may_fail(void **state) {
-    (void)state;
+static void allocations_fail(kn_kernels kernels) {
     failing memory = {0};
+    kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
+    debug.kernels = kernels;
     kn_context_params params = device_params();
     params.allocator = failing_allocator(&memory);
+    params.debug = &debug;
     kn_context *context = device_open(&params);
     kn_session *session = NULL;
     kn_states *states = kn_states_create(context, 1);
@@ -94,6 +96,16 @@ static void every_allocation_may_fail(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    allocations_fail(KN_KERNELS_PROBED);
+}
+
+static void every_allocation_may_fail_with_gpu_kernels(void **state) {
+    (void)state;
+    allocations_fail(KN_KERNELS_GPU);
+}
+
 static void every_opencl_call_may_fail(void **state) {
     kn_context *context = *state;
     kn_session *session = NULL;
@@ -130,6 +142,7 @@ static void every_opencl_call_may_fail(void **state) {
 int test_faults(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(every_allocation_may_fail_with_gpu_kernels),
         cmocka_unit_test(every_opencl_call_may_fail),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);

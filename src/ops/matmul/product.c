@@ -255,11 +255,13 @@ static int numbers_of(const kn_node *node, kn_product_way way) {
 }
 
 void kn_product_define(kn_step *step, const kn_product *product) {
+    if (!step) return;
     kn_step_types(step, step->node, step->node->outputs[0]->shape.dtype);
     kn_product_define_tile(step, product);
 }
 
 void kn_product_define_tile(kn_step *step, const kn_product *product) {
+    if (!step) return;
     KN_STEP_DEFINE(step, {"KN_TILE_M", product->tile_m}, {"KN_TILE_N", product->tile_n},
                    {"KN_TILE_K", product->slice});
     if (product->way == KN_PRODUCT_DIRECT) KN_STEP_DEFINE(step, {"KN_DIRECT", 1});
@@ -281,6 +283,7 @@ void kn_product_bind(kn_step *step, const kn_product *product) {
 }
 
 void kn_product_size(kn_step *step, const kn_product *product) {
+    if (!step) return;
     size_t global[3] = {(size_t)kn_divide_up(product->columns, product->tile_n) * product->items,
                         (size_t)kn_divide_up(product->rows, product->tile_m),
                         (size_t)(product->batches * product->parts)};
