@@ -21,6 +21,7 @@
 #include "common/epilogue.cl"
 #include "common/types.cl"
 #include "common/wanted.cl"
+#include "matmul/few_rows.cl"
 #ifndef KN_ROWS
 #define KN_ROWS 1
 #endif
@@ -50,11 +51,6 @@ static inline float4 fold(const float16 sums) {
 static inline float sum_of(const float4 four) {
     return (four.s0 + four.s2) + (four.s1 + four.s3);
 }
-#define KN_STORE_RESULT(sum, row, column)                                                                    \
-    {                                                                                                        \
-        const float result = KN_EPILOGUE(sum, (row) / middle, (row) % middle, column);                       \
-        KN_WRITE_AS(KN_HALF_c, result, c + (KN_INDEX)(row) * n + (column));                                  \
-    }
 /* Calls ADD(r, j, left, weights) for the 16 products of a group of block `block` of each row and column. Rows and
  * columns beyond the last repeat it. */
 #define KN_EACH_PRODUCT(block, group, ADD)                                                                   \
@@ -84,18 +80,7 @@ kernel void kn_matmul_blocks(global const a_stored *restrict a, global const uch
     _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
     for (int i = item; i < blocks * KN_BLOCK_GROUPS; i += KN_ITEMS)
         KN_EACH_PRODUCT(i / KN_BLOCK_GROUPS, i % KN_BLOCK_GROUPS, KN_ADD_FOUR)
-    for (int i = 0; i < KN_SUMS; i++)
-        tree[i * KN_ITEMS + item] = sum_of(sums[i]);
-    for (int others = KN_ITEMS / 2; others > 0; others /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int i = 0; i < KN_SUMS && item < others; i++)
-            tree[i * KN_ITEMS + item] += tree[i * KN_ITEMS + item + others];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = item; i < KN_SUMS; i += KN_ITEMS) {
-        const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
-        if (row < m && column < n) KN_STORE_RESULT(tree[i * KN_ITEMS], row, column)
-    }
+    KN_STORE_SUMS(sums)
 }
 #endif
 

@@ -35,6 +35,7 @@
 #include "common/prefetch.cl"
 #include "common/small_float.cl"
 #include "common/types.cl"
+#include "matmul/few_rows.cl"
 
 #ifndef KN_BITS
 #define KN_BITS 8
@@ -231,11 +232,6 @@ static inline float sum_of(const KN_FLOATS sums) {
 #endif
     return (four.s0 + four.s2) + (four.s1 + four.s3);
 }
-#define KN_STORE_RESULT(sum, row, column)                                                                    \
-    {                                                                                                        \
-        const float result = KN_EPILOGUE(sum, (row) / middle, (row) % middle, column);                       \
-        KN_WRITE_AS(KN_HALF_c, result, c + (KN_INDEX)(row) * n + (column));                                  \
-    }
 #endif
 
 #if KN_WANTED(kn_matmul_quantized)
@@ -250,18 +246,7 @@ kernel void kn_matmul_quantized(global const a_stored *restrict a, global const 
     KN_FLOATS sums[KN_SUMS];
     _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
     KN_ADD_PIECES(KN_PIECE * item, KN_PIECE * KN_ITEMS, KN_NOT_AHEAD)
-    for (int i = 0; i < KN_SUMS; i++)
-        tree[i * KN_ITEMS + item] = sum_of(sums[i]);
-    for (int others = KN_ITEMS / 2; others > 0; others /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int i = 0; i < KN_SUMS && item < others; i++)
-            tree[i * KN_ITEMS + item] += tree[i * KN_ITEMS + item + others];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = item; i < KN_SUMS; i += KN_ITEMS) {
-        const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
-        if (row < m && column < n) KN_STORE_RESULT(tree[i * KN_ITEMS], row, column)
-    }
+    KN_STORE_SUMS(sums)
 }
 #endif
 
