@@ -185,10 +185,10 @@ static void a_training_continues(void **state) {
     assert_true(kn_safetensors_file_info(file, "fc1.lora_b", &info));
     assert_false(kn_safetensors_file_info(file, "fc1.weight", &info));
     kn_safetensors_file_destroy(&file);
-    kn_model *alone = kn_model_open(half, NULL);
-    assert_int_equal(kn_model_status(alone), KN_ERROR_FORMAT);
-    assert_non_null(strstr(kn_model_error(alone), "has an adapter but not its model"));
-    kn_model_destroy(&alone);
+    kn_model *adapter = kn_model_open(half, NULL);
+    assert_int_equal(kn_model_status(adapter), KN_ERROR_FORMAT);
+    assert_non_null(strstr(kn_model_error(adapter), "has an adapter but not its model"));
+    kn_model_destroy(&adapter);
     close_run(&whole);
     close_run(&rest);
 

@@ -323,8 +323,9 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
 
 /* ---- loading ----------------------------------------------------------------------------------------- */
 
-/* The row of the file's head for a row of the text's: rotations pair elements that are half a head apart, but
- * those of the file half of the rotated elements apart. The others follow in order. */
+/* The row in the file's head of a row of the text's head. Rotations of the text pair rows that are half a
+ * head apart; those of the file pair rows that are half of the rotated part apart, and the rows that are not
+ * rotated follow. */
 static int64_t turned_row(const kn_folder *folder, int64_t row) {
     const int64_t rotated = folder->rotated ? folder->rotated : folder->head, half = folder->head / 2;
     const bool second = row >= half;
