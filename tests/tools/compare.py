@@ -22,6 +22,7 @@ import results  # noqa: E402
 import scaling  # noqa: E402
 import table  # noqa: E402
 import tensors  # noqa: E402
+import worker  # noqa: E402
 
 FAST, SLOW = "best:jemalloc,channels-last,compile", "best:jemalloc"
 
@@ -266,6 +267,27 @@ def how_it_scales():
     return [] if lines[2:] == [wanted] else [f"found {lines}"]
 
 
+def calls_are_counted():
+    """At least as many calls as asked for, of which the fastest is not slower than the median."""
+    calls = []
+    found = worker.measured(lambda: calls.append(1), 0, 4)
+    good = len(calls) == 4 == found["n"] and 0 <= found["best_ms"] <= found["median_ms"] and found["cpu_ms"] >= 0
+    return [] if good else [f"{len(calls)} calls: {found}"]
+
+
+def programs_answer():
+    """A line per measurement, and a problem from a process that ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = os.path.join(folder, "script.py")
+        with open(script, "w", encoding="ascii") as file:
+            file.write("import os, sys\nprint(input()[:-1] + ', \"more\": \"' + os.environ[sys.argv[1]] + '\"}', flush=True)\n")
+        program = worker.Program(script, ["WORD"], 2, WORD="given")
+        found = [program.measure({"a": 1}), program.measure({"a": 2})]
+        program.close()
+    good = found[0] == {"a": 1, "more": "given"} and list(found[1]) == ["problem"]
+    return [] if good else [f"answers {found}"]
+
+
 def from_a_file():
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "raw.json")
@@ -300,6 +322,8 @@ report.run(
         ("tensors go and come back", tensors_go_and_come_back),
         ("what agrees", what_agrees),
         ("how it scales", how_it_scales),
+        ("calls are counted", calls_are_counted),
+        ("programs answer", programs_answer),
         ("from a file", from_a_file),
     ]
 )

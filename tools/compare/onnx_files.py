@@ -24,12 +24,9 @@ import hashlib
 import json
 import os
 import pathlib
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 
 import recurrences
@@ -195,18 +192,6 @@ PROGRAMS = {"koine": in_koine, "onnx": in_onnx, "before": in_koine}
 # ---- a program's process: a line per measurement ---------------------------------------------------------------
 
 
-def measured(run, seconds):
-    times, before = [], resource.getrusage(resource.RUSAGE_SELF)
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < FEWEST_RUNS:
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"median_ms": 1e3 * statistics.median(times), "best_ms": 1e3 * min(times), "cpu_ms": 1e3 * spent / len(times)}
-
-
 def serve(program, options):
     import numpy
 
@@ -224,44 +209,25 @@ def serve(program, options):
             except Exception as problem:  # a file that one program refuses is a row, too
                 worker.tell(stream, problem=str(problem).splitlines()[0])
                 return
-        worker.tell(stream, **measured(run, case["seconds"]))
+        worker.tell(stream, **worker.measured(run, case["seconds"], FEWEST_RUNS))
 
 
-class Program:
+def program_of(name, path, options):
     """The process of a program for one file."""
-
-    def __init__(self, name, path, options, results):
-        environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "POCL_MAX_PTHREAD_COUNT": str(options.threads)}
-        if name == "before":
-            environment["PYTHONPATH"] = os.path.join(options.before, "tools", "python")
-            environment["KOINE_LIBRARY"] = os.path.join(options.before, "src", "libkoine.so")
-        self.name, self.results = name, os.path.join(results, name + ".npz")
-        self.seconds = options.seconds
-        words = [str(options.folder), "--serve", name, "--files", path, "--threads", str(options.threads)]
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
-        )
-
-    def measure(self):
-        try:
-            self.process.stdin.write(json.dumps({"seconds": self.seconds, "results": self.results}) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        return json.loads(line) if line else {"problem": f"the process of {self.name} ended; its message is above"}
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+    words = [str(options.folder), "--serve", name, "--files", path, "--threads", str(options.threads)]
+    more = {}
+    if name == "before":
+        more["PYTHONPATH"] = os.path.join(options.before, "tools", "python")
+        more["KOINE_LIBRARY"] = os.path.join(options.before, "src", "libkoine.so")
+    return worker.Program(__file__, words, options.threads, **more)
 
 
-def difference(programs):
+def difference(results):
     """The largest difference of the results as a multiple of the largest number of that output; infinite if shapes differ or there are
     numbers that are not finite."""
     import numpy
 
-    both = [list(numpy.load(programs[name].results).values()) for name in ("koine", "onnx")]
+    both = [list(numpy.load(results[name]).values()) for name in ("koine", "onnx")]
     if [one.shape for one in both[0]] != [one.shape for one in both[1]]:
         return float("inf")
     largest = 0.0
@@ -273,13 +239,16 @@ def difference(programs):
     return float(largest)
 
 
-def measured_row(path, options, results):
+def measured_row(path, options, folder):
     names = [name for name in PROGRAMS if name != "before" or options.before]
-    programs = {name: Program(name, path, options, results) for name in names}
+    programs = {name: program_of(name, path, options) for name in names}
+    results = {name: os.path.join(folder, name + ".npz") for name in names}
     rounds, row = [], {"file": path}
     try:
         for _ in range(options.rounds):
-            found = {name: one.measure() for name, one in programs.items()}
+            found = {
+                name: one.measure({"seconds": options.seconds, "results": results[name]}) for name, one in programs.items()
+            }
             problems = [f"{name}: {one['problem']}" for name, one in found.items() if "problem" in one]
             if problems:
                 return {**row, "problem": "; ".join(problems)}
@@ -287,7 +256,7 @@ def measured_row(path, options, results):
     finally:
         for one in programs.values():
             one.close()
-    row.update(rounds=rounds, difference=difference(programs))
+    row.update(rounds=rounds, difference=difference(results))
     row.update({key: recurrences.ratios(rounds, "onnx", key) for key in ("median_ms", "cpu_ms")})
     best = {name: min(one[name]["best_ms"] for one in rounds) for name in names}
     before = {"before_ms": best["onnx"] / best["before"]} if options.before else {}
@@ -295,8 +264,8 @@ def measured_row(path, options, results):
 
 
 def row_of(path, options):
-    with tempfile.TemporaryDirectory() as results:
-        return measured_row(path, options, results)
+    with tempfile.TemporaryDirectory() as folder:
+        return measured_row(path, options, folder)
 
 
 def cells_of(row):

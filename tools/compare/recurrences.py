@@ -20,12 +20,9 @@ import itertools
 import json
 import math
 import os
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
 import worker
 
@@ -195,47 +192,19 @@ def serve(program):
                 numpy.save(os.path.join(case["folder"], program + ".npy"), result)
                 result = []
             run()
-        times, before = [], resource.getrusage(resource.RUSAGE_SELF)
-        end = time.perf_counter() + case["seconds"]
-        while time.perf_counter() < end or len(times) < FEWEST_RUNS:
-            start = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - start)
-        after = resource.getrusage(resource.RUSAGE_SELF)
-        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         worker.tell(
             stream,
-            median_ms=1e3 * statistics.median(times),
-            best_ms=1e3 * min(times),
-            cpu_ms=1e3 * spent / len(times),
+            **worker.measured(run, case["seconds"], FEWEST_RUNS),
             losses=result if case["mode"] == "train" else [],
         )
 
 
-class Program:
-    def __init__(self, name, threads):
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-        if name == "koine":
-            environment["POCL_MAX_PTHREAD_COUNT"] = str(threads)
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), "--serve", name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-
-    def measure(self, case):
-        self.process.stdin.write(json.dumps(case) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit("recurrences.py: a program ended; its message is above")
-        return json.loads(line)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+def measured_round(programs, case):
+    found = {name: program.measure(case) for name, program in programs.items()}
+    for name, one in found.items():
+        if "problem" in one:
+            sys.exit(f"recurrences.py: {name}: {one['problem']}")
+    return found
 
 
 def check(case, found):
@@ -264,7 +233,7 @@ def mean(values):
 def main(options):
     peers = [peer for peer in options.peers.split(",") if peer != "onnx" or options.mode == "infer"]
     lists = (options.cells, options.directions, options.batches, options.units, options.lengths)
-    programs = {name: Program(name, options.threads) for name in ["koine", *peers]}
+    programs = {name: worker.Program(__file__, ["--serve", name], options.threads) for name in ["koine", *peers]}
     print("| cell | directions | batch | units | length | Koine ms | " + "".join(f"{peer} | CPU | " for peer in peers))
     print("|" + "---|" * (6 + 2 * len(peers)))
     rows = []
@@ -283,7 +252,7 @@ def main(options):
             }
             rounds = []
             for number in range(options.rounds):
-                rounds.append({name: program.measure(case) for name, program in programs.items()})
+                rounds.append(measured_round(programs, case))
                 if number == 0:
                     check(case, rounds[0])
             row = {name: {key: ratios(rounds, name, key) for key in ("median_ms", "best_ms", "cpu_ms")} for name in peers}

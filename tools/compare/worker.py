@@ -1,13 +1,14 @@
-"""Common parts of the workers: a process for one peer and one row, which runs steps on request.
+"""Common parts of the workers, processes that run steps of one program on request.
 
-Lines on standard input are seconds; for each comes one JSON object on standard output. Between them the
-process waits and takes no time from the others.
+For each line on standard input comes one JSON object on standard output. Between them the process waits and
+takes no time from the others. The lines for `serve` are seconds, those from `Program` JSON.
 """
 
 import json
 import os
 import resource
 import statistics
+import subprocess
 import sys
 import time
 
@@ -39,24 +40,29 @@ def tell(stream, **fields):
     stream.flush()
 
 
+def measured(run, seconds, fewest):
+    """Calls `run` for some seconds, at least `fewest` times. The processor time is that of all threads, per call."""
+    times, before = [], resource.getrusage(resource.RUSAGE_SELF)
+    end = time.perf_counter() + seconds
+    while (time.perf_counter() < end or len(times) < fewest) and len(times) < MAX_STEPS:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "median_ms": 1e3 * statistics.median(times),
+        "best_ms": 1e3 * min(times),
+        "cpu_ms": 1e3 * spent / len(times),
+        "n": len(times),
+    }
+
+
 def serve(stream, step, base, first):
     """Runs `step` for the seconds that each line says, at least three times."""
     tell(stream, ready=True, base_bytes=base, first_s=first)
     for line in sys.stdin:
-        seconds, times = float(line), []
-        end = time.perf_counter() + seconds
-        while (time.perf_counter() < end or len(times) < 3) and len(times) < MAX_STEPS:
-            before = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - before)
-        tell(
-            stream,
-            median_ms=1e3 * statistics.median(times),
-            best_ms=1e3 * min(times),
-            n=len(times),
-            base_bytes=base,
-            peak_bytes=memory("VmHWM"),
-        )
+        tell(stream, **measured(step, float(line), 3), base_bytes=base, peak_bytes=memory("VmHWM"))
 
 
 def warm_up(step):
@@ -67,3 +73,31 @@ def warm_up(step):
     for _ in range(3):
         step()
     return first
+
+
+class Program:
+    """The process of a Python script that answers each line of JSON, a measurement, with another."""
+
+    def __init__(self, script, words, threads, **more):
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT")
+        environment = {**os.environ, **dict.fromkeys(names, str(threads)), **more}
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.abspath(script), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+
+    def measure(self, case):
+        """The answer, or a problem if there is none."""
+        try:
+            tell(self.process.stdin, **case)
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        return json.loads(line) if line else {"problem": "the process ended; its message is above"}
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
