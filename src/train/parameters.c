@@ -40,7 +40,7 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
     if (params->offload_optimizer && params->shard_optimizer)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
                        "moments are on several devices in parts (shard_optimizer), or in host memory "
-                       "(offload_optimizer): leave one of both out");
+                       "(offload_optimizer): use only one of the two");
     if (params->gradient_dtype != KN_FLOAT32 && params->sum_any_order)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
@@ -237,7 +237,7 @@ static kn_status deal_shards(kn_trainer *trainer) {
     if (status == KN_OK && own->sync_batch_norm && own->micro_batch)
         status = kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED,
                          "sync_batch_norm needs all samples of a shard at once, and micro_batch cuts it into "
-                         "parts of %llu: leave one of both out",
+                         "parts of %llu: use only one of the two",
                          (unsigned long long)own->micro_batch);
     if (shards == 1 && !own->micro_batch) trainer->shards.count = 0;
     trainer->dealt = trainer->shards;

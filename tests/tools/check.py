@@ -15,7 +15,7 @@ def check(folder, *more, model="tiny.koine", status=0, data=True):
     found.needs(status)
     expect(sorted(os.listdir(folder)) == before, f"something was written: {os.listdir(folder)}")
     lines = [strict(line) for line in found.out.splitlines()]
-    expect(all(list(line) == ["kind", "check", "what", "mend"] for line in lines), f"found {found}")
+    expect(all(list(line) == ["kind", "check", "what", "fix"] for line in lines), f"found {found}")
     expect(status == any(line["kind"] == "problem" for line in lines), f"the status does not fit: {found}")
     return lines
 

@@ -33,7 +33,7 @@ def healthy(root):
 
 def findings_of(result):
     found = [strict(line) for line in result.out.splitlines()]
-    expect(all(list(one) == ["kind", "check", "what", "mend"] for one in found), f"found {result}")
+    expect(all(list(one) == ["kind", "check", "what", "fix"] for one in found), f"found {result}")
     expect(result.status == any(one["kind"] == "problem" for one in found), f"the status does not fit: {result}")
     return found
 
@@ -46,17 +46,17 @@ def below(root):
     return findings_of(found)
 
 
-def only(findings, kind, check, *words, mend):
+def only(findings, kind, check, *words, fix):
     """That there is one finding of that kind, about that, with these words and this cure."""
     others = [one for one in findings if one["kind"] != "ok"]
     expect(len(others) == 1, f"expected one finding: {others}")
-    needs(others, kind, check, *words, mend=mend)
+    needs(others, kind, check, *words, fix=fix)
 
 
-def needs(findings, kind, check, *words, mend=None):
+def needs(findings, kind, check, *words, fix=None):
     for one in findings:
         if one["kind"] == kind and one["check"] == check and all(word in one["what"] for word in words):
-            expect(mend is None or mend in (one["mend"] or ""), f"expected to mend it with {mend}: {one}")
+            expect(fix is None or fix in (one["fix"] or ""), f"expected to fix it with {fix}: {one}")
             return
     expect(False, f"no {kind} about {check} with {words}: {findings}")
 
@@ -72,7 +72,7 @@ def all_is_well(folder):
 def no_loader(folder):
     healthy(folder)
     os.remove(os.path.join(folder, "usr/lib/x86_64-linux-gnu/libOpenCL.so.1"))
-    only(below(folder), "problem", "loader", "libOpenCL.so.1", mend="sudo apt-get install ocl-icd-libopencl1")
+    only(below(folder), "problem", "loader", "libOpenCL.so.1", fix="sudo apt-get install ocl-icd-libopencl1")
     koine("doctor", "--root", folder).needs(1, err="", out=("problem  loader: ", "           fix: sudo", "there are "))
 
 
@@ -87,7 +87,7 @@ def the_program_for_no_loader_needs_none(folder):
 @case
 def two_loaders(folder):
     place(healthy(folder), "usr/local/lib/libOpenCL.so.1")
-    only(below(folder), "hint", "loader", "2 OpenCL loaders", "/usr/local/lib/libOpenCL.so.1", mend="")
+    only(below(folder), "hint", "loader", "2 OpenCL loaders", "/usr/local/lib/libOpenCL.so.1", fix="")
     os.remove(os.path.join(folder, "usr/local/lib/libOpenCL.so.1"))
     os.symlink("../../lib/x86_64-linux-gnu/libOpenCL.so.1", os.path.join(folder, "usr/local/lib/libOpenCL.so.1"))
     expect({one["kind"] for one in below(folder)} == {"ok"}, "a link is taken for a second loader")
@@ -96,36 +96,36 @@ def two_loaders(folder):
 @case
 def no_drivers(folder):
     place(folder, "usr/lib/libOpenCL.so.1")
-    only(below(folder), "problem", "vendors", "cannot be read", mend="sudo apt-get install pocl-opencl-icd")
+    only(below(folder), "problem", "vendors", "cannot be read", fix="sudo apt-get install pocl-opencl-icd")
     place(folder, "etc/OpenCL/vendors/readme.txt", "libpocl.so.2\n")
-    only(below(folder), "problem", "vendors", "holds no file *.icd", mend="sudo apt-get install pocl-opencl-icd")
+    only(below(folder), "problem", "vendors", "holds no file *.icd", fix="sudo apt-get install pocl-opencl-icd")
 
 
 @case
 def a_missing_library(folder):
     place(healthy(folder), "etc/OpenCL/vendors/intel.icd", "/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so\n")
     only(below(folder), "problem", "icd", "intel.icd", "libigdrcl.so", "missing",
-         mend="sudo apt-get install --reinstall intel-opencl-icd")
+         fix="sudo apt-get install --reinstall intel-opencl-icd")
     place(folder, "etc/OpenCL/vendors/intel.icd", "libunheardof.so\n")
-    only(below(folder), "problem", "icd", "libunheardof.so", mend="intel.icd.off")
+    only(below(folder), "problem", "icd", "libunheardof.so", fix="intel.icd.off")
     place(folder, "etc/OpenCL/vendors/intel.icd", "\n")
-    only(below(folder), "problem", "icd", "is empty", mend="intel.icd.off")
+    only(below(folder), "problem", "icd", "is empty", fix="intel.icd.off")
 
 
 @case
 def a_driver_without_its_icd_file(folder):
     place(healthy(folder), "opt/rocm-6.1/lib/libamdocl64.so")
     only(below(folder), "hint", "driver", "ROCm", "no ICD file lists it",
-         mend="echo /opt/rocm-6.1/lib/libamdocl64.so | sudo tee /etc/OpenCL/vendors/amdocl64.icd")
+         fix="echo /opt/rocm-6.1/lib/libamdocl64.so | sudo tee /etc/OpenCL/vendors/amdocl64.icd")
 
 
 @case
 def two_copies_of_a_driver(folder):
     place(healthy(folder), "usr/local/lib/libpocl.so.2.11.0")
     place(folder, "etc/OpenCL/vendors/pocl-own.icd", "/usr/local/lib/libpocl.so.2.11.0\n")
-    only(below(folder), "problem", "copies", "/usr/local/lib/libpocl.so.2.11.0", "libpocl.so.2", mend="sudo mv ")
+    only(below(folder), "problem", "copies", "/usr/local/lib/libpocl.so.2.11.0", "libpocl.so.2", fix="sudo mv ")
     place(folder, "etc/OpenCL/vendors/pocl-own.icd", "libpocl.so.2\n")
-    only(below(folder), "hint", "copies", "name the same driver", mend="sudo mv ")
+    only(below(folder), "hint", "copies", "name the same driver", fix="sudo mv ")
 
 
 @case
@@ -136,14 +136,14 @@ def rusticl_without_its_variable(folder):
         found = findings_of(koine("doctor", "--json", "--root", folder, environment={"RUSTICL_ENABLE": value}))
         expect({one["kind"] for one in found} == kinds, f"with '{value}' found {found}")
         if not value:
-            only(found, "hint", "rusticl", "RUSTICL_ENABLE", mend="export RUSTICL_ENABLE=llvmpipe")
+            only(found, "hint", "rusticl", "RUSTICL_ENABLE", fix="export RUSTICL_ENABLE=llvmpipe")
 
 
 @case
 def the_kernel_part_is_not_loaded(folder):
     place(healthy(folder), "usr/lib/x86_64-linux-gnu/libnvidia-opencl.so.1")
     place(folder, "etc/OpenCL/vendors/nvidia.icd", "libnvidia-opencl.so.1\n")
-    only(below(folder), "hint", "node", "/dev/nvidiactl", mend="sudo modprobe nvidia")
+    only(below(folder), "hint", "node", "/dev/nvidiactl", fix="sudo modprobe nvidia")
 
 
 @case
@@ -161,7 +161,7 @@ def a_node_that_may_not_be_opened(folder):
     except OSError as error:
         raise Skipped(f"another user cannot be used here: {error}") from error
     found = findings_of(Result([DOCTOR], done.returncode, done.stdout, done.stderr))
-    only(found, "problem", "node", "may not open", "renderD128", mend="sudo chmod a+rw ")
+    only(found, "problem", "node", "may not open", "renderD128", fix="sudo chmod a+rw ")
     if as_user:
         os.chown(node, 0, 44)
         os.chmod(node, 0o660)
@@ -185,7 +185,7 @@ def with_vendors(folder, *more, status, options=()):
 
 @case
 def a_folder_that_the_environment_names(folder):
-    needs(with_vendors(folder, status=1), "problem", "vendors", "OCL_ICD_VENDORS is set", mend="unset OCL_ICD_VENDORS")
+    needs(with_vendors(folder, status=1), "problem", "vendors", "OCL_ICD_VENDORS is set", fix="unset OCL_ICD_VENDORS")
 
 
 @case
@@ -194,7 +194,7 @@ def drivers_that_the_environment_hides(folder):
     if not system:
         raise Skipped("/etc/OpenCL/vendors names no driver")
     write(folder, "stub.icd", STUB + "\n")
-    needs(with_vendors(folder, status=1), "hint", "vendors", "OCL_ICD_VENDORS hides drivers", os.path.basename(system[0]), mend="unset OCL_ICD_VENDORS")
+    needs(with_vendors(folder, status=1), "hint", "vendors", "OCL_ICD_VENDORS hides drivers", os.path.basename(system[0]), fix="unset OCL_ICD_VENDORS")
     for path in system:
         shutil.copy(path, folder)
     found = with_vendors(folder, status=1)
@@ -207,7 +207,7 @@ def a_library_that_is_no_driver(folder):
     write(folder, "broken.icd", broken + "\n")
     found = with_vendors(folder, status=1)
     needs(found, "problem", "icd", broken, "cannot be loaded")
-    needs(found, "problem", "platform", "no OpenCL platform", mend="sudo apt-get install pocl-opencl-icd")
+    needs(found, "problem", "platform", "no OpenCL platform", fix="sudo apt-get install pocl-opencl-icd")
 
 
 @case
@@ -229,7 +229,7 @@ def a_driver_that_ends_its_program(folder):
         # At the first call: then OpenCL cannot be used at all.
         for call in ("platforms", "devices"):
             found = with_vendors(folder, (variable, call), status=1)
-            needs(found, "problem", "icd", path, STUB, f"asked for its devices: it ended the program {how}", mend="sudo mv " + path)
+            needs(found, "problem", "icd", path, STUB, f"asked for its devices: it ended the program {how}", fix="sudo mv " + path)
             needs(found, "hint", "device", "no device is tried")
             done = subprocess.run([DOCTOR, "--json"], env={**ENVIRONMENT, "OCL_ICD_VENDORS": folder, variable: call},
                                   capture_output=True, text=True)
@@ -246,7 +246,7 @@ def a_driver_that_ends_its_program(folder):
     with_vendors(folder, ("XDG_CACHE_HOME", folder), ("STUB_ABORT", "build"), status=1)
     found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
     needs(found, "hint", "device", "Stub Frail: short_header is not used for another 1 hour:", "a program ended", "compiled",
-          mend="koine doctor --retry-avoided")
+          fix="koine doctor --retry-avoided")
     found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1, options=("--retry-avoided",))
     needs(found, "ok", "device", "Stub Frail uses the kernels again")
     found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
@@ -297,7 +297,7 @@ def a_driver_that_never_answers(folder):
 def a_home_that_cannot_be_written(folder):
     file = write(folder, "file", "")
     found = koine("doctor", "--json", environment={"HOME": file, "XDG_CACHE_HOME": "", "POCL_CACHE_DIR": folder})
-    needs(findings_of(found), "hint", "cache", f"{file}/.cache/koine", "--kernel-cache", mend="export XDG_CACHE_HOME=")
+    needs(findings_of(found), "hint", "cache", f"{file}/.cache/koine", "--kernel-cache", fix="export XDG_CACHE_HOME=")
     for environment in ({"HOME": folder}, {"HOME": file, "XDG_CACHE_HOME": folder}):
         found = findings_of(koine("doctor", "--json", environment={"XDG_CACHE_HOME": "", "POCL_CACHE_DIR": folder, **environment}))
         needs(found, "ok", "cache", folder)
@@ -306,8 +306,8 @@ def a_home_that_cannot_be_written(folder):
     for name in ("HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"):
         others = {"XDG_CACHE_HOME": "", "POCL_CACHE_DIR": None}
         found = findings_of(koine("doctor", "--json", environment={**others, name: file + "/x"}))
-        needs(found, "problem", "cache", "PoCL", file, "POCL_CACHE_DIR", mend="export POCL_CACHE_DIR=")
-        shown = [one["mend"] for one in found if one["check"] == "platform" and "PoCL shows none" in one["what"]]
+        needs(found, "problem", "cache", "PoCL", file, "POCL_CACHE_DIR", fix="export POCL_CACHE_DIR=")
+        shown = [one["fix"] for one in found if one["check"] == "platform" and "PoCL shows none" in one["what"]]
         expect(shown == [None], f"found {found}")
 
 

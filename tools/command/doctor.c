@@ -103,21 +103,21 @@ static const char pocl[] = "Portable Computing Language";
 
 /* Reports devices that OpenCL lists but that cannot be used. */
 static void print_unusable(doctor_visit *doctor, const kn_device_info *info, bool others) {
-    const char *mend = "";
+    const char *fix = "";
     bool device = info->device_index >= 0, platform = info->platform_index >= 0;
     if (!device && platform && !strcmp(info->platform, "rusticl"))
-        mend = getenv("RUSTICL_ENABLE") ? "export RUSTICL_ENABLE=llvmpipe" : "";
+        fix = getenv("RUSTICL_ENABLE") ? "export RUSTICL_ENABLE=llvmpipe" : "";
     else if (!device && platform && strcmp(info->platform, pocl) != 0)
-        mend = "sudo usermod -aG render,video \"$USER\"";
+        fix = "sudo usermod -aG render,video \"$USER\"";
     else if (!device && !platform && !info->name[0] && strstr(info->problem, "pocl-opencl-icd"))
-        mend = "sudo apt-get install pocl-opencl-icd";
+        fix = "sudo apt-get install pocl-opencl-icd";
     finding_add(&doctor->found, others || device ? FINDING_HINT : FINDING_PROBLEM,
                 device          ? "device"
                 : platform      ? "platform"
                 : info->name[0] ? "gpu"
                                 : "platform",
-                mend, "%s%s%s%s%s", info->name, info->name[0] && info->platform[0] ? ", " : "",
-                info->platform, info->name[0] || info->platform[0] ? ": " : "", info->problem);
+                fix, "%s%s%s%s%s", info->name, info->name[0] && info->platform[0] ? ", " : "", info->platform,
+                info->name[0] || info->platform[0] ? ": " : "", info->problem);
 }
 
 /* Tries the entries of the list from doctor->device on. */

@@ -60,14 +60,14 @@ static void print_refusals(doctor_visit *doctor, const char *folder) {
 
 void doctor_cache(doctor_visit *doctor) {
     char folder[PATH_ROOM] = "", reason[PATH_ROOM + 100];
-    static const char mend[] = "export XDG_CACHE_HOME=\"$(mktemp -d /var/tmp/cache-XXXXXX)\"";
+    static const char fix[] = "export XDG_CACHE_HOME=\"$(mktemp -d /var/tmp/cache-XXXXXX)\"";
     if (!kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), folder, sizeof folder))
-        finding_add(&doctor->found, FINDING_HINT, "cache", mend,
+        finding_add(&doctor->found, FINDING_HINT, "cache", fix,
                     "neither XDG_CACHE_HOME nor HOME is set: kernels are compiled again in each run, unless "
                     "--kernel-cache "
                     "DIR names a folder for them");
     else if (!folder_makable(folder, reason, sizeof reason))
-        finding_add(&doctor->found, FINDING_HINT, "cache", mend,
+        finding_add(&doctor->found, FINDING_HINT, "cache", fix,
                     "%s cannot be written (%s): kernels are compiled again in each run, unless "
                     "--kernel-cache DIR names "
                     "another folder for them",

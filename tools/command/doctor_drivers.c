@@ -92,13 +92,13 @@ typedef struct unnamed {
 
 static void print_unnamed(void *user, const char *path) {
     unnamed *found = user;
-    char mend[PATH_ROOM];
+    char fix[PATH_ROOM];
     const char *inside = path + strlen(found->doctor->root);
     if (found->told) return;
     found->told = true;
-    snprintf(mend, sizeof mend, "echo %s | sudo tee /etc/OpenCL/vendors/%s", inside,
+    snprintf(fix, sizeof fix, "echo %s | sudo tee /etc/OpenCL/vendors/%s", inside,
              drivers[found->driver].icd);
-    finding_add(&found->doctor->found, FINDING_HINT, "driver", mend,
+    finding_add(&found->doctor->found, FINDING_HINT, "driver", fix,
                 "%s is installed, %s, but no ICD file lists it, so programs do not see it",
                 drivers[found->driver].name, path);
 }
@@ -106,18 +106,18 @@ static void print_unnamed(void *user, const char *path) {
 /* ---- two copies of a driver -------------------------------------------------------------------------- */
 
 static void print_copies(doctor_visit *doctor, char *const *named, char *const *files, int count) {
-    char mend[PATH_ROOM];
+    char fix[PATH_ROOM];
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++) {
             if (!doctor_same_driver(named[i], named[j])) continue;
-            snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", files[i], files[i]);
+            snprintf(fix, sizeof fix, "sudo mv %.900s %.900s.off", files[i], files[i]);
             if (!strcmp(named[i], named[j]))
-                finding_add(&doctor->found, FINDING_HINT, "copies", mend,
+                finding_add(&doctor->found, FINDING_HINT, "copies", fix,
                             "%s and %s name the same driver, %s: its devices may be there twice", files[j],
                             files[i], named[i]);
             else
                 finding_add(
-                    &doctor->found, FINDING_PROBLEM, "copies", mend,
+                    &doctor->found, FINDING_PROBLEM, "copies", fix,
                     "two copies of a driver are loaded together, which crashes some: %s (%s) and %s (%s)",
                     named[j], files[j], named[i], files[i]);
             break;

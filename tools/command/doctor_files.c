@@ -106,13 +106,13 @@ static bool try_library(doctor_visit *doctor, const char *library) {
 }
 
 static void check_library(doctor_visit *doctor, const char *path, const char *library) {
-    char mend[PATH_ROOM];
+    char fix[PATH_ROOM];
     const char *package = doctor_package(library);
     if (strstr(library, "RusticlOpenCL")) doctor->rusticl = true;
     if (!try_library(doctor, library)) {
         doctor->deadly = true;
-        snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
-        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend,
+        snprintf(fix, sizeof fix, "sudo mv %.900s %.900s.off", path, path);
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", fix,
                     "%s names %s, which fails when it is %s: %s. So does every program that asks for "
                     "OpenCL's devices, as long "
                     "as this file names it; a newer driver%s%s may help",
@@ -126,20 +126,20 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
     }
     bool there = strchr(library, '/') && file_there(doctor, library);
     if (package[0])
-        snprintf(mend, sizeof mend, "sudo apt-get install --reinstall %s", package);
+        snprintf(fix, sizeof fix, "sudo apt-get install --reinstall %s", package);
     else if (there)
-        mend[0] = '\0';
+        fix[0] = '\0';
     else
-        snprintf(mend, sizeof mend, "sudo mv %s %s.off", path, path);
+        snprintf(fix, sizeof fix, "sudo mv %s %s.off", path, path);
     if (there)
         finding_add(
-            &doctor->found, FINDING_PROBLEM, "icd", mend,
+            &doctor->found, FINDING_PROBLEM, "icd", fix,
             "%s names %s, which is there and cannot be loaded: %s. A library that it needs is missing, or it "
             "was made for another processor",
             path, library, doctor->reason);
     else
-        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend,
-                    "%s names a library that is missing, %s: %s", path, library, doctor->reason);
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", fix, "%s names a library that is missing, %s: %s",
+                    path, library, doctor->reason);
 }
 
 /* Reads the first line of a file; false if it cannot be opened. */
@@ -157,17 +157,17 @@ static bool read_line(const char *path, char *line, int room) {
 
 /* Checks an ICD file, which contains the name of a library on one line. */
 static void check_file(doctor_visit *doctor, icd_files *files, const char *path) {
-    char line[PATH_ROOM], mend[PATH_ROOM];
+    char line[PATH_ROOM], fix[PATH_ROOM];
     files->seen++;
     if (!read_line(path, line, sizeof line)) {
-        snprintf(mend, sizeof mend, "sudo chmod a+r %.1900s", path);
-        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend, "%s cannot be read: %s", path,
+        snprintf(fix, sizeof fix, "sudo chmod a+r %.1900s", path);
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", fix, "%s cannot be read: %s", path,
                     strerror(errno));
         return;
     }
     if (!line[0]) {
-        snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
-        finding_add(&doctor->found, FINDING_PROBLEM, "icd", mend,
+        snprintf(fix, sizeof fix, "sudo mv %.900s %.900s.off", path, path);
+        finding_add(&doctor->found, FINDING_PROBLEM, "icd", fix,
                     "%s is empty: expected the name of a driver's library", path);
         return;
     }
@@ -195,15 +195,15 @@ static int by_name(const struct dirent **left, const struct dirent **right) {
 
 /* `from`: the variable that set the folder, or "". */
 static void check_folder(doctor_visit *doctor, icd_files *files, const char *folder, const char *from) {
-    char path[PATH_ROOM], mend[200];
+    char path[PATH_ROOM], fix[200];
     struct dirent **names = NULL;
     int count = scandir(folder, &names, NULL, by_name);
     if (from[0])
-        snprintf(mend, sizeof mend, "unset %s", from);
+        snprintf(fix, sizeof fix, "unset %s", from);
     else
-        snprintf(mend, sizeof mend, "sudo apt-get install pocl-opencl-icd");
+        snprintf(fix, sizeof fix, "sudo apt-get install pocl-opencl-icd");
     if (count < 0)
-        finding_add(&doctor->found, FINDING_PROBLEM, "vendors", mend,
+        finding_add(&doctor->found, FINDING_PROBLEM, "vendors", fix,
                     "%s%s%s, which should name the drivers, cannot be read: %s", from,
                     from[0] ? " is set, and " : "", folder, strerror(errno));
     for (int i = 0; i < count; i++) {
@@ -213,14 +213,14 @@ static void check_folder(doctor_visit *doctor, icd_files *files, const char *fol
     }
     free(names);
     if (count >= 0 && !files->seen)
-        finding_add(&doctor->found, FINDING_PROBLEM, "vendors", mend,
+        finding_add(&doctor->found, FINDING_PROBLEM, "vendors", fix,
                     "%s%s%s holds no file *.icd, so no driver is known", from, from[0] ? " is set, and " : "",
                     folder);
 }
 
 /* Reports system drivers that a variable hides from programs. */
 static void print_hidden(doctor_visit *doctor, const icd_files *files, const char *variable) {
-    char hidden[600] = "", path[PATH_ROOM], line[PATH_ROOM], mend[200];
+    char hidden[600] = "", path[PATH_ROOM], line[PATH_ROOM], fix[200];
     struct dirent **names = NULL;
     int count = scandir(VENDORS, &names, NULL, by_name);
     for (int i = 0; i < count; i++) {
@@ -236,8 +236,8 @@ static void print_hidden(doctor_visit *doctor, const icd_files *files, const cha
     }
     free(names);
     if (!hidden[0]) return;
-    snprintf(mend, sizeof mend, "unset %s", variable);
-    finding_add(&doctor->found, FINDING_HINT, "vendors", mend,
+    snprintf(fix, sizeof fix, "unset %s", variable);
+    finding_add(&doctor->found, FINDING_HINT, "vendors", fix,
                 "%s hides drivers that " VENDORS " names, and their devices: %s", variable, hidden);
 }
 

@@ -16,7 +16,7 @@ static const char *const nodes[] = {"/dev/dri/renderD*", "/dev/kfd",   "/dev/nvi
                                     "/dev/nvidia[0-9]*", "/dev/mali0", "/dev/dxg"};
 
 static void check_node(doctor_visit *doctor, const char *path) {
-    char mend[200] = "", group_name[80] = "";
+    char fix[200] = "", group_name[80] = "";
     struct stat about;
     if (access(path, R_OK | W_OK) == 0) {
         finding_add(&doctor->found, FINDING_FINE, "node", "", "%s can be opened", path);
@@ -28,10 +28,10 @@ static void check_node(doctor_visit *doctor, const char *path) {
     bool by_group =
         (about.st_mode & (S_IRGRP | S_IWGRP)) == (S_IRGRP | S_IWGRP) && about.st_gid != 0 && group_name[0];
     if (by_group)
-        snprintf(mend, sizeof mend, "sudo usermod -aG %s \"$USER\"", group_name);
+        snprintf(fix, sizeof fix, "sudo usermod -aG %s \"$USER\"", group_name);
     else
-        snprintf(mend, sizeof mend, "sudo chmod a+rw %.150s", path);
-    finding_add(&doctor->found, FINDING_PROBLEM, "node", mend, "this user may not open %s%s%s%s", path,
+        snprintf(fix, sizeof fix, "sudo chmod a+rw %.150s", path);
+    finding_add(&doctor->found, FINDING_PROBLEM, "node", fix, "this user may not open %s%s%s%s", path,
                 by_group ? ", which is for the group " : "", by_group ? group_name : "",
                 by_group ? "; membership counts from the next login on" : "");
 }

@@ -16,7 +16,7 @@ static void print_json_text(const char *text) {
     putchar('"');
 }
 
-void finding_add(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
+void finding_add(findings *found, finding_kind kind, const char *check, const char *fix, const char *format,
                  ...) {
     static const char *const words[] = {"ok", "hint", "problem"};
     char what[2048];
@@ -29,9 +29,9 @@ void finding_add(findings *found, finding_kind kind, const char *check, const ch
     if (found->json) {
         printf("{\"kind\": \"%s\", \"check\": \"%s\", \"what\": ", words[kind], check);
         print_json_text(what);
-        fputs(", \"mend\": ", stdout);
-        if (mend[0])
-            print_json_text(mend);
+        fputs(", \"fix\": ", stdout);
+        if (fix[0])
+            print_json_text(fix);
         else
             fputs("null", stdout);
         puts("}");
@@ -44,6 +44,6 @@ void finding_add(findings *found, finding_kind kind, const char *check, const ch
         if (*at == '\n' && at[1]) fputs("           ", stdout);
     }
     putchar('\n');
-    if (mend[0]) printf("           fix: %s\n", mend);
+    if (fix[0]) printf("           fix: %s\n", fix);
     fflush(stdout); /* flush: the next check may crash the program */
 }

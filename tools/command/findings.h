@@ -22,8 +22,8 @@ typedef struct findings {
 #define FINDING_PRINTF(text, first)
 #endif
 
-/* Prints a finding on standard output: `check` is a word, `mend` the command that fixes it, or "". */
-void finding_add(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
+/* Prints a finding on standard output: `check` is a word, `fix` the command that fixes it, or "". */
+void finding_add(findings *found, finding_kind kind, const char *check, const char *fix, const char *format,
                  ...) FINDING_PRINTF(5, 6);
 
 #endif

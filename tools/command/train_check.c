@@ -248,8 +248,8 @@ static void check_start(check_run *run, double loss) {
 
 static void check_end(check_run *run, double begin, double end, int steps) {
     double left = begin > 0 ? end / begin : NAN;
-    char mend[80] = "";
-    snprintf(mend, sizeof mend, "koine train … --lr %g", 10 * run->options->how.learning_rate);
+    char fix[80] = "";
+    snprintf(fix, sizeof fix, "koine train … --lr %g", 10 * run->options->how.learning_rate);
     if (!isfinite(end))
         finding_add(&run->found, FINDING_PROBLEM, "learning", "",
                     "the loss is no longer finite after %d steps: --find-nan names where it begins; a lower "
@@ -261,7 +261,7 @@ static void check_end(check_run *run, double begin, double end, int steps) {
                     "one batch can be overfitted: the loss falls from %.4g to %.4g in %d steps", begin, end,
                     steps);
     else if (left <= 0.9)
-        finding_add(&run->found, FINDING_HINT, "learning", mend,
+        finding_add(&run->found, FINDING_HINT, "learning", fix,
                     "one batch is overfitted slowly: the loss falls from %.4g to %.4g in %d steps; a higher "
                     "rate may be faster",
                     begin, end, steps);
