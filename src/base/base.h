@@ -245,6 +245,11 @@ static inline uint64_t kn_little_uint(const uint8_t *bytes, int count) {
     return value;
 }
 
+static inline void kn_little_put(void *bytes, uint64_t value, int count) {
+    for (int i = 0; i < count; i++)
+        ((uint8_t *)bytes)[i] = (uint8_t)(value >> (8 * i));
+}
+
 /* ---- threads (thread.c) -------------------------------------------------------- */
 
 typedef struct kn_mutex kn_mutex; /* opaque, on the heap */

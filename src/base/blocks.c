@@ -167,6 +167,12 @@ const kn_block_type *kn_block_type_find(int number) {
     return NULL;
 }
 
+const kn_block_type *kn_block_type_named(const char *name) {
+    for (size_t i = 0; i < KN_COUNT_OF(types); i++)
+        if (!strcmp(types[i].name, name)) return &types[i];
+    return NULL;
+}
+
 void kn_blocks_widen(const kn_block_type *type, const uint8_t *blocks, uint64_t count, float *weights) {
     for (uint64_t i = 0; i < count; i++)
         type->widen(blocks + i * (uint64_t)type->bytes, weights + i * (uint64_t)type->weights);

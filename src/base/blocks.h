@@ -34,6 +34,8 @@ typedef struct kn_file_blocks {
 
 /* NULL if Koine does not support the type. */
 const kn_block_type *kn_block_type_find(int number);
+/* The same by name. */
+const kn_block_type *kn_block_type_named(const char *name);
 /* All of them, for lists and tests. */
 const kn_block_type *kn_block_types(size_t *count);
 /* Whether states can be stored in these blocks. */
@@ -42,6 +44,10 @@ static inline bool kn_block_type_has_fields(const kn_block_type *type) {
 }
 /* Dequantizes `count` blocks. weights is (count * type->weights). */
 void kn_blocks_widen(const kn_block_type *type, const uint8_t *blocks, uint64_t count, float *weights);
+/* Quantizes `count` blocks to the bytes of ggml's reference. weights is (count * type->weights), finite
+ * unless blocks have one element. False, with nothing written, if Koine does not quantize to this type;
+ * `count` 0 only asks. */
+bool kn_blocks_narrow(const kn_block_type *type, const float *weights, uint64_t count, uint8_t *blocks);
 /* Writes bytes [first, first + bytes) of the arrangement of `count` blocks. */
 void kn_blocks_arrange(const kn_block_type *type, const uint8_t *blocks, uint64_t count, uint64_t first,
                        uint64_t bytes, uint8_t *to);

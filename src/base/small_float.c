@@ -108,3 +108,22 @@ float kn_float_from_half(uint16_t half) {
 float kn_float_from_bfloat(uint16_t bits) {
     return kn_float_of_bits((uint32_t)bits << 16);
 }
+
+uint16_t kn_half_from_float(float number) {
+    const uint32_t bits = kn_bits_of_float(number), size = bits & 0x7fffffffu;
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    if (size > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+    if (size >= 0x47800000u) return (uint16_t)(sign | 0x7c00u); /* 65536 and more */
+    /* Subnormal numbers: adding 1/2 rounds to multiples of 2^-24. */
+    if (size < 0x38800000u) {
+        const float rounded = kn_float_of_bits(size) + 0.5f;
+        return (uint16_t)(sign | (kn_bits_of_float(rounded) - 0x3f000000u));
+    }
+    return (uint16_t)(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13);
+}
+
+uint16_t kn_bfloat_from_float(float number) {
+    const uint32_t bits = kn_bits_of_float(number);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}

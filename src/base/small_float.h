@@ -33,6 +33,9 @@ static inline double kn_double_of_bits(uint64_t bits) {
 /* The number that 16 bits represent; exact. */
 float kn_float_from_half(uint16_t half);
 float kn_float_from_bfloat(uint16_t bits);
+/* The nearest such number, ties to even; beyond the largest, infinity. */
+uint16_t kn_half_from_float(float number);
+uint16_t kn_bfloat_from_float(float number);
 
 /* X(type, bits of the exponent, bits of the mantissa, bias, whether there are infinities, NaN). A sign
  * precedes exponent and mantissa if the byte has room for it. NaN is its code without a sign: all ones, or -0

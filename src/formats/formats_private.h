@@ -34,9 +34,4 @@ static inline uint32_t kn_big_uint32(const uint8_t *bytes) {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-static inline void kn_little_put(void *bytes, uint64_t value, int count) {
-    for (int i = 0; i < count; i++)
-        ((uint8_t *)bytes)[i] = (uint8_t)(value >> (8 * i));
-}
-
 #endif

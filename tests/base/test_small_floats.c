@@ -1,5 +1,5 @@
-/* Floating-point numbers of 8 and 4 bits: every code against an independent formula, and every point at which
- * rounding changes direction. */
+/* Floating-point numbers of 16, 8 and 4 bits: every code against an independent formula, and every point at
+ * which rounding changes direction. */
 #include "base_tests.h"
 
 #include <math.h>
@@ -180,6 +180,31 @@ static void other_formats(void **state) {
     assert_null(kn_small_float_of(KN_BOOL));
 }
 
+/* Between neighbours, halfway goes to the even one, and the next float on either side to the nearer one. */
+static void sixteen_bits_are_rounded_to_the_nearest(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        float (*const widen)(uint16_t) = kind ? kn_float_from_bfloat : kn_float_from_half;
+        uint16_t (*const narrow)(float) = kind ? kn_bfloat_from_float : kn_half_from_float;
+        const uint16_t infinity = kind ? 0x7f80 : 0x7c00;
+        for (uint16_t low = 0; low < infinity; low++) {
+            const uint16_t high = (uint16_t)(low + 1), even = low & 1 ? high : low;
+            /* Past the largest number, neighbours would be as far apart as before it. */
+            const double above =
+                high < infinity ? (double)widen(high) : 2 * (double)widen(low) - (double)widen(low - 1);
+            const float half = (float)(((double)widen(low) + above) / 2);
+            assert_int_equal(narrow(widen(low)), low);
+            assert_int_equal(narrow(-widen(low)), low | 0x8000);
+            assert_int_equal(narrow(half), even);
+            assert_int_equal(narrow(nextafterf(half, 0)), low);
+            assert_int_equal(narrow(nextafterf(half, INFINITY)), high);
+        }
+        assert_int_equal(narrow(INFINITY), infinity);
+        assert_true(isnan(widen(narrow(NAN))));
+        assert_true(isnan(widen(narrow(kn_float_of_bits(0x7f800001u)))));
+    }
+}
+
 int test_small_floats(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_is_its_number),
@@ -187,6 +212,7 @@ int test_small_floats(void) {
         cmocka_unit_test(what_is_too_large_saturates_or_not),
         cmocka_unit_test(powers_of_two),
         cmocka_unit_test(other_formats),
+        cmocka_unit_test(sixteen_bits_are_rounded_to_the_nearest),
     };
     return cmocka_run_group_tests_name("small floats", tests, NULL, NULL);
 }

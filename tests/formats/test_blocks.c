@@ -1,7 +1,9 @@
-/* Dequantization of blocks, to the bit, against the loops by which ggml defines the formats: weights in the
- * order of the stored bytes, with scales unpacked by words where the library does it by bytes. */
+/* Blocks are quantized to ggml's bytes. Dequantization, to the bit, against the loops by which ggml defines
+ * the formats: weights in the order of the stored bytes, with scales unpacked by words where the library does
+ * it by bytes. */
 #include "formats_tests.h"
 
+#include <math.h>
 #include <string.h>
 
 static float half(const uint8_t *at) {
@@ -201,8 +203,101 @@ static void rows_are_blocks_in_order(void **state) {
     assert_null(kn_block_type_find(-1));
 }
 
+/* ---- quantization ---------------------------------------------------------------------------------------
+ */
+
+enum { NARROWED = 40 * 256 };
+
+/* Rows of 256 numbers of eight kinds. */
+static void fill(float numbers[NARROWED]) {
+    uint32_t word = 1;
+    for (int i = 0; i < NARROWED; i++) {
+        word = word * 1664525u + 1013904223u;
+        const float number = (float)((int32_t)(word >> 8) - (1 << 23)) / (float)(1 << 23);
+        const float kinds[8] = {number,
+                                number * number * number,
+                                number < 0 ? -number : number,
+                                number < 0 ? number : -number,
+                                (word >> 11) % 8 == 0 ? number : 0,
+                                number * 0x1p-20f,
+                                0,
+                                0.75f};
+        numbers[i] = kinds[i / 256 % 8];
+    }
+}
+
+/* FNV-1a. */
+static uint64_t hash(const uint8_t *bytes, size_t count) {
+    uint64_t made = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < count; i++)
+        made = (made ^ bytes[i]) * 0x100000001b3u;
+    return made;
+}
+
+/* Hashes of what ggml_quantize_chunk writes for these numbers. */
+static void blocks_are_quantized_as_ggml_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t hash;
+    } known[] = {{"Q4_0", 0x09df1d0bdb8a31d8u},
+                 {"Q5_0", 0xf69bb9d178147153u},
+                 {"Q8_0", 0x82d542b81f9d715fu},
+                 {"Q4_K", 0xef8840317a273323u},
+                 {"Q6_K", 0x44065f7dcf3b32b8u}};
+    static float numbers[NARROWED];
+    static uint8_t blocks[NARROWED * 2];
+    fill(numbers);
+    for (size_t i = 0; i < KN_COUNT_OF(known); i++) {
+        const kn_block_type *type = kn_block_type_named(known[i].name);
+        const uint64_t count = NARROWED / type->weights;
+        assert_true(kn_blocks_narrow(type, numbers, count, blocks));
+        if (hash(blocks, (size_t)count * (size_t)type->bytes) != known[i].hash)
+            fail_msg("%s differs from ggml", known[i].name);
+    }
+}
+
+/* Numbers so small that a scale is a subnormal number, or its inverse infinite. */
+static void tiny_numbers_are_quantized(void **state) {
+    (void)state;
+    float numbers[256], widened[256];
+    uint8_t block[256];
+    size_t count;
+    const kn_block_type *blocks = kn_block_types(&count);
+    for (int e = -149; e < -100; e++)
+        for (size_t t = 0; t < count; t++) {
+            if (blocks[t].weights == 1 || !kn_blocks_narrow(&blocks[t], numbers, 0, block)) continue;
+            for (int i = 0; i < 256; i++)
+                numbers[i] = (float)(i % 3 - 1) * (float)ldexp(1, e);
+            assert_true(kn_blocks_narrow(&blocks[t], numbers, 1, block));
+            kn_blocks_widen(&blocks[t], block, 1, widened);
+            for (int i = 0; i < blocks[t].weights; i++)
+                assert_true(widened[i] == 0);
+        }
+}
+
+static void elements_are_blocks_of_one(void **state) {
+    (void)state;
+    const float numbers[] = {1, -2.5f, 0x1.004p0f, INFINITY};
+    const uint8_t half[] = {0x00, 0x3c, 0x00, 0xc1, 0x01, 0x3c, 0x00, 0x7c};
+    const uint8_t bfloat[] = {0x80, 0x3f, 0x20, 0xc0, 0x80, 0x3f, 0x80, 0x7f};
+    uint8_t found[16];
+    float back[4];
+    assert_true(kn_blocks_narrow(kn_block_type_named("F16"), numbers, 4, found));
+    assert_memory_equal(found, half, sizeof half);
+    assert_true(kn_blocks_narrow(kn_block_type_named("BF16"), numbers, 4, found));
+    assert_memory_equal(found, bfloat, sizeof bfloat);
+    assert_true(kn_blocks_narrow(kn_block_type_named("F32"), numbers, 4, found));
+    kn_blocks_widen(kn_block_type_named("F32"), found, 4, back);
+    assert_memory_equal(back, numbers, sizeof numbers);
+    assert_false(kn_blocks_narrow(kn_block_type_named("Q3_K"), numbers, 0, found));
+    assert_null(kn_block_type_named("Q9_K"));
+}
+
 int test_blocks(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_have_the_bits_of_the_reference),
-                                       cmocka_unit_test(rows_are_blocks_in_order)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_have_the_bits_of_the_reference), cmocka_unit_test(rows_are_blocks_in_order),
+        cmocka_unit_test(blocks_are_quantized_as_ggml_does), cmocka_unit_test(tiny_numbers_are_quantized),
+        cmocka_unit_test(elements_are_blocks_of_one)};
     return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
 }
