@@ -18,6 +18,7 @@
 #define KN_TILE_CL
 #include "common/epilogue.cl"
 #include "common/types.cl"
+#include "common/unroll.cl"
 #ifndef KN_TILE_M
 #define KN_TILE_M 64
 #endif
@@ -48,12 +49,11 @@
 #define KN_TO_A4 KN_CONCAT(convert_, KN_A4)
 #define KN_TO_T KN_CONCAT(convert_, KN_T)
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1))) KN_WAVE_SIZE
-#define KN_UNROLL _Pragma("unroll")
 /* Deep slices are not unrolled further, since compilers load everything that they unroll before they multiply. */
 #if KN_TILE_K == 9
-#define KN_UNROLL_EIGHT KN_UNROLL
+#define KN_UNROLL_SLICE KN_UNROLL
 #else
-#define KN_UNROLL_EIGHT _Pragma("unroll 8")
+#define KN_UNROLL_SLICE KN_UNROLL_EIGHT
 #endif
 
 #ifdef KN_FRAGMENT
@@ -170,7 +170,7 @@ static inline void sums_clear(sums *sums) {
 /* One column of left times one row of right, KN_TILE_K times; `rows` and `columns` are this work-item's in slices of
  * KN_SLICES. */
 static inline void sums_add_own(sums *sums, local const KN_A4 *rows, local const KN_A4 *columns) {
-    KN_UNROLL_EIGHT for (int k = 0; k < KN_TILE_K; k++) {
+    KN_UNROLL_SLICE for (int k = 0; k < KN_TILE_K; k++) {
         KN_A4 b[KN_ITEM_N / 4];
         KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) b[j] = columns[k * KN_RIGHT_ROW / 4 + j * KN_ITEMS_N];
         KN_UNROLL for (int i = 0; i < KN_ITEM_M; i += 4) {

@@ -39,6 +39,7 @@
 #include "common/divide.cl"
 #include "common/epilogue.cl"
 #include "common/storage.cl"
+#include "common/unroll.cl"
 #include "common/wanted.cl"
 typedef float vector;
 #include "conv/winograd_points.cl"
@@ -61,7 +62,6 @@ typedef float vector;
 #ifndef KN_HALF_dw
 #define KN_HALF_dw 0
 #endif
-#define KN_UNROLL _Pragma("unroll")
 
 /* A channel's tile: the image, and its first result's position there. */
 typedef struct tile {

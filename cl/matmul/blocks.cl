@@ -20,6 +20,7 @@
 #include "common/blocks.cl"
 #include "common/epilogue.cl"
 #include "common/types.cl"
+#include "common/unroll.cl"
 #include "common/wanted.cl"
 #include "matmul/few_rows.cl"
 #ifndef KN_ROWS
@@ -57,12 +58,12 @@ static inline float sum_of(const float4 four) {
     {                                                                                                        \
         const KN_INDEX at = (KN_INDEX)(block) * KN_BLOCK_WEIGHTS + 16 * (group);                             \
         float16 lefts[KN_ROWS];                                                                              \
-        _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                                  \
+        KN_UNROLL for (int r = 0; r < KN_ROWS; r++)                                                          \
             lefts[r] = lefts_at(a + (KN_INDEX)min(row0 + r, m - 1) * k + at);                                \
-        _Pragma("unroll") for (int j = 0; j < KN_COLUMNS; j++) {                                             \
+        KN_UNROLL for (int j = 0; j < KN_COLUMNS; j++) {                                                     \
             const KN_INDEX column = min(column0 + j, n - 1);                                                 \
             const float16 weights = kn_weights_at(codes, total, column * blocks + (block), group);           \
-            _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++) ADD(r, j, lefts[r], weights);                \
+            KN_UNROLL for (int r = 0; r < KN_ROWS; r++) ADD(r, j, lefts[r], weights);                        \
         }                                                                                                    \
     }
 
@@ -77,7 +78,7 @@ kernel void kn_matmul_blocks(global const a_stored *restrict a, global const uch
     const int column0 = KN_GROUP(0, KN_ITEMS) * KN_COLUMNS, row0 = KN_GROUP(1, 1) * KN_ROWS;
     const KN_INDEX total = (KN_INDEX)n * blocks;
     float4 sums[KN_SUMS];
-    _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+    KN_UNROLL for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
     for (int i = item; i < blocks * KN_BLOCK_GROUPS; i += KN_ITEMS)
         KN_EACH_PRODUCT(i / KN_BLOCK_GROUPS, i % KN_BLOCK_GROUPS, KN_ADD_FOUR)
     KN_STORE_SUMS(sums)
@@ -95,11 +96,11 @@ kernel void kn_matmul_blocks_wide(global const a_stored *restrict a, global cons
     for (int column0 = first; column0 < end; column0 += KN_COLUMNS)
         for (int row0 = 0; row0 < m; row0 += KN_ROWS) {
             float16 sums[KN_SUMS];
-            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+            KN_UNROLL for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
             for (int block = 0; block < blocks; block++)
-                _Pragma("unroll") for (int group = 0; group < KN_BLOCK_GROUPS; group++)
+                KN_UNROLL for (int group = 0; group < KN_BLOCK_GROUPS; group++)
                     KN_EACH_PRODUCT(block, group, KN_ADD_SIXTEEN)
-            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) {
+            KN_UNROLL for (int i = 0; i < KN_SUMS; i++) {
                 const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
                 if (row < m && column < end) KN_STORE_RESULT(sum_of(fold(sums[i])), row, column)
             }

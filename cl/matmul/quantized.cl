@@ -35,6 +35,7 @@
 #include "common/prefetch.cl"
 #include "common/small_float.cl"
 #include "common/types.cl"
+#include "common/unroll.cl"
 #include "matmul/few_rows.cl"
 
 #ifndef KN_BITS
@@ -107,7 +108,7 @@ typedef struct halves {
 #endif
 /* They are vectors of KN_WIDTH in this order, which KN_OF_FOURS and KN_OF_HALVES initialize. */
 #define KN_PARTS (16 / KN_WIDTH)
-#define KN_EACH_PART(i) _Pragma("unroll") for (int i = 0; i < KN_PARTS; i++)
+#define KN_EACH_PART(i) KN_UNROLL for (int i = 0; i < KN_PARTS; i++)
 typedef struct sixteen {
     KN_FLOATS part[KN_PARTS];
 } sixteen;
@@ -204,14 +205,14 @@ static inline sixteen last_lefts_at(global const a_stored *row, const int left) 
 #define KN_ADD_PIECE(lefts_of, weights_of, ahead)                                                            \
     {                                                                                                        \
         sixteen lefts[KN_ROWS];                                                                              \
-        _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                                  \
+        KN_UNROLL for (int r = 0; r < KN_ROWS; r++)                                                          \
             lefts[r] = lefts_of(a + (KN_INDEX)min(row0 + r, m - 1) * k + at, k - at);                        \
-        _Pragma("unroll") for (int j = 0; j < KN_COLUMNS; j++) {                                             \
+        KN_UNROLL for (int j = 0; j < KN_COLUMNS; j++) {                                                     \
             const KN_INDEX column = min(column0 + j, n - 1), shared = column * blocks + KN_BLOCK_OF(at);     \
             const float less = KN_ZERO_OF(shared);                                                           \
             const sixteen weights = weights_of(codes + column * row_bytes, scale[shared], less, at, k - at); \
             ahead(codes + (column + KN_COLUMNS) * row_bytes + at * KN_BITS / 8)                              \
-            _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                              \
+            KN_UNROLL for (int r = 0; r < KN_ROWS; r++)                                                      \
                 KN_EACH_PART(i) sums[r * KN_COLUMNS + j] += lefts[r].part[i] * weights.part[i];              \
         }                                                                                                    \
     }
@@ -244,7 +245,7 @@ kernel void kn_matmul_quantized(global const a_stored *restrict a, global const 
     const int item = get_local_id(0);
     const int column0 = KN_GROUP(0, KN_ITEMS) * KN_COLUMNS, row0 = KN_GROUP(1, 1) * KN_ROWS;
     KN_FLOATS sums[KN_SUMS];
-    _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+    KN_UNROLL for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
     KN_ADD_PIECES(KN_PIECE * item, KN_PIECE * KN_ITEMS, KN_NOT_AHEAD)
     KN_STORE_SUMS(sums)
 }
@@ -260,9 +261,9 @@ kernel void kn_matmul_quantized_wide(global const a_stored *restrict a, global c
     for (int column0 = first; column0 < end; column0 += KN_COLUMNS)
         for (int row0 = 0; row0 < m; row0 += KN_ROWS) {
             KN_FLOATS sums[KN_SUMS];
-            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+            KN_UNROLL for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
             KN_ADD_PIECES(0, KN_PIECE, KN_PREFETCH)
-            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) {
+            KN_UNROLL for (int i = 0; i < KN_SUMS; i++) {
                 const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
                 if (row < m && column < end) KN_STORE_RESULT(sum_of(sums[i]), row, column)
             }

@@ -42,6 +42,7 @@
 #define KN_PARTIALS local
 #include "common/divide.cl"
 #include "common/epilogue.cl"
+#include "common/unroll.cl"
 #include "common/wanted.cl"
 #ifndef KN_BLOCKED
 #define KN_BLOCKED 0
@@ -66,7 +67,6 @@
 #define KN_FLAT 0
 #endif
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
-#define KN_UNROLL _Pragma("unroll")
 
 /* A vector of adjacent elements, and a `share`, which has one element for each of their channels. Vectors are aligned:
  * a value begins at a multiple of 64 bytes, and inner is a multiple of KN_EACH. */

@@ -38,10 +38,8 @@ KN_WORK_GROUP kernel void kn_recurrent_step(KN_STEP_PARAMETERS) {
         barrier(CLK_LOCAL_MEM_FENCE);
         sums_add(&sums, left, right);
     }
-#pragma unroll
-    for (int m = 0; m < KN_ITEM_M; m++)
-#pragma unroll
-        for (int n = 0; n < KN_ITEM_N / 4; n++) {
+    KN_UNROLL for (int m = 0; m < KN_ITEM_M; m++)
+        KN_UNROLL for (int n = 0; n < KN_ITEM_N / 4; n++) {
             const KN_A4 four = sums.at[m][n];
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
             const int row = row0 + KN_ROW(m);
@@ -77,10 +75,8 @@ KN_WORK_GROUP kernel void kn_recurrent_back(KN_BACK_PARAMETERS) {
         barrier(CLK_LOCAL_MEM_FENCE);
         sums_add(&sums, left, right);
     }
-#pragma unroll
-    for (int m = 0; m < KN_ITEM_M; m++)
-#pragma unroll
-        for (int n = 0; n < KN_ITEM_N / 4; n++) {
+    KN_UNROLL for (int m = 0; m < KN_ITEM_M; m++)
+        KN_UNROLL for (int n = 0; n < KN_ITEM_N / 4; n++) {
             const KN_A4 four = sums.at[m][n];
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
             const int row = row0 + KN_ROW(m);

@@ -9,6 +9,7 @@
  *   on. A work-item computes four elements, where offset, stride and elements are multiples of 4; or one, if there are
  *   enough groups for that. */
 #include "common/types.cl"
+#include "common/unroll.cl"
 #ifndef KN_ITEMS
 #define KN_ITEMS 64
 #endif
@@ -20,7 +21,7 @@ typedef KN_CONCAT(KN_T, 4) four_results;
 /* Adds `parts` parts in order, of elements of a type. All loads of a round are issued before any result is needed. */
 #define KN_ADD_ROUND(number)                                                                                 \
     {                                                                                                        \
-        _Pragma("unroll") for (int i = 0; i < number; i++) sum += from[i * step];                            \
+        KN_UNROLL for (int i = 0; i < number; i++) sum += from[i * step];                                    \
         from += number * step;                                                                               \
         left -= number;                                                                                      \
     }

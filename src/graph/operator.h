@@ -68,6 +68,9 @@ typedef struct kn_target {
     /* The largest work-group that `device` supports for the kernels of a cl/ file, if compiling them showed
      * that it is less than work_group_items; 0: unknown. NULL: never limited. */
     size_t (*group_limit)(void *device, const char *file);
+    /* The tiles of a cl/ file that `device` does not compile, as bits numbered by the file's lowering. NULL:
+     * none. */
+    uint32_t (*refused_tiles)(void *device, const char *file);
     /* 32-bit registers that a work-item of `device` may use: 64, 128 or 256, depending on how its compiler
      * handled products with many accumulators per work-item. NULL: 128. */
     int (*item_registers)(void *device);

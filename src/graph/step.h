@@ -94,6 +94,9 @@ typedef struct kn_step {
     size_t cut[3];  /* launches along each dimension */
     kn_cost cost;
     kn_step_tiles tiles;
+    /* If its program does not compile: the tiles that are not tried again (refused_tiles of kn_target), which
+     * are its own and larger ones of its kind; 0: no smaller tile computes the step. */
+    uint32_t tiles_too_large;
     const kn_part_sum *sums; /* sum_count 0: the step is not a sum of parts */
     int sum_count;
     bool given;        /* a later step adds these parts (kn_take_sum): the plan drops this step */

@@ -95,6 +95,10 @@ size_t kn_group_limit(const kn_target *target, const char *file) {
     return found && found < target->work_group_items ? found : target->work_group_items;
 }
 
+bool kn_tile_is_refused(const kn_target *target, const char *file, int tile) {
+    return target->refused_tiles && target->refused_tiles(target->device, file) >> tile & 1;
+}
+
 size_t kn_group_items(const kn_target *target, const char *file) {
     size_t items = 1, limit = kn_group_limit(target, file);
     while (items < 256 && items * 2 <= limit)

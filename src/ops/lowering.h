@@ -79,6 +79,8 @@ void kn_step_lanes(kn_step *step, const kn_target *target, int64_t results, int6
 size_t kn_power_of_two(int64_t number, size_t limit);
 /* The largest work-group for the kernels of a cl/ file. */
 size_t kn_group_limit(const kn_target *target, const char *file);
+/* Whether the device's compiler failed on this tile of the file. */
+bool kn_tile_is_refused(const kn_target *target, const char *file, int tile);
 /* The work-group size for such a kernel on many-thread devices that use local memory: a power of two, at most
  * 256. */
 size_t kn_group_items(const kn_target *target, const char *file);

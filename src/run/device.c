@@ -18,6 +18,7 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .compute_units = device->compute_units,
         .work_group_items = device->work_group_items,
         .group_limit = kn_groups_limit,
+        .refused_tiles = kn_groups_refused_tiles,
         .item_registers = item_registers,
         .matrix_unit = matrix_unit,
         .emulates_matrix_unit = kn_context_emulates_matrix_unit(context),

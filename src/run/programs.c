@@ -11,12 +11,14 @@ typedef struct program_listing {
     bool whole, passing; /* with all kernels of the file; not stored on disk */
 } program_listing;
 
-/* Writes the prelude, and the macros that select one kernel (cl/common/wanted.cl); the source of a custom
- * kernel is compiled as a whole. */
-static void write_prelude(const kn_step *step, bool whole, kn_text *text) {
+/* Writes the prelude, and the macros that select one kernel (cl/common/wanted.cl) and whether its loops are
+ * unrolled; the source of a custom kernel is compiled as a whole. */
+static void write_prelude(kn_context *context, const kn_step *step, bool whole, kn_text *text) {
     kn_text_add(text, step->prelude);
-    if (whole || step->source) return;
+    if (step->source) return;
     if (text->length && text->data[text->length - 1] != '\n') kn_text_add(text, "\n");
+    if (kn_groups_rolled(context, step->file)) kn_text_add(text, "#define KN_ROLLED\n");
+    if (whole) return;
     kn_text_format(text, "#define KN_ONLY\n#define KN_ONLY_%s 1\n", step->kernel);
 }
 
@@ -40,7 +42,9 @@ static bool find_program(program_listing *listing, const kn_step *step, const kn
     return true;
 }
 
-static bool gather(program_listing *listing, const kn_host *host, const kn_plan *plan) {
+static bool gather(program_listing *listing, const kn_executable *executable) {
+    const kn_host *host = &executable->host;
+    const kn_plan *plan = &executable->plan;
     kn_text prelude, key;
     kn_text_init(&prelude, host);
     kn_text_init(&key, host);
@@ -50,7 +54,7 @@ static bool gather(program_listing *listing, const kn_host *host, const kn_plan 
         if (plan->steps[i]->kind != KN_STEP_KERNEL) continue;
         kn_text_clear(&prelude);
         kn_text_clear(&key);
-        write_prelude(plan->steps[i], listing->whole, &prelude);
+        write_prelude(executable->context, plan->steps[i], listing->whole, &prelude);
         good = find_program(listing, plan->steps[i], &prelude, &key, &listing->list->program_of[i]);
     }
     kn_text_finish(&prelude);
@@ -69,7 +73,7 @@ kn_status kn_step_programs_list(const kn_executable *executable, kn_programs pro
     kn_map_init(&listing.known, host);
     list->requests = kn_allocate(host, steps + 1, sizeof *list->requests);
     list->program_of = kn_allocate(host, steps + 1, sizeof *list->program_of);
-    bool good = list->requests && list->program_of && gather(&listing, host, &executable->plan);
+    bool good = list->requests && list->program_of && gather(&listing, executable);
     kn_map_finish(&listing.known);
     if (good) return KN_OK;
     kn_step_programs_finish(list, host);

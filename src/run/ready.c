@@ -89,12 +89,12 @@ kn_status kn_executable_make_kernel(kn_executable *executable, const kn_executab
     return status;
 }
 
-/* A program that does not compile may do so for smaller work-groups. */
-static void reduce_groups(const kn_executable *executable, kn_reductions *reductions,
+/* A program that does not compile may do so in another form. */
+static void reduce_kernel(const kn_executable *executable, kn_reductions *reductions,
                           const kn_step_programs *list, size_t program) {
     for (int i = 0; i < executable->plan.step_count; i++)
         if (list->program_of[i] == (int)program) {
-            kn_groups_reduce(reductions, executable, executable->plan.steps[i], SIZE_MAX);
+            kn_groups_after_failure(reductions, executable, executable->plan.steps[i]);
             return;
         }
 }
@@ -107,7 +107,7 @@ static kn_status make_kernels(kn_executable *executable, const kn_executable_req
     kn_status status = kn_program_get_all(executable->context, list->requests, list->count,
                                           &request->params->progress, programs, &failed, error);
     if (status == KN_ERROR_COMPILE && failed < list->count)
-        reduce_groups(executable, request->reductions, list, failed);
+        reduce_kernel(executable, request->reductions, list, failed);
     for (int i = 0; i < executable->plan.step_count && status == KN_OK; i++)
         if (list->program_of[i] >= 0)
             status = kn_executable_make_kernel(executable, request, i, programs[list->program_of[i]], error);

@@ -298,10 +298,10 @@ void kn_devices_of(kn_context *context, const kn_states *states, kn_plan_devices
 /* Fails if the device does not support the element type of a node. */
 kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_error *error);
 
-/* Work-groups that were made smaller while an executable was created (groups.c). */
-enum { KN_MAX_REDUCTIONS = 16 };
+/* Kernels that were made smaller while an executable was created (groups.c). */
+enum { KN_MAX_REDUCTIONS = 64 };
 typedef struct kn_reductions {
-    bool again; /* the last failure was a reduction: retry the plan with a smaller group */
+    bool again; /* the last failure was a reduction: retry the plan with a smaller group or tile */
     int count;
     struct {
         kn_context *context;
@@ -314,6 +314,13 @@ size_t kn_groups_limit(void *context, const char *file);
  * smaller than now. False if it cannot be smaller. */
 bool kn_groups_reduce(kn_reductions *reductions, const kn_executable *executable, const kn_step *step,
                       size_t allowed);
+/* The tiles of a file that did not compile on a context (refused_tiles of kn_target). */
+uint32_t kn_groups_refused_tiles(void *context, const char *file);
+/* Whether the kernels of a file compiled on a context only without unrolled loops. */
+bool kn_groups_rolled(kn_context *context, const char *file);
+/* Records that the program of a step did not compile: the next plan takes its next smaller tile or work-group
+ * or, if there is none, kernels without unrolled loops. */
+void kn_groups_after_failure(kn_reductions *reductions, const kn_executable *executable, const kn_step *step);
 /* Drops the reductions when they did not help: the size was not the cause. */
 void kn_groups_forget(const kn_reductions *reductions);
 /* Whether a kernel can be launched with a larger work-group than the driver reports: tried once on zeros. */

@@ -1,5 +1,5 @@
 /* Launches of devices with many threads: those that are cut give the same bits, none has more work-groups
- * along its second and third dimensions than drivers allow, and work-groups that are too large are made
+ * along its second and third dimensions than drivers allow, and kernels that are too large are made
  * smaller. */
 #include "run_tests.h"
 
@@ -192,81 +192,101 @@ static void groups_stay_within_the_limit(void **state) {
     assert_true(cut >= (wanted.parts ? 5 : 2));
 }
 
-/* ---- work-groups that are too large ------------------------------------------------------------------ */
+/* ---- kernels that are too large ---------------------------------------------------------------------- */
+
+/* A driver, and what is recorded about it once a product was computed. */
+typedef struct small_driver {
+    wrapped faults;
+    const char *matrix_unit;
+    size_t least_group, most_group; /* the largest allowed work-group, as a range; 0: not limited */
+    uint32_t tiles;                 /* those that it does not compile */
+    bool rolled;                    /* it compiles no unrolled loops */
+} small_driver;
+
+static const char product_file[] = "matmul/tiled.cl";
 
 /* Computes a product of (70,70) matrices of ones on a new context, whose device is one for many threads and
- * whose cache is in `folder`. Returns the largest work-group that is remembered for its kernels; 0: none. */
-static size_t multiply(char *folder, kn_status *status, float *error) {
+ * whose cache is in `folder`: in TF32 if the driver has a matrix unit. *found: what is recorded. */
+static kn_status multiply(const small_driver *driver, char *folder, small_driver *found, float *error) {
     enum { SIZE = 70 };
     static float ones[SIZE * SIZE], result[SIZE * SIZE];
     kn_context_params params = device_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
     debug.kernels = KN_KERNELS_GPU;
+    params.matrix_unit = driver->matrix_unit;
     params.cache_folder = folder;
+    wrapped_calls = driver->faults;
     kn_context *context = device_open(&params);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "70,70");
     kn_value *y = kn_name(kn_matmul(x, x, false, false), "y");
-    kn_session *session = kn_session_create(context, &y, 1, NULL);
+    kn_session_params session_params;
+    kn_session_params_init(&session_params);
+    if (driver->matrix_unit) session_params.precision = KN_PRECISION_TF32;
+    kn_session *session = kn_session_create(context, &y, 1, &session_params);
     kn_graph_destroy(&graph);
     for (int i = 0; i < SIZE * SIZE; i++)
         ones[i] = 1, result[i] = 0;
     const kn_feed feed = {"x", ones, sizeof ones};
     const kn_fetch fetch = {"y", result, sizeof result};
-    *status = kn_session_status(session);
-    if (*status == KN_OK) *status = kn_session_run(session, &feed, 1, &fetch, 1);
+    kn_status status = kn_session_status(session);
+    if (status == KN_OK) status = kn_session_run(session, &feed, 1, &fetch, 1);
     *error = 0;
     for (int i = 0; i < SIZE * SIZE; i++)
-        if (result[i] != SIZE) *error = result[i] - SIZE;
+        if (!(result[i] == SIZE)) *error = result[i] - SIZE;
     kn_session_destroy(&session);
-    size_t limit = kn_groups_limit(context, "matmul/tiled.cl");
+    *found = (small_driver){.faults = wrapped_calls,
+                            .most_group = kn_groups_limit(context, product_file),
+                            .tiles = kn_groups_refused_tiles(context, product_file),
+                            .rolled = kn_groups_rolled(context, product_file)};
     device_close(&context);
-    return limit;
+    wrapped_reset();
+    return status;
 }
 
-static const wrapped small_drivers[] = {
-    {.kernel = "kn_matmul", .most_items = 40},
-    {.kernel = "kn_matmul", .most_items = 10},
-    {.fault = WRAPPED_FAILS, .text = "#define KN_TILE_M 32\n"},
+/* Tiles of the work-items of at least 32, and the largest of the matrix unit. */
+enum { TILES_FROM_32 = 7 << 4, MATRIX_TILE_128 = 1 << 2 };
+static const small_driver small_drivers[] = {
+    {{.kernel = "kn_matmul", .most_items = 40}, NULL, 8, 32},
+    {{.kernel = "kn_matmul", .most_items = 10}, NULL, 8, 8},
+    {{.fault = WRAPPED_FAILS, .text = "#define KN_TILE_M 32\n"}, NULL, .tiles = TILES_FROM_32},
+    {{.fault = WRAPPED_FAILS, .text = "#define KN_TILE_M 128\n"}, "emulated-mma", .tiles = MATRIX_TILE_128},
+    {{.fault = WRAPPED_FAILS, .text = "#define KN_TILE_M ", .unless = "#define KN_ROLLED\n"}, .rolled = true},
 };
 
-/* The first start finds a smaller tile, the second knows it. */
-static void groups_shrink_until_they_fit(void **state) {
-    const wrapped *driver = *state;
+/* The first start finds a smaller kernel, the second knows it. */
+static void kernels_shrink_until_they_fit(void **state) {
+    const small_driver *driver = *state;
     char *folder = test_folder_make();
     for (int start = 0; start < 2; start++) {
         float error;
-        kn_status status;
-        wrapped_calls = *driver;
-        size_t limit = multiply(folder, &status, &error);
-        assert_int_equal(status, KN_OK);
+        small_driver found;
+        assert_int_equal(multiply(driver, folder, &found, &error), KN_OK);
         if (error != 0) fail_msg("start %d: an element is wrong by %g", start, (double)error);
-        assert_in_range(limit, 8, 32);
-        if (driver->kernel) assert_true(limit <= driver->most_items);
-        int refused = wrapped_calls.faults + wrapped_calls.too_large_groups;
-        if (start == 0 && !refused) fail_msg("the driver was asked for no large work-group");
-        if (start == 1 && refused) fail_msg("%d work-groups that are too large were tried again", refused);
+        assert_in_range(found.most_group, driver->least_group, driver->most_group);
+        assert_int_equal(found.tiles, driver->tiles);
+        assert_int_equal(found.rolled, driver->rolled);
+        int refused = found.faults.faults + found.faults.too_large_groups;
+        if (start == 0 && !refused) fail_msg("the driver was asked for no large kernel");
+        if (start == 1 && refused) fail_msg("%d kernels that are too large were tried again", refused);
     }
-    wrapped_reset();
     test_folder_remove(folder);
 }
 
-/* A program that no tile makes compile has another fault, which the next start may not have. */
+/* A program that compiles in no form has another fault, which the next start may not have. */
 static void failures_of_all_tiles_are_forgotten(void **state) {
     (void)state;
+    static const small_driver bad = {{.fault = WRAPPED_FAILS, .text = "#define KN_TILE_M "}},
+                              good = {{.fault = WRAPPED_NONE}};
     char *folder = test_folder_make();
     float error;
-    kn_status status;
-    wrapped_reset();
-    wrapped_calls.fault = WRAPPED_FAILS;
-    wrapped_calls.text = "#define KN_TILE_M ";
-    size_t limit = multiply(folder, &status, &error);
-    assert_true(wrapped_calls.faults > 1);
-    assert_int_equal(limit, 0);
-    wrapped_reset();
-    assert_int_equal(multiply(folder, &status, &error), 0);
-    assert_int_equal(status, KN_OK);
+    small_driver found;
+    multiply(&bad, folder, &found, &error);
+    assert_true(found.faults.faults > 3);
+    assert_true(!found.most_group && !found.tiles && !found.rolled);
+    assert_int_equal(multiply(&good, folder, &found, &error), KN_OK);
+    assert_true(!found.most_group && !found.tiles && !found.rolled);
     assert_true(error == 0);
     test_folder_remove(folder);
 }
@@ -278,12 +298,14 @@ int test_launches(test_part part) {
         cmocka_unit_test(groups_stay_within_the_limit),
     };
     const struct CMUnitTest groups[] = {
-        cmocka_unit_test_prestate(groups_shrink_until_they_fit, (void *)&small_drivers[0]),
-        cmocka_unit_test_prestate(groups_shrink_until_they_fit, (void *)&small_drivers[1]),
-        cmocka_unit_test_prestate(groups_shrink_until_they_fit, (void *)&small_drivers[2]),
+        cmocka_unit_test_prestate(kernels_shrink_until_they_fit, (void *)&small_drivers[0]),
+        cmocka_unit_test_prestate(kernels_shrink_until_they_fit, (void *)&small_drivers[1]),
+        cmocka_unit_test_prestate(kernels_shrink_until_they_fit, (void *)&small_drivers[2]),
+        cmocka_unit_test_prestate(kernels_shrink_until_they_fit, (void *)&small_drivers[3]),
+        cmocka_unit_test_prestate(kernels_shrink_until_they_fit, (void *)&small_drivers[4]),
         cmocka_unit_test(failures_of_all_tiles_are_forgotten),
     };
     if (part.parts) return cmocka_run_group_tests_name("launches", launches, open_many, device_teardown);
     return cmocka_run_group_tests_name("launches", launches, open_many, device_teardown) +
-           cmocka_run_group_tests_name("work-groups", groups, NULL, NULL);
+           cmocka_run_group_tests_name("large kernels", groups, NULL, NULL);
 }

@@ -179,7 +179,8 @@ static bool has_fault(enum wrapped_fault fault, cl_program program) {
     char *text = __real_malloc(bytes + 1);
     if (text && clGetProgramInfo(program, CL_PROGRAM_SOURCE, bytes, text, NULL) == CL_SUCCESS) {
         text[bytes] = '\0';
-        found = strstr(text, wrapped_calls.text) != NULL;
+        found =
+            strstr(text, wrapped_calls.text) && !(wrapped_calls.unless && strstr(text, wrapped_calls.unless));
     }
     free(text);
     if (found) count(&wrapped_calls.faults);

@@ -29,6 +29,7 @@ typedef struct wrapped {
     size_t most_items;  /* limits the work-group size; 0: as the device */
     const char *kernel; /* … of this kernel only, which the device's limit does not include; NULL: of all */
     const char *text;   /* programs whose source contains this, such as the name of a file of cl/, … */
+    const char *unless; /* … and not this; NULL: any */
     enum wrapped_fault {
         WRAPPED_NONE,
         WRAPPED_FAILS, /* programs that do not compile */

@@ -60,8 +60,9 @@ typedef struct kn_attention_tile {
     const char *file;
     int rows, depth; /* of a work-group, and of the other side at a time */
     size_t items;
-    kn_matrix_unit unit; /* used for products; KN_MATRIX_UNIT_NONE: work-items */
-    int registers;       /* registers of a work-item that the compiler must be told; 0: its default */
+    kn_matrix_unit unit;      /* used for products; KN_MATRIX_UNIT_NONE: work-items */
+    int registers;            /* registers of a work-item that the compiler must be told; 0: its default */
+    uint32_t tiles_too_large; /* for kn_step */
 } kn_attention_tile;
 typedef struct kn_attention_tiling {
     /* false: none fits on the device */

@@ -65,15 +65,18 @@ static bool choose_within(const kn_target *target, const kn_attention_form *form
     const unit_waves *unit = &units[tile->unit];
     const kn_fragment *fragment = kn_fragment_of(tile->unit);
     const int columns = columns_of(form), across = waves_n(tile->unit, columns);
+    int number = 0;
     for (int waves = unit->waves_m; waves >= least; waves /= 2)
-        for (tile->depth = DEPTH; tile->depth >= KN_FRAGMENT_DEPTH; tile->depth /= 2) {
+        for (tile->depth = DEPTH; tile->depth >= KN_FRAGMENT_DEPTH; tile->depth /= 2, number++) {
+            tile->tiles_too_large = (2u << number) - 1;
             tile->rows = waves * unit->wave_m;
             tile->items = (size_t)(waves * across * fragment->lanes);
             const uint64_t bytes = (uint64_t)local_bytes(columns, tile, pass);
             const uint64_t more = kn_fragment_exchange(target, tile->unit, tile->items);
             if (tile->depth % (across * fragment->columns) == 0 && bytes <= most_bytes &&
                 (!target->local_bytes || bytes + more <= target->local_bytes) &&
-                tile->items <= kn_group_limit(target, tile->file))
+                tile->items <= kn_group_limit(target, tile->file) &&
+                !kn_tile_is_refused(target, tile->file, number))
                 return true;
         }
     return false;

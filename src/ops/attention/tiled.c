@@ -44,6 +44,7 @@ static kn_status end(kn_step *step, kn_lowering *lowering, const kn_attention_fo
                                         .matrix = tile->unit != KN_MATRIX_UNIT_NONE});
     kn_step_size3(step, (size_t[3]){tiles * tile->items, (size_t)heads, (size_t)form->batches},
                   (size_t[3]){tile->items, 1, 1});
+    if (step) step->tiles_too_large = tile->tiles_too_large;
     return kn_step_end(step, lowering);
 }
 

@@ -107,7 +107,8 @@ static int registers_of(const product_tile *tile, kn_matrix_unit unit) {
 
 static bool is_possible(const kn_target *target, const kn_product *product, const product_tile *tile,
                         size_t element) {
-    if (tile->matrix != product->number) return false;
+    if (tile->matrix != product->number || kn_tile_is_refused(target, product->file, (int)(tile - tiles)))
+        return false;
     const size_t items = items_of(tile, product->unit);
     const int registers = registers_of(tile, product->unit);
     /* Elements that each work-item reads separately: many accumulators would not share them. */
@@ -211,6 +212,14 @@ static const product_tile *choose_tile(const kn_lowering *lowering, const kn_pro
     return chosen;
 }
 
+/* The tile and the larger ones of its kind, unless it is the smallest. */
+static uint32_t too_large(const product_tile *chosen) {
+    uint32_t mask = 0;
+    for (const product_tile *tile = tiles; tile <= chosen; tile++)
+        if (tile->matrix == chosen->matrix) mask |= 1u << (tile - tiles);
+    return chosen == &tiles[TILES - 1] ? 0 : mask;
+}
+
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements) {
     product->number = product->unit ? matrix_number(lowering->node) : 0;
     kn_dtype type = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
@@ -224,6 +233,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->slice = chosen->slice;
     product->registers = registers_of(chosen, product->unit);
     product->items = items_of(chosen, product->unit);
+    product->tiles_too_large = too_large(chosen);
     if (chosen->matrix) {
         product->wave_m = wave_m(chosen, product->unit);
         product->wave_n = wave_n(chosen, product->unit);
@@ -288,6 +298,7 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                         (size_t)kn_divide_up(product->rows, product->tile_m),
                         (size_t)(product->batches * product->parts)};
     kn_step_size3(step, global, (const size_t[3]){product->items, 1, 1});
+    step->tiles_too_large = product->tiles_too_large;
     kn_step_tile(step, &(kn_step_tiles){.rows = product->rows,
                                         .columns = product->columns,
                                         .depth = product->depth,

@@ -26,9 +26,10 @@ typedef struct kn_product {
     int wave_m, wave_n;  /* the tile of a wave of the unit */
     int item_m, item_n;  /* or, without a unit, of a work-item */
     int tile_m, tile_n;
-    int slice;     /* depth at a time */
-    int registers; /* per work-item */
-    size_t items;  /* of a work-group */
+    int slice;                /* depth at a time */
+    int registers;            /* per work-item */
+    size_t items;             /* of a work-group */
+    uint32_t tiles_too_large; /* for kn_step */
     int64_t parts, part_depth;
     int partials; /* scratch memory of the parts, if there are several */
     int row_sums; /* and of the sums of the left side's rows, if requested */

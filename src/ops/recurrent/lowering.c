@@ -143,6 +143,7 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
                                             .matrix = true});
     kn_step_size2(step, (size_t)kn_divide_up(columns, tile.columns) * tile.items,
                   (size_t)kn_divide_up(form->batch, tile.rows), tile.items, 1);
+    if (step) step->tiles_too_large = tile.tiles_too_large;
     return kn_step_end(step, lowering);
 }
 

@@ -59,11 +59,12 @@ bool kn_recurrent_matrix_tile(const kn_target *target, const kn_node *node, kn_r
                                  .columns = tiles[i].columns,
                                  .depth = tiles[i].depth,
                                  .wave_m = waves[unit][i].rows,
-                                 .wave_n = waves[unit][i].columns};
+                                 .wave_n = waves[unit][i].columns,
+                                 .tiles_too_large = (2u << i) - 1};
         one.items = (size_t)(one.rows / one.wave_m * (one.columns / one.wave_n)) *
                     (size_t)kn_fragment_of(unit)->lanes;
         const int64_t numbers = reads(target, &form, &one, columns);
-        if (numbers >= least || !fits(target, &one)) continue;
+        if (numbers >= least || !fits(target, &one) || kn_tile_is_refused(target, one.file, (int)i)) continue;
         least = numbers;
         *tile = one;
     }

@@ -110,6 +110,7 @@ typedef struct kn_recurrent_tile {
     /* With a matrix unit: its element format (KN_FORMAT), the depth of a slice, and the tile of a wave. */
     kn_matrix_unit unit;
     int numbers, depth, wave_m, wave_n;
+    uint32_t tiles_too_large; /* for kn_step */
 } kn_recurrent_tile;
 /* The tile for a matrix unit; false: none can compute the node. */
 bool kn_recurrent_matrix_tile(const kn_target *target, const kn_node *node, kn_recurrent_tile *tile);
