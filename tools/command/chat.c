@@ -32,30 +32,30 @@ bool chat_add(chat *self, const char *role, const char *content) {
     return true;
 }
 
-/* The text of the conversation, to be released with free. */
-static char *write_text(const chat *self, const kn_vocabulary *words, size_t *bytes) {
-    char *variables = NULL, *text = NULL, message[1024];
-    size_t length = 0, room;
-    FILE *stream = open_text(&variables, &length);
-    if (!stream) return NULL;
-    fprintf(stream, "{\"messages\": [%s], \"add_generation_prompt\": true}", self->json ? self->json : "");
-    kn_status status = fclose(stream) ? KN_ERROR_MEMORY : KN_OK;
-    if (status == KN_OK)
-        status = kn_vocabulary_chat(words, variables, NULL, 0, &room, message, sizeof message);
-    if (status == KN_OK && (text = malloc(room + 1)))
-        status = kn_vocabulary_chat(words, variables, text, room, bytes, message, sizeof message);
-    else if (status == KN_OK)
-        status = KN_ERROR_MEMORY;
+/* The text of the conversation, to be released with free; NULL after writing an error. */
+static char *write_text(const char *json, const kn_vocabulary *words, size_t *bytes, char *error,
+                        size_t room) {
+    static const char before[] = "{\"messages\": [", after[] = "], \"add_generation_prompt\": true}";
+    const size_t length = strlen(json) + sizeof before + sizeof after;
+    char *variables = malloc(length), *text = NULL;
+    size_t size = 0;
+    kn_status status = variables ? KN_OK : KN_ERROR_MEMORY;
+    if (status == KN_OK) {
+        snprintf(variables, length, "%s%s%s", before, json, after);
+        status = kn_vocabulary_chat(words, variables, NULL, 0, &size, error, room);
+    }
+    if (status == KN_OK && !(text = malloc(size + 1))) status = KN_ERROR_MEMORY;
+    if (status == KN_OK) status = kn_vocabulary_chat(words, variables, text, size, bytes, error, room);
     free(variables);
     if (status == KN_OK) return text;
-    command_fail("%s", status == KN_ERROR_MEMORY ? "out of memory for the conversation" : message);
+    if (status == KN_ERROR_MEMORY) snprintf(error, room, "out of memory for the conversation");
     free(text);
     return NULL;
 }
 
-int32_t *chat_tokens(const chat *self, const kn_vocabulary *words, size_t *count) {
+int32_t *chat_tokens(const char *json, const kn_vocabulary *words, size_t *count, char *error, size_t room) {
     size_t bytes = 0;
-    char *text = write_text(self, words, &bytes);
+    char *text = write_text(json, words, &bytes, error, room);
     if (!text) return NULL;
     int32_t *tokens = NULL;
     kn_status status = kn_vocabulary_encode(words, text, bytes, KN_TEXT_READ_SPECIAL, NULL, 0, count);
@@ -64,7 +64,8 @@ int32_t *chat_tokens(const chat *self, const kn_vocabulary *words, size_t *count
         status = kn_vocabulary_encode(words, text, bytes, KN_TEXT_READ_SPECIAL, tokens, *count, count);
     free(text);
     if (status == KN_OK && *count) return tokens;
-    command_fail("the conversation: %s", status == KN_OK ? "it has no tokens" : kn_status_message(status));
+    snprintf(error, room, "the conversation: %s",
+             status == KN_OK ? "it has no tokens" : kn_status_message(status));
     free(tokens);
     return NULL;
 }

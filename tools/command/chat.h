@@ -12,9 +12,9 @@ typedef struct chat {
 
 /* Adds a message; false, after reporting it, if out of memory. */
 bool chat_add(chat *self, const char *role, const char *content);
-/* The tokens of the conversation, which end with the beginning of an answer; released with free. NULL after
- * reporting an error. */
-int32_t *chat_tokens(const chat *self, const kn_vocabulary *words, size_t *count);
+/* The tokens of a conversation, the items of an array of messages in JSON, which end with the beginning of an
+ * answer; released with free. NULL after writing an error. */
+int32_t *chat_tokens(const char *json, const kn_vocabulary *words, size_t *count, char *error, size_t room);
 void chat_finish(chat *self);
 
 #endif

@@ -1,0 +1,381 @@
+/* Text generation: the model's prediction of the next token after a text. */
+#include "generator.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "batch.h"
+#include "training.h"
+
+enum { MAX_TOKENS = 1 << 20 };
+
+static bool fail(generator *self, bool refused, const char *format, ...) COMMAND_PRINTF(3, 4);
+static bool fail(generator *self, bool refused, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(self->error, sizeof self->error, format, arguments);
+    va_end(arguments);
+    self->refused = refused;
+    return false;
+}
+
+static bool fail_session(generator *self, const kn_session *session, kn_status status) {
+    const char *text = session ? kn_session_error(session) : "out of memory";
+    return fail(self, false, "%s", text[0] ? text : kn_status_message(status));
+}
+
+bool generator_open(generator *self, const char *file, uint64_t context) {
+    const kn_model_setting window = {"window", (int64_t)context};
+    kn_model_params params;
+    kn_model_params_init(&params);
+    params.settings = &window;
+    params.setting_count = context > 0;
+    self->model = model_open_with(file, &params);
+    if (!self->model) return fail(self, false, "%s", "");
+    if (!kn_model_has_weights(self->model))
+        return fail(self, false, "'%s' has no weights: expected a file that koine train saved", file);
+    return !self->adapter || kn_model_open_adapter(self->model, self->adapter) == KN_OK ||
+           fail(self, false, "--adapter: %s", kn_model_error(self->model));
+}
+
+/* ---- tokens ----------------------------------------------------------------------------------------- */
+
+static bool open_words(generator *self, const char *file) {
+    struct stat about;
+    const bool own = path_ends(file, ".gguf", false) || (stat(file, &about) == 0 && S_ISDIR(about.st_mode));
+    self->words = own ? kn_vocabulary_open(file, NULL) : NULL;
+    if (own && kn_vocabulary_status(self->words) != KN_OK)
+        return fail(self, false, "%s", self->words ? kn_vocabulary_error(self->words) : "out of memory");
+    self->token_count = kn_vocabulary_size(self->words);
+    return own || fail(self, false,
+                       "'%s' has no vocabulary: expected a folder, a GGUF file, or a model trained on text, "
+                       "as by koine train char-rnn --data text:FILE",
+                       file);
+}
+
+static bool read_vocabulary(generator *self, const char *file) {
+    self->vocabulary = kn_model_metadata(self->model, "data.vocabulary");
+    if (!self->vocabulary) return open_words(self, file);
+    if (!self->vocabulary[0]) {
+        self->token_count = 256;
+        return true;
+    }
+    size_t bytes = strlen(self->vocabulary);
+    self->begins = malloc((bytes + 1) * sizeof *self->begins);
+    if (!self->begins || bytes > 4 * MAX_TOKENS) return fail(self, false, "out of memory");
+    self->between = tokens_are_joined(self->vocabulary);
+    for (size_t i = 0; i < bytes; i++)
+        if (self->between ? i > 0 && self->vocabulary[i - 1] == 0x1e
+                          : ((unsigned char)self->vocabulary[i] & 0xc0) != 0x80)
+            self->begins[self->token_count++] = (uint32_t)i;
+    self->begins[self->token_count] = (uint32_t)bytes + self->between;
+    return true;
+}
+
+static bool encode_words(generator *self, const char *prompt, size_t bytes, int32_t *tokens, size_t room,
+                         size_t *count) {
+    const unsigned flags = KN_TEXT_ADD_ENDS | KN_TEXT_READ_SPECIAL;
+    kn_status status = kn_vocabulary_encode(self->words, prompt, bytes, flags, tokens, room, count);
+    return status == KN_OK || fail(self, true, "the prompt: %s", kn_status_message(status));
+}
+
+static bool encode_characters(generator *self, const char *prompt, size_t bytes, int32_t *tokens,
+                              size_t *count) {
+    size_t known;
+    if (memchr(prompt, 0, bytes)) return fail(self, true, "the prompt has a zero byte");
+    kn_status status = kn_text_encode(NULL, self->vocabulary, prompt, tokens, count, &known);
+    if (status == KN_OK) return true;
+    const char *at = prompt + known;
+    if (status != KN_ERROR_NOT_FOUND) return fail(self, true, "the prompt: %s", kn_status_message(status));
+    return fail(self, true,
+                "the prompt has '%.*s…', which is not a token of the text that the model was trained on",
+                (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at);
+}
+
+/* What a text without a prompt begins with: the token for it, or as after a newline. */
+static int32_t first_token(const generator *self) {
+    int32_t begin = 0;
+    size_t count, bytes;
+    if (self->words) {
+        begin = kn_vocabulary_role(self->words, KN_TEXT_ROLE_BEGIN);
+        return begin < 0 ? kn_vocabulary_role(self->words, KN_TEXT_ROLE_END) : begin;
+    }
+    return kn_text_encode(NULL, self->vocabulary, "\n", &begin, &count, &bytes) == KN_OK ? begin : 0;
+}
+
+bool generator_encode(generator *self, const char *prompt, size_t bytes, int32_t **tokens, size_t *count) {
+    size_t room = bytes;
+    *tokens = NULL;
+    if (self->words && !encode_words(self, prompt, bytes, NULL, 0, &room)) return false;
+    int32_t *made = malloc((room + 1) * sizeof *made);
+    if (!made) return fail(self, false, "out of memory for the text");
+    if (!(self->words ? encode_words(self, prompt, bytes, made, room, count)
+                      : encode_characters(self, prompt, bytes, made, count))) {
+        free(made);
+        return false;
+    }
+    if (!*count) made[(*count)++] = first_token(self);
+    *tokens = made;
+    return true;
+}
+
+bool generator_take(generator *self, int32_t *tokens, size_t count, bool continued) {
+    char ignored_text[1024];
+    size_t same = 0, ignored;
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= self->answers) {
+            fail(self, true, "the text has the token %d, but the model has only %lld", (int)tokens[i],
+                 (long long)self->answers);
+            free(tokens);
+            return false;
+        }
+    while (same < self->kept && same + 1 < count && self->text[same] == tokens[same])
+        same++;
+    free(self->text);
+    self->text = tokens;
+    self->used = self->room = count;
+    self->kept = self->words && !self->on ? same : 0; /* recurrent states cannot go back */
+    self->answer_bytes = 0;
+    self->stopped = false;
+    self->decoding = (kn_decoding)KN_DECODING_DEFAULTS;
+    if (!self->words || !continued) return true;
+    return kn_vocabulary_decode(self->words, tokens + count - 1, 1, 0, &self->decoding, ignored_text,
+                                sizeof ignored_text, &ignored) == KN_OK ||
+           fail(self, true, "the prompt cannot be decoded");
+}
+
+bool generator_has_room(const generator *self) {
+    return self->on || self->used < (uint64_t)self->window;
+}
+
+bool generator_ends(const generator *self, int32_t token) {
+    return self->words && kn_vocabulary_ends(self->words, token);
+}
+
+/* ---- the answer --------------------------------------------------------------------------------------- */
+
+size_t generator_ready(const generator *self) {
+    size_t most = 0;
+    for (size_t i = 0; i < self->stop_count; i++) {
+        size_t length = strlen(self->stops[i]);
+        if (length > self->answer_bytes) length = self->answer_bytes;
+        while (length > most &&
+               memcmp(self->answer + self->answer_bytes - length, self->stops[i], length) != 0)
+            length--;
+        if (length > most) most = length;
+    }
+    return self->answer_bytes - most;
+}
+
+/* Ends the answer before the first stop text that ends after its first `before` bytes. */
+static void find_stop(generator *self, size_t before) {
+    size_t found = self->answer_bytes;
+    for (size_t i = 0; i < self->stop_count; i++) {
+        const size_t length = strlen(self->stops[i]);
+        for (size_t at = before < length ? 0 : before - length + 1;
+             length && at < found && at + length <= self->answer_bytes; at++)
+            if (memcmp(self->answer + at, self->stops[i], length) == 0) found = at;
+    }
+    if (found == self->answer_bytes) return;
+    self->answer_bytes = found;
+    self->stopped = true;
+}
+
+static bool add_answer(generator *self, const char *text, size_t bytes) {
+    const size_t before = self->answer_bytes;
+    if (before + bytes + 1 > self->answer_room) {
+        const size_t room = 2 * (before + bytes + 1);
+        char *more = realloc(self->answer, room);
+        if (!more) return fail(self, false, "out of memory for the text");
+        self->answer = more;
+        self->answer_room = room;
+    }
+    memcpy(self->answer + before, text, bytes);
+    self->answer_bytes += bytes;
+    find_stop(self, before);
+    self->answer[self->answer_bytes] = '\0';
+    return true;
+}
+
+bool generator_add(generator *self, int32_t token) {
+    char text[1024] = {(char)token};
+    size_t bytes = 1;
+    if (self->used == self->room) {
+        const uint64_t room = 2 * self->room;
+        int32_t *more = realloc(self->text, (size_t)room * sizeof *more);
+        if (!more) return fail(self, false, "out of memory for the text");
+        self->text = more;
+        self->room = room;
+    }
+    self->text[self->used++] = token;
+    if (self->words) {
+        kn_vocabulary_decode(self->words, &token, 1, KN_TEXT_SKIP_SPECIAL, &self->decoding, text, sizeof text,
+                             &bytes);
+        return add_answer(self, text, bytes < sizeof text ? bytes : sizeof text);
+    }
+    if (!self->begins) return add_answer(self, text, 1);
+    return add_answer(self, self->vocabulary + self->begins[token],
+                      self->begins[token + 1] - self->begins[token] - self->between);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------ */
+
+/* x is (1,window) and the output (1,window,answers): the next token's logits at each position. */
+bool generator_measure(generator *self, const char *file) {
+    if (!read_vocabulary(self, file)) return false;
+    self->input = kn_model_input_at(self->model, 0);
+    self->output = kn_model_output_at(self->model, 0);
+    bool fits = kn_model_input_count(self->model) == 1 && kn_value_dtype(self->input) == KN_INT32 &&
+                kn_value_rank(self->input) == 2 && kn_value_rank(self->output) == 3;
+    if (fits) {
+        self->window = kn_value_dimension(self->input, 1);
+        self->answers = kn_value_dimension(self->output, 2);
+        fits = self->window > 0 && self->answers >= self->token_count &&
+               kn_value_dimension(self->output, 1) == self->window &&
+               self->window < INT32_MAX / self->answers;
+    }
+    if (!fits)
+        return fail(self, false,
+                    "'%s' cannot generate text: expected one input of (batch,length) tokens and an "
+                    "output of (batch,length,%d) for the next token",
+                    file, self->token_count);
+    self->x = calloc((size_t)self->window, sizeof *self->x);
+    return self->x || fail(self, false, "out of memory for the text");
+}
+
+static kn_session_params session_params(const generator *self) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = self->states;
+    arithmetic_apply(&self->common->arithmetic, &params);
+    return params;
+}
+
+/* A session for incremental decoding of `rows` tokens at once, which returns the logits of the last; NULL if
+ * the model does not support it. */
+static kn_session *open_step(const generator *self, int64_t rows) {
+    const kn_session_params params = session_params(self);
+    kn_value *output;
+    kn_graph *graph = kn_model_step_last(self->model, rows, &output);
+    if (!graph) return NULL;
+    kn_session *session = kn_session_create(self->context, &output, 1, &params);
+    kn_graph_destroy(&graph);
+    if (kn_session_status(session) != KN_OK) kn_session_destroy(&session);
+    return session;
+}
+
+static int64_t piece_rows(const generator *self, int piece) {
+    const int64_t rows = (int64_t)GENERATOR_LEAST << piece;
+    return rows < self->window ? rows : self->window;
+}
+
+static bool open_whole(generator *self) {
+    const kn_session_params params = session_params(self);
+    kn_session_destroy(&self->single);
+    self->session = kn_session_create(self->context, &self->output, 1, &params);
+    return kn_session_status(self->session) == KN_OK ||
+           fail_session(self, self->session, kn_session_status(self->session));
+}
+
+bool generator_start(generator *self) {
+    self->context = context_open(self->common);
+    if (!self->context || !devices_join(self->context, self->common, self->model))
+        return fail(self, false, "%s", ""); /* it was reported */
+    self->states = kn_states_create(self->context, 1);
+    self->single = open_step(self, 1);
+    self->pieces[0] = self->single ? open_step(self, piece_rows(self, 0)) : NULL;
+    self->on = kn_model_can_stream(self->model);
+    if (!self->pieces[0] && !open_whole(self)) return false;
+    const size_t rows = self->session ? (size_t)self->window : 1;
+    self->logits = malloc(rows * (size_t)self->answers * sizeof *self->logits);
+    if (!self->logits) return fail(self, false, "out of memory for the logits");
+    if (kn_model_load(self->model, NULL, self->states, NULL, NULL) == KN_OK &&
+        (!self->adapter || kn_model_load_adapter(self->model, self->adapter, self->states) == KN_OK))
+        return true;
+    return fail(self, false, "%s", kn_model_error(self->model));
+}
+
+void generator_finish(generator *self) {
+    kn_session_destroy(&self->session);
+    for (int i = 0; i < GENERATOR_PIECES; i++)
+        kn_session_destroy(&self->pieces[i]);
+    kn_session_destroy(&self->single);
+    kn_states_destroy(&self->states);
+    kn_model_destroy(&self->model);
+    kn_vocabulary_destroy(&self->words);
+    kn_context_destroy(&self->context);
+    free(self->begins);
+    free(self->text);
+    free(self->x);
+    free(self->logits);
+    free(self->answer);
+}
+
+/* ---- generation ---------------------------------------------------------------------------------- */
+
+/* Reads `rows` tokens of x, of which `count` are valid, the first at position `start`; sets `results` rows of
+ * logits. */
+static bool read_tokens(generator *self, kn_session *session, int64_t rows, int32_t count, int32_t start,
+                        int64_t results) {
+    kn_feed feeds[3] = {{kn_value_name(self->input), self->x, (size_t)rows * sizeof *self->x},
+                        {"step.start", &start, sizeof start},
+                        {"step.count", &count, sizeof count}};
+    kn_fetch fetch = {kn_value_name(self->output), self->logits,
+                      (size_t)(results * self->answers) * sizeof *self->logits};
+    kn_status status = kn_session_run(session, feeds, session == self->session ? 1 : 3, &fetch, 1);
+    return status == KN_OK || fail_session(self, session, status);
+}
+
+/* Reads a piece of the text from token `begin` on, at position `start`; one token where a piece with its
+ * padding would not fit in the window. */
+static bool read_piece(generator *self, uint64_t begin, uint64_t start) {
+    const uint64_t left = self->used - begin;
+    int piece = 0;
+    while (piece + 1 < GENERATOR_PIECES && (uint64_t)piece_rows(self, piece) < left &&
+           piece_rows(self, piece) < self->window)
+        piece++;
+    while (piece > 0 && !self->on && start + (uint64_t)piece_rows(self, piece) > (uint64_t)self->window)
+        piece--;
+    int64_t rows = piece_rows(self, piece);
+    kn_session **session = &self->pieces[piece];
+    if (left == 1 || (!self->on && start + (uint64_t)rows > (uint64_t)self->window)) {
+        rows = 1;
+        session = &self->single;
+    }
+    if (!*session && !(*session = open_step(self, rows)))
+        return fail(self, false, "out of memory for reading %lld tokens", (long long)rows);
+    const uint64_t count = left < (uint64_t)rows ? left : (uint64_t)rows;
+    memset(self->x, 0, (size_t)rows * sizeof *self->x);
+    memcpy(self->x, self->text + begin, (size_t)count * sizeof *self->x);
+    if (!read_tokens(self, *session, rows, (int32_t)count, (int32_t)start, 1)) return false;
+    self->kept = begin + count;
+    return true;
+}
+
+/* The model is causal: later tokens in the window do not affect earlier ones. While the window has room, or
+ * the state stays valid beyond it, a stateful model reads only new tokens. */
+bool generator_step(generator *self, int32_t *token, bool *drawn) {
+    const uint64_t window = (uint64_t)self->window, seen = self->used < window ? self->used : window;
+    const float *logits = self->logits;
+    *drawn = false;
+    if (self->session) {
+        memcpy(self->x, self->text + self->used - seen, (size_t)seen * sizeof *self->x);
+        if (!read_tokens(self, self->session, self->window, (int32_t)seen, 0, self->window)) return false;
+        logits += (seen - 1) * (uint64_t)self->answers;
+    } else if (self->used <= window || (self->on && self->kept > 0)) {
+        if (!read_piece(self, self->kept, self->kept)) return false;
+        if (self->kept < self->used) return true;
+    } else {
+        const uint64_t begin = self->used - seen;
+        for (self->kept = begin; self->kept < self->used;)
+            if (!read_piece(self, self->kept, self->kept - begin)) return false;
+        if (!self->on) self->kept = 0; /* the next token moves all positions */
+    }
+    kn_status status = kn_draw_token(&self->drawing, logits, (size_t)self->token_count, self->text,
+                                     (size_t)self->used, self->used, token);
+    *drawn = status == KN_OK;
+    return *drawn || fail(self, false, "cannot draw a token: %s",
+                          status == KN_ERROR_NOT_FINITE ? "the model's logits are not finite"
+                                                        : kn_status_message(status));
+}

@@ -1,0 +1,75 @@
+/* Text generation: a model's sessions, the tokens of a text and how many of them the model has read, and the
+ * generated end of the text. Functions that may fail return false after writing `error`. */
+#ifndef KOINE_COMMAND_GENERATOR_H
+#define KOINE_COMMAND_GENERATOR_H
+
+#include "command.h"
+
+/* Rows of a prompt that are read at once: powers of two from the least to the most. */
+enum { GENERATOR_LEAST = 8, GENERATOR_MOST = 256, GENERATOR_PIECES = 6 };
+
+typedef struct generator {
+    const common_options *common;
+    const char *adapter; /* a file; NULL: none */
+    kn_draw_params drawing;
+    char error[1600]; /* "": it was reported */
+    bool refused;     /* the error is the text's, not the machine's */
+
+    kn_model *model;
+
+    kn_vocabulary *words;    /* of a language model; NULL: `vocabulary` */
+    const char *vocabulary;  /* of a model trained on text; "": bytes */
+    uint32_t *begins;        /* byte offset of each token in the vocabulary, and of its end */
+    uint32_t between;        /* bytes of the separator: 1 if tokens may have several characters */
+    int token_count;         /* 256 for bytes */
+    int64_t window, answers; /* the input length, and the vocabulary size */
+
+    kn_context *context;
+    kn_states *states;
+    kn_value *input, *output;
+    /* Stateful sessions for one token and for pieces, opened when first needed; or one for the whole window.
+     */
+    kn_session *single, *pieces[GENERATOR_PIECES], *session;
+    bool on;       /* the state remains valid beyond the window */
+    int32_t *x;    /* (1,window) */
+    float *logits; /* (answers), or (1,window,answers) without stateful sessions */
+
+    int32_t *text; /* the ids of all tokens so far: (room) */
+    uint64_t used, room;
+    uint64_t kept; /* how many of them are in the states */
+
+    kn_decoding decoding;     /* the state of the generated text */
+    const char *const *stops; /* texts before which it ends; owned by the caller */
+    size_t stop_count;
+    char *answer; /* the generated text, terminated; it may contain zero bytes */
+    size_t answer_bytes, answer_room;
+    bool stopped; /* by a stop text */
+} generator;
+
+/* Opens the model of a file and the adapter; context: the window, 0: the model's. */
+bool generator_open(generator *self, const char *file, uint64_t context);
+/* Reads the vocabulary of the file and the sizes of the model; opens no device. */
+bool generator_measure(generator *self, const char *file);
+/* Opens the device and the sessions, and loads the weights. */
+bool generator_start(generator *self);
+void generator_finish(generator *self);
+
+/* The tokens of a prompt that the model continues, at least one; released with free. */
+bool generator_encode(generator *self, const char *prompt, size_t bytes, int32_t **tokens, size_t *count);
+/* Makes the tokens, which are taken over, the text, and begins an answer. What the model has read of them is
+ * kept. `continued`: the answer continues the text, otherwise it is a new text, such as a turn in a
+ * conversation. */
+bool generator_take(generator *self, int32_t *tokens, size_t count, bool continued);
+/* Whether there is room for another token without dropping the beginning of the text. */
+bool generator_has_room(const generator *self);
+/* Reads the next piece of the text. Once it has read all, draws the next token and sets *drawn. */
+bool generator_step(generator *self, int32_t *token, bool *drawn);
+/* Appends a token to the text and to the answer. Half a character is kept back until the next token completes
+ * it. Sets `stopped` if the answer has a stop text, and ends the answer before it. */
+bool generator_add(generator *self, int32_t token);
+/* Whether the text ends with this token. */
+bool generator_ends(const generator *self, int32_t token);
+/* The bytes of the answer that cannot become part of a stop text. */
+size_t generator_ready(const generator *self);
+
+#endif
