@@ -42,9 +42,10 @@ KN_API kn_value *kn_apply_operator(const kn_operator *custom, kn_value *const *i
  *
  * Expressions consist of numbers, names, ( ), * / + -, unary - and !, < <= > >= == !=, && ||, c ? a : b, and
  * calls of exp log sqrt rsqrt abs sin cos tan tanh erf pow min max floor ceil round isnan sigmoid softplus
- * asin acos atan atan2 sinh cosh asinh acosh atanh fmod log1p expm1 bit_and bit_or bit_xor bit_left
- * bit_right. All numbers are real; comparisons and logic give 0 or 1, and comparisons with NaN are false. The
- * result has the inputs' element type; integer inputs are accepted if the expression keeps them integers. */
+ * asin acos atan atan2 sinh cosh asinh acosh atanh fmod quotient log1p expm1 bit_and bit_or bit_xor bit_left
+ * bit_right. quotient(x, y) is x / y rounded toward 0, and 0 if y is 0. All numbers are real; comparisons and
+ * logic give 0 or 1, and comparisons with NaN are false. The result has the inputs' element type; integer
+ * inputs are accepted if the expression keeps them integers. */
 
 typedef struct kn_pointwise_params {
     size_t size;

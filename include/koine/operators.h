@@ -339,6 +339,9 @@ KN_API kn_value *kn_sign(kn_value *x);
 /* The remainder of x divided by y: mod has the sign of y, fmod that of x. */
 KN_API kn_value *kn_mod(kn_value *x, kn_value *y);
 KN_API kn_value *kn_fmod(kn_value *x, kn_value *y);
+/* x / y of integers, rounded toward 0 and rounded down. 0 where y is 0. */
+KN_API kn_value *kn_quotient(kn_value *x, kn_value *y);
+KN_API kn_value *kn_floor_quotient(kn_value *x, kn_value *y);
 
 KN_API kn_value *kn_reciprocal(kn_value *x);
 KN_API kn_value *kn_log1p(kn_value *x);

@@ -178,6 +178,9 @@ static kn_status pointwise_shape(kn_shape_call *call) {
                        row->name, call->name, kn_dtype_name(call->inputs[0]->shape.dtype),
                        kn_dtype_name(result->dtype));
     kn_status status = KN_OK;
+    if (row->only_integers && kn_dtype_is_float(result->dtype))
+        return kn_fail(call->error, KN_ERROR_DTYPE, "%s '%s': the inputs are %s, but must be integers",
+                       row->name, call->name, kn_dtype_name(result->dtype));
     if (count > 0 && row->value && !kn_dtype_is_float(result->dtype))
         status = check_integers(call, result->dtype);
     if (row->fixed_dtype) result->dtype = row->result_dtype;

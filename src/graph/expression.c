@@ -24,24 +24,43 @@ static const struct {
     const char *name;
     int arguments;
 } functions[] = {
-    [KN_FUNCTION_EXP] = {"exp", 1},           [KN_FUNCTION_LOG] = {"log", 1},
-    [KN_FUNCTION_SQRT] = {"sqrt", 1},         [KN_FUNCTION_RSQRT] = {"rsqrt", 1},
-    [KN_FUNCTION_ABS] = {"abs", 1},           [KN_FUNCTION_SIN] = {"sin", 1},
-    [KN_FUNCTION_COS] = {"cos", 1},           [KN_FUNCTION_TANH] = {"tanh", 1},
-    [KN_FUNCTION_ERF] = {"erf", 1},           [KN_FUNCTION_POW] = {"pow", 2},
-    [KN_FUNCTION_MIN] = {"min", 2},           [KN_FUNCTION_MAX] = {"max", 2},
-    [KN_FUNCTION_FLOOR] = {"floor", 1},       [KN_FUNCTION_ISNAN] = {"isnan", 1},
-    [KN_FUNCTION_SIGMOID] = {"sigmoid", 1},   [KN_FUNCTION_SOFTPLUS] = {"softplus", 1},
-    [KN_FUNCTION_CEIL] = {"ceil", 1},         [KN_FUNCTION_ROUND] = {"round", 1},
-    [KN_FUNCTION_TAN] = {"tan", 1},           [KN_FUNCTION_ASIN] = {"asin", 1},
-    [KN_FUNCTION_ACOS] = {"acos", 1},         [KN_FUNCTION_ATAN] = {"atan", 1},
-    [KN_FUNCTION_SINH] = {"sinh", 1},         [KN_FUNCTION_COSH] = {"cosh", 1},
-    [KN_FUNCTION_ASINH] = {"asinh", 1},       [KN_FUNCTION_ACOSH] = {"acosh", 1},
-    [KN_FUNCTION_ATANH] = {"atanh", 1},       [KN_FUNCTION_ATAN2] = {"atan2", 2},
-    [KN_FUNCTION_FMOD] = {"fmod", 2},         [KN_FUNCTION_LOG1P] = {"log1p", 1},
-    [KN_FUNCTION_EXPM1] = {"expm1", 1},       [KN_FUNCTION_BIT_AND] = {"bit_and", 2},
-    [KN_FUNCTION_BIT_OR] = {"bit_or", 2},     [KN_FUNCTION_BIT_XOR] = {"bit_xor", 2},
-    [KN_FUNCTION_BIT_LEFT] = {"bit_left", 2}, [KN_FUNCTION_BIT_RIGHT] = {"bit_right", 2},
+    [KN_FUNCTION_EXP] = {"exp", 1},
+    [KN_FUNCTION_LOG] = {"log", 1},
+    [KN_FUNCTION_SQRT] = {"sqrt", 1},
+    [KN_FUNCTION_RSQRT] = {"rsqrt", 1},
+    [KN_FUNCTION_ABS] = {"abs", 1},
+    [KN_FUNCTION_SIN] = {"sin", 1},
+    [KN_FUNCTION_COS] = {"cos", 1},
+    [KN_FUNCTION_TANH] = {"tanh", 1},
+    [KN_FUNCTION_ERF] = {"erf", 1},
+    [KN_FUNCTION_POW] = {"pow", 2},
+    [KN_FUNCTION_MIN] = {"min", 2},
+    [KN_FUNCTION_MAX] = {"max", 2},
+    [KN_FUNCTION_FLOOR] = {"floor", 1},
+    [KN_FUNCTION_ISNAN] = {"isnan", 1},
+    [KN_FUNCTION_SIGMOID] = {"sigmoid", 1},
+    [KN_FUNCTION_SOFTPLUS] = {"softplus", 1},
+    [KN_FUNCTION_CEIL] = {"ceil", 1},
+    [KN_FUNCTION_ROUND] = {"round", 1},
+    [KN_FUNCTION_TAN] = {"tan", 1},
+    [KN_FUNCTION_ASIN] = {"asin", 1},
+    [KN_FUNCTION_ACOS] = {"acos", 1},
+    [KN_FUNCTION_ATAN] = {"atan", 1},
+    [KN_FUNCTION_SINH] = {"sinh", 1},
+    [KN_FUNCTION_COSH] = {"cosh", 1},
+    [KN_FUNCTION_ASINH] = {"asinh", 1},
+    [KN_FUNCTION_ACOSH] = {"acosh", 1},
+    [KN_FUNCTION_ATANH] = {"atanh", 1},
+    [KN_FUNCTION_ATAN2] = {"atan2", 2},
+    [KN_FUNCTION_FMOD] = {"fmod", 2},
+    [KN_FUNCTION_QUOTIENT] = {"quotient", 2},
+    [KN_FUNCTION_LOG1P] = {"log1p", 1},
+    [KN_FUNCTION_EXPM1] = {"expm1", 1},
+    [KN_FUNCTION_BIT_AND] = {"bit_and", 2},
+    [KN_FUNCTION_BIT_OR] = {"bit_or", 2},
+    [KN_FUNCTION_BIT_XOR] = {"bit_xor", 2},
+    [KN_FUNCTION_BIT_LEFT] = {"bit_left", 2},
+    [KN_FUNCTION_BIT_RIGHT] = {"bit_right", 2},
     [KN_FUNCTION_COARSE] = {"coarse", 3},
 };
 
@@ -81,8 +100,8 @@ static bool take(expression_reader *reader, const char *symbol) {
     return true;
 }
 
-/* min, max and softplus print their operands twice and integer fmod prints its second operand four times;
- * nested, the text would grow exponentially. */
+/* min, max and softplus print their operands twice, and integer fmod and quotient print their second operand
+ * four and nine times; nested, the text would grow exponentially. */
 static kn_status finish_term(expression_reader *reader, kn_term *term, const kn_term **result) {
     int copies = 1;
     if (term->kind == KN_TERM_CALL &&
@@ -90,6 +109,7 @@ static kn_status finish_term(expression_reader *reader, kn_term *term, const kn_
          term->function == KN_FUNCTION_SOFTPLUS))
         copies = 2;
     if (term->kind == KN_TERM_CALL && term->function == KN_FUNCTION_FMOD) copies = 4;
+    if (term->kind == KN_TERM_CALL && term->function == KN_FUNCTION_QUOTIENT) copies = 9;
     term->weight = 1;
     for (int i = 0; i < 3 && term->parts[i]; i++)
         term->weight += copies * term->parts[i]->weight;
@@ -323,7 +343,8 @@ static bool is_integer(const kn_term *term) {
         if (term->function != KN_FUNCTION_ABS && term->function != KN_FUNCTION_MIN &&
             term->function != KN_FUNCTION_MAX && term->function != KN_FUNCTION_FLOOR &&
             term->function != KN_FUNCTION_ISNAN && term->function != KN_FUNCTION_CEIL &&
-            term->function != KN_FUNCTION_ROUND && term->function != KN_FUNCTION_FMOD && !is_bit_call(term))
+            term->function != KN_FUNCTION_ROUND && term->function != KN_FUNCTION_FMOD &&
+            term->function != KN_FUNCTION_QUOTIENT && !is_bit_call(term))
             return false;
         break;
     default:
@@ -418,6 +439,8 @@ static double call_function(kn_function function, double x, double y) {
         return atan2(x, y);
     case KN_FUNCTION_FMOD:
         return fmod(x, y);
+    case KN_FUNCTION_QUOTIENT:
+        return y == 0 ? 0 : trunc(x / y);
     case KN_FUNCTION_LOG1P:
         return log1p(x);
     case KN_FUNCTION_EXPM1:

@@ -2,7 +2,7 @@
  *
  *   numbers, names, ( ), unary - and !, * / + -, < <= > >= == !=, && ||, c ? a : b, and calls of exp log sqrt
  *   rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x) ceil round tan asin acos atan
- *   sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1
+ *   sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) quotient(x, y) log1p expm1
  *   bit_and bit_or bit_xor bit_left bit_right (x, y), of integers; coarse(x, u, places).
  *
  * Example: "x > 0 ? x : slope * x". Comparisons and logic give 0 or 1. A comparison with NaN is false (!=
@@ -11,8 +11,8 @@
  * coarse(x, u, places) rounds the float x, which must not be NaN, to a mantissa without its last `places`
  * bits (a literal). It rounds away from 0 if u >= 1 - (the discarded fraction), towards 0 otherwise, so that
  * u uniform in [0, 1) makes the mean x (stochastic rounding). 23 places and u = 0 give a power of two.
- * sigmoid and softplus do not overflow. round rounds ties to even; fmod has the sign of x. There is no
- * integer division: all numbers are real. Included by graph.h. */
+ * sigmoid and softplus do not overflow. round rounds ties to even; fmod has the sign of x; quotient is x / y
+ * rounded toward 0, and 0 if y is 0. x / y is real, also for integers. Included by graph.h. */
 #ifndef KN_GRAPH_EXPRESSION_H
 #define KN_GRAPH_EXPRESSION_H
 

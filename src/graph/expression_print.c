@@ -235,9 +235,10 @@ static void print_softplus(const expression_printer *printer, const kn_term *x) 
     kn_text_add(text, "))))");
 }
 
-/* Integer remainder with a defined result for every divisor: 0 for divisors -1, 0 and 1. */
-static void print_remainder(const expression_printer *printer, const kn_term *term) {
-    const kn_term *x = term->parts[0], *y = term->parts[1];
+/* Prints (x operator y) of integers, with 1 instead of a divisor of -1, 0 or 1: a division by 0 and one that
+ * overflows are undefined in OpenCL C. */
+static void print_division(const expression_printer *printer, const kn_term *term, const char *symbol) {
+    const kn_term *y = term->parts[1];
     kn_term zero = {.kind = KN_TERM_NUMBER}, one = {.kind = KN_TERM_NUMBER, .number = 1};
     kn_term above = {.kind = KN_TERM_GREATER, .parts = {y, &one}};
     kn_term negative = {.kind = KN_TERM_LESS, .parts = {y, &zero}}; /* always false for unsigned types */
@@ -245,14 +246,45 @@ static void print_remainder(const expression_printer *printer, const kn_term *te
     kn_term next_negative = {.kind = KN_TERM_LESS, .parts = {&next, &zero}};
     kn_term below = {.kind = KN_TERM_AND, .parts = {&negative, &next_negative}};
     kn_term divides = {.kind = KN_TERM_OR, .parts = {&above, &below}};
-    if (!printer->whole) {
+    kn_text_add(printer->text, "(");
+    print_number(printer, term->parts[0]);
+    kn_text_format(printer->text, " %s ", symbol);
+    print_choice(printer, &divides, y, &one);
+    kn_text_add(printer->text, ")");
+}
+
+/* Integers: 0 for divisors -1, 0 and 1. */
+static void print_remainder(const expression_printer *printer, const kn_term *term) {
+    if (printer->whole)
+        print_division(printer, term, "%");
+    else
         print_function(printer, "fmod", term);
+}
+
+/* Integers: the sign is a factor for divisors -1, 0 and 1. */
+static void print_quotient(const expression_printer *printer, const kn_term *term) {
+    const kn_term *y = term->parts[1];
+    kn_term zero = {.kind = KN_TERM_NUMBER}, one = {.kind = KN_TERM_NUMBER, .number = 1};
+    kn_term minus = {.kind = KN_TERM_NUMBER, .number = -1};
+    kn_term next = {.kind = KN_TERM_ADD, .parts = {y, &one}};
+    kn_term negative = {.kind = KN_TERM_LESS, .parts = {y, &zero}};
+    kn_term before_zero = {.kind = KN_TERM_EQUAL, .parts = {&next, &zero}};
+    kn_term minus_one = {.kind = KN_TERM_AND, .parts = {&negative, &before_zero}};
+    kn_term none = {.kind = KN_TERM_EQUAL, .parts = {y, &zero}};
+    kn_term exact = {.kind = KN_TERM_DIVIDE, .parts = {term->parts[0], y}};
+    kn_term below = {.kind = KN_TERM_LESS, .parts = {&exact, &zero}};
+    kn_term up = {.kind = KN_TERM_CALL, .function = KN_FUNCTION_CEIL, .parts = {&exact}};
+    kn_term down = {.kind = KN_TERM_CALL, .function = KN_FUNCTION_FLOOR, .parts = {&exact}};
+    kn_term rounded = {.kind = KN_TERM_CHOOSE, .parts = {&below, &up, &down}};
+    kn_term sign = {.kind = KN_TERM_CHOOSE, .parts = {&minus_one, &minus, &one}};
+    if (!printer->whole) {
+        print_choice(printer, &none, &zero, &rounded);
         return;
     }
     kn_text_add(printer->text, "(");
-    print_number(printer, x);
-    kn_text_add(printer->text, " % ");
-    print_choice(printer, &divides, y, &one);
+    print_division(printer, term, "/");
+    kn_text_add(printer->text, " * ");
+    print_choice(printer, &none, &zero, &sign);
     kn_text_add(printer->text, ")");
 }
 
@@ -388,6 +420,9 @@ static void print_call(const expression_printer *printer, const kn_term *term) {
         return;
     case KN_FUNCTION_FMOD:
         print_remainder(printer, term);
+        return;
+    case KN_FUNCTION_QUOTIENT:
+        print_quotient(printer, term);
         return;
     case KN_FUNCTION_LOG1P:
         print_function(printer, "log1p", term);

@@ -290,6 +290,7 @@ struct kn_operator {
     kn_dtype result_dtype; /* if fixed_dtype; otherwise the element type of the inputs, which must agree */
     bool fixed_dtype;      /* comparisons give bool */
     bool mixed_inputs;     /* the first input may be bool (where) */
+    bool only_integers;    /* a pointwise row that refuses floats */
     bool moves;            /* copies elements of the first input unchanged, of any type, as views do */
     bool any_type;         /* accepts storage-only types (kn_is_small_float), as rows with `moves` do */
     unsigned halves;       /* bit i: input i may be float16 or bfloat16 although the result is float32 */

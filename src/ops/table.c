@@ -9,7 +9,7 @@
     /* arithmetic */                                                                                         \
     X(add) X(sub) X(mul) X(div) X(pow) X(min) X(max) X(scale) X(shift) X(neg) X(exp) X(log) X(sqrt) X(rsqrt)  \
     X(abs) X(sin) X(cos) X(erf) X(clip)                                                                      \
-    X(floor) X(ceil) X(round) X(sign) X(mod) X(fmod) X(reciprocal) X(log1p) X(expm1) X(tan) X(asin) X(acos)   \
+    X(floor) X(ceil) X(round) X(sign) X(mod) X(fmod) X(quotient) X(floor_quotient) X(reciprocal) X(log1p) X(expm1) X(tan) X(asin) X(acos)   \
     X(atan) X(atan2) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh)                                              \
     /* activations */                                                                                        \
     X(sigmoid) X(tanh) X(relu) X(leaky_relu) X(relu6) X(elu) X(selu) X(gelu) X(gelu_tanh) X(silu) X(softplus) \

@@ -103,6 +103,8 @@ static void two_inputs(void **state) {
     is_row(kn_greater_equal(x, y), "greater_equal");
     is_row(kn_mod(x, y), "mod");
     is_row(kn_fmod(x, y), "fmod");
+    is_row(kn_quotient(labels, labels), "quotient");
+    is_row(kn_floor_quotient(labels, labels), "floor_quotient");
     is_row(kn_atan2(x, y), "atan2");
     is_row(kn_prelu(x, y), "prelu");
     is_row(kn_and(x, y), "and");

@@ -91,6 +91,8 @@ KNOWN(round, nearbyint(x))
 KNOWN(sign, (x > 0) - (x < 0))
 KNOWN(mod, x - y * floor(x / y))
 KNOWN(fmod, fmod(x, y))
+KNOWN(quotient, y == 0 ? 0 : trunc(x / y))
+KNOWN(floor_quotient, y == 0 ? 0 : floor(x / y))
 KNOWN(reciprocal, 1 / x)
 KNOWN(log1p, log(1 + x))
 KNOWN(expm1, exp(x) - 1)
@@ -212,6 +214,8 @@ static const known table[] = {
     TWO(mod, -9, 9, -3, -0.5),
     TWO(fmod, -9, 9, 0.5, 3),
     TWO(fmod, -9, 9, -3, -0.5),
+    TWO(quotient, -99, 99, -5, 5),
+    TWO(floor_quotient, -99, 99, -5, 5),
     TWO(bit_and, -99, 99, 0, 99),
     TWO(bit_or, -99, 99, 0, 99),
     TWO(bit_xor, -99, 99, 0, 99),

@@ -286,6 +286,24 @@ def integers_beyond_32_bits_are_pytorchs():
 
 
 @case
+def quotients_and_bounds_of_integers_are_exact():
+    numbers = [0, 1, -1, 7, 100, -100, 127, -128, 16777217, 123456789, 2**31 - 1, -2**31]
+    for kind in (torch.int32, torch.int8, torch.uint8):
+        info = torch.iinfo(kind)
+        x = torch.tensor(numbers).to(kind)
+        for y in (1, 2, 7, 100, -3 if info.min else 3, info.max):
+            for mode in ("floor", "trunc"):
+                function = lambda x, y=y, mode=mode: torch.div(x, y, rounding_mode=mode)  # noqa: E731
+                expect(torch.equal(compiled(function)(x), function(x)), f"{kind}: {x.tolist()} by {y}, {mode}")
+        for bounds in ((-5, 9), (5, 300), (-300, 300), (None, 300), (-300, None), (-2**31, 2**31 - 1), (9, 5)):
+            function = lambda x, bounds=bounds: x.clamp(*bounds)  # noqa: E731
+            expect(torch.equal(compiled(function)(x), function(x)), f"{kind}: {x.tolist()} clamped to {bounds}")
+    x = torch.tensor([1.0, -1.0, 0.3, 5, -5, 7.5, 0.0, 1e-3])
+    for y in (0.1, -0.1, 3.0, float("inf")):
+        expect(torch.equal(compiled(lambda x, y=y: x // y)(x), x // y), f"{x.tolist()} // {y}")
+
+
+@case
 def indices_stay_in_koine():
     """Positions, counts and places need no more than 32 bits."""
     table, x, ids = torch.randn(9, 4), torch.randn(3, 5), torch.tensor([[1, 2, 3, 0, 6]])

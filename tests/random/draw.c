@@ -283,7 +283,8 @@ static int draw_cast(drawing *to) {
 }
 
 static int draw_integer(drawing *to) {
-    static const char *const kinds[] = {"add", "mul", "bit_and", "bit_or", "bit_xor", "max", "equal", "sub"};
+    static const char *const kinds[] = {"add",   "mul", "bit_and",  "bit_or",         "bit_xor", "max",
+                                        "equal", "sub", "quotient", "floor_quotient", "mod",     "fmod"};
     const int x = choose(to, is_integer);
     if (x < 0) return -1;
     return add2(to, kinds[random_below(&to->stream, (int)KN_COUNT_OF(kinds))], x, draw_partner(to, x, true),

@@ -95,6 +95,22 @@ static bool remainder_row(kn_export_call *call) {
     return kn_export_two(call, "Sub", call->output, x, least);
 }
 
+static bool quotient(kn_export_call *call) {
+    return kn_export_two(call, "Div", call->output, call->inputs[0], call->inputs[1]);
+}
+
+/* Rounded down: 1 less than the result of Div, if it is not exact and x and y have different signs. */
+static bool floor_quotient(kn_export_call *call) {
+    const char *x = call->inputs[0], *y = call->inputs[1];
+    const char *rest = kn_export_one(call, "Abs", NULL, kn_export_two(call, "Mod", NULL, x, y));
+    const char *below[] = {with(call, "Less", NULL, x, 0), with(call, "Less", NULL, y, 0)};
+    const char *signs = kn_export_two(call, "Xor", NULL, below[0], below[1]);
+    const char *less = kn_export_two(call, "And", NULL, with(call, "Greater", NULL, rest, 0), signs);
+    less = kn_export_one(call, "Cast", NULL, less);
+    if (!less || !kn_export_int(call, "to", kn_onnx_type_from(dtype_of(call)))) return false;
+    return kn_export_two(call, "Sub", call->output, kn_export_two(call, "Div", NULL, x, y), less);
+}
+
 static bool gelu(kn_export_call *call) {
     bool tangent = !strcmp(call->node->op->name, "gelu_tanh");
     return kn_export_one(call, "Gelu", call->output, call->inputs[0]) &&
@@ -393,6 +409,8 @@ static const kn_export_row rows[] = {
     {"expm1", expm1_row},
     {"mod", remainder_row},
     {"fmod", remainder_row},
+    {"quotient", quotient},
+    {"floor_quotient", floor_quotient},
     {"gelu", gelu},
     {"gelu_tanh", gelu},
     {"not_equal", not_equal},

@@ -64,15 +64,9 @@ static kn_status sum(kn_import_call *call) {
 
 /* ---- division and powers ------------------------------------------------------------------------------- */
 
-/* Integers are divided as floating-point numbers and truncated. */
 static kn_status divide(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = kn_import_in(call, 1);
-    kn_dtype dtype = x->shape.dtype;
-    y = old_operand(call, x, y);
-    if (kn_dtype_is_float(dtype)) return kn_import_put(call, 0, kn_div(x, y));
-    bool wide = kn_dtype_bytes(dtype) > 2;
-    kn_dtype fractions = wide ? KN_FLOAT64 : KN_FLOAT32;
-    return kn_import_put(call, 0, kn_cast(kn_div(kn_cast(x, fractions), kn_cast(y, fractions)), dtype));
+    kn_value *x = kn_import_in(call, 0), *y = old_operand(call, x, kn_import_in(call, 1));
+    return kn_import_put(call, 0, kn_dtype_is_float(x->shape.dtype) ? kn_div(x, y) : kn_quotient(x, y));
 }
 
 static bool is_two(const kn_value *y) {

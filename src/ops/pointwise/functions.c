@@ -41,6 +41,29 @@ KN_POINTWISE(mod, .help = "remainder of x / y, with the sign of y",
 KN_POINTWISE(fmod, .help = "remainder of x / y, with the sign of x", .value = "fmod(x, y)",
              REMAINDER_GRADIENTS, REMAINDER_CASES);
 
+/* ---- quotients of integers -------------------------------------------------------------------------- */
+
+#define QUOTIENT_CASES                                                                                       \
+    KN_CASES(                                                                                                \
+        {.inputs = {"int32 7", "int32 7"},                                                                   \
+         .ranges = {"-99..99", "-5..-1"},                                                                    \
+         .no_gradient = true,                                                                                \
+         .smallest = true},                                                                                  \
+        {.inputs = {"int32 31,33", "int32 33"},                                                              \
+         .ranges = {"-9999999..9999999", "1..9"},                                                            \
+         .no_gradient = true},                                                                               \
+        {.inputs = {"int32 31,33", "int32 31,1"}, .ranges = {"-99..99", "-2..2"}, .no_gradient = true},      \
+        {.inputs = {"int8 33", "int8 33"}, .ranges = {"-128..127", "-3..3"}, .no_gradient = true},           \
+        {.inputs = {"uint8 33", "uint8 33"}, .ranges = {"0..255", "0..255"}, .no_gradient = true},           \
+        {.inputs = {"int64 33", "int64 33"}, .ranges = {"-9999999..9999999", "-9..9"}, .no_gradient = true}, \
+        {.inputs = {"int32 0,5", "int32 5"}, .no_gradient = true})
+
+KN_POINTWISE(quotient, .help = "x / y of integers, rounded toward 0", .value = "quotient(x, y)",
+             .only_integers = true, QUOTIENT_CASES);
+KN_POINTWISE(floor_quotient, .help = "x / y of integers, rounded down",
+             .value = "quotient(x, y) - (fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0)",
+             .only_integers = true, QUOTIENT_CASES);
+
 /* ---- unary functions ------------------------------------------------------------------------- */
 
 KN_POINTWISE(reciprocal, .help = "1 / x", .value = "1 / x", .by = {"-g * r * r"}, FEW_CASES_IN("0.5..4"),
@@ -131,6 +154,12 @@ kn_value *kn_mod(kn_value *x, kn_value *y) {
 }
 kn_value *kn_fmod(kn_value *x, kn_value *y) {
     return kn_build2(&kn_row_fmod, x, y);
+}
+kn_value *kn_quotient(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_quotient, x, y);
+}
+kn_value *kn_floor_quotient(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_floor_quotient, x, y);
 }
 kn_value *kn_atan2(kn_value *x, kn_value *y) {
     return kn_build2(&kn_row_atan2, x, y);

@@ -152,6 +152,9 @@ class Value(ops.Operators):
     def __rpow__(self, other: Any) -> "Value":
         return ops.pow(self._lift(other), self)
 
+    def __floordiv__(self, other: Any) -> "Value":
+        return self.div(other).floor() if self.dtype.startswith(("float", "bfloat")) else self.floor_quotient(other)
+
     def __mod__(self, other: Any) -> "Value":
         return self.mod(other)
 

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
+
+import numpy as np
 
 from ..graph import Value
 from .operators import is_number, row
@@ -73,13 +75,16 @@ def div(on: Call, x: Any, y: Any) -> Value:
 def div_rounded(on: Call, x: Any, y: Any, rounding_mode: Optional[str] = None) -> Value:
     if rounding_mode is None:
         return div(on, x, y)
-    kind = on.dtype
-    x, y = on.value(x, kind), on.value(y, kind)
-    if kind != "float32":  # integers divide exactly after subtracting the remainder
-        rest = x.mod(y) if rounding_mode == "floor" else x.fmod(y)
-        return x.sub(rest).cast("float32").div(y.cast("float32")).cast(kind)
+    x, y = on.value(x, on.dtype), on.value(y, on.dtype)
+    if on.dtype != "float32":
+        return x.floor_quotient(y) if rounding_mode == "floor" else x.quotient(y)
     quotient = x.div(y)
-    return quotient.floor() if rounding_mode == "floor" else quotient.sign() * quotient.abs().floor()
+    if rounding_mode == "trunc":
+        return quotient.sign() * quotient.abs().floor()
+    rest = x.fmod(y)  # exact, unlike the quotient: 1.0 // 0.1 is 9
+    exact, zero = x.sub(rest).div(y).round(), on.value(0.0)
+    below = rest.not_equal(zero).logical_and(rest.less(zero).not_equal(y.less(zero)))
+    return y.equal(zero).where(quotient, exact.sub(below.cast("float32")))
 
 
 @row("remainder.Tensor", "remainder.Scalar")
@@ -167,11 +172,22 @@ def where(on: Call, condition: Value, x: Value, y: Value) -> Value:
     return condition.where(on.value(x, on.dtype), on.value(y, on.dtype))
 
 
+def harmless_bounds(on: Call, dtype: str, low: Optional[float], high: Optional[float]) -> Tuple[Optional[float], Optional[float]]:
+    """Bounds of integers without those that clamp nothing, which the type may not be able to represent."""
+    limits = np.iinfo(dtype)
+    for name, number in (("min", low), ("max", high)):
+        if number is not None and (number > limits.max if name == "min" else number < limits.min):
+            raise on.refuse(f"{name} {number} is outside the range of {dtype}")
+    return None if low is None or low <= limits.min else low, None if high is None or high >= limits.max else high
+
+
 @row("clamp.default")
 def clamp(on: Call, x: Value, low: Optional[float] = None, high: Optional[float] = None) -> Value:
     x = on.value(x, on.dtype)
     if x.dtype == "float32" and low is not None and high is not None and low <= high:
         return x.clip(float(low), float(high))
+    if x.dtype != "float32":
+        low, high = harmless_bounds(on, x.dtype, low, high)
     x = x if low is None else x.maximum(on.value(low, x.dtype))
     return x if high is None else x.minimum(on.value(high, x.dtype))
 

@@ -43,8 +43,7 @@ class Reduction:
         if word == "mean":
             total, kind = self.computed("add", own), self.x.dtype
             counts = self.counts(1.0 if own else 0.0).maximum(self.on.value(1.0))
-            made = total.cast("float32").div(counts)
-            return made if kind == "float32" else made.floor().cast(kind)
+            return total.div(counts) if kind == "float32" else total.floor_quotient(counts.cast(kind))
         x = self.x
         if not own:
             start = _EMPTY[word]
