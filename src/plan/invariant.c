@@ -2,12 +2,13 @@
  * so that they need not be recomputed in each run. In inference, the first run packs weights and folds the
  * statistics of batch norms; the results persist.
  *
- * The result of a pointwise node is not invariant if it is larger than its inputs: weights are stored in a
- * narrow type to save memory, and persisting a widened copy would undo that. */
+ * The results of pointwise nodes that are larger than their inputs are not invariant if they take much memory
+ * together: weights are stored in a narrow type to save memory, and persisting a widened copy would undo
+ * that. */
 #include "plan/plan_private.h"
 
-/* Below this size, a widened copy costs little. */
-enum { MIN_NARROW_BYTES = 4096 };
+/* Below these sizes, a widened copy, and all of them together, cost little. */
+enum { MIN_NARROW_BYTES = 4096, MAX_WIDENED_BYTES = 64 << 20 };
 
 bool kn_is_widened(uint64_t read, uint64_t written) {
     return read >= MIN_NARROW_BYTES && written / 3 >= read / 2;
@@ -19,15 +20,32 @@ static bool all_invariant(const kn_planner *planner, const kn_node *node) {
     return true;
 }
 
-static bool widens(const kn_node *node) {
+/* The bytes of the results of a node that widens its inputs, or 0. */
+static uint64_t widened_bytes(const kn_node *node) {
     uint64_t read = 0, written = 0, bytes;
-    if (node->op->transient) return true;
-    if (node->op->class != KN_CLASS_POINTWISE) return false;
+    if (node->op->class != KN_CLASS_POINTWISE) return 0;
     for (int i = 0; i < node->input_count; i++)
         if (node->inputs[i] && kn_value_bytes(node->inputs[i], &bytes)) read += bytes;
     for (int i = 0; i < node->output_count; i++)
         if (kn_value_bytes(node->outputs[i], &bytes)) written += bytes;
-    return kn_is_widened(read, written);
+    return kn_is_widened(read, written) ? written : 0;
+}
+
+/* Returns the bytes of widened results that are invariant; with keeps_widened unset there are none. */
+static uint64_t find_invariant(kn_planner *planner) {
+    const kn_graph *graph = planner->graph;
+    uint64_t total = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i];
+        const uint64_t widened = widened_bytes(node);
+        bool invariant = all_invariant(planner, node) && !node->op->transient &&
+                         (planner->keeps_widened || !widened) && !kn_node_is_receive(node) &&
+                         !kn_node_shares(node) && !kn_node_loads(node);
+        if (invariant) total += widened;
+        for (int k = 0; k < node->output_count; k++)
+            if (node->op->class != KN_CLASS_ASSIGN) planner->invariant[node->outputs[k]->id] = invariant;
+    }
+    return total;
 }
 
 kn_status kn_pass_invariant(kn_planner *planner) {
@@ -40,12 +58,9 @@ kn_status kn_pass_invariant(kn_planner *planner) {
     for (size_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->op->class == KN_CLASS_ASSIGN)
             planner->invariant[graph->nodes[i]->inputs[0]->id] = false;
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const kn_node *node = graph->nodes[i];
-        bool invariant = all_invariant(planner, node) && !widens(node) && !kn_node_is_receive(node) &&
-                         !kn_node_shares(node) && !kn_node_loads(node);
-        for (int k = 0; k < node->output_count; k++)
-            if (node->op->class != KN_CLASS_ASSIGN) planner->invariant[node->outputs[k]->id] = invariant;
-    }
+    planner->keeps_widened = true;
+    if (find_invariant(planner) <= MAX_WIDENED_BYTES) return KN_OK;
+    planner->keeps_widened = false;
+    find_invariant(planner);
     return KN_OK;
 }

@@ -16,10 +16,10 @@ static bool *invariant_of(const once_pass *pass, const kn_argument *argument) {
     return &pass->invariant[kn_memory_root(pass->planner, argument->value)->id];
 }
 
-static bool step_widens(const kn_step *step) {
+static bool step_widens(const kn_planner *planner, const kn_step *step) {
     uint64_t read = 0, written = 0, bytes;
     if (step->node && step->node->op->transient) return true;
-    if (!step->node || step->node->op->class != KN_CLASS_POINTWISE) return false;
+    if (planner->keeps_widened || !step->node || step->node->op->class != KN_CLASS_POINTWISE) return false;
     for (int a = 0; a < step->argument_count; a++) {
         const kn_argument *argument = &step->arguments[a];
         if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
@@ -40,7 +40,7 @@ static void begin(const once_pass *pass) {
     for (int s = 0; s < planner->emitter.step_count; s++) {
         const kn_step *step = planner->emitter.steps[s];
         bool transfers = step->kind >= KN_STEP_SEND;
-        planner->once[s] = !transfers && !step_widens(step);
+        planner->once[s] = !transfers && !step_widens(planner, step);
         for (int a = 0; a < step->argument_count; a++) {
             const kn_argument *argument = &step->arguments[a];
             if (argument->kind == KN_ARGUMENT_VALUE && argument->value && argument->writes &&

@@ -58,9 +58,10 @@ typedef struct kn_planner {
     uint64_t work; /* elementary operations of the passes so far */
     /* Results of passes; planner.c lists which passes write and read each. */
     bool *invariant; /* by value id: depends only on constants and on states that the graph does not write */
-    kn_chosen *chosen; /* by node id */
-    bool plain_images; /* on a many-thread device, no variant that reads blocked images was allowed */
-    char *why;         /* kn_plan.why */
+    bool keeps_widened; /* results larger than their inputs may be invariant */
+    kn_chosen *chosen;  /* by node id */
+    bool plain_images;  /* on a many-thread device, no variant that reads blocked images was allowed */
+    char *why;          /* kn_plan.why */
     kn_consumers consumers;
     kn_group **groups; /* in order, after the order pass */
     int group_count, group_capacity;
@@ -88,7 +89,7 @@ typedef struct kn_planner {
 /* Fields through which passes communicate. */
 enum {
     KN_FIELD_GRAPH = 1 << 0,     /* nodes and their inputs; wanted */
-    KN_FIELD_INVARIANT = 1 << 1, /* invariant */
+    KN_FIELD_INVARIANT = 1 << 1, /* invariant, keeps_widened */
     KN_FIELD_CHOSEN = 1 << 2,    /* chosen, and the nodes' compute types */
     KN_FIELD_CONSUMERS = 1 << 3, /* consumers */
     KN_FIELD_GROUPS = 1 << 4,    /* groups, group_of */

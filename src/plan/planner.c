@@ -34,7 +34,7 @@ const kn_pass kn_passes[] = {
     {"sums", kn_pass_sums, .reads = KN_FIELD_INVARIANT | KN_FIELD_ALIASES | KN_FIELD_STEPS,
      .writes = KN_FIELD_STEPS},
     {"bucket", kn_pass_bucket, .reads = KN_FIELD_ALIASES | KN_FIELD_STEPS, .writes = KN_FIELD_STEPS},
-    {"once", kn_pass_once, .reads = KN_FIELD_GRAPH | KN_FIELD_ALIASES | KN_FIELD_STEPS,
+    {"once", kn_pass_once, .reads = KN_FIELD_GRAPH | KN_FIELD_INVARIANT | KN_FIELD_ALIASES | KN_FIELD_STEPS,
      .writes = KN_FIELD_ONCE},
     {"share", kn_pass_share, .reads = KN_FIELD_STEPS | KN_FIELD_ONCE, .writes = KN_FIELD_STEPS},
     {"place", kn_pass_place, .reads = KN_FIELD_GRAPH | KN_FIELD_ALIASES | KN_FIELD_STEPS | KN_FIELD_ONCE,
@@ -57,6 +57,7 @@ const kn_pass_field kn_pass_fields[] = {
     FIELD(KN_FIELD_PLACES, placements),         FIELD(KN_FIELD_PLACES, placement_count),
     FIELD(KN_FIELD_PLACES, scratches),          FIELD(KN_FIELD_PLACES, block_bytes),
     FIELD(KN_FIELD_PLACES, block_count),        FIELD(KN_FIELD_PLACES, bound_bytes),
+    FIELD(KN_FIELD_INVARIANT, keeps_widened),
 };
 const int kn_pass_field_count = (int)KN_COUNT_OF(kn_pass_fields);
 

@@ -294,6 +294,30 @@ static void choose_takes_the_forced_variant(void **state) {
     passes_end(&passes);
 }
 
+/* Weights in bytes are widened once if all the widened copies are small, and in each run otherwise. */
+static void invariant_keeps_little_that_is_widened(void **state) {
+    (void)state;
+    /* In float32 128 KiB, 64 MiB, more. */
+    static const char *const sizes[] = {"8,4096", "8,2097152", "8,2097153"};
+    for (int i = 0; i < 3; i++) {
+        char name[2] = {(char)('a' + i), 0};
+        kn_value *w = kn_statistic(graph, name, KN_INT8, sizes[i], NULL);
+        kn_value *wide = kn_scale(kn_cast(w, KN_FLOAT32), 0.5);
+        kn_value *outputs[] = {kn_matmul(x, wide, false, false), kn_exp(x)};
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, outputs, 2, false, NULL, NULL);
+        passes.request.keeps = true;
+        passes_run(&passes, "once");
+        bool once = false;
+        for (int s = 0; s < passes.planner.emitter.step_count; s++)
+            once = once || passes.planner.once[s];
+        assert_int_equal(once, i < 2);
+        assert_int_equal(passes.planner.invariant[passes.graph->nodes[0]->outputs[0]->id], i < 2);
+        passes_end(&passes);
+    }
+}
+
 static void choose_names_a_forced_variant_that_does_not_fit(void **state) {
     (void)state;
     kn_value *y = kn_matmul(x, kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL), false, false);
@@ -578,6 +602,7 @@ int main(void) {
         GRAPH_CASE(switches_are_read),
         GRAPH_CASE(wrong_switches_list_the_known_ones),
         GRAPH_CASE(choose_takes_the_forced_variant),
+        GRAPH_CASE(invariant_keeps_little_that_is_widened),
         GRAPH_CASE(choose_names_a_forced_variant_that_does_not_fit),
         GRAPH_CASE(choose_takes_what_is_measured_to_be_faster),
         GRAPH_CASE(fuse_joins_a_chain),
