@@ -20,14 +20,14 @@ static kn_value *resized(kn_resize_params params) {
     return kn_resize_image(y, 5, 3, &params);
 }
 
-/* The difference between an integer convolution and the same in floating point: images in two groups, or a
- * sequence with a zero point for each filter. */
-static kn_value *convolution_off_by(bool along) {
+/* The difference between an integer convolution and the same in floating point: images in two groups, with
+ * windows of 3x2 or 1x1, or a sequence with a zero point for each filter. */
+static kn_value *convolution_off_by(bool along, bool single) {
     const uint8_t zero = 17;
     const int8_t low = 3, lows[6] = {1, -2, 3, -4, 5, -6};
     const kn_conv_params params = {.size = sizeof params,
-                                   .stride = {2, 1},
-                                   .padding = {1, 2},
+                                   .stride = {single ? 1 : 2, 1},
+                                   .padding = {single ? 0 : 1, single ? 0 : 2},
                                    .groups = along ? 1 : 2,
                                    .all_padding = along};
     kn_value *points = kn_constant(graph, KN_UINT8, "", &zero, 1);
@@ -36,7 +36,8 @@ static kn_value *convolution_off_by(bool along) {
     kn_value *filters =
         along ? kn_constant(graph, KN_INT8, "6", lows, 6) : kn_constant(graph, KN_INT8, "", &low, 1);
     pixels = kn_reshape(pixels, along ? "1,4,25" : "1,4,5,5");
-    taps = kn_reshape(taps, along ? "6,4,3" : "6,2,3,2");
+    if (single) taps = kn_slice(taps, 0, 30, 42);
+    taps = kn_reshape(taps, along ? "6,4,3" : single ? "6,2,1,1" : "6,2,3,2");
     kn_value *whole = along ? kn_conv1d_integer(pixels, taps, points, filters, &params)
                             : kn_conv2d_integer(pixels, taps, points, filters, &params);
     pixels = kn_sub(kn_cast(pixels, KN_FLOAT32), kn_cast(points, KN_FLOAT32));
@@ -50,8 +51,9 @@ static kn_value *convolution_off_by(bool along) {
     static kn_value *made_##name(void) {                                                                     \
         return __VA_ARGS__;                                                                                  \
     }
-MADE(convolution, convolution_off_by(false))
-MADE(convolution_along, convolution_off_by(true))
+MADE(convolution, convolution_off_by(false, false))
+MADE(convolution_single, convolution_off_by(false, true))
+MADE(convolution_along, convolution_off_by(true, false))
 MADE(flip, kn_flip(x, "-1"))
 MADE(squeeze, kn_squeeze(kn_slice(x, 0, 1, 2), NULL))
 MADE(squeeze_axis, kn_squeeze(kn_slice(x, 1, 1, 2), "-1"))
@@ -225,6 +227,7 @@ static const built table[] = {
     {"einsum_ij_jk", made_einsum_ij_jk, "2,4", {38, 44, 50, 56, 83, 98, 113, 128}},
     {"einsum_ij_to_ji", made_einsum_ij_to_ji, "3,2", {1, 4, 2, 5, 3, 6}},
     {"convolution", made_convolution, "", {0}},
+    {"convolution_single", made_convolution_single, "", {0}},
     {"convolution_along", made_convolution_along, "", {0}},
     {"einsum_ij_to_", made_einsum_ij_to_, "", {21}},
     {"einsum_ij_to_i", made_einsum_ij_to_i, "2", {6, 15}},

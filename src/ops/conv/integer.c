@@ -108,6 +108,29 @@ KN_OPERATOR(
               .attributes = "window=1,4 padding=0,3",
               .ranges = {"-128..127", "-128..127"}}));
 
+/* Whether the columns are the images: 1x1 windows, stride 1, no padding. */
+static bool is_pointwise(const kn_dim *filter, const kn_value *x_zero, const kn_conv_params *given) {
+    bool is = filter[2] == 1 && filter[3] == 1 && (!x_zero || kn_shape_elements(&x_zero->shape) == 1);
+    for (int i = 0; i < 2; i++)
+        is = is && (given->stride[i] == 1 || !given->stride[i]) && !given->padding[i] &&
+             !given->padding[2 + i];
+    return is;
+}
+
+/* x is (N,C,H,W), x_zero a scalar or NULL, window height and width; the result is (N,C*R*S,P,Q). */
+static kn_value *columns_of(kn_value *x, kn_value *x_zero, const kn_dim *window,
+                            const kn_conv_params *given) {
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, &kn_row_columns);
+    kn_settings_list(&settings, "window", 2, window);
+    kn_window_pair(&settings, "stride", given->stride, 1);
+    kn_window_pair(&settings, "dilation", given->dilation, 1);
+    kn_window_padding(&settings, given->padding, given->all_padding);
+    kn_settings_int(&settings, "same", given->same);
+    kn_settings_int(&settings, "same_lower", given->same_lower);
+    return kn_build(&kn_row_columns, (kn_value *[]){x, x_zero}, x_zero ? 2 : 1, &settings);
+}
+
 /* x is (N,C,H,W), weight (K,C/groups,R,S), x_zero a scalar, weight_zero a scalar or, with one group, (K); the
  * result is int32 (N,K,P,Q). */
 static kn_value *convolve(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
@@ -126,15 +149,7 @@ static kn_value *convolve(kn_value *x, kn_value *weight, kn_value *x_zero, kn_va
                              (long long)groups);
     for (int i = 1; i < 4; i++)
         depth *= filter[i];
-    kn_settings settings;
-    kn_settings_init(&settings, graph, &kn_row_columns);
-    kn_settings_list(&settings, "window", 2, filter + 2);
-    kn_window_pair(&settings, "stride", given->stride, 1);
-    kn_window_pair(&settings, "dilation", given->dilation, 1);
-    kn_window_padding(&settings, given->padding, given->all_padding);
-    kn_settings_int(&settings, "same", given->same);
-    kn_settings_int(&settings, "same_lower", given->same_lower);
-    kn_value *seen = kn_build(&kn_row_columns, (kn_value *[]){x, x_zero}, x_zero ? 2 : 1, &settings);
+    kn_value *seen = is_pointwise(filter, x_zero, given) ? x : columns_of(x, x_zero, filter + 2, given);
     if (kn_value_failed(seen)) return seen;
     kn_dim images = x->shape.dims[0], rows = seen->shape.dims[2], lines = seen->shape.dims[3];
     kn_dim places = kn_dim_multiply(graph, rows, lines);
