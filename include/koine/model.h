@@ -297,6 +297,8 @@ typedef struct kn_model_save_params {
     /* KN_FLOAT16 or KN_BFLOAT16: float32 parameters of rank 2 or more are rounded to it. Safetensors files
      * only. */
     kn_dtype weights;
+    /* kn_model_save_gguf: the type of matrices, a name such as "Q8_0"; NULL: that of the model's file */
+    const char *blocks;
 } kn_model_save_params;
 #define KN_MODEL_SAVE_DEFAULTS KN_DEFAULTS_ZERO(kn_model_save_params)
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
@@ -312,6 +314,17 @@ KN_API KN_NODISCARD kn_status kn_model_save(kn_model *model, const char *path, k
  * everything without an ONNX counterpart. Only the metadata of params is used: ONNX files have no training
  * states. Waits for the device. */
 KN_API KN_NODISCARD kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
+                                                 const kn_model_save_params *params);
+
+/* Writes a GGUF file atomically, for a language model that was opened from a GGUF file or from a folder whose
+ * architecture GGUF files have; KN_ERROR_UNSUPPORTED says what they lack. The vocabulary, with its chat
+ * template, comes from the same place. params->blocks is F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K or Q6_K, with
+ * the bytes of llama.cpp's quantizers. As there, vectors are F32; with Q4_0 and Q4_K, the matrix of the
+ * output is Q6_K; rows that are not multiples of 256 are Q5_0 instead of Q4_K and Q8_0 instead of Q6_K, and
+ * those that are not multiples of 32 are F16. Without params->blocks, weights that have not changed keep
+ * their type, and others in blocks become F16. A number that is too large for its type is an error. Waits for
+ * the device. */
+KN_API KN_NODISCARD kn_status kn_model_save_gguf(kn_model *model, const char *path, kn_states *states,
                                                  const kn_model_save_params *params);
 
 typedef struct kn_model_load_params {

@@ -29,6 +29,10 @@ const char *kn_gguf_kind_name(kn_gguf_kind kind) {
     return (size_t)kind < KN_COUNT_OF(kinds) ? kinds[kind].name : "unknown";
 }
 
+int kn_gguf_kind_bytes(kn_gguf_kind kind) {
+    return (size_t)kind < KN_COUNT_OF(kinds) ? kinds[kind].bytes : 0;
+}
+
 /* The state of reading one file. A failed read returns zeros, and all later reads too. */
 typedef struct reader {
     const char *name;

@@ -100,5 +100,40 @@ kn_status kn_gguf_bool(const kn_gguf *file, const char *key, bool *truth, kn_err
 kn_status kn_gguf_string(const kn_gguf *file, const char *key, kn_gguf_text *text, kn_error *error);
 /* "uint32" and so on, for messages. */
 const char *kn_gguf_kind_name(kn_gguf_kind kind);
+/* Bytes of a value; 0 for strings and arrays. */
+int kn_gguf_kind_bytes(kn_gguf_kind kind);
+
+/* ---- writing (gguf_writer.c) ------------------------------------------------------------- */
+
+/* Everything before the contents of tensors. Functions that add to it need not be checked: without memory,
+ * kn_gguf_writer_open fails. */
+typedef struct kn_gguf_head {
+    kn_text pairs, tensors; /* private from here on */
+    uint64_t pair_count, tensor_count, tensor_bytes;
+} kn_gguf_head;
+
+void kn_gguf_head_init(kn_gguf_head *head, const kn_host *host);
+void kn_gguf_head_finish(kn_gguf_head *head);
+/* kind: an integer or KN_GGUF_BOOL. */
+void kn_gguf_put_integer(kn_gguf_head *head, const char *key, kn_gguf_kind kind, int64_t number);
+/* A float32. */
+void kn_gguf_put_real(kn_gguf_head *head, const char *key, double number);
+void kn_gguf_put_string(kn_gguf_head *head, const char *key, const char *bytes, size_t count);
+/* A value of a file. */
+void kn_gguf_put_value(kn_gguf_head *head, const kn_gguf_value *value);
+/* An array, whose `count` elements follow by the functions below. */
+void kn_gguf_put_array(kn_gguf_head *head, const char *key, kn_gguf_kind kind, uint64_t count);
+void kn_gguf_add_integer(kn_gguf_head *head, kn_gguf_kind kind, int64_t number);
+void kn_gguf_add_real(kn_gguf_head *head, double number);
+void kn_gguf_add_string(kn_gguf_head *head, const char *bytes, size_t count);
+/* shape is row-major, `rank` sizes; rows are whole blocks. name NULL: there was no memory for it. */
+void kn_gguf_put_tensor(kn_gguf_head *head, const char *name, int rank, const int64_t *shape,
+                        const kn_block_type *type);
+/* Begins the file, which is completed by kn_file_writer_commit after the contents of all tensors were added
+ * in the order of the head. */
+kn_status kn_gguf_writer_open(const kn_host *host, const char *path, const kn_gguf_head *head,
+                              kn_file_writer **writer, kn_error *error);
+/* The contents of one tensor. */
+kn_status kn_gguf_writer_add(kn_file_writer *writer, const void *bytes, uint64_t count, kn_error *error);
 
 #endif

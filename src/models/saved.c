@@ -316,6 +316,11 @@ kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *state
     return save_as(model, "ONNX", "kn_model_save_onnx", path, states, params);
 }
 
+kn_status kn_model_save_gguf(kn_model *model, const char *path, kn_states *states,
+                             const kn_model_save_params *params) {
+    return save_as(model, "GGUF", "kn_model_save_gguf", path, states, params);
+}
+
 /* ---- loading ------------------------------------------------------------------------------------------- */
 
 typedef struct loading {

@@ -13,31 +13,50 @@ typedef struct reader {
 /* ---- the kinds of byte-level vocabularies: how a text is split before merging
  * ------------------------------- */
 
-#define WORDS_OF_LLAMA3(numbers)                                                                             \
-    "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers       \
-    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define WORDS_OF_LLAMA3(endings, numbers)                                                                    \
+    endings "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers                                                        \
+            "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define ENDINGS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+#define JSON_ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define TEKKEN                                                                                               \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"             \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|"      \
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define LLAMA3 WORDS_OF_LLAMA3(ENDINGS, "\\p{N}{1,3}")
+#define JSON_LLAMA3 WORDS_OF_LLAMA3(JSON_ENDINGS, "\\p{N}{1,3}")
+#define QWEN2 WORDS_OF_LLAMA3(ENDINGS, "\\p{N}")
+#define JSON_QWEN2 WORDS_OF_LLAMA3(JSON_ENDINGS, "\\p{N}")
 
 static const struct pre {
     const char *name;           /* tokenizer.ggml.pre */
     const char *regexes[2];     /* in turn */
     bool ignore_merges, begins; /* a whole piece in the vocabulary wins; a text begins with bos by default */
+    const char *json;           /* instead of the first in a tokenizer.json; NULL: the same */
 } pre_kinds[] = {
-    {"gpt-2", {KN_REGEX_GPT2}, false, false},
-    {"phi-2", {KN_REGEX_GPT2}, false, false},
-    {"roberta-bpe", {KN_REGEX_GPT2}, false, false},
-    {"smollm", {"\\p{N}", KN_REGEX_GPT2}, false, false},
-    {"starcoder", {"\\p{N}", KN_REGEX_GPT2}, false, false},
-    {"llama-bpe", {WORDS_OF_LLAMA3("\\p{N}{1,3}")}, true, true},
-    {"llama3", {WORDS_OF_LLAMA3("\\p{N}{1,3}")}, true, true},
-    {"llama-v3", {WORDS_OF_LLAMA3("\\p{N}{1,3}")}, true, true},
-    {"qwen2", {WORDS_OF_LLAMA3("\\p{N}")}, false, false},
-    {"deepseek-r1-qwen", {WORDS_OF_LLAMA3("\\p{N}")}, false, false},
-    {"tekken", {TEKKEN}, true, true},
+    {"gpt-2", {KN_REGEX_GPT2}, false, false, NULL},
+    {"phi-2", {KN_REGEX_GPT2}, false, false, NULL},
+    {"roberta-bpe", {KN_REGEX_GPT2}, false, false, NULL},
+    {"smollm", {"\\p{N}", KN_REGEX_GPT2}, false, false, NULL},
+    {"starcoder", {"\\p{N}", KN_REGEX_GPT2}, false, false, NULL},
+    {"llama-bpe", {LLAMA3}, true, true, JSON_LLAMA3},
+    {"llama3", {LLAMA3}, true, true, JSON_LLAMA3},
+    {"llama-v3", {LLAMA3}, true, true, JSON_LLAMA3},
+    {"qwen2", {QWEN2}, false, false, JSON_QWEN2},
+    {"deepseek-r1-qwen", {QWEN2}, false, false, JSON_QWEN2},
+    {"tekken", {TEKKEN}, true, true, NULL},
 };
+
+static bool same(const char *one, const char *other) {
+    return one && other ? !strcmp(one, other) : one == other;
+}
+
+const char *kn_gguf_pre_named(const char *first, const char *second, bool ignore_merges) {
+    for (size_t i = 0; i < KN_COUNT_OF(pre_kinds); i++)
+        if (same(pre_kinds[i].json ? pre_kinds[i].json : pre_kinds[i].regexes[0], first) &&
+            same(pre_kinds[i].regexes[1], second) && pre_kinds[i].ignore_merges == ignore_merges)
+            return pre_kinds[i].name;
+    return NULL;
+}
 
 /* ---- reading
  * ------------------------------------------------------------------------------------------------ */

@@ -70,6 +70,8 @@ kn_status kn_part_pattern(kn_part_reader *in, const kn_json *part, kn_pattern *p
     const kn_json *regex = kn_json_member(value, "Regex");
     if (!regex) return kn_part_text(in, value, "String", &pattern->text, &pattern->length);
     if (regex->kind != KN_JSON_STRING) return kn_part_wrong(in, "pattern.Regex", regex, "a string");
+    pattern->source = kn_arena_text(in->arena, regex->text);
+    if (!pattern->source) return kn_fail_memory(in->error, regex->length);
     kn_status status =
         kn_regex_create(&in->vocabulary->host, regex->text, regex->length, &pattern->regex, in->error);
     return status == KN_OK ? KN_OK : kn_fail_in(in->error, "%s: %s", in->vocabulary->name, in->where);

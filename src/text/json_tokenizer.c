@@ -131,6 +131,7 @@ static kn_status read_byte_level(kn_part_reader *in, const kn_json *part) {
     if (status == KN_OK && regex) {
         kn_splitter *made = add_splitter(in, KN_SPLITTER_PATTERN, KN_SPLIT_ISOLATED);
         if (!made) return in->error->status;
+        made->pattern.source = KN_REGEX_GPT2;
         status = kn_regex_create(&in->vocabulary->host, KN_REGEX_GPT2, strlen(KN_REGEX_GPT2),
                                  &made->pattern.regex, in->error);
         if (status != KN_OK) return kn_fail_in(in->error, "%s: %s", in->vocabulary->name, in->where);

@@ -109,6 +109,7 @@ typedef struct kn_pattern {
     const char *text; /* NULL: the regular expression */
     size_t length;
     kn_regex *regex;
+    const char *source; /* of the regular expression */
 } kn_pattern;
 /* Receives the parts of a text in order: matches, and what is between them. */
 typedef void kn_pattern_part(void *user, size_t begin, size_t end, bool match);
@@ -340,6 +341,9 @@ kn_status kn_tokenizer_read_settings(kn_vocabulary *vocabulary, const kn_json *r
 kn_status kn_tokenizer_read_generation(kn_vocabulary *vocabulary, const kn_json *root);
 /* Reads and completes the vocabulary of a GGUF file (gguf_vocabulary.c). */
 kn_status kn_vocabulary_read_gguf(kn_vocabulary *vocabulary, const kn_gguf *file);
+/* tokenizer.ggml.pre for a byte-level vocabulary whose tokenizer.json splits texts with these expressions
+ * (the second may be NULL); NULL: there is none. */
+const char *kn_gguf_pre_named(const char *first, const char *second, bool ignore_merges);
 /* Calls `visit` for the parts of a text: added tokens, and (token -1) what is between them. */
 typedef kn_status kn_added_part(void *user, int32_t token, const char *text, size_t count);
 kn_status kn_added_split(const kn_vocabulary *vocabulary, const kn_added_set *set, unsigned flags,

@@ -57,6 +57,12 @@ const char *kn_states_at(const kn_states *states, size_t position, kn_tensor_inf
     return states->items[position].name;
 }
 
+bool kn_states_info(const kn_states *states, const char *name, kn_tensor_info *info) {
+    const fake_state *state = find((kn_states *)(uintptr_t)states, name);
+    if (state && info) *info = state->info;
+    return state != NULL;
+}
+
 kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t bytes) {
     const fake_state *state = find(states, name);
     if (fails(states)) return KN_ERROR_DEVICE;

@@ -3,7 +3,15 @@
 
 #include "command.h"
 
-typedef enum kind { SAFETENSORS, ONNX, TEXT } kind;
+typedef enum kind { SAFETENSORS, ONNX, TEXT, GGUF } kind;
+
+typedef struct conversion {
+    const char *weights; /* the file with weights; NULL: the model's */
+    const char *path;
+    kind to;
+    kn_dtype dtype;
+    const char *type; /* of matrices in a GGUF file; NULL: as they are */
+} conversion;
 
 static int write_text(const kn_model *model, const char *path) {
     const char *text = kn_model_text(model);
@@ -17,40 +25,69 @@ static int write_text(const kn_model *model, const char *path) {
     return whole_close(&file, true) ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Writes the weights of the model's file, or of --weights. */
-static int write_weights(kn_model *model, const char *weights, const char *path, kind to, kn_dtype dtype) {
+static kn_status save(kn_model *model, const conversion *about, kn_states *states) {
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
-    params.weights = dtype;
+    params.weights = about->dtype;
+    params.blocks = about->type;
+    return (about->to == ONNX   ? kn_model_save_onnx
+            : about->to == GGUF ? kn_model_save_gguf
+                                : kn_model_save)(model, about->path, states, &params);
+}
+
+static int write_weights(kn_model *model, const conversion *about) {
     kn_states *states = kn_states_create_host(NULL);
     kn_status status = KN_ERROR_MEMORY;
-    if (states) status = kn_model_load(model, weights, states, NULL, NULL);
-    if (states && status == KN_OK)
-        status = to == ONNX ? kn_model_save_onnx(model, path, states, &params)
-                            : kn_model_save(model, path, states, &params);
+    if (states) status = kn_model_load(model, about->weights, states, NULL, NULL);
+    if (states && status == KN_OK) status = save(model, about, states);
     if (status != KN_OK) command_fail("%s", states ? kn_model_error(model) : "out of memory");
     kn_states_destroy(&states);
     return status == KN_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int convert(kn_model *model, const char *weights, const char *path, kind to, kn_dtype dtype) {
-    if (to == TEXT) return write_text(model, path);
-    if (!weights && !kn_model_has_weights(model))
+static int convert(kn_model *model, const conversion *about) {
+    if (about->to == TEXT) return write_text(model, about->path);
+    if (!about->weights && !kn_model_has_weights(model))
         return command_fail("'%s' has no weights: give --weights FILE", kn_model_name(model));
-    bool as_it_is = to == ONNX && !weights && !kn_model_text(model)[0];
-    if (!as_it_is) return write_weights(model, weights, path, to, dtype);
-    return kn_model_save_onnx(model, path, NULL, NULL) == KN_OK ? EXIT_DONE
-                                                                : command_fail("%s", kn_model_error(model));
+    bool as_it_is = about->to == ONNX && !about->weights && !kn_model_text(model)[0];
+    if (!as_it_is) return write_weights(model, about);
+    return kn_model_save_onnx(model, about->path, NULL, NULL) == KN_OK
+               ? EXIT_DONE
+               : command_fail("%s", kn_model_error(model));
+}
+
+/* Sets the kind of file from the ending of its name. */
+static int choose_kind(conversion *about) {
+    static const struct {
+        const char *ending;
+        kind to;
+    } kinds[] = {{".safetensors", SAFETENSORS}, {".gguf", GGUF}, {".koine", TEXT}};
+    if (path_is_onnx(about->path)) {
+        about->to = ONNX;
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (path_ends(about->path, kinds[i].ending, false)) {
+            about->to = kinds[i].to;
+            return EXIT_DONE;
+        }
+    return command_misuse("the ending of '%s' is unknown; expected .onnx, .safetensors, .gguf or .koine",
+                          about->path);
 }
 
 static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
-    const char *weights = NULL, *type = NULL, *words[2];
-    kn_dtype dtype = KN_FLOAT32;
+    conversion about = {.dtype = KN_FLOAT32};
+    const char *dtype = NULL, *words[2];
     int word_count, status;
     const option options[] = {
-        {"weights", OPTION_TEXT, "FILE", "weights from another file: .safetensors or .caffemodel", &weights},
+        {"weights", OPTION_TEXT, "FILE", "weights from another file: .safetensors or .caffemodel",
+         &about.weights},
         {"dtype", OPTION_TEXT, "TYPE",
-         "type of weights of rank 2 or more in a safetensors file: float32, float16, bfloat16", &type},
+         "type of weights of rank 2 or more in a safetensors file: float32, float16, bfloat16", &dtype},
+        {"type", OPTION_TEXT, "TYPE",
+         "type of matrices in a GGUF file: F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K, Q6_K (default: as they "
+         "are)",
+         &about.type},
         OVERWRITE_OPTION(common),
         QUIET_OPTION(common.quiet),
         {.name = NULL}};
@@ -58,17 +95,18 @@ static int run(int count, char **arguments) {
         return status;
     messages_setup(&common);
     if (word_count < 2) return command_misuse("convert needs two files: the input and the output");
-    kind to = path_is_onnx(words[1]) ? ONNX : path_ends(words[1], ".safetensors", false) ? SAFETENSORS : TEXT;
-    if (to == TEXT && !path_ends(words[1], ".koine", false))
-        return command_misuse("the ending of '%s' is unknown; expected .onnx, .safetensors or .koine",
-                              words[1]);
-    if (type && (!kn_dtype_parse(type, &dtype) ||
-                 (dtype != KN_FLOAT32 && dtype != KN_FLOAT16 && dtype != KN_BFLOAT16)))
-        return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", type);
-    if (type && to != SAFETENSORS) return command_misuse("--dtype is for files that end in .safetensors");
+    about.path = words[1];
+    status = choose_kind(&about);
+    if (status != EXIT_DONE) return status;
+    if (dtype && (!kn_dtype_parse(dtype, &about.dtype) ||
+                  (about.dtype != KN_FLOAT32 && about.dtype != KN_FLOAT16 && about.dtype != KN_BFLOAT16)))
+        return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", dtype);
+    if (dtype && about.to != SAFETENSORS)
+        return command_misuse("--dtype is for files that end in .safetensors");
+    if (about.type && about.to != GGUF) return command_misuse("--type is for files that end in .gguf");
     if (!path_writable(words[1], PATH_WHOLE, common.overwrite)) return EXIT_FAILED;
     kn_model *model = model_open(words[0]);
-    status = model ? convert(model, weights, words[1], to, dtype) : EXIT_FAILED;
+    status = model ? convert(model, &about) : EXIT_FAILED;
     kn_model_destroy(&model);
     return status;
 }
@@ -76,19 +114,21 @@ static int run(int count, char **arguments) {
 const command command_convert = {
     "convert",
     "convert a model to another file format",
-    "FROM TO [--weights FILE] [--dtype TYPE] [--overwrite]",
-    "weights dtype overwrite quiet",
+    "FROM TO [--weights FILE] [--dtype TYPE] [--type TYPE] [--overwrite]",
+    "weights dtype type overwrite quiet",
     "koine convert lenet.safetensors lenet.onnx\n"
     "koine convert lenet.safetensors small.safetensors --dtype float16\n"
     "koine convert trained.onnx weights.safetensors\n"
     "koine convert net.onnx merged.onnx --weights weights.safetensors\n"
-    "koine convert deploy.prototxt caffe.onnx --weights net.caffemodel",
-    "FROM is a saved model, an ONNX file or a Caffe net. The ending of TO selects the format: .onnx,\n"
-    ".safetensors (weights, and the text of a text model) or .koine (only the text). A text model becomes "
-    "an\n"
-    "ONNX graph of opset 20. A model from an ONNX file keeps its names and nodes; nodes in training mode "
+    "koine convert deploy.prototxt caffe.onnx --weights net.caffemodel\n"
+    "koine convert SmolLM2/ smollm2.gguf --type Q8_0",
+    "FROM is a saved model, an ONNX file, a Caffe net or a language model. The ending of TO selects the\n"
+    "format: .onnx, .safetensors (weights, and the text of a text model), .gguf (language models) or .koine\n"
+    "(only the text). A text model becomes an ONNX graph of opset 20. A model from an ONNX file keeps its "
+    "names and nodes; nodes in training mode "
     "are\n"
     "written in inference mode. --weights takes a file that koine train saved from that model. --dtype\n"
     "float16 or bfloat16 halves the size of the weights in the file and, except in training, on the device;\n"
-    "computation is in float32.",
+    "computation is in float32. In a GGUF file, --type is the type of matrices; vectors are F32. Weights\n"
+    "trained from a language model are written with --weights and the model that they were trained from.",
     run};

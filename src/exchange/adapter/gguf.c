@@ -4,8 +4,6 @@
 
 #include "exchange/adapter/adapter.h"
 
-enum { ALIGNMENT = 32, VERSION = 3, TYPE_FLOAT32 = 6, TYPE_TEXT = 8 };
-
 /* ---- names: "blk.0.attn_q.weight.lora_a" for "blk0.attn_q"
  * -------------------------------------------------- */
 
@@ -94,76 +92,31 @@ bool kn_adapter_open_gguf(kn_model *model, kn_adapter_file *file) {
 /* ---- writing ---------------------------------------------------------------------------------------------
  */
 
-/* Bytes in the file's order, whatever the machine's. */
-static void put(kn_text *text, uint64_t number, int bytes) {
-    for (int i = 0; i < bytes; i++) {
-        const char byte = (char)(number >> (8 * i) & 0xff);
-        kn_text_add_bytes(text, &byte, 1);
-    }
-}
-
-static void put_text(kn_text *text, const char *value, size_t length) {
-    put(text, length, 8);
-    kn_text_add_bytes(text, value, length);
-}
-
-static void put_pair(kn_text *text, const char *key, const char *value, size_t length) {
-    put_text(text, key, strlen(key));
-    put(text, TYPE_TEXT, 4);
-    put_text(text, value, length);
-}
-
-static uint64_t padded(uint64_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* Everything before the elements. */
-static void write_header(const kn_model *model, kn_arena *arena, kn_text *text,
-                         const kn_gguf_text *architecture) {
+static void describe(const kn_model *model, kn_arena *arena, const kn_gguf_text *architecture,
+                     kn_gguf_head *head) {
     const kn_adapter *adapter = model->adapter;
+    const kn_block_type *type = kn_block_type_named("F32");
+    kn_gguf_put_string(head, "general.architecture", architecture->bytes, (size_t)architecture->count);
+    kn_gguf_put_string(head, "general.type", "adapter", 7);
+    kn_gguf_put_string(head, "adapter.type", "lora", 4);
     /* llama.cpp scales by alpha / rank. */
-    const float alpha = (float)(adapter->scale * (double)adapter->rank);
-    uint32_t bits;
-    uint64_t offset = 0;
-    memcpy(&bits, &alpha, sizeof bits);
-    kn_text_add(text, "GGUF");
-    put(text, VERSION, 4);
-    put(text, 2 * adapter->layer_count, 8);
-    put(text, 4, 8);
-    put_pair(text, "general.architecture", architecture->bytes, (size_t)architecture->count);
-    put_pair(text, "general.type", "adapter", 7);
-    put_pair(text, "adapter.type", "lora", 4);
-    put_text(text, "adapter.lora.alpha", 18);
-    put(text, TYPE_FLOAT32, 4);
-    put(text, bits, 4);
+    kn_gguf_put_real(head, "adapter.lora.alpha", adapter->scale * (double)adapter->rank);
     for (size_t i = 0; i < 2 * adapter->layer_count; i++) {
         const kn_adapted *layer = &adapter->layers[i / 2];
         const kn_value *value = i % 2 ? layer->b : layer->a;
-        const char *name = name_there(arena, layer->layer, i % 2);
-        put_text(text, name ? name : "", name ? strlen(name) : 0);
-        put(text, 2, 4);
-        put(text, (uint64_t)value->shape.dims[1], 8);
-        put(text, (uint64_t)value->shape.dims[0], 8);
-        put(text, 0, 4);
-        put(text, offset, 8);
-        offset += padded((uint64_t)(value->shape.dims[0] * value->shape.dims[1]) * sizeof(float));
+        kn_gguf_put_tensor(head, name_there(arena, layer->layer, i % 2), 2, value->shape.dims, type);
     }
-    while (text->length % ALIGNMENT)
-        put(text, 0, 1);
 }
 
 static kn_status write_numbers(kn_model *model, kn_file_writer *writer, kn_states *states) {
-    static const char zeros[ALIGNMENT] = {0};
     const kn_adapter *adapter = model->adapter;
     kn_status status = KN_OK;
     for (size_t i = 0; i < 2 * adapter->layer_count && status == KN_OK; i++) {
         const kn_adapted *layer = &adapter->layers[i / 2];
         const kn_value *value = i % 2 ? layer->b : layer->a;
-        const size_t bytes = (size_t)(value->shape.dims[0] * value->shape.dims[1]) * sizeof(float);
+        const uint64_t bytes = (uint64_t)(value->shape.dims[0] * value->shape.dims[1]) * sizeof(float);
         float *numbers = kn_adapter_matrix(model, layer, i % 2, kn_adapter_alternates(model), states);
-        status = numbers ? kn_file_writer_add(writer, numbers, bytes, &model->error) : model->error.status;
-        if (status == KN_OK)
-            status = kn_file_writer_add(writer, zeros, (size_t)(padded(bytes) - bytes), &model->error);
+        status = numbers ? kn_gguf_writer_add(writer, numbers, bytes, &model->error) : model->error.status;
         kn_release(&model->host, numbers);
     }
     return status;
@@ -173,7 +126,7 @@ kn_status kn_adapter_save_gguf(kn_model *model, const char *path, kn_states *sta
     kn_gguf_text architecture = {0};
     kn_file_writer *writer = NULL;
     kn_arena arena;
-    kn_text text;
+    kn_gguf_head head;
     if (!model->gguf)
         return kn_fail(
             &model->error, KN_ERROR_UNSUPPORTED,
@@ -182,13 +135,11 @@ kn_status kn_adapter_save_gguf(kn_model *model, const char *path, kn_states *sta
             path, model->name);
     kn_status status = kn_gguf_string(model->gguf, "general.architecture", &architecture, &model->error);
     kn_arena_init(&arena, &model->host);
-    kn_text_init(&text, &model->host);
-    if (status == KN_OK) write_header(model, &arena, &text, &architecture);
-    if (status == KN_OK && kn_text_failed(&text)) status = kn_fail_memory(&model->error, text.length);
-    if (status == KN_OK) status = kn_file_writer_open(&model->host, path, &writer, &model->error);
-    if (status == KN_OK) status = kn_file_writer_add(writer, text.data, text.length, &model->error);
+    kn_gguf_head_init(&head, &model->host);
+    if (status == KN_OK) describe(model, &arena, &architecture, &head);
+    if (status == KN_OK) status = kn_gguf_writer_open(&model->host, path, &head, &writer, &model->error);
     if (status == KN_OK) status = write_numbers(model, writer, states);
-    kn_text_finish(&text);
+    kn_gguf_head_finish(&head);
     kn_arena_finish(&arena);
     if (status == KN_OK) return kn_file_writer_commit(&writer, &model->error);
     if (writer) kn_file_writer_abandon(&writer);

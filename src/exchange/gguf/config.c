@@ -6,19 +6,8 @@
 
 #include "exchange/gguf/gguf.h"
 
-/* What an architecture implies and files do not store. */
-typedef struct family {
-    const char *name;    /* general.architecture */
-    bool interleaved;    /* rotated pairs are adjacent */
-    bool scaled_table;   /* the embedding is multiplied by the root of its width */
-    const char *gate;    /* the activation of the gate */
-    int sliding_of;      /* of this many layers, all but the last see only a window; 0: no layer has one */
-    double sliding_base; /* base of the rotation in these layers, unless the file has it */
-    int wide_scale;      /* with this many layers, the scale of scores is sqrt(heads / width); 0: never */
-} family;
-
-static const family families[] = {
-    {.name = "llama", .interleaved = true, .gate = "silu"},
+static const kn_gguf_family families[] = {
+    {.name = "llama", .interleaved = true, .all_biases = true, .gate = "silu"},
     {.name = "qwen2", .gate = "silu"},
     {.name = "qwen3", .gate = "silu"},
     {.name = "gemma3",
@@ -40,15 +29,22 @@ static bool refuse(const reading *r, kn_status status, const char *what) {
     return false;
 }
 
-static const family *find_family(reading *r) {
+const kn_gguf_family *kn_gguf_family_find(const char *name, size_t length) {
+    for (size_t i = 0; i < KN_COUNT_OF(families); i++)
+        if (strlen(families[i].name) == length && !memcmp(families[i].name, name, length))
+            return &families[i];
+    return NULL;
+}
+
+static const kn_gguf_family *find_family(reading *r) {
     kn_gguf_text name = {"", 0};
     kn_text list;
     if (kn_gguf_string(r->file, "general.architecture", &name, &r->model->error) != KN_OK) return NULL;
-    for (size_t i = 0; i < KN_COUNT_OF(families); i++)
-        if (strlen(families[i].name) == name.count && !memcmp(families[i].name, name.bytes, name.count)) {
-            r->name = families[i].name;
-            return &families[i];
-        }
+    const kn_gguf_family *found = kn_gguf_family_find(name.bytes, (size_t)name.count);
+    if (found) {
+        r->name = found->name;
+        return found;
+    }
     kn_text_init(&list, &r->model->host);
     for (size_t i = 0; i < KN_COUNT_OF(families); i++)
         kn_text_format(&list, "%s%s", i ? ", " : "", families[i].name);
@@ -162,7 +158,7 @@ static bool has(const reading *r, const char *name) {
 }
 
 /* Which layers see only a window, and how they rotate. */
-static bool read_window(const reading *r, const family *of, kn_language *language) {
+static bool read_window(const reading *r, const kn_gguf_family *of, kn_language *language) {
     int64_t window = INT64_MAX;
     if (!of->sliding_of) {
         if (!whole(r, "attention.sliding_window", INT64_MAX, INT64_MAX, &window)) return false;
@@ -181,7 +177,7 @@ static bool read_window(const reading *r, const family *of, kn_language *languag
 
 bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *language) {
     reading r = {.model = model, .file = file};
-    const family *of = find_family(&r);
+    const kn_gguf_family *of = find_family(&r);
     if (!of || !check_keys(&r)) return false;
     *language = (kn_language){.name = of->name, .gate = of->gate, .interleaved = of->interleaved};
     const kn_gguf_tensor *table = kn_gguf_tensor_find(file, "token_embd.weight");
@@ -211,6 +207,8 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
     language->vocabulary = table->shape[0];
     language->rotation.divisors = language->sliding_rotation.divisors = has(&r, "rope_freqs.weight");
     language->biases = has(&r, "blk.0.attn_q.bias");
+    language->output_bias = of->all_biases && has(&r, "blk.0.attn_output.bias");
+    language->hidden_biases = of->all_biases && has(&r, "blk.0.ffn_up.bias");
     language->head_norms = has(&r, "blk.0.attn_q_norm.weight");
     language->post_norms = has(&r, "blk.0.post_attention_norm.weight");
     language->tied = !has(&r, "output.weight");

@@ -123,5 +123,6 @@ const kn_model_origin kn_gguf_origin = {
     .recognizes = kn_gguf_is,
     .open = open_gguf,
     .load = load_gguf,
+    .save = kn_gguf_save,
     .close = close_gguf,
 };

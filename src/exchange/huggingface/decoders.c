@@ -255,6 +255,8 @@ static bool write_decoder(kn_fields *config, const kn_folder_family *family, kn_
         !read_scales(config, of, &language) || (of->unrotated && !read_unrotated(config, &language)) ||
         !read_window(config, of, &language) || !read_rotations(config, of, folder, &language))
         return false;
+    folder->language = kn_arena_copy(&folder->arena, &language, 1, sizeof language);
+    if (!folder->language) return kn_model_no_memory(config->model);
     kn_language_write(&language, text);
     return true;
 }

@@ -90,6 +90,7 @@ typedef struct kn_folder {
     double factor;                    /* of rotated elements of q and k, if only some are rotated */
     float *divisors;                  /* rope_freqs, which is in no file, (divisor_count) */
     int64_t divisor_count;
+    const kn_language *language; /* of a decoder with gates; otherwise NULL */
 } kn_folder;
 
 /* Opens model.safetensors, or the parts in its index. */
@@ -99,6 +100,8 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
 /* Whether the folder that a model was opened from calls a part of its layers, or another part, `theirs`, and
  * the part is all of that tensor: "attn_q" is self_attn.q_proj in Llama but not in Phi 3. */
 bool kn_folder_calls(const kn_model *model, bool in_layer, const char *own, const char *theirs);
+/* The type in the files of a weight's tensor; float32 for one that is computed. */
+kn_dtype kn_folder_type(const kn_model *model, const char *name);
 kn_status kn_folder_load(kn_model *model, const char *path, kn_states *states,
                          const kn_model_load_params *params, int *loaded);
 

@@ -321,6 +321,13 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
     return fine;
 }
 
+kn_dtype kn_folder_type(const kn_model *model, const char *name) {
+    const kn_folder *folder = model->origin_data;
+    const kn_safetensor *tensor = kn_safetensors_find(&folder->tensors, name);
+    const kn_array *from = tensor ? folder->sources[tensor - folder->tensors.tensors].from : NULL;
+    return from ? from->type : KN_FLOAT32;
+}
+
 /* ---- loading ----------------------------------------------------------------------------------------- */
 
 /* The row in the file's head of a row of the text's head. Rotations of the text pair rows that are half a

@@ -1186,16 +1186,21 @@ class Model:
 
     # ---- files ----
 
-    def save(self, path: Path, *, training: bool = True, weights: str = "float32", metadata: Optional[Mapping[str, str]] = None) -> None:
+    def save(self, path: Path, *, training: bool = True, weights: str = "float32", blocks: Optional[str] = None,
+             metadata: Optional[Mapping[str, str]] = None) -> None:
         """Writes the model to a safetensors file, which koine.Model and the command open.
 
         Args:
-            path: The file; if it ends in .onnx, an ONNX file is written.
+            path: The file; if it ends in .onnx, an ONNX file is written; if it ends in .gguf, a GGUF file, for language models.
             training: Also write optimizer moments and counters, with which `koine train --resume` continues.
             weights: The type of the weights in the file: "float32", "float16" or "bfloat16".
+            blocks: The type of matrices in a GGUF file: F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K or Q6_K; default: as in the model's file.
             metadata: More metadata.
         """
         path = os.fspath(path)
+        if path.endswith(".gguf"):
+            self._write(lib.kn_model_save_gguf, path, None, blocks=blocks)
+            return
         self._write(lib.kn_model_save_onnx if path.endswith(_ONNX) else lib.kn_model_save, path, metadata, training=training,
                     weights=type_number(weights))
 
@@ -1223,7 +1228,8 @@ class Model:
 
     @_alone
     def _write(self, function: Any, path: str, metadata: Optional[Mapping[str, str]], **words: Any) -> None:
-        params = make("kn_model_save_params", [], **words)
+        texts: List[Any] = []
+        params = make("kn_model_save_params", texts, **words)
         params.pairs, params.pair_count, keep = pairs_of({**self._pairs(), **(metadata or {})})
         made, states = self._made, self._states
         if not made.bound:  # what was computed last knows the states
@@ -1234,7 +1240,7 @@ class Model:
         elif states is None:
             states = self.states
         made._call(function, os.fsencode(path), NULL if states is None else states._pointer, params)
-        del keep
+        del keep, texts
 
     def close(self) -> None:
         """Releases the device's memory. The model cannot be used any more."""

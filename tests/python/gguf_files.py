@@ -1,0 +1,308 @@
+"""Language models written as GGUF files: the same logits, tokens and metadata, types of weights, and what such files cannot express.
+
+usage: gguf_files.py HOUSE_FOLDER
+"""
+import json
+import os
+import struct
+import tempfile
+
+from package import case, expect, expect_equal, raises, run
+
+import koine
+import koine.io
+import numpy as np
+
+SIZES = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 7, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "head_dim": 8, "max_position_embeddings": 16, "tie_word_embeddings": False}
+LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 40,
+          "rope_theta": 500.0}
+KINDS = {"llama": ("LlamaForCausalLM", {"attention_bias": True, "mlp_bias": True, "rope_parameters": LLAMA3}),
+         "mistral": ("MistralForCausalLM", {"sliding_window": 16, "tie_word_embeddings": True}),
+         "qwen2": ("Qwen2ForCausalLM", {}),
+         "qwen3": ("Qwen3ForCausalLM", {"tie_word_embeddings": True}),
+         "gemma3_text": ("Gemma3ForCausalLM", {"hidden_activation": "gelu_pytorch_tanh", "sliding_window": 4, "query_pre_attn_scalar": 8,
+                                               "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0},
+                                                                   "sliding_attention": {"rope_type": "default", "rope_theta": 90.0}}})}
+TYPES = {0: "F32", 1: "F16", 2: "Q4_0", 6: "Q5_0", 8: "Q8_0", 12: "Q4_K", 14: "Q6_K", 30: "BF16"}
+
+
+def write(path, name, content):
+    with open(os.path.join(path, name), "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
+def config_of(kind, **more):
+    name, own = KINDS[kind]
+    activation = {} if "hidden_activation" in own else {"hidden_act": "silu"}
+    return {"model_type": kind, "architectures": [name], "rms_norm_eps": 1e-5, **activation, **SIZES, **own, **more}
+
+
+def weights_of(config):
+    kind, random = config["model_type"], np.random.default_rng(5)
+    width, hidden, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    q, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    made = {"model.embed_tokens.weight": (config["vocab_size"], width), "model.norm.weight": (width,)}
+    if not config["tie_word_embeddings"]:
+        made["lm_head.weight"] = (config["vocab_size"], width)
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}."
+        for part, rows, columns in (("self_attn.q_proj", q, width), ("self_attn.k_proj", kv, width), ("self_attn.v_proj", kv, width),
+                                    ("self_attn.o_proj", width, q), ("mlp.gate_proj", hidden, width), ("mlp.up_proj", hidden, width),
+                                    ("mlp.down_proj", width, hidden)):
+            made[f"{layer}{part}.weight"] = (rows, columns)
+            if kind == "llama" or (kind == "qwen2" and part[-6] in "qkv"):
+                made[f"{layer}{part}.bias"] = (rows,)
+        norms = {"input_layernorm": width, "post_attention_layernorm": width}
+        if kind in ("qwen3", "gemma3_text"):
+            norms.update({"self_attn.q_norm": head, "self_attn.k_norm": head})
+        if kind == "gemma3_text":
+            norms.update({"pre_feedforward_layernorm": width, "post_feedforward_layernorm": width})
+        made.update({f"{layer}{norm}.weight": (size,) for norm, size in norms.items()})
+    return {name: random.standard_normal(shape).astype(np.float32) * (1.6 * shape[-1] ** -0.5 if len(shape) > 1 else 0.2) + ("norm" in name and "gemma" not in kind)
+            for name, shape in made.items()}
+
+
+def make(path, kind, dtype=np.float32, change=None, **more):
+    config = config_of(kind, **more)
+    weights = {name: array.astype(dtype) for name, array in weights_of(config).items()}
+    if change:
+        change(weights)
+    write(path, "config.json", config)
+    koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+    return koine.Model(path)
+
+
+def types_in(path):
+    """The type of each tensor."""
+    found = {}
+    with open(path, "rb") as file:
+        data = file.read()
+    place = 24
+
+    def take(form):
+        nonlocal place
+        values = struct.unpack_from("<" + form, data, place)
+        place += struct.calcsize("<" + form)
+        return values[0] if len(values) == 1 else values
+
+    def text():
+        nonlocal place
+        count = take("Q")
+        place += count
+        return data[place - count:place].decode()
+
+    def value(kind):
+        if kind == 8:
+            return text()
+        if kind == 9:
+            kind, count = take("IQ")
+            return [value(kind) for _ in range(count)]
+        return take({0: "B", 4: "I", 5: "i", 6: "f", 7: "?"}[kind])
+
+    tensors, pairs = struct.unpack_from("<QQ", data, 8)
+    keys = {}
+    for _ in range(pairs):
+        key = text()
+        keys[key] = value(take("I"))
+    for _ in range(tensors):
+        name = text()
+        rank = take("I")
+        shape = [take("Q") for _ in range(rank)]
+        kind, offset = take("IQ")
+        expect(offset % 32 == 0, name)
+        found[name] = (TYPES[kind], shape)
+    return keys, found
+
+
+def logits(model):
+    return model.predict(np.random.default_rng(3).integers(0, SIZES["vocab_size"], (2, 16)).astype(np.int32))
+
+
+def near(found, expected, limit):
+    worst = np.abs(found - expected).max() / np.abs(expected).max()
+    expect(worst <= limit, f"logits differ by {worst}")
+
+
+@case
+def folders_become_files_with_the_same_logits():
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            model, file = make(path, kind), os.path.join(path, "model.gguf")
+            model.save(file)
+            near(logits(koine.Model(file)), logits(model), 1e-5)
+            again = os.path.join(path, "again.gguf")
+            koine.Model(file).save(again)
+            with open(file, "rb") as one, open(again, "rb") as other:
+                expect(one.read() == other.read(), f"{kind}: a file that is written again differs")
+
+
+@case
+def numbers_of_16_bits_stay():
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        model, file = make(path, "llama", np.float16), os.path.join(path, "model.gguf")
+        model.save(file)
+        keys, tensors = types_in(file)
+        expect_equal({kind for kind, shape in tensors.values() if len(shape) > 1}, {"F16"})
+        expect_equal({kind for kind, shape in tensors.values() if len(shape) == 1}, {"F32"})
+        near(logits(koine.Model(file)), logits(model), 1e-5)
+        expect_equal((keys["general.architecture"], keys["llama.block_count"], keys["llama.vocab_size"]), ("llama", 7, 300))
+        expect_equal(tensors["blk.6.attn_k.weight"][1], [32, 16])
+        expect_equal(tensors["rope_freqs.weight"], ("F32", [4]))
+
+
+@case
+def matrices_have_the_type_that_is_asked_for():
+    large = {"hidden_size": 256, "intermediate_size": 288, "num_hidden_layers": 1}
+    wide = {"blk.0.attn_q.weight", "blk.0.ffn_gate.weight", "blk.0.attn_v.weight"}
+    for blocks, output, matrix, rest, limit in (("F32", "F32", "F32", "F32", 1e-5), ("F16", "F16", "F16", "F16", 0.02),
+                                                ("BF16", "BF16", "BF16", "BF16", 0.1), ("Q8_0", "Q8_0", "Q8_0", "Q8_0", 0.1),
+                                                ("Q5_0", "Q5_0", "Q5_0", "Q5_0", 0.5), ("Q4_0", "Q6_K", "Q4_0", "Q4_0", 0.8),
+                                                ("Q4_K", "Q6_K", "Q4_K", "Q5_0", 0.8), ("Q6_K", "Q6_K", "Q6_K", "Q8_0", 0.2)):
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            model, file = make(path, "qwen2", **large), os.path.join(path, "model.gguf")
+            model.save(file, blocks=blocks)
+            tensors = types_in(file)[1]
+            for name in wide:
+                expect_equal(tensors[name][0], matrix)
+            expect_equal((tensors["output.weight"][0], tensors["blk.0.ffn_down.weight"][0]), (output, rest))
+            expect_equal(tensors["blk.0.attn_q.bias"][0], "F32")
+            near(logits(koine.Model(file)), logits(model), limit)
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        file = os.path.join(path, "model.gguf")
+        make(path, "qwen3", intermediate_size=40).save(file, blocks="Q4_0")
+        tensors = types_in(file)[1]
+        expect_equal((tensors["token_embd.weight"][0], tensors["blk.0.ffn_down.weight"][0], tensors["blk.0.ffn_up.weight"][0]),
+                     ("Q8_0", "F16", "Q4_0"))
+
+
+@case
+def changed_weights_are_written():
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        small, large, last = (os.path.join(path, name) for name in ("small.gguf", "large.gguf", "last.gguf"))
+        make(path, "llama").save(small, blocks="Q8_0")
+        model = koine.Model(small)
+        model.save(large)
+        with open(small, "rb") as one, open(large, "rb") as other:
+            expect(one.read() == other.read(), "a file that is written again differs")
+        model.states["blk0.attn_q.weight"] = model.states["blk0.attn_q.weight"] * 1.5
+        model.save(last)
+        tensors = types_in(last)[1]
+        expect_equal((tensors["blk.0.attn_q.weight"][0], tensors["blk.1.attn_q.weight"][0]), ("F16", "Q8_0"))
+        near(logits(koine.Model(last)), logits(model), 0.02)
+
+
+# ---- vocabularies ----------------------------------------------------------------------------------------------------
+
+
+LETTER = "\u2581"
+SPLIT = {"type": "Split", "pattern": {"Regex": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+                                               r"|\s+(?!\S)|\s+"}, "behavior": "Isolated", "invert": False}
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+TEXTS = ["ab abc 12 cab", " a", "", "b<end>a", "a  b\n\nc \u00e9 \U0001f600 it's I'LL"]
+
+
+def byte_letters():
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in kept]
+    return [chr(byte if byte in kept else 256 + rest.index(byte)) for byte in range(256)]
+
+
+def byte_level(**more):
+    words = byte_letters() + ["ab", "\u0120a", "abc"]
+    return {"version": "1.0", "added_tokens": [{"id": 290, "content": "<end>", "special": True, "normalized": False}],
+            "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLIT, BYTES]}, "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": {word: i for i, word in enumerate(words)}, "merges": ["a b", "\u0120 a", "ab c"]}, **more}
+
+
+def scored(**more):
+    words = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), LETTER, "a", "b", "c", "ab", LETTER + "a", LETTER + "ab", "bc"]
+    merges = [["a", "b"], ["b", "c"], [LETTER, "a"], [LETTER + "a", "b"], [LETTER, "ab"]]
+    added = [{"id": i, "content": word, "special": True, "normalized": False} for i, word in enumerate(words[:3])]
+    return {"version": "1.0", "added_tokens": [*added, {"id": 280, "content": "<end>", "special": False, "normalized": False}],
+            "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": LETTER},
+                                                               {"type": "Replace", "pattern": {"String": " "}, "content": LETTER}]},
+            "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A"}}],
+                               "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+            "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": LETTER}, "content": " "}, {"type": "ByteFallback"},
+                                                         {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+            "model": {"type": "BPE", "vocab": {word: i for i, word in enumerate(words)}, "merges": merges, "unk_token": "<unk>", "fuse_unk": True,
+                      "byte_fallback": True}, **more}
+
+
+@case
+def vocabularies_have_the_same_tokens():
+    for made in (byte_level(), scored()):
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            write(path, "tokenizer.json", made)
+            end = "</s>" if "<s>" in made["model"]["vocab"] else "<end>"
+            write(path, "tokenizer_config.json", {"eos_token": end, "bos_token": "<s>", "unk_token": "<unk>", "chat_template": "{{ messages }}"})
+            model, file = make(path, "llama"), os.path.join(path, "model.gguf")
+            model.save(file)
+            first, second = koine.Vocabulary(path), koine.Vocabulary(file)
+            expect_equal(len(second), 300)
+            for text in TEXTS:
+                expect_equal(list(second.encode(text)), list(first.encode(text)))
+                expect_equal(second.decode(second.encode(text)), first.decode(first.encode(text)))
+            keys = types_in(file)[0]
+            expect_equal(keys["tokenizer.chat_template"], "{{ messages }}")
+            expect_equal(keys["tokenizer.ggml.eos_token_id"], made["model"]["vocab"].get(end, 290))
+            expect_equal((keys["tokenizer.ggml.tokens"][299], keys["tokenizer.ggml.token_type"][299]), ("[PAD299]", 5))
+            expect_equal(keys["tokenizer.ggml.add_bos_token"], end == "</s>")
+            expect_equal(keys["tokenizer.ggml.pre"], "default" if end == "</s>" else "qwen2")
+
+
+@case
+def other_vocabularies_are_errors():
+    def refuse(made, part):
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            write(path, "tokenizer.json", made)
+            model, file = make(path, "llama"), os.path.join(path, "model.gguf")
+            with raises(koine.KoineError, "tokenizer.json", part):
+                model.save(file)
+            expect(not os.path.exists(file), "a part of a file is left")
+
+    model = scored()["model"]
+    refuse(byte_level(pre_tokenizer=BYTES), "pre-tokenizer")
+    refuse(byte_level(normalizer={"type": "Lowercase"}), "normalizer")
+    refuse(scored(normalizer=None), "normalizer")
+    refuse(scored(model={**model, "merges": model["merges"][:4]}), "no merge")
+    refuse(scored(model={**model, "merges": [model["merges"][i] for i in (0, 2, 3, 1, 4)]}), "different priorities")
+    refuse(scored(model={**model, "byte_fallback": False}), "byte fallback")
+    refuse({"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}, "BPE")
+    long = scored()
+    long["added_tokens"].append({"id": 300, "content": "<more>", "special": True})
+    refuse(long, "301 tokens")
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+@case
+def what_files_cannot_express_is_an_error():
+    def refuse(part, kind="llama", blocks=None, **more):
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            model, file = make(path, kind, **more), os.path.join(path, "model.gguf")
+            with raises(koine.KoineError, part):
+                model.save(file, blocks=blocks)
+            expect(not os.path.exists(file), "a part of a file is left")
+
+    def enlarge(weights):
+        weights["model.layers.0.mlp.up_proj.weight"][3, 5] = 7e4
+
+    def spoil(weights):
+        weights["model.layers.0.mlp.up_proj.weight"][3, 5] = np.nan
+
+    refuse("window", "mistral", sliding_window=8)
+    refuse("windows", "gemma3_text", sliding_window_pattern=2)
+    refuse("attention scores", "gemma3_text", query_pre_attn_scalar=24)
+    refuse("activation", "qwen3", hidden_act="gelu")
+    refuse("Q3_K", blocks="Q3_K")
+    refuse("F16", blocks="F16", change=enlarge)
+    refuse("blk0.ffn_up.weight", blocks="Q8_0", change=spoil)
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        with raises(koine.KoineError, "GGUF"):
+            koine.Model("gpt").save(os.path.join(path, "gpt.gguf"))
+
+
+run()
