@@ -38,6 +38,7 @@ typedef struct kn_found_device {
     uint32_t vendor_id;
     /* claims to be a CPU and a GPU at once, as simulators do; simulators compile in one thread */
     bool simulated;
+    char pci[24]; /* its place on the PCI bus, the same for all its drivers; "": unknown */
     char platform_version[128];
     char language[64]; /* such as "OpenCL C 1.2 ..." */
 } kn_found_device;
@@ -253,6 +254,8 @@ static inline void kn_context_set_kind(kn_context *context, bool wide, int width
     if (width == 1) capabilities->vector_width = 4;
     if (context->vector_width) capabilities->vector_width = context->vector_width;
 }
+/* How long a GPU is kept busy before a measurement, until its clock is up. */
+static const double kn_wake_seconds = 0.3;
 /* GFLOP/s of a short matrix product with a correct result; 0 if it failed or was wrong. Returns false if it
  * failed: another attempt may succeed. */
 bool kn_context_measure(kn_context *context, double *gflops);

@@ -190,16 +190,22 @@ static bool answers(cl_device_id device, const char *extension, cl_device_info q
            clGetDeviceInfo(device, question, bytes, answer, &given) == CL_SUCCESS && given == bytes;
 }
 
-static void find_own_name(cl_device_id device, char *text, size_t bytes) {
-    unsigned char uuid[16] = {0};
+static void find_pci(cl_device_id device, char *text, size_t bytes) {
     pci_place pci = {0};
     text[0] = '\0';
-    if (answers(device, "cl_khr_device_uuid", DEVICE_UUID, uuid, sizeof uuid)) {
+    if (answers(device, "cl_khr_pci_bus_info", PCI_BUS_INFO, &pci, sizeof pci))
+        snprintf(text, bytes, "%04x:%02x:%02x.%x", pci.domain, pci.bus, pci.device, pci.function);
+}
+
+static void find_own_name(const kn_found_device *found, char *text, size_t bytes) {
+    unsigned char uuid[16] = {0};
+    text[0] = '\0';
+    if (answers(found->device, "cl_khr_device_uuid", DEVICE_UUID, uuid, sizeof uuid)) {
         size_t used = (size_t)snprintf(text, bytes, "uuid ");
         for (size_t i = 0; i < sizeof uuid && used < bytes; i++)
             used += (size_t)snprintf(text + used, bytes - used, "%02x", uuid[i]);
-    } else if (answers(device, "cl_khr_pci_bus_info", PCI_BUS_INFO, &pci, sizeof pci)) {
-        snprintf(text, bytes, "pci %04x:%02x:%02x.%x", pci.domain, pci.bus, pci.device, pci.function);
+    } else if (found->pci[0]) {
+        snprintf(text, bytes, "pci %s", found->pci);
     }
 }
 
@@ -236,7 +242,8 @@ void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_
     info->shares_memory = kn_device_number(device, CL_DEVICE_HOST_UNIFIED_MEMORY) != CL_FALSE;
     device_text(device, CL_DEVICE_PROFILE, profile, sizeof profile);
     info->embedded = strcmp(profile, "EMBEDDED_PROFILE") == 0;
-    find_own_name(device, info->identity, sizeof info->identity);
+    find_pci(device, found->pci, sizeof found->pci);
+    find_own_name(found, info->identity, sizeof info->identity);
     find_problem(found, info->problem, sizeof info->problem);
     info->usable = info->problem[0] == '\0';
 }

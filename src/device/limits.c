@@ -8,7 +8,7 @@ enum { SUMS = 12, ROUNDS = 1 << 14, RUNS = 5, MIN_BYTES = 128 << 20, MAX_BYTES =
 enum { MAX_LAUNCHES = 100 };
 /* Launches are timed in groups of this many seconds, so that the wait at the end does not count; idle GPUs
  * need a while to raise their clock. */
-static const double group_seconds = 0.01, wake_seconds = 0.3;
+static const double group_seconds = 0.01;
 
 typedef struct probe {
     kn_context *context;
@@ -49,7 +49,7 @@ static kn_status wake(probe *p, kn_error *error) {
     const double start = kn_clock();
     double taken;
     if (p->context->found.info.type == KN_DEVICE_CPU) return KN_OK;
-    while (!status && kn_clock() - start < wake_seconds)
+    while (!status && kn_clock() - start < kn_wake_seconds)
         status = launch_times(p, 1, &taken, error);
     return status;
 }

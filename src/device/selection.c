@@ -114,6 +114,37 @@ static double speed_of(const kn_device_list *list, int position, const kn_contex
     return speed;
 }
 
+static bool is_same_gpu(const kn_found_device *left, const kn_found_device *right) {
+    return left->platform != right->platform && left->pci[0] && !strcmp(left->pci, right->pci);
+}
+
+/* The matrix unit of an entry for 16-bit floats: from the cache, or tried on a temporary context. */
+static kn_matrix_unit unit_of(const kn_device_list *list, int position, const kn_context_params *params) {
+    kn_matrix_unit unit = KN_MATRIX_UNIT_NONE;
+    kn_context *context = kn_context_prepare(&list->host, params);
+    if (context && kn_context_open(context, &list->entries[position], NULL, NULL) == KN_OK) {
+        unit = kn_context_matrix_unit_for(context, KN_FLOAT16);
+        if (!unit) unit = kn_context_matrix_unit_for(context, KN_BFLOAT16);
+    }
+    kn_context_destroy(&context);
+    return unit;
+}
+
+/* Of two drivers for one GPU, prefers the one whose compiler has the matrix unit, else the faster one, which
+ * is `best`. Returns the other's position or `best`. */
+static int prefer_driver(const kn_device_list *list, int best, int other, const kn_context_params *params) {
+    const kn_matrix_unit unit = unit_of(list, best, params), others = unit_of(list, other, params);
+    const bool better = others && !unit && speed_of(list, other, params) > 0;
+    const kn_device_info *used = &list->entries[better ? other : best].info,
+                         *left = &list->entries[better ? best : other].info;
+    const bool has = better || (unit && !others);
+    kn_log_write(&list->host, KN_LOG_INFO, "%s: of its drivers %s and %s, %s is used: %s%s", used->name,
+                 used->platform, left->platform, used->platform,
+                 has ? "it has the matrix unit " : "it was faster in a matrix product",
+                 has ? kn_matrix_unit_name(better ? others : unit) : "");
+    return better ? other : best;
+}
+
 int kn_device_select(const kn_device_list *list, const char *wanted, const kn_context_params *params,
                      kn_error *error) {
     int usable = 0, only = -1, unusable = -1;
@@ -148,5 +179,9 @@ int kn_device_select(const kn_device_list *list, const char *wanted, const kn_co
             best_speed = speed;
         }
     }
+    for (int i = 0, fastest = best; i < list->count; i++)
+        if (i != fastest && list->entries[i].info.usable && matches(&list->entries[i].info, wanted) &&
+            is_same_gpu(&list->entries[fastest], &list->entries[i]))
+            best = prefer_driver(list, best, i, params);
     return best;
 }

@@ -34,6 +34,8 @@ struct _cl_device_id {
     bool embedded;              /* has the embedded profile */
     cl_device_fp_config floats; /* 0: as the full profile */
     size_t argument_bytes;      /* 0: 1024 */
+    cl_uint slot;               /* on the PCI bus, if the extension is claimed */
+    bool slow;                  /* takes 50 ms for a product */
 };
 struct _cl_context {
     const cl_icd_dispatch *dispatch;
@@ -84,6 +86,7 @@ static struct _cl_platform_id platforms[] = {
     {&dispatch, "Stub Empty", "OpenCL 1.2 stub"},
     {&dispatch, "Stub Old", "OpenCL 1.1 stub"},
     {&dispatch, "Stub Main", "OpenCL 1.2 stub"},
+    {&dispatch, "Stub Open", "OpenCL 1.2 stub"},
 };
 static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[1], "Stub Modern", "OpenCL 1.2 stub", "", .type = GPU},
@@ -103,6 +106,15 @@ static struct _cl_device_id devices[] = {
      .floats = CL_FP_ROUND_TO_ZERO, .argument_bytes = 256},
     {&dispatch, &platforms[2], "Stub Tablet", "OpenCL 1.2 stub", "cles_khr_int64", .type = CPU,
      .wrong_product = true, .embedded = true, .floats = CL_FP_ROUND_TO_NEAREST | CL_FP_INF_NAN},
+    /* Two GPUs, each with two drivers. Only one driver of the first has the matrix unit. */
+    {&dispatch, &platforms[2], "Stub Card One", "OpenCL 1.2 stub", "cl_khr_pci_bus_info", .type = GPU,
+     .matrix = 1, .slot = 1, .slow = true},
+    {&dispatch, &platforms[2], "Stub Card Two", "OpenCL 1.2 stub", "cl_khr_pci_bus_info", .type = GPU,
+     .slot = 2, .slow = true},
+    {&dispatch, &platforms[3], "Stub Card One (open)", "OpenCL 1.2 stub", "cl_khr_pci_bus_info", .type = GPU,
+     .slot = 1, .slow = true},
+    {&dispatch, &platforms[3], "Stub Card Two (open)", "OpenCL 1.2 stub", "cl_khr_pci_bus_info", .type = GPU,
+     .slot = 2, .slow = true},
 };
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
@@ -212,6 +224,12 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         return ANSWER(cl_ulong, device->local_bytes ? device->local_bytes : 32768);
     case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
         return ANSWER(cl_uint, 1);
+    case 0x410f: { /* the PCI place of cl_khr_pci_bus_info */
+        const cl_uint place[4] = {0, device->slot, 0, 0};
+        if (needed) *needed = sizeof place;
+        if (target && room >= sizeof place) memcpy(target, place, sizeof place);
+        return device->slot ? CL_SUCCESS : CL_INVALID_VALUE;
+    }
     case CL_DEVICE_MAX_CLOCK_FREQUENCY:
     case CL_DEVICE_HOST_UNIFIED_MEMORY:
         return ANSWER(cl_uint, 0);
@@ -400,6 +418,7 @@ static void run_product(cl_device_id device, cl_kernel kernel) {
     float *c = (float *)kernel->arguments[2]->bytes;
     size_t n = (size_t)kernel->number;
     if (device->wrong_product) return;
+    if (device->slow) nanosleep(&(struct timespec){0, 50 * 1000000L}, NULL);
     memset(c, 0, n * n * sizeof *c);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++)
