@@ -93,6 +93,8 @@ int kn_context_item_registers(kn_context *context);
 void kn_context_tell_tf32(kn_context *context);
 /* Whether plain code emulates the matrix unit. */
 bool kn_context_emulates_matrix_unit(const kn_context *context);
+/* Whether the CPU has AVX512-VNNI, or it is emulated together with the matrix unit. */
+bool kn_context_byte_products(const kn_context *context);
 /* The speed of a slow kernel on a many-thread device, in FLOP/s and bytes/s: a small fraction of the peak,
  * for predicting the longest time that a launch may take. `measure`: measures the peak if it is not yet
  * known, which takes a moment; otherwise the peak of the smallest devices with the same number of units is

@@ -82,6 +82,7 @@ typedef struct kn_target {
     uint64_t local_bytes;
     bool local_is_global;         /* local memory is carved out of global memory */
     bool integer_dot;             /* has an instruction that adds four products of bytes, in OpenCL C 3.0 */
+    bool byte_products;           /* on wide-vector devices: AVX512-VNNI */
     bool wide_indices;            /* 64-bit indices in kernels */
     uint64_t alignment_bytes;     /* alignment of values in a block of memory */
     uint64_t largest_block_bytes; /* limit on a memory block */

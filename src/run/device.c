@@ -26,6 +26,7 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .local_bytes = device->local_bytes,
         .local_is_global = device->local_is_global,
         .integer_dot = device->integer_dot,
+        .byte_products = kn_context_byte_products(context),
         .wide_indices = kn_context_wide_indices(context),
         .alignment_bytes = device->alignment_bytes,
         .largest_block_bytes = device->largest_block_bytes,

@@ -106,7 +106,12 @@ KN_OPERATOR(
     .help = "int32 product of the 8-bit matrices a and b minus their zero points a_zero and b_zero",
     .min_inputs = 2, .max_inputs = 4, .input_names = {"a", "b", "a_zero", "b_zero"}, .output_names = {"c"},
     .shape = shape, .reference = reference, .cost = cost,
-    KN_VARIANTS({.name = "wide",
+    KN_VARIANTS({.name = "quads",
+                 .choice.accepts = kn_matmul_integer_quads_accepts,
+                 .lower = kn_matmul_integer_wide_lower,
+                 .config = KN_INTEGER_QUADS,
+                 .choice.doubtful = true},
+                {.name = "wide",
                  .choice.accepts = kn_matmul_integer_wide_accepts,
                  .lower = kn_matmul_integer_wide_lower,
                  .choice.doubtful = true},
@@ -137,7 +142,11 @@ KN_OPERATOR(
              {.inputs = {"int8 7,31", "int8 31,133", "int8 7", "int8"},
               .ranges = {KN_SIGNED, KN_SIGNED, KN_SIGNED, KN_SIGNED}},
              {.inputs = {"int8 3,7,31", "uint8 31,133", "int8 7", "uint8"},
-              .ranges = {KN_SIGNED, KN_BYTES, KN_SIGNED, KN_BYTES}}));
+              .ranges = {KN_SIGNED, KN_BYTES, KN_SIGNED, KN_BYTES}},
+             {.inputs = {"uint8 9,1030", "int8 1030,70", "uint8 9", "int8 70"},
+              .ranges = {KN_BYTES, KN_SIGNED, KN_BYTES, KN_SIGNED}},
+             {.inputs = {"int8 50,18", "uint8 18,65", "int8", "uint8"},
+              .ranges = {"-128..-128", "255..255", "127..127", "0..0"}}));
 
 kn_value *kn_matmul_integer(kn_value *a, kn_value *b, kn_value *a_zero, kn_value *b_zero) {
     kn_value *inputs[4] = {a, b, a_zero, b_zero};

@@ -3,7 +3,7 @@
 #include "ops/matmul/integer.h"
 #include "ops/matmul/matmul.h"
 
-enum { WIDE_LEVELS = 2, ROWS = 6 };
+enum { WIDE_LEVELS = 2, ROWS = 6, QUADS_WIDTH = 16 };
 
 bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_matmul_form form;
@@ -12,12 +12,17 @@ bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node
     return form.levels <= WIDE_LEVELS;
 }
 
+bool kn_matmul_integer_quads_accepts(const kn_target *target, const kn_node *node) {
+    return target->byte_products && target->vector_width == QUADS_WIDTH &&
+           kn_matmul_integer_wide_accepts(target, node);
+}
+
 /* Sizes as named in the kernel, as large as local memory allows. */
 typedef struct wide_sizes {
     int64_t vectors, panels, item_panels, left_rows, depth, slice_depth, rows;
 } wide_sizes;
 
-static wide_sizes plan(const kn_target *target, const kn_matmul_form *form) {
+static wide_sizes plan(const kn_target *target, const kn_matmul_form *form, bool quads) {
     wide_sizes sizes = {
         .vectors = kn_wide_vectors(target->vector_width, form->n), .left_rows = 48, .depth = 512};
     int64_t columns = sizes.vectors * target->vector_width;
@@ -38,7 +43,7 @@ static wide_sizes plan(const kn_target *target, const kn_matmul_form *form) {
     }
     sizes.item_panels = kn_divide_up(sizes.panels, kn_divide_up(sizes.panels, sizes.item_panels));
     int64_t chunks = form->k > 0 ? kn_divide_up(form->k, sizes.depth) : 1;
-    sizes.slice_depth = kn_round_up(kn_divide_up(form->k > 0 ? form->k : 1, chunks), 2);
+    sizes.slice_depth = kn_round_up(kn_divide_up(form->k > 0 ? form->k : 1, chunks), quads ? 4 : 2);
     int64_t items = kn_divide_up(sizes.panels, sizes.item_panels) * form->batches,
             units = target->compute_units;
     sizes.rows = form->m;
@@ -55,13 +60,16 @@ kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering) {
     kn_matmul_integer_form form;
     kn_matmul_integer_describe_merged(node, &form);
     const kn_matmul_form *of = &form.matrices;
-    const wide_sizes sizes = plan(lowering->target, of);
+    const bool quads = lowering->config == KN_INTEGER_QUADS;
+    const wide_sizes sizes = plan(lowering->target, of, quads);
     kn_step *step = kn_step_begin(lowering, "matmul/integer_wide.cl", "kn_matmul_integer");
     KN_STEP_DEFINE(step, {"KN_WIDTH", lowering->target->vector_width}, {"KN_VECTORS", sizes.vectors});
     kn_step_define_type(step, "KN_LEFT_T", node->inputs[0]->shape.dtype);
     kn_step_define_type(step, "KN_RIGHT_T", node->inputs[1]->shape.dtype);
     KN_STEP_DEFINE(step, {"KN_DEPTH", sizes.depth}, {"KN_LEFT_ROWS", sizes.left_rows},
                    {"KN_PANELS", sizes.item_panels});
+    if (quads) KN_STEP_DEFINE(step, {"KN_QUADS", 1});
+    if (quads && lowering->target->emulates_matrix_unit) KN_STEP_DEFINE(step, {"KN_EMULATED", 1});
     kn_step_bind_values(step, lowering);
     KN_STEP_SET(step, {"a_zero_row", form.a_zero_row}, {"b_zero_column", form.b_zero_column},
                 {"item_rows", sizes.rows}, {"item_panels", sizes.item_panels},
