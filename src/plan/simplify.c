@@ -139,6 +139,8 @@ kn_status kn_pass_simplify(kn_planner *planner) {
         else
             status = merge_equal(&pass, node);
     }
+    for (size_t i = 0; i < planner->wanted_count; i++)
+        planner->wanted[i]->wanted = false; /* what is replaced is not computed */
     for (size_t i = 0; i < planner->wanted_count; i++) {
         planner->wanted[i] = replacement(&pass, planner->wanted[i]);
         planner->wanted[i]->wanted = true;
