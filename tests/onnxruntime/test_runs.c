@@ -273,6 +273,9 @@ static void *work(void *argument) {
 }
 
 static void threads(void **state) {
+    (void)state;
+    if (test_cases_wanted() == TEST_SMALLEST)
+        skip_because("a simulator runs kernels of one thread at a time");
     made model;
     model_sum(&model);
     for (int shared = 0; shared < 2; shared++) {
