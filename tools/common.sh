@@ -176,7 +176,7 @@ build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev op
 # g++ compiles the public headers as C++; binutils reads the library's symbols; cffi and numpy are for the Python package, and
 # images and MPI optional for users. Meson uses ccache where it is installed: a second build folder takes a fraction of the time.
 test_packages=(g++ binutils ccache python3 python3-cffi python3-numpy libjpeg-dev libpng-dev libarchive-dev
-  libpcre2-dev libutf8proc-dev
+  libpcre2-dev libutf8proc-dev libmicrohttpd-dev
   libopenmpi-dev openmpi-bin)
 
 # used_seconds FILE   writes the processor time of this shell's ended children into FILE; in a subshell there are none yet

@@ -36,7 +36,7 @@ PAPERS = (("README.md", "docs/examples.md"), ("docs/tutorials/train.md",), ("doc
 HELPED = ("", "models", "datasets", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
           "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "devices", "doctor", "report", "tokens", "version")
 # Blocks that begin so are run; others build something, or depend on the machine, as doctor does.
-RUN = re.compile(r"(koine (?!doctor|report)|printf) ?")
+RUN = re.compile(r"(koine (?!doctor|report|serve)|printf) ?")
 LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10", "bench": "--seconds 0.01", "bench-gemm": "--seconds 0.01",
         "bench-operators": "--seconds 0.01", "bench-crossover": "--seconds 0.01", "tune": "--seconds 10 --kernel-cache tuned"}
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -11,7 +11,7 @@ import subprocess
 from koine import CLASSES, SAMPLES, TINY, add, bytes_of, case, expect, koine, numbers_of, problem, read_safetensors, run_cases, train, write
 from koine import write_npy
 
-COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
+COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "serve", "convert", "plan", "bench", "bench-gemm",
             "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "report", "models", "datasets", "tokens", "version")
 TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
                  "loss no-shuffle drop-last in-sequence patience ema accumulate groups amsgrad clip-value milestones init "

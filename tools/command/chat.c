@@ -11,16 +11,21 @@ static FILE *open_text(char **text, size_t *length) {
     return stream;
 }
 
+void chat_write(FILE *stream, const char *role, const char *content, bool first) {
+    fprintf(stream, "%s{\"role\": ", first ? "" : ", ");
+    json_text(stream, role);
+    fputs(", \"content\": ", stream);
+    json_text(stream, content);
+    putc('}', stream);
+}
+
 bool chat_add(chat *self, const char *role, const char *content) {
     char *made = NULL;
     size_t length = 0;
     FILE *stream = open_text(&made, &length);
     if (!stream) return false;
-    fprintf(stream, "%s%s{\"role\": ", self->json ? self->json : "", self->count ? ", " : "");
-    json_text(stream, role);
-    fputs(", \"content\": ", stream);
-    json_text(stream, content);
-    putc('}', stream);
+    if (self->json) fputs(self->json, stream);
+    chat_write(stream, role, content, !self->count);
     if (fclose(stream)) {
         free(made);
         return command_error("out of memory for the conversation");

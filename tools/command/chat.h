@@ -10,6 +10,8 @@ typedef struct chat {
     int count;
 } chat;
 
+/* Writes a message as an item of an array in JSON. */
+void chat_write(FILE *stream, const char *role, const char *content, bool first);
 /* Adds a message; false, after reporting it, if out of memory. */
 bool chat_add(chat *self, const char *role, const char *content);
 /* The tokens of a conversation, the items of an array of messages in JSON, which end with the beginning of an

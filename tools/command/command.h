@@ -225,6 +225,8 @@ const char *time_text(double seconds, char *text, size_t room);
 double clock_now(void);
 /* Make Ctrl-C set a flag instead of ending the program; a second Ctrl-C ends it. */
 void interrupts_watch(void);
+/* The same with a different message, and a byte is written to the file descriptor `wake`. */
+void interrupts_watch_waking(const char *message, int wake);
 /* Until then, and from the start: SIGINT, SIGTERM and SIGHUP end the process, and a kernel that is being
  * compiled is not avoided afterwards. */
 void interrupts_default(void);
@@ -293,6 +295,8 @@ void precompile_end(void);
 
 /* A quoted string. */
 void json_text(FILE *stream, const char *text);
+/* The same for text that may contain zero bytes. */
+void json_bytes(FILE *stream, const char *text, size_t count);
 /* A single-precision result: the fewest digits that give the same float; null if not finite. */
 void json_float(FILE *stream, double number);
 /* A measured time or speed: six digits; null if not finite. */
@@ -347,7 +351,7 @@ bool trace_close(void);
 extern const command command_devices, command_doctor, command_train, command_eval, command_infer,
     command_generate, command_convert, command_plan, command_bench, command_tune, command_verify,
     command_models, command_datasets, command_tokens, command_version, command_bench_gemm,
-    command_bench_operators, command_bench_crossover, command_bench_plan, command_report;
+    command_bench_operators, command_bench_crossover, command_bench_plan, command_report, command_serve;
 /* The process that tries kernels for koine tune: "SECONDS" and its words (tune.c). */
 int tune_apart(int count, char **arguments);
 

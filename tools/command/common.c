@@ -288,16 +288,26 @@ void interrupts_default(void) {
         if (signal(signals[i], on_end) == SIG_IGN) signal(signals[i], SIG_IGN);
 }
 
+static const char *interrupt_message;
+static int interrupt_wake;
+
 static void on_interrupt(int signal_number) {
-    static const char text[] = "\nkoine: finishing the step and saving; press Ctrl-C again to stop at once\n";
     stop_asked = 1;
     signal(signal_number, on_end);
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) stop_asked = 1;
+    if (write(STDERR_FILENO, interrupt_message, strlen(interrupt_message)) < 0) stop_asked = 1;
+    if (interrupt_wake >= 0 && write(interrupt_wake, "", 1) < 0) stop_asked = 1;
+}
+
+void interrupts_watch_waking(const char *message, int wake) {
+    interrupt_message = message;
+    interrupt_wake = wake;
+    signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt);
 }
 
 void interrupts_watch(void) {
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt);
+    interrupts_watch_waking("\nkoine: finishing the step and saving; press Ctrl-C again to stop at once\n",
+                            -1);
 }
 
 bool interrupted(void) {

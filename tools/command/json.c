@@ -5,13 +5,14 @@
 
 #include "command.h"
 
-/* The length of the UTF-8 character at `text`; 0 if it is invalid. */
-static int letter_bytes(const unsigned char *text) {
+/* The length of the UTF-8 character at `text`, of at most `count` bytes; 0 if it is invalid. */
+static int letter_bytes(const unsigned char *text, size_t count) {
     int more = text[0] < 0x80                       ? 0
                : text[0] >= 0xc2 && text[0] <= 0xdf ? 1
                : (text[0] & 0xf0) == 0xe0           ? 2
                : text[0] >= 0xf0 && text[0] <= 0xf4 ? 3
                                                     : -1;
+    if (more > 0 && (size_t)more >= count) return 0;
     for (int i = 1; i <= more; i++)
         if ((text[i] & 0xc0) != 0x80) return 0;
     if (text[0] == 0xe0 && text[1] < 0xa0) return 0; /* overlong */
@@ -23,10 +24,14 @@ static int letter_bytes(const unsigned char *text) {
 
 /* File names and driver strings may contain any bytes; JSON is UTF-8. */
 void json_text(FILE *stream, const char *text) {
-    const unsigned char *at = (const unsigned char *)text;
+    json_bytes(stream, text, strlen(text));
+}
+
+void json_bytes(FILE *stream, const char *text, size_t count) {
+    const unsigned char *at = (const unsigned char *)text, *end = at + count;
     fputc('"', stream);
-    while (*at) {
-        int bytes = letter_bytes(at);
+    while (at < end) {
+        int bytes = letter_bytes(at, (size_t)(end - at));
         if (*at == '"' || *at == '\\')
             fprintf(stream, "\\%c", *at);
         else if (*at < 0x20)

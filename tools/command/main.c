@@ -4,12 +4,27 @@
 
 #include "command.h"
 
-static const command *const commands[] = {
-    &command_devices,    &command_doctor,     &command_train,           &command_eval,
-    &command_infer,      &command_generate,   &command_convert,         &command_plan,
-    &command_bench,      &command_bench_gemm, &command_bench_operators, &command_bench_crossover,
-    &command_bench_plan, &command_tune,       &command_verify,          &command_report,
-    &command_models,     &command_datasets,   &command_tokens,          &command_version};
+static const command *const commands[] = {&command_devices,
+                                          &command_doctor,
+                                          &command_train,
+                                          &command_eval,
+                                          &command_infer,
+                                          &command_generate,
+                                          &command_serve,
+                                          &command_convert,
+                                          &command_plan,
+                                          &command_bench,
+                                          &command_bench_gemm,
+                                          &command_bench_operators,
+                                          &command_bench_crossover,
+                                          &command_bench_plan,
+                                          &command_tune,
+                                          &command_verify,
+                                          &command_report,
+                                          &command_models,
+                                          &command_datasets,
+                                          &command_tokens,
+                                          &command_version};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char summary[] = "trains and runs neural networks on any OpenCL device";

@@ -1,0 +1,388 @@
+/* Requests in OpenAI's form: JSON to a serve_request. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chat.h"
+#include "formats/formats.h"
+#include "serve.h"
+
+enum { DEPTH = 32, MAX_SAMPLES = 128, MAX_STOPS = 16, MAX_STOP_BYTES = 1000, DEFAULT_COMPLETION = 16 };
+
+bool serve_refuse(serve_error *error, int status, const char *code, const char *param, const char *format,
+                  ...) {
+    va_list arguments;
+    *error = (serve_error){.status = status, .code = code};
+    snprintf(error->param, sizeof error->param, "%s", param);
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+void serve_error_write(FILE *stream, const serve_error *error) {
+    const char *type = error->status == 401   ? "authentication_error"
+                       : error->status == 429 ? "rate_limit_error"
+                       : error->status >= 500 ? "server_error"
+                                              : "invalid_request_error";
+    fputs("{\"error\": {\"message\": ", stream);
+    json_text(stream, error->message);
+    fprintf(stream, ", \"type\": \"%s\", \"param\": ", type);
+    if (error->param[0])
+        json_text(stream, error->param);
+    else
+        fputs("null", stream);
+    fprintf(stream, ", \"code\": \"%s\"}}", error->code);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    serve_request *request;
+    kn_arena *arena;
+    serve_error *error;
+    const char *model;
+} reading;
+
+static bool wrong(reading *in, const char *name, const kn_json *value, const char *expected) {
+    return serve_refuse(in->error, 400, "invalid_type", name, "'%s' is %s; expected %s", name,
+                        kn_json_kind_name(value->kind), expected);
+}
+
+static bool beyond(reading *in, const char *name, const kn_json *value, const char *expected) {
+    return serve_refuse(in->error, 400, "invalid_value", name, "'%s' is %.40s; expected %s", name,
+                        value->text, expected);
+}
+
+static bool out_of_memory(reading *in) {
+    return serve_refuse(in->error, 500, "out_of_memory", "", "out of memory for the request");
+}
+
+static bool read_text(reading *in, const char *name, const kn_json *value, serve_text *text) {
+    if (value->kind != KN_JSON_STRING) return wrong(in, name, value, "a string");
+    if (memchr(value->text, 0, value->length))
+        return serve_refuse(in->error, 400, "invalid_value", name, "'%s' has a character U+0000", name);
+    *text = (serve_text){value->text, value->length};
+    return true;
+}
+
+static bool read_number(reading *in, const char *name, const kn_json *value, double least, double most,
+                        bool above, const char *expected, double *number) {
+    if (value->kind != KN_JSON_NUMBER) return wrong(in, name, value, expected);
+    if (!(value->number >= least && value->number <= most) || (above && !(value->number > least)))
+        return beyond(in, name, value, expected);
+    *number = value->number;
+    return true;
+}
+
+static bool read_count(reading *in, const char *name, const kn_json *value, int64_t least, int64_t most,
+                       const char *expected, uint64_t *count) {
+    int64_t number;
+    if (value->kind != KN_JSON_NUMBER) return wrong(in, name, value, expected);
+    if (!kn_json_int64(value, &number) || number < least || number > most)
+        return beyond(in, name, value, expected);
+    *count = (uint64_t)number;
+    return true;
+}
+
+static bool read_flag(reading *in, const char *name, const kn_json *value, bool *flag) {
+    if (value->kind != KN_JSON_BOOL) return wrong(in, name, value, "true or false");
+    *flag = value->truth;
+    return true;
+}
+
+/* A string, or an array of `most` strings. */
+static bool read_texts(reading *in, const char *name, const kn_json *value, size_t most, serve_text **texts,
+                       size_t *count) {
+    const bool list = value->kind == KN_JSON_ARRAY;
+    if (!list && value->kind != KN_JSON_STRING) return wrong(in, name, value, "a string or an array of them");
+    *count = list ? value->count : 1;
+    if (*count > most)
+        return serve_refuse(in->error, 400, "invalid_value", name, "'%s' has %zu items; expected at most %zu",
+                            name, *count, most);
+    if (!(*texts = kn_arena_take(in->arena, *count + 1, sizeof **texts))) return out_of_memory(in);
+    size_t i = 0;
+    for (const kn_json *item = list ? value->first : value; i < *count; item = item->next, i++)
+        if (!read_text(in, name, item, &(*texts)[i])) return false;
+    return true;
+}
+
+/* ---- messages ----------------------------------------------------------------------------------------- */
+
+/* Text parts, one after the other. */
+static bool join_parts(reading *in, const kn_json *content, const char **text) {
+    size_t room = 1, used = 0;
+    for (const kn_json *part = content->first; part; part = part->next) {
+        const kn_json *type = kn_json_member(part, "type"), *words = kn_json_member(part, "text");
+        serve_text one = {"", 0};
+        if (!type || type->kind != KN_JSON_STRING || strcmp(type->text, "text") != 0 || !words)
+            return serve_refuse(in->error, 400, "invalid_value", "messages",
+                                "the content of a message has a part that is not {\"type\": \"text\", "
+                                "\"text\": …}: this model reads only text");
+        if (!read_text(in, "messages", words, &one)) return false;
+        room += one.bytes;
+    }
+    char *made = kn_arena_take(in->arena, room, 1);
+    if (!made) return out_of_memory(in);
+    for (const kn_json *part = content->first; part; part = part->next) {
+        const kn_json *words = kn_json_member(part, "text");
+        memcpy(made + used, words->text, words->length);
+        used += words->length;
+    }
+    made[used] = '\0';
+    *text = made;
+    return true;
+}
+
+static bool read_message(reading *in, const kn_json *message, const char **role, const char **content) {
+    static const char *const roles[] = {"system", "user", "assistant"};
+    serve_text text = {"", 0};
+    if (message->kind != KN_JSON_OBJECT) return wrong(in, "messages", message, "an array of objects");
+    for (const kn_json *member = message->first; member; member = member->next)
+        if (!has_word("role content name refusal", member->key) && member->kind != KN_JSON_NULL)
+            return serve_refuse(in->error, 400, "unknown_parameter", "messages",
+                                "a message has '%.60s', which this server does not support", member->key);
+    const kn_json *value = kn_json_member(message, "role");
+    if (!value)
+        return serve_refuse(in->error, 400, "missing_parameter", "messages", "a message lacks 'role'");
+    if (!read_text(in, "role", value, &text)) return false;
+    *role = !strcmp(text.text, "developer") ? "system" : NULL;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles && !*role; i++)
+        if (!strcmp(text.text, roles[i])) *role = roles[i];
+    if (!*role)
+        return serve_refuse(in->error, 400, "invalid_value", "messages",
+                            "the role '%.60s' is unknown; expected system, user or assistant", text.text);
+    value = kn_json_member(message, "content");
+    if (!value)
+        return serve_refuse(in->error, 400, "missing_parameter", "messages", "a message lacks 'content'");
+    if (value->kind == KN_JSON_ARRAY) return join_parts(in, value, content);
+    if (!read_text(in, "content", value, &text)) return false;
+    *content = text.text;
+    return true;
+}
+
+static bool read_messages(reading *in, const char *name, const kn_json *value) {
+    const char *role = NULL, *content = NULL;
+    size_t ignored = 0;
+    if (value->kind != KN_JSON_ARRAY) return wrong(in, name, value, "an array of messages");
+    if (!value->first) return serve_refuse(in->error, 400, "invalid_value", name, "'messages' is empty");
+    FILE *stream = open_memstream(&in->request->messages, &ignored);
+    bool fine = stream != NULL;
+    for (const kn_json *item = value->first; item && fine; item = item->next)
+        if ((fine = read_message(in, item, &role, &content)))
+            chat_write(stream, role, content, item == value->first);
+    if (!stream || fclose(stream)) return out_of_memory(in);
+    return fine;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------------------
+ */
+
+static bool read_model(reading *in, const char *name, const kn_json *value) {
+    serve_text text = {"", 0};
+    if (!read_text(in, name, value, &text)) return false;
+    return !strcmp(text.text, in->model) || serve_refuse(in->error, 404, "model_not_found", name,
+                                                         "the model '%.200s' does not exist; this "
+                                                         "server has '%s'",
+                                                         text.text, in->model);
+}
+
+static bool read_prompt(reading *in, const char *name, const kn_json *value) {
+    serve_request *request = in->request;
+    if (!read_texts(in, name, value, MAX_SAMPLES, &request->texts, &request->text_count)) return false;
+    return request->text_count || serve_refuse(in->error, 400, "invalid_value", name, "'%s' is empty", name);
+}
+
+static bool read_tokens(reading *in, const char *name, const kn_json *value) {
+    return read_count(in, name, value, 1, INT32_MAX, "an integer of at least 1", &in->request->tokens);
+}
+
+static bool read_samples(reading *in, const char *name, const kn_json *value) {
+    return read_count(in, name, value, 1, MAX_SAMPLES, "an integer from 1 to 128", &in->request->samples);
+}
+
+static bool read_temperature(reading *in, const char *name, const kn_json *value) {
+    return read_number(in, name, value, 0, 2, false, "a number from 0 to 2",
+                       &in->request->drawing.temperature);
+}
+
+static bool read_top_p(reading *in, const char *name, const kn_json *value) {
+    return read_number(in, name, value, 0, 1, true, "a number above 0, up to 1", &in->request->drawing.top_p);
+}
+
+static bool read_min_p(reading *in, const char *name, const kn_json *value) {
+    return read_number(in, name, value, 0, 1, false, "a number from 0 to 1", &in->request->drawing.min_p);
+}
+
+static bool read_repetition(reading *in, const char *name, const kn_json *value) {
+    return read_number(in, name, value, 0, 1e9, true, "a number above 0", &in->request->drawing.repetition);
+}
+
+/* 0 and -1 are all tokens. */
+static bool read_top_k(reading *in, const char *name, const kn_json *value) {
+    if (!read_count(in, name, value, -1, INT32_MAX, "an integer", &in->request->drawing.top_k)) return false;
+    if (in->request->drawing.top_k == (uint64_t)-1) in->request->drawing.top_k = 0;
+    return true;
+}
+
+static bool read_seed(reading *in, const char *name, const kn_json *value) {
+    in->request->seeded = true;
+    return read_count(in, name, value, INT64_MIN, INT64_MAX, "an integer of 64 bits",
+                      &in->request->drawing.seed);
+}
+
+static bool read_stop(reading *in, const char *name, const kn_json *value) {
+    serve_request *request = in->request;
+    serve_text *texts = NULL;
+    if (!read_texts(in, name, value, MAX_STOPS, &texts, &request->stop_count)) return false;
+    request->stops = kn_arena_take(in->arena, request->stop_count + 1, sizeof *request->stops);
+    if (!request->stops) return out_of_memory(in);
+    for (size_t i = 0; i < request->stop_count; i++) {
+        if (!texts[i].bytes || texts[i].bytes > MAX_STOP_BYTES)
+            return serve_refuse(in->error, 400, "invalid_value", name,
+                                "'%s' has a text of %zu bytes; expected 1 to %d", name, texts[i].bytes,
+                                MAX_STOP_BYTES);
+        request->stops[i] = texts[i].text;
+    }
+    return true;
+}
+
+static bool read_stream(reading *in, const char *name, const kn_json *value) {
+    return read_flag(in, name, value, &in->request->stream);
+}
+
+static bool read_stream_options(reading *in, const char *name, const kn_json *value) {
+    bool ignored;
+    if (value->kind != KN_JSON_OBJECT) return wrong(in, name, value, "an object");
+    for (const kn_json *member = value->first; member; member = member->next) {
+        const bool usage = !strcmp(member->key, "include_usage");
+        if (!usage && strcmp(member->key, "include_obfuscation") != 0)
+            return serve_refuse(in->error, 400, "unknown_parameter", name,
+                                "'%s' has '%.60s'; expected "
+                                "include_usage",
+                                name, member->key);
+        if (!read_flag(in, member->key, member, usage ? &in->request->usage : &ignored)) return false;
+    }
+    return true;
+}
+
+/* Parameters that change nothing with these values; others are refused. */
+static bool read_neutral(reading *in, const char *name, const kn_json *value) {
+    const kn_json *type = kn_json_member(value, "type");
+    const bool neutral =
+        (value->kind == KN_JSON_NUMBER && value->number == (strcmp(name, "best_of") ? 0 : 1)) ||
+        (value->kind == KN_JSON_BOOL && !value->truth && strcmp(name, "top_logprobs") != 0) ||
+        (value->kind == KN_JSON_ARRAY && !value->count) || (value->kind == KN_JSON_OBJECT && !value->count) ||
+        (value->kind == KN_JSON_STRING && !strcmp(name, "tool_choice") &&
+         (!strcmp(value->text, "none") || !strcmp(value->text, "auto"))) ||
+        (type && type->kind == KN_JSON_STRING && !strcmp(name, "response_format") &&
+         !strcmp(type->text, "text"));
+    return neutral || serve_refuse(in->error, 400, "unsupported_parameter", name,
+                                   "this server does not support '%s'", name);
+}
+
+static bool read_harmless(reading *in, const char *name, const kn_json *value) {
+    (void)in, (void)name, (void)value;
+    return true;
+}
+
+enum { CHAT = 1 << SERVE_CHAT, COMPLETION = 1 << SERVE_COMPLETION, TEXT = CHAT | COMPLETION };
+
+static const struct parameter {
+    const char *name;
+    unsigned kinds; /* of requests that have it */
+    bool (*read)(reading *in, const char *name, const kn_json *value);
+} parameters[] = {
+    {"model", TEXT, read_model},
+    {"messages", CHAT, read_messages},
+    {"prompt", COMPLETION, read_prompt},
+    {"max_tokens", TEXT, read_tokens},
+    {"max_completion_tokens", CHAT, read_tokens},
+    {"n", TEXT, read_samples},
+    {"temperature", TEXT, read_temperature},
+    {"top_p", TEXT, read_top_p},
+    {"top_k", TEXT, read_top_k},
+    {"min_p", TEXT, read_min_p},
+    {"repetition_penalty", TEXT, read_repetition},
+    {"seed", TEXT, read_seed},
+    {"stop", TEXT, read_stop},
+    {"stream", TEXT, read_stream},
+    {"stream_options", TEXT, read_stream_options},
+    {"frequency_penalty", TEXT, read_neutral},
+    {"presence_penalty", TEXT, read_neutral},
+    {"logprobs", TEXT, read_neutral},
+    {"top_logprobs", CHAT, read_neutral},
+    {"logit_bias", TEXT, read_neutral},
+    {"best_of", COMPLETION, read_neutral},
+    {"echo", COMPLETION, read_neutral},
+    {"tools", CHAT, read_neutral},
+    {"tool_choice", CHAT, read_neutral},
+    {"response_format", CHAT, read_neutral},
+    {"parallel_tool_calls", CHAT, read_harmless},
+    {"user", TEXT, read_harmless},
+    {"store", TEXT, read_harmless},
+    {"metadata", TEXT, read_harmless},
+    {"service_tier", TEXT, read_harmless},
+    {"safety_identifier", TEXT, read_harmless},
+    {"prompt_cache_key", TEXT, read_harmless},
+    {"prompt_cache_retention", TEXT, read_harmless},
+};
+
+static bool read_member(reading *in, const kn_json *member) {
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+        const struct parameter *row = &parameters[i];
+        if (strlen(row->name) != member->key_length || strcmp(row->name, member->key) != 0 ||
+            !(row->kinds >> in->request->kind & 1))
+            continue;
+        /* Clients write null for what they leave out. */
+        return member->kind == KN_JSON_NULL || row->read(in, row->name, member);
+    }
+    if (member->kind == KN_JSON_NULL) return true;
+    char name[64];
+    snprintf(name, sizeof name, "%.60s", member->key);
+    return serve_refuse(in->error, 400, "unknown_parameter", name, "the parameter '%s' is unknown", name);
+}
+
+static bool read_members(reading *in, const kn_json *root) {
+    serve_request *request = in->request;
+    if (root->kind != KN_JSON_OBJECT)
+        return serve_refuse(in->error, 400, "invalid_type", "", "the request is %s; expected an object",
+                            kn_json_kind_name(root->kind));
+    for (const kn_json *member = root->first; member; member = member->next)
+        if (!read_member(in, member)) return false;
+    if (request->kind == SERVE_CHAT && !request->messages)
+        return serve_refuse(in->error, 400, "missing_parameter", "messages", "'messages' is missing");
+    if (request->kind == SERVE_COMPLETION && !request->text_count)
+        return serve_refuse(in->error, 400, "missing_parameter", "prompt", "'prompt' is missing");
+    if (request->text_count * request->samples > MAX_SAMPLES)
+        return serve_refuse(in->error, 400, "invalid_value", "n",
+                            "%zu prompts with %llu samples each; expected at most %d samples",
+                            request->text_count, (unsigned long long)request->samples, MAX_SAMPLES);
+    return true;
+}
+
+bool serve_request_read(serve_request *request, serve_kind kind, const char *model, const char *body,
+                        size_t bytes, serve_error *error) {
+    const kn_host host = kn_host_defaults();
+    kn_error cause = {0};
+    kn_json *root;
+    *request = (serve_request){.kind = kind, .samples = 1};
+    request->tokens = kind == SERVE_COMPLETION ? DEFAULT_COMPLETION : UINT64_MAX;
+    kn_draw_params_init(&request->drawing);
+    request->drawing.temperature = 1;
+    reading in = {request, malloc(sizeof *in.arena), error, model};
+    if (!in.arena) return out_of_memory(&in);
+    request->memory = in.arena;
+    kn_arena_init(in.arena, &host);
+    kn_status status = kn_json_read(in.arena, "the request", body, bytes, bytes, DEPTH, &root, &cause);
+    if (status == KN_ERROR_MEMORY) return out_of_memory(&in);
+    if (status != KN_OK) return serve_refuse(error, 400, "invalid_json", "", "%s", cause.text);
+    return read_members(&in, root);
+}
+
+void serve_request_release(serve_request *request) {
+    if (request->memory) kn_arena_finish(request->memory);
+    free(request->memory);
+    free(request->messages);
+    *request = (serve_request){.kind = SERVE_CHAT};
+}

@@ -1,0 +1,75 @@
+/* The server: opens the model, listens, and answers one request after the other until a signal. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "serve.h"
+
+static bool fail(const generator *writer) {
+    return writer->error[0] ? command_error("%s", writer->error) : false;
+}
+
+static bool open_model(serve_model *model) {
+    const serve_settings *settings = model->settings;
+    generator *writer = &model->generator;
+    writer->common = &settings->common;
+    writer->adapter = settings->adapter;
+    if (!generator_open(writer, settings->file, settings->context) ||
+        !generator_measure(writer, settings->file) || !generator_start(writer))
+        return fail(writer);
+    snprintf(model->name, sizeof model->name, "%s", kn_model_name(writer->model));
+    model->created = (long long)time(NULL);
+    model->seed = (uint64_t)(1e9 * clock_now()) ^ (uint64_t)getpid() << 40;
+    return true;
+}
+
+static void print_start(const serve_settings *settings, const char *name, const char *url) {
+    if (settings->common.json) {
+        printf("{\"url\": ");
+        json_text(stdout, url);
+        json_text_member(stdout, "model", name);
+        puts("}");
+    } else {
+        printf("%s is at %s/v1\n", name, url);
+    }
+    fflush(stdout);
+}
+
+static void answer_all(serve_model *model, serve_queue *queue) {
+    while (!interrupted()) {
+        char byte;
+        if (read(queue->wake[0], &byte, 1) < 0 && errno != EINTR) return;
+        for (serve_job *job; !interrupted() && (job = serve_queue_take(queue));) {
+            serve_answer(model, job);
+            serve_job_release(job);
+            print_compile_time(model->generator.context);
+        }
+    }
+}
+
+int serve_run(serve_settings *settings) {
+    serve_model model = {.settings = settings};
+    serve_queue queue;
+    char url[300];
+    int status = EXIT_FAILED;
+    if (open_model(&model) && serve_queue_open(&queue, (size_t)settings->queue)) {
+        signal(SIGPIPE, SIG_IGN);
+        interrupts_watch_waking("\nkoine: ending the server; press Ctrl-C again to stop at once\n",
+                                queue.wake[1]);
+        serve_http *http = serve_http_start(settings, &model, &queue, url, sizeof url);
+        if (http) {
+            progress_clear();
+            print_start(settings, model.name, url);
+            answer_all(&model, &queue);
+            serve_queue_close(&queue);
+            serve_http_stop(http);
+            status = EXIT_DONE;
+        }
+        interrupts_default();
+        serve_queue_finish(&queue);
+    }
+    generator_finish(&model.generator);
+    return status;
+}
