@@ -283,6 +283,12 @@ KN_API KN_NODISCARD kn_status kn_model_load_adapter(kn_model *model, const char 
  * created if missing and whose files are replaced. Each file is written atomically. Waits for the device. */
 KN_API KN_NODISCARD kn_status kn_model_save_adapter(kn_model *model, const char *path, kn_states *states);
 
+/* Adds an adapter to weights in `states`: W + scale B A for each of its layers, computed in double precision
+ * and rounded once. The model must have no adapter itself. KN_ERROR_UNSUPPORTED for a layer whose weight has
+ * another reader, such as an output that shares the embedding's table. Nothing is changed if a layer does not
+ * fit; after another error, some layers may have been changed. */
+KN_API KN_NODISCARD kn_status kn_model_merge_adapter(kn_model *model, const char *path, kn_states *states);
+
 /* ---- files ---------------------------------------------------------------------------------------- */
 
 typedef struct kn_model_pair {
@@ -326,6 +332,13 @@ KN_API KN_NODISCARD kn_status kn_model_save_onnx(kn_model *model, const char *pa
  * the device. */
 KN_API KN_NODISCARD kn_status kn_model_save_gguf(kn_model *model, const char *path, kn_states *states,
                                                  const kn_model_save_params *params);
+
+/* Writes a folder as Hugging Face libraries save it, for a model that was opened from one: its files, and
+ * model.safetensors with all its tensors, in their types, with the weights in `states`. The folder is created
+ * if missing; KN_ERROR_ARGUMENT if it has a config.json. That file is written last, so that a folder without
+ * it is incomplete. Nothing of params is used. Waits for the device. */
+KN_API KN_NODISCARD kn_status kn_model_save_folder(kn_model *model, const char *path, kn_states *states,
+                                                   const kn_model_save_params *params);
 
 typedef struct kn_model_load_params {
     size_t size;

@@ -321,6 +321,11 @@ kn_status kn_model_save_gguf(kn_model *model, const char *path, kn_states *state
     return save_as(model, "GGUF", "kn_model_save_gguf", path, states, params);
 }
 
+kn_status kn_model_save_folder(kn_model *model, const char *path, kn_states *states,
+                               const kn_model_save_params *params) {
+    return save_as(model, "Hugging Face folder", "kn_model_save_folder", path, states, params);
+}
+
 /* ---- loading ------------------------------------------------------------------------------------------- */
 
 typedef struct loading {

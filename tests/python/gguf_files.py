@@ -1,4 +1,4 @@
-"""Language models written as GGUF files: the same logits, tokens and metadata, types of weights, and what such files cannot express.
+"""Language models written as GGUF files and folders, with merged adapters: the same logits, tokens and metadata; types of weights; errors.
 
 usage: gguf_files.py HOUSE_FOLDER
 """
@@ -273,6 +273,113 @@ def other_vocabularies_are_errors():
     long = scored()
     long["added_tokens"].append({"id": 300, "content": "<more>", "special": True})
     refuse(long, "301 tokens")
+
+
+# ---- merged adapters -------------------------------------------------------------------------------------------------
+
+
+def adapted(path, to, **lora):
+    """A model whose adapter has random matrices, saved as `to`."""
+    model, random = koine.Model(path, lora=koine.Lora(**lora)), np.random.default_rng(11)
+    logits(model)
+    for name in list(model.states):
+        if name.endswith((".lora_a", ".lora_b")):
+            model.states[name] = random.standard_normal(model.states[name].shape).astype(np.float32) * 0.1
+    model.save_adapter(to)
+    return logits(model)
+
+
+@case
+def merged_models_compute_what_adapters_do():
+    for kind, lora in (("llama", {"rank": 3, "alpha": 5}), ("qwen3", {"rank": 2, "rank_stabilized": True}),
+                       ("gemma3_text", {"rank": 4, "targets": "attn_q,ffn_down"})):
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            def place(name):
+                return os.path.join(path, name)
+            make(path, kind)
+            expected = adapted(path, place("adapter"), **lora)
+            expect(np.abs(expected - logits(koine.Model(path))).max() > 1e-3 * np.abs(expected).max(), "the adapter does nothing")
+            model = koine.Model(path)
+            model.merge_adapter(place("adapter"))
+            near(logits(model), expected, 1e-5)
+            for name in ("merged/", "merged.gguf", "merged.safetensors"):
+                model.save(place(name))
+                near(logits(koine.Model(place(name))), expected, 1e-5)
+            # The same adapter, for a file whose q and k have other rows in Llama.
+            koine.Model(path).save(place("model.gguf"))
+            model = koine.Model(place("model.gguf"))
+            model.merge_adapter(place("adapter"))
+            near(logits(model), expected, 1e-5)
+
+
+@case
+def folders_keep_what_did_not_change():
+    for kind, dtype in (("llama", np.float16), ("gemma3_text", np.float32)):
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            made, name = os.path.join(path, "made") + "/", "model.layers.2.mlp.up_proj.weight"
+            write(path, "tokenizer.json", byte_level())
+            model = make(path, kind, dtype)
+            model.states["blk2.ffn_up.weight"] = model.states["blk2.ffn_up.weight"] * 2
+            if kind == "gemma3_text":
+                model.states["blk1.attn_norm.weight"] = model.states["blk1.attn_norm.weight"] * 2
+            model.save(made)
+            before, after = (koine.io.load_safetensors(os.path.join(where, "model.safetensors")) for where in (path, made))
+            expect_equal(set(before), set(after))
+            for own in before:
+                expect_equal(after[own].dtype, before[own].dtype)
+                if own == "model.layers.1.input_layernorm.weight" and kind == "gemma3_text":
+                    expect(np.allclose(after[own], 2 * before[own] + 1, atol=1e-6), own)
+                else:
+                    expect(np.array_equal(after[own], before[own] * (2 if own == name else 1)), own)
+            expect_equal(sorted(os.listdir(made)), ["config.json", "model.safetensors", "tokenizer.json"])
+            with raises(koine.KoineError, "already exists"):
+                model.save(made)
+
+
+@case
+def adapters_that_do_not_fit_are_not_merged():
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        adapter, other = os.path.join(path, "adapter"), os.path.join(path, "other")
+        make(path, "qwen3", tie_word_embeddings=False)
+        adapted(path, adapter, rank=2, targets="output")
+        make(path, "qwen3")
+        model = koine.Model(path)
+        logits(model)
+        before = dict(model.states)
+        with raises(koine.KoineError, "'output'", "no such linear layer"):
+            model.merge_adapter(adapter)
+        with raises(koine.KoineError, "has an adapter"):
+            koine.Model(path, lora=koine.Lora(rank=2)).merge_adapter(adapter)
+        with raises(koine.KoineError, "has an adapter"):
+            koine.Model(path, lora=koine.Lora(rank=2)).save(os.path.join(path, "x.gguf"))
+        os.mkdir(other)
+        make(other, "qwen3", intermediate_size=64)
+        adapted(other, adapter, rank=2, targets="attn_v,ffn_up")
+        with raises(koine.KoineError, "64 units", "48"):
+            model.merge_adapter(adapter)
+        expect(all(np.array_equal(model.states[name], before[name]) for name in before), "weights were changed")
+        with raises(koine.KoineError, "not from a Hugging Face folder"):
+            koine.Model("gpt").save(os.path.join(path, "gpt/"))
+
+
+@case
+def shared_weights_are_not_merged():
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        adapter, text = os.path.join(path, "adapter.safetensors"), "koine 1\ninput x 4\na = linear 4 bias=no\nrelu\nb = linear 4 bias=no"
+        x, plain, shared = np.eye(4, dtype=np.float32), koine.Model(text), koine.Model(text + " share=a")
+        before, expected = plain.predict(x), shared.predict(x)
+        model = koine.Model(text, lora=koine.Lora(rank=2, targets="a"))
+        model.predict(x)
+        for name in ("a.weight", "b.weight"):
+            model.states[name] = plain.states[name]
+        model.states["a.lora_b"] = np.ones((4, 2), np.float32)
+        model.save(adapter)
+        plain.merge_adapter(adapter)
+        near(plain.predict(x), model.predict(x), 1e-6)
+        expect(not np.array_equal(plain.predict(x), before), "nothing was merged")
+        with raises(koine.KoineError, "shares its weight"):
+            shared.merge_adapter(adapter)
+        expect(np.array_equal(shared.predict(x), expected), "weights were changed")
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------

@@ -312,6 +312,8 @@ def what_needs_no_device(folder):
                  "convert tiny.koine again.onnx --weights back.safetensors", "convert t.onnx same.onnx"):
         koine(*line.split(), folder=folder, environment=empty).needs(0)
     koine("convert", "t.safetensors", "s.safetensors", "--type", "Q8_0", folder=folder, environment=empty).needs(2, err="--type")
+    koine("convert", "t.safetensors", "s.koine", "--merge", "adapter", folder=folder, environment=empty).needs(2, err="--merge")
+    koine("convert", "t.safetensors", "s.safetensors", "--merge", "adapter", folder=folder, environment=empty).needs(1, err="adapter")
     koine("convert", "t.safetensors", "s.gguf", "--type", "Q8_0", folder=folder, environment=empty).needs(1, err="GGUF")
     weights, back = (read_safetensors(os.path.join(folder, name)) for name in ("t.safetensors", "back.safetensors"))
     expect(back["logits.weight"] == weights["logits.weight"], "the weights differ")

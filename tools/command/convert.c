@@ -3,14 +3,15 @@
 
 #include "command.h"
 
-typedef enum kind { SAFETENSORS, ONNX, TEXT, GGUF } kind;
+typedef enum kind { SAFETENSORS, ONNX, TEXT, GGUF, FOLDER } kind;
 
 typedef struct conversion {
     const char *weights; /* the file with weights; NULL: the model's */
     const char *path;
     kind to;
     kn_dtype dtype;
-    const char *type; /* of matrices in a GGUF file; NULL: as they are */
+    const char *type;  /* of matrices in a GGUF file; NULL: as they are */
+    const char *merge; /* an adapter; NULL: none */
 } conversion;
 
 static int write_text(const kn_model *model, const char *path) {
@@ -29,15 +30,18 @@ static kn_status save(kn_model *model, const conversion *about, kn_states *state
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
     params.weights = about->dtype;
     params.blocks = about->type;
-    return (about->to == ONNX   ? kn_model_save_onnx
-            : about->to == GGUF ? kn_model_save_gguf
-                                : kn_model_save)(model, about->path, states, &params);
+    return (about->to == ONNX     ? kn_model_save_onnx
+            : about->to == GGUF   ? kn_model_save_gguf
+            : about->to == FOLDER ? kn_model_save_folder
+                                  : kn_model_save)(model, about->path, states, &params);
 }
 
 static int write_weights(kn_model *model, const conversion *about) {
     kn_states *states = kn_states_create_host(NULL);
     kn_status status = KN_ERROR_MEMORY;
     if (states) status = kn_model_load(model, about->weights, states, NULL, NULL);
+    if (states && status == KN_OK && about->merge)
+        status = kn_model_merge_adapter(model, about->merge, states);
     if (states && status == KN_OK) status = save(model, about, states);
     if (status != KN_OK) command_fail("%s", states ? kn_model_error(model) : "out of memory");
     kn_states_destroy(&states);
@@ -48,7 +52,7 @@ static int convert(kn_model *model, const conversion *about) {
     if (about->to == TEXT) return write_text(model, about->path);
     if (!about->weights && !kn_model_has_weights(model))
         return command_fail("'%s' has no weights: give --weights FILE", kn_model_name(model));
-    bool as_it_is = about->to == ONNX && !about->weights && !kn_model_text(model)[0];
+    bool as_it_is = about->to == ONNX && !about->weights && !about->merge && !kn_model_text(model)[0];
     if (!as_it_is) return write_weights(model, about);
     return kn_model_save_onnx(model, about->path, NULL, NULL) == KN_OK
                ? EXIT_DONE
@@ -61,6 +65,11 @@ static int choose_kind(conversion *about) {
         const char *ending;
         kind to;
     } kinds[] = {{".safetensors", SAFETENSORS}, {".gguf", GGUF}, {".koine", TEXT}};
+    const size_t length = strlen(about->path);
+    if (length && about->path[length - 1] == '/') {
+        about->to = FOLDER;
+        return EXIT_DONE;
+    }
     if (path_is_onnx(about->path)) {
         about->to = ONNX;
         return EXIT_DONE;
@@ -70,7 +79,7 @@ static int choose_kind(conversion *about) {
             about->to = kinds[i].to;
             return EXIT_DONE;
         }
-    return command_misuse("the ending of '%s' is unknown; expected .onnx, .safetensors, .gguf or .koine",
+    return command_misuse("the ending of '%s' is unknown; expected .onnx, .safetensors, .gguf, .koine or /",
                           about->path);
 }
 
@@ -88,6 +97,8 @@ static int run(int count, char **arguments) {
          "type of matrices in a GGUF file: F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K, Q6_K (default: as they "
          "are)",
          &about.type},
+        {"merge", OPTION_TEXT, "PATH",
+         "an adapter that is merged into the weights: a folder, .gguf or .safetensors", &about.merge},
         OVERWRITE_OPTION(common),
         QUIET_OPTION(common.quiet),
         {.name = NULL}};
@@ -104,7 +115,8 @@ static int run(int count, char **arguments) {
     if (dtype && about.to != SAFETENSORS)
         return command_misuse("--dtype is for files that end in .safetensors");
     if (about.type && about.to != GGUF) return command_misuse("--type is for files that end in .gguf");
-    if (!path_writable(words[1], PATH_WHOLE, common.overwrite)) return EXIT_FAILED;
+    if (about.merge && about.to == TEXT) return command_misuse("--merge is for files with weights");
+    if (about.to != FOLDER && !path_writable(words[1], PATH_WHOLE, common.overwrite)) return EXIT_FAILED;
     kn_model *model = model_open(words[0]);
     status = model ? convert(model, &about) : EXIT_FAILED;
     kn_model_destroy(&model);
@@ -114,21 +126,26 @@ static int run(int count, char **arguments) {
 const command command_convert = {
     "convert",
     "convert a model to another file format",
-    "FROM TO [--weights FILE] [--dtype TYPE] [--type TYPE] [--overwrite]",
-    "weights dtype type overwrite quiet",
+    "FROM TO [--weights FILE] [--merge ADAPTER] [--dtype TYPE] [--type TYPE] [--overwrite]",
+    "weights merge dtype type overwrite quiet",
     "koine convert lenet.safetensors lenet.onnx\n"
     "koine convert lenet.safetensors small.safetensors --dtype float16\n"
     "koine convert trained.onnx weights.safetensors\n"
     "koine convert net.onnx merged.onnx --weights weights.safetensors\n"
     "koine convert deploy.prototxt caffe.onnx --weights net.caffemodel\n"
-    "koine convert SmolLM2/ smollm2.gguf --type Q8_0",
+    "koine convert SmolLM2/ smollm2.gguf --type Q8_0\n"
+    "koine convert smollm2.gguf merged.gguf --merge poems",
     "FROM is a saved model, an ONNX file, a Caffe net or a language model. The ending of TO selects the\n"
-    "format: .onnx, .safetensors (weights, and the text of a text model), .gguf (language models) or .koine\n"
-    "(only the text). A text model becomes an ONNX graph of opset 20. A model from an ONNX file keeps its "
-    "names and nodes; nodes in training mode "
-    "are\n"
-    "written in inference mode. --weights takes a file that koine train saved from that model. --dtype\n"
-    "float16 or bfloat16 halves the size of the weights in the file and, except in training, on the device;\n"
-    "computation is in float32. In a GGUF file, --type is the type of matrices; vectors are F32. Weights\n"
-    "trained from a language model are written with --weights and the model that they were trained from.",
+    "format: .onnx, .safetensors (weights, and the text of a text model), .gguf (language models), .koine\n"
+    "(only the text), or / for a folder with the files of a Hugging Face folder. A text model becomes an "
+    "ONNX\n"
+    "graph of opset 20. A model from an ONNX file keeps its names and nodes; nodes in training mode are\n"
+    "written in inference mode. --weights takes a file that koine train saved from that model, and --merge "
+    "an\n"
+    "adapter for it. --dtype float16 or bfloat16 halves the size of the weights in the file and, except in\n"
+    "training, on the device; computation is in float32. In a GGUF file, --type is the type of matrices, "
+    "and\n"
+    "vectors are F32. Weights trained from a language model are written with --weights and the model that "
+    "they\n"
+    "were trained from.",
     run};

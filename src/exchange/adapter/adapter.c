@@ -7,7 +7,7 @@
 /* ---- files ----------------------------------------------------------------------------------------------
  */
 
-static void close_file(kn_model *model, kn_adapter_file *file) {
+void kn_adapter_close_file(kn_model *model, kn_adapter_file *file) {
     if (file->has_tensors) kn_safetensors_close(&model->host, &file->tensors);
     if (file->has_gguf) kn_gguf_close(&model->host, &file->gguf);
     kn_map_finish(&file->by_layer);
@@ -37,7 +37,7 @@ static bool check_pairs(kn_model *model, kn_adapter_file *file) {
     return error->status == KN_OK;
 }
 
-static bool open_file(kn_model *model, const char *path, kn_adapter_file *file) {
+bool kn_adapter_open_file(kn_model *model, const char *path, kn_adapter_file *file) {
     kn_file_view view;
     *file = (kn_adapter_file){.path = path, .params = KN_ADAPTER_DEFAULTS};
     file->params.rank = 0;
@@ -102,8 +102,7 @@ static bool fits(kn_model *model, const kn_adapter_file *file) {
     return model->error.status == KN_OK;
 }
 
-/* The checks that all functions begin with. */
-static kn_status begin(kn_model *model, const char *path, const char *call) {
+kn_status kn_adapter_begin(kn_model *model, const char *path, const char *call) {
     if (!model) return KN_ERROR_ARGUMENT;
     if (model->status != KN_OK) return model->status;
     kn_error_clear(&model->error);
@@ -113,11 +112,12 @@ static kn_status begin(kn_model *model, const char *path, const char *call) {
 
 kn_status kn_model_open_adapter(kn_model *model, const char *path) {
     kn_adapter_file file;
-    kn_status status = begin(model, path, "kn_model_open_adapter");
+    kn_status status = kn_adapter_begin(model, path, "kn_model_open_adapter");
     if (status != KN_OK) return status;
-    if (open_file(model, path, &file) && kn_model_adapt_where(model, &file.params, is_in_file, &file))
+    if (kn_adapter_open_file(model, path, &file) &&
+        kn_model_adapt_where(model, &file.params, is_in_file, &file))
         fits(model, &file);
-    close_file(model, &file);
+    kn_adapter_close_file(model, &file);
     return model->error.status;
 }
 
@@ -168,17 +168,17 @@ static bool same_scale(kn_model *model, const kn_adapter_file *file) {
 
 kn_status kn_model_load_adapter(kn_model *model, const char *path, kn_states *states) {
     kn_adapter_file file;
-    kn_status status = begin(model, path, "kn_model_load_adapter");
+    kn_status status = kn_adapter_begin(model, path, "kn_model_load_adapter");
     if (status != KN_OK) return status;
     if (!states || !model->adapter)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_load_adapter: %s",
                        states ? "the model has no adapter; kn_model_open_adapter adds it" : "states is NULL");
-    if (open_file(model, path, &file) && fits(model, &file) && same_scale(model, &file))
+    if (kn_adapter_open_file(model, path, &file) && fits(model, &file) && same_scale(model, &file))
         for (size_t i = 0; i < model->adapter->layer_count; i++)
             if (!load_matrix(model, &file, &model->adapter->layers[i], false, states) ||
                 !load_matrix(model, &file, &model->adapter->layers[i], true, states))
                 break;
-    close_file(model, &file);
+    kn_adapter_close_file(model, &file);
     return model->error.status;
 }
 
@@ -186,7 +186,7 @@ kn_status kn_model_load_adapter(kn_model *model, const char *path, kn_states *st
  */
 
 kn_status kn_model_save_adapter(kn_model *model, const char *path, kn_states *states) {
-    kn_status status = begin(model, path, "kn_model_save_adapter");
+    kn_status status = kn_adapter_begin(model, path, "kn_model_save_adapter");
     if (status != KN_OK) return status;
     if (!states || !model->adapter)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_adapter: %s",

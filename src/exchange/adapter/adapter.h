@@ -28,6 +28,15 @@ typedef struct kn_adapter_file {
     bool has_tensors, has_gguf;
 } kn_adapter_file;
 
+/* ---- adapter.c: false with the model's error set --------------------------------------------------------
+ */
+
+/* Opens a file or folder of any kind and checks its matrices. Closed even after a failure. */
+bool kn_adapter_open_file(kn_model *model, const char *path, kn_adapter_file *file);
+void kn_adapter_close_file(kn_model *model, kn_adapter_file *file);
+/* The checks that all functions begin with; `call` is the function. */
+kn_status kn_adapter_begin(kn_model *model, const char *path, const char *call);
+
 /* Adds one matrix, A or B, of a layer (pairs.c). */
 bool kn_adapter_add(kn_model *model, kn_adapter_file *file, const char *layer, const char *name, bool b,
                     const kn_array *array);

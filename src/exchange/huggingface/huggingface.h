@@ -102,6 +102,13 @@ bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_
 bool kn_folder_calls(const kn_model *model, bool in_layer, const char *own, const char *theirs);
 /* The type in the files of a weight's tensor; float32 for one that is computed. */
 kn_dtype kn_folder_type(const kn_model *model, const char *name);
+/* The tensor in the files of weight `index` of folder->tensors; NULL for one that is computed. */
+const kn_array *kn_folder_source(const kn_folder *folder, size_t index);
+/* The element of that tensor from which element `i` of the weight is computed, as more + factor * element. */
+uint64_t kn_folder_element(const kn_folder *folder, size_t index, uint64_t i, double *factor, double *more);
+/* Writes a folder like the one that the model was opened from (save.c). */
+kn_status kn_folder_save(kn_model *model, const char *path, kn_states *states,
+                         const kn_model_save_params *params);
 kn_status kn_folder_load(kn_model *model, const char *path, kn_states *states,
                          const kn_model_load_params *params, int *loaded);
 

@@ -157,5 +157,6 @@ const kn_model_origin kn_folder_origin = {
     .folders = true,
     .open = open_folder,
     .load = kn_folder_load,
+    .save = kn_folder_save,
     .close = close_folder,
 };

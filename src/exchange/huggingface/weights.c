@@ -360,22 +360,31 @@ static double factor_of(const kn_folder *folder, const struct kn_folder_source *
                : 1;
 }
 
+const kn_array *kn_folder_source(const kn_folder *folder, size_t index) {
+    return folder->sources[index].from;
+}
+
+uint64_t kn_folder_element(const kn_folder *folder, size_t index, uint64_t i, double *factor, double *more) {
+    const struct kn_folder_source *source = &folder->sources[index];
+    const kn_array *array = &folder->tensors.tensors[index].array;
+    const int64_t rows = array->rank ? array->shape[0] : 1;
+    const int64_t columns = (int64_t)array->count / rows, row = (int64_t)i / columns;
+    const int64_t column = (int64_t)i % columns, theirs = row_in_file(folder, source, row);
+    const bool transposed = source->change == KN_FOLDER_TRANSPOSED && source->from->rank == 2;
+    *factor = factor_of(folder, source, row);
+    *more = source->change == KN_FOLDER_PLUS_ONE;
+    return (uint64_t)(transposed ? column * source->from->shape[1] + theirs : theirs * columns + column);
+}
+
 /* Writes a weight whose layout in the file differs from the text's. */
 static void widen(void *user, const kn_safetensor *tensor, void *to) {
     const kn_folder *folder = user;
-    const struct kn_folder_source *source = &folder->sources[tensor - folder->tensors.tensors];
-    const kn_array *from = source->from;
-    const int64_t rows = tensor->array.shape[0], columns = rows ? (int64_t)tensor->array.count / rows : 0;
-    const bool transposed = source->change == KN_FOLDER_TRANSPOSED;
-    const double more = source->change == KN_FOLDER_PLUS_ONE;
+    const size_t index = (size_t)(tensor - folder->tensors.tensors);
     float *numbers = to;
-    for (int64_t row = 0; row < rows; row++) {
-        const int64_t theirs = row_in_file(folder, source, row);
-        const double factor = factor_of(folder, source, row);
-        for (int64_t i = 0; i < columns; i++) {
-            const int64_t at = transposed ? i * from->shape[1] + theirs : theirs * columns + i;
-            numbers[row * columns + i] = (float)(more + factor * kn_array_number(from, (uint64_t)at));
-        }
+    for (uint64_t i = 0; i < tensor->array.count; i++) {
+        double factor, more;
+        const uint64_t at = kn_folder_element(folder, index, i, &factor, &more);
+        numbers[i] = (float)(more + factor * kn_array_number(folder->sources[index].from, at));
     }
 }
 

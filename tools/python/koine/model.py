@@ -1191,15 +1191,16 @@ class Model:
         """Writes the model to a safetensors file, which koine.Model and the command open.
 
         Args:
-            path: The file; if it ends in .onnx, an ONNX file is written; if it ends in .gguf, a GGUF file, for language models.
+            path: The file; if it ends in .onnx, an ONNX file is written; if it ends in .gguf, a GGUF file, for language models; if it
+                ends in /, a Hugging Face folder, for a model from one.
             training: Also write optimizer moments and counters, with which `koine train --resume` continues.
             weights: The type of the weights in the file: "float32", "float16" or "bfloat16".
             blocks: The type of matrices in a GGUF file: F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K or Q6_K; default: as in the model's file.
             metadata: More metadata.
         """
         path = os.fspath(path)
-        if path.endswith(".gguf"):
-            self._write(lib.kn_model_save_gguf, path, None, blocks=blocks)
+        if path.endswith((".gguf", "/")):
+            self._write(lib.kn_model_save_folder if path.endswith("/") else lib.kn_model_save_gguf, path, None, blocks=blocks)
             return
         self._write(lib.kn_model_save_onnx if path.endswith(_ONNX) else lib.kn_model_save, path, metadata, training=training,
                     weights=type_number(weights))
@@ -1212,6 +1213,15 @@ class Model:
             path: A folder, which is created if missing, for PEFT and adapter=; or a file that ends in .gguf, for llama.cpp.
         """
         self._made._call(lib.kn_model_save_adapter, os.fsencode(path), self.states._pointer)
+
+    @_alone
+    def merge_adapter(self, path: Path) -> None:
+        """Adds a trained adapter to the weights of a model without one.
+
+        Args:
+            path: A folder that PEFT or save_adapter() wrote, a GGUF file, or a file of `koine train --lora`.
+        """
+        self._made._call(lib.kn_model_merge_adapter, os.fsencode(path), self.states._pointer)
 
     def to_onnx(self, path: Path, *, metadata: Optional[Mapping[str, str]] = None) -> None:
         """Writes the model to an ONNX file.

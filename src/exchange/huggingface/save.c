@@ -1,0 +1,147 @@
+/* Writes a folder like the one that a model was opened from, with other weights. */
+#include <string.h>
+
+#include "exchange/huggingface/huggingface.h"
+
+enum { FILE_BYTES = 1 << 28 };
+
+/* Files without weights; the last makes the folder a model. */
+static const char *const copied[] = {
+    "added_tokens.json",
+    "chat_template.jinja",
+    "config_sentence_transformers.json",
+    "generation_config.json",
+    "merges.txt",
+    "modules.json",
+    "sentence_bert_config.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "1_Pooling/config.json",
+    "config.json",
+};
+
+static kn_status copy_file(kn_model *model, kn_arena *arena, const char *name, const char *to) {
+    const char *from = kn_path_join(arena, model->source, name), *path = kn_path_join(arena, to, name);
+    uint8_t *bytes;
+    uint64_t count;
+    if (!from || !path) return kn_fail_memory(&model->error, strlen(name));
+    if (!kn_path_exists(from)) return KN_OK;
+    kn_status status = kn_file_read(&model->host, from, FILE_BYTES, &bytes, &count, &model->error);
+    if (status != KN_OK) return status;
+    status = kn_folder_make_for(&model->host, path, &model->error);
+    if (status == KN_OK) status = kn_file_write(&model->host, path, bytes, (size_t)count, &model->error);
+    kn_release(&model->host, bytes);
+    return status;
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------------------
+ */
+
+typedef struct saving {
+    kn_model *model;
+    kn_states *states;
+    uint8_t *bytes; /* of one tensor */
+    float *numbers; /* of one weight */
+    size_t room, number_room;
+} saving;
+
+/* Changes the elements whose numbers differ from those in the file. */
+static bool change(saving *s, size_t index) {
+    kn_model *model = s->model;
+    const kn_folder *folder = model->origin_data;
+    const kn_safetensor *weight = &folder->tensors.tensors[index];
+    const kn_array *from = kn_folder_source(folder, index);
+    const uint64_t count = weight->array.count;
+    if (!kn_reserve(&model->host, (void **)&s->numbers, &s->number_room, (size_t)count + 1, sizeof(float)))
+        return kn_model_no_memory(model);
+    kn_status status = kn_states_get(s->states, weight->name, s->numbers, (size_t)count * sizeof(float));
+    if (status != KN_OK) {
+        kn_fail(&model->error, status, "state '%s': %s", weight->name, kn_states_error(s->states));
+        return false;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        double factor, more;
+        const uint64_t at = kn_folder_element(folder, index, i, &factor, &more);
+        const float before = (float)(more + factor * kn_array_number(from, at));
+        if (memcmp(&before, &s->numbers[i], sizeof before))
+            kn_element_set(from->type, s->bytes, (int64_t)at, ((double)s->numbers[i] - more) / factor);
+    }
+    return true;
+}
+
+static kn_status write_tensor(saving *s, kn_safetensors_writer *writer, const kn_safetensor *tensor) {
+    kn_model *model = s->model;
+    const kn_folder *folder = model->origin_data;
+    if (!kn_reserve(&model->host, (void **)&s->bytes, &s->room, (size_t)tensor->array.byte_count + 1, 1)) {
+        kn_model_no_memory(model);
+        return model->error.status;
+    }
+    memcpy(s->bytes, tensor->array.bytes, (size_t)tensor->array.byte_count);
+    for (size_t i = 0; i < folder->tensors.count; i++)
+        if (kn_folder_source(folder, i) == &tensor->array && !change(s, i)) return model->error.status;
+    return kn_safetensors_writer_add(writer, s->bytes, tensor->array.byte_count, &model->error);
+}
+
+static kn_status write_tensors(saving *s, kn_arena *arena, const char *to) {
+    kn_model *model = s->model;
+    const kn_folder *folder = model->origin_data;
+    const kn_text_pair about = {"format", "pt"};
+    kn_safetensors_writer *writer = NULL;
+    const char *path = kn_path_join(arena, to, "model.safetensors");
+    size_t count = 0, done = 0;
+    for (size_t i = 0; i < folder->part_count; i++)
+        count += folder->parts[i].count;
+    kn_safetensor *tensors = kn_arena_take(arena, count + 1, sizeof *tensors);
+    if (!path || !tensors) return kn_fail_memory(&model->error, count * sizeof *tensors);
+    for (size_t i = 0; i < folder->part_count; i++) {
+        memcpy(tensors + done, folder->parts[i].tensors, folder->parts[i].count * sizeof *tensors);
+        done += folder->parts[i].count;
+    }
+    kn_status status =
+        kn_safetensors_writer_open(&model->host, path, tensors, count, &about, 1, &writer, &model->error);
+    for (size_t i = 0; i < folder->part_count; i++)
+        for (size_t k = 0; k < folder->parts[i].count && status == KN_OK; k++)
+            status = write_tensor(s, writer, &folder->parts[i].tensors[k]);
+    if (status == KN_OK) return kn_safetensors_writer_commit(&writer, &model->error);
+    if (writer) kn_safetensors_writer_abandon(&writer);
+    return status;
+}
+
+/* ---- the folder ------------------------------------------------------------------------------------------
+ */
+
+static kn_status check(kn_model *model, kn_arena *arena, const char *path, kn_states *states) {
+    const char *config = kn_path_join(arena, path, "config.json");
+    if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_folder: states is NULL");
+    if (model->origin != &kn_folder_origin || model->adapter)
+        return kn_fail(
+            &model->error, KN_ERROR_UNSUPPORTED, "kn_model_save_folder: model '%s' %s", model->name,
+            model->adapter ? "has an adapter, which kn_model_merge_adapter can merge into the weights of "
+                             "a model without one"
+                           : "is not from a Hugging Face folder");
+    if (!config) return kn_fail_memory(&model->error, strlen(path));
+    return kn_path_exists(config) ? kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                                            "'%s' already exists; expected a folder without a model", config)
+                                  : KN_OK;
+}
+
+kn_status kn_folder_save(kn_model *model, const char *path, kn_states *states,
+                         const kn_model_save_params *params) {
+    saving s = {.model = model, .states = states};
+    kn_arena arena;
+    (void)params;
+    kn_arena_init(&arena, &model->host);
+    kn_status status = check(model, &arena, path, states);
+    if (status == KN_OK) status = kn_folder_make(&model->host, path, &model->error);
+    if (status == KN_OK) status = write_tensors(&s, &arena, path);
+    for (size_t i = 0; i < KN_COUNT_OF(copied) && status == KN_OK; i++)
+        status = copy_file(model, &arena, copied[i], path);
+    kn_release(&model->host, s.bytes);
+    kn_release(&model->host, s.numbers);
+    kn_arena_finish(&arena);
+    return status;
+}
