@@ -139,12 +139,17 @@ typedef struct kn_node_sizes {
     const char *inputs[2], *attributes;
 } kn_node_sizes;
 
+/* The input that variants prepare, such as weights: the second, or the only one. */
+static inline int kn_prepared_input(int input_count) {
+    return input_count > 1;
+}
+
 /* When the planner chooses a variant. */
 typedef struct kn_choice {
     /* Whether it supports this target and these shapes. NULL: always. Layouts are not chosen yet. */
     bool (*accepts)(const kn_target *target, const kn_node *node);
-    /* Starts by preparing (repacking) its last input. Unless forced, it is used only if that input depends
-     * only on states, so that the preparation runs once. */
+    /* Starts by preparing (repacking) its input kn_prepared_input. Unless forced, it is used only if that
+     * input depends only on states, so that the preparation runs once. */
     bool prepares;
     /* Used only if it measured faster on the device than the variant that would be used otherwise: at similar
      * sizes or, if given, at `measured_at`, since the difference depends more on the device than on the
@@ -160,8 +165,8 @@ typedef struct kn_choice {
      * which the largest error was below KN_FAST_ERROR of the results' RMS; its sums are as long as the
      * node's, up to a limit. */
     bool fast;
-    /* NULL: always. config: the variant's. invariant: what the steps compute only from the last input is not
-     * recomputed in each run. */
+    /* NULL: always. config: the variant's. invariant: what the steps compute only from the input
+     * kn_prepared_input is not recomputed in each run. */
     bool (*pays)(const kn_target *target, const kn_node *node, int config, bool invariant);
 } kn_choice;
 

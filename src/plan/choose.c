@@ -10,10 +10,10 @@ static bool is_right(const kn_planner *planner, const kn_node *node, const kn_va
                                                                     tile ? tile : planner->switches->tile);
 }
 
-/* Whether data prepared from the node's last input, such as packed weights, can persist between runs. */
+/* Whether data prepared from the node's input, such as packed weights, can persist between runs. */
 static bool may_prepare(const kn_planner *planner, const kn_node *node) {
-    const kn_value *last = node->input_count ? node->inputs[node->input_count - 1] : NULL;
-    return planner->request->keeps && last && planner->invariant[last->id];
+    const kn_value *prepared = node->input_count ? node->inputs[kn_prepared_input(node->input_count)] : NULL;
+    return planner->request->keeps && prepared && planner->invariant[prepared->id];
 }
 
 static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {

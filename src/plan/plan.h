@@ -67,7 +67,7 @@ kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *e
 typedef struct kn_tuning {
     const kn_node *node;
     const kn_target *target;
-    bool kept; /* data prepared only from its last input persists between runs */
+    bool kept; /* data prepared only from its input kn_prepared_input persists between runs */
 } kn_tuning;
 
 /* Called while variants are chosen. Each verdict comes from running something on the device and is cached;

@@ -164,7 +164,7 @@ typedef enum kn_refusal {
     KN_NOT_REFUSED = 0,
     KN_REFUSED_LAYOUT,  /* it reads blocked images, and converting them would cost more than it gains */
     KN_REFUSED_ERROR,   /* it has a larger error, and fast math is off */
-    KN_REFUSED_CHANGES, /* it prepares its last input, which changes from run to run */
+    KN_REFUSED_CHANGES, /* it prepares an input that changes from run to run */
     KN_REFUSED_TYPES,   /* it does not read or write these 16-bit types */
     KN_REFUSED_NODE,    /* it does not support this device, or these shapes and types */
     KN_REFUSED_WORK,    /* its estimated work is not less than that of others */

@@ -116,7 +116,7 @@ static const char *reason_of(kn_refusal refusal) {
     case KN_REFUSED_ERROR:
         return "has a larger error; only with fast math";
     case KN_REFUSED_CHANGES:
-        return "prepares the last input, which may change in each run";
+        return "prepares an input that may change in each run";
     case KN_REFUSED_TYPES:
         return "does not read or write these 16-bit types";
     case KN_REFUSED_WORK:

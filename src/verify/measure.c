@@ -15,17 +15,18 @@ static kn_status build(kn_measurement *measure, kn_error *error) {
     const kn_initializer zero = {KN_INITIALIZER_FILL, 0};
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
-    const int last = measure->kept ? node->input_count - 1 : -1;
+    const int prepared = measure->kept ? kn_prepared_input(node->input_count) : -1;
     measure->graph = kn_graph_create(&params);
     if (!measure->graph) return kn_fail_memory(error, sizeof *measure->graph);
-    if (last >= 0) {
+    if (prepared >= 0) {
         const kn_trial *drawn = &measure->trial;
-        const char *name = drawn->inputs[last]->name;
-        inputs[last] = kn_state_add(measure->graph, name, &node->shapes[last], KN_STATE_PARAMETER, &zero);
+        const char *name = drawn->inputs[prepared]->name;
+        inputs[prepared] =
+            kn_state_add(measure->graph, name, &node->shapes[prepared], KN_STATE_PARAMETER, &zero);
         measure->states = kn_states_create(measure->context, 1);
         if (!measure->states) return kn_fail_memory(error, 256);
-        kn_status status = kn_states_set(measure->states, name, &drawn->infos[last], drawn->bytes[last],
-                                         drawn->byte_counts[last]);
+        kn_status status = kn_states_set(measure->states, name, &drawn->infos[prepared],
+                                         drawn->bytes[prepared], drawn->byte_counts[prepared]);
         if (status != KN_OK) return kn_fail(error, status, "%s", kn_states_error(measure->states));
     }
     kn_node *made = kn_node_spec_add(node, measure->graph, inputs);
@@ -33,7 +34,7 @@ static kn_status build(kn_measurement *measure, kn_error *error) {
     for (int i = 0; i < made->output_count; i++)
         measure->results[measure->result_count++] = made->outputs[i];
     for (int i = 0; i < node->input_count; i++)
-        if (node->given[i] && i != last)
+        if (node->given[i] && i != prepared)
             measure->feeds[measure->feed_count++] = (kn_feed){
                 measure->trial.inputs[i]->name, measure->trial.bytes[i], measure->trial.byte_counts[i]};
     return KN_OK;

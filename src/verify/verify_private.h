@@ -111,7 +111,7 @@ typedef struct kn_measurement {
     bool kept, fast; /* see kn_tuning and kn_target */
     kn_trial trial;  /* the inputs */
     kn_graph *graph;
-    kn_states *states; /* with `kept`: the last input */
+    kn_states *states; /* with `kept`: the prepared input */
     kn_value *results[KN_MAX_OUTPUTS];
     int result_count;
     kn_feed feeds[KN_TRIAL_INPUTS];

@@ -404,6 +404,30 @@ static void choose_takes_what_is_measured_to_be_faster(void **state) {
     }
 }
 
+/* Weights are packed in advance if they do not change, whatever the zero points are. */
+static void choose_packs_weights_that_stay(void **state) {
+    (void)state;
+    kn_value *bytes = kn_cast(x, KN_UINT8), *zeros[] = {kn_statistic(graph, "zero", KN_INT8, "", NULL),
+                                                        kn_input(graph, "given", KN_INT8, "")};
+    kn_value *weights[] = {kn_statistic(graph, "w", KN_INT8, "8,4", NULL),
+                           kn_cast(kn_input(graph, "v", KN_FLOAT32, "8,4"), KN_INT8)};
+    const kn_verdict_functions verdicts = {.variant_is_right = is_right, .tuned = tuned};
+    for (int i = 0; i < 4; i++) {
+        kn_value *y = kn_matmul_integer(bytes, weights[i / 2], NULL, zeros[i % 2]);
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, &y, 1, false, NULL, NULL);
+        passes.request.keeps = true;
+        passes.request.verdicts = &verdicts;
+        passes_wide(&passes, 16, "");
+        passes.target.byte_products = true;
+        passes_run(&passes, "choose");
+        const kn_node *product = passes.bound_outputs[0]->producer;
+        assert_string_equal(passes.planner.chosen[product->id].variant->name, i < 2 ? "packed" : "quads");
+        passes_end(&passes);
+    }
+}
+
 /* ---- fuse ---------------------------------------------------------------------------------------- */
 
 static void fuse_joins_a_chain(void **state) {
@@ -602,6 +626,7 @@ int main(void) {
         GRAPH_CASE(switches_are_read),
         GRAPH_CASE(wrong_switches_list_the_known_ones),
         GRAPH_CASE(choose_takes_the_forced_variant),
+        GRAPH_CASE(choose_packs_weights_that_stay),
         GRAPH_CASE(invariant_keeps_little_that_is_widened),
         GRAPH_CASE(choose_names_a_forced_variant_that_does_not_fit),
         GRAPH_CASE(choose_takes_what_is_measured_to_be_faster),

@@ -19,8 +19,9 @@ kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering);
 /* The same on a matrix unit. */
 bool kn_matmul_integer_matrix_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_integer_plain_lower(kn_lowering *lowering);
-/* Products of pairs of 16 bits or, with this `config`, of quads of bytes. */
-enum { KN_INTEGER_QUADS = 1 };
+/* `config`: products of quads of bytes instead of pairs of 16 bits; the same with b packed in advance. */
+enum { KN_INTEGER_QUADS = 1, KN_INTEGER_PACKED };
+bool kn_matmul_integer_packed_accepts(const kn_target *target, const kn_node *node);
 bool kn_matmul_integer_quads_accepts(const kn_target *target, const kn_node *node);
 bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering);
