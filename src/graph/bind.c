@@ -391,6 +391,7 @@ static kn_status copy_node_with(graph_copying *copying, const kn_node *node, kn_
     copy->tf32 = node->tf32;
     copy->device = node->device;
     copy->gradient = node->gradient;
+    copy->stage = node->stage;
     for (int i = 0; i < node->output_count && i < copy->output_count; i++)
         copying->values[node->outputs[i]->id] = copy->outputs[i];
     return moves ? widen_result(copying, node, copy->outputs[0]) : KN_OK;

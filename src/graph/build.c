@@ -389,7 +389,8 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
     *node = (kn_node){.op = recipe->row,
                       .derivative = recipe->derivative,
                       .input_count = recipe->count,
-                      .output_count = call->output_count};
+                      .output_count = call->output_count,
+                      .stage = graph->stage};
     node->name = kn_arena_text(&graph->arena, call->name);
     node->inputs = kn_arena_copy(&graph->arena, recipe->inputs, (size_t)recipe->count, sizeof *node->inputs);
     node->outputs = kn_arena_take(&graph->arena, (size_t)call->output_count, sizeof *node->outputs);
@@ -465,9 +466,18 @@ kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *i
     made->tf32 = node->tf32;
     made->device = node->device;
     made->gradient = node->gradient;
+    made->stage = node->stage;
     for (int i = 0; i < node->output_count; i++)
         made->outputs[i]->layout = node->outputs[i]->layout;
     return made;
+}
+
+void kn_stage_begin(kn_graph *graph) {
+    graph->stage = ++graph->stages;
+}
+
+void kn_stage_end(kn_graph *graph) {
+    graph->stage = 0;
 }
 
 kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name, kn_value *const *inputs,

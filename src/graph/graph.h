@@ -220,6 +220,7 @@ struct kn_node {
     const char *pin;     /* the device it is pinned to; NULL: none. Gradients inherit it */
     int device;          /* of a bound graph: index of the device in its context; -1: undecided */
     bool gradient;       /* built by kn_graph_gradient */
+    int stage;           /* kn_stage_begin; 0: none */
     kn_dtype compute, accumulate; /* precision, chosen by the plan */
     bool tf32; /* a matrix unit may multiply float32 rounded to TF32 (10 bits of mantissa); chosen by the
                 * plan */
@@ -248,6 +249,7 @@ struct kn_graph {
     kn_shared_file **files;     /* of states' initial contents */
     size_t file_count, file_capacity;
     uint64_t seed;              /* of a bound graph */
+    int stage, stages;          /* the current stage, or 0; the last one's number */
     const kn_node *origin;      /* the node whose gradient or replacement is being built, or NULL */
     struct kn_pinning *pinning; /* the innermost kn_pin_begin, or NULL */
     bool bound;
@@ -274,6 +276,11 @@ kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input
 /* Adds a copy of a node of this bound graph, with its attributes, name and random numbers, that reads other
  * inputs of the same shapes, types and layouts. NULL: failed. */
 kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *inputs);
+/* Begins a stage of a bound graph, which the next nodes belong to, until kn_stage_end: they are neither
+ * merged nor fused with nodes of other stages. The results that only nodes of their stage read are therefore
+ * not kept longer. */
+void kn_stage_begin(kn_graph *graph);
+void kn_stage_end(kn_graph *graph);
 /* Adds a cast to another type. A failed value stays failed. */
 kn_value *kn_value_cast(kn_value *value, kn_dtype dtype);
 /* Makes blocks of a file the initial contents of a float32 state whose rows are whole blocks. The graph

@@ -275,7 +275,8 @@ struct kn_operator {
     kn_status (*without_training)(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                   kn_value **results);
     /* When binding, once sizes are known, may build a cheaper replacement with the same results; leaves
-     * results[0] NULL to keep the node. Gradients are the replacement's. NULL: never replaces. */
+     * results[0] NULL to keep the node, unless the row has no variants. Gradients are the replacement's.
+     * NULL: never replaces. */
     kn_status (*at_sizes)(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
     /* When binding, for a node with an input that kn_value_in_blocks knows: may build a replacement that
      * reads the blocks; leaves results[0] NULL to keep the node. NULL: never replaces. */
@@ -298,8 +299,9 @@ struct kn_operator {
     bool mixed_inputs;     /* the first input may be bool (where) */
     bool only_integers;    /* a pointwise row that refuses floats */
     bool moves;            /* copies elements of the first input unchanged, of any type, as views do */
-    bool any_type;         /* accepts storage-only types (kn_is_small_float), as rows with `moves` do */
-    unsigned halves;       /* bit i: input i may be float16 or bfloat16 although the result is float32 */
+    bool sums;       /* its results are sums over all elements of the first input's leading dimensions */
+    bool any_type;   /* accepts storage-only types (kn_is_small_float), as rows with `moves` do */
+    unsigned halves; /* bit i: input i may be float16 or bfloat16 although the result is float32 */
     kn_identity identity;
     double neutral;
     kn_turn turn;
@@ -324,6 +326,11 @@ struct kn_operator {
     /* of a custom operator: reference-counted by graphs (custom.c); NULL: a built-in row */
     struct kn_custom *custom;
 };
+
+/* Whether bound graphs have other nodes instead of the row's. */
+static inline bool kn_row_is_replaced(const kn_operator *row) {
+    return row->class == KN_CLASS_KERNEL && row->at_sizes && !row->variant_count;
+}
 
 /* The table, defined in ops/table.c. */
 extern const kn_operator *const kn_operator_table[];

@@ -6,6 +6,8 @@
 #include "models/models_private.h"
 
 enum { SMOOTHING, IGNORE };
+/* From here on, a loss of logits that are a product does not store them all. */
+enum { MANY_CLASSES = 4096 };
 
 /* Class indices are not negative, except a value such as -100 for ignored targets; NaN: no target is ignored.
  */
@@ -210,6 +212,36 @@ static kn_value *logits_of(kn_value *output) {
     return axis == -1 || axis == output->shape.rank - 1 ? node->inputs[0] : output;
 }
 
+/* The product of a large vocabulary whose result the logits are, or NULL: the loss need not store all of
+ * them. */
+static const kn_node *product_of(const kn_loss_call *call, const kn_loss_row *row) {
+    const kn_node *node = call->output->producer;
+    if (row->build != build_cross_entropy || call->weights || call->settings[SMOOTHING] != 0 || !node ||
+        strcmp(node->op->name, "matmul") != 0 || node->derivative)
+        return NULL;
+    const kn_value *x = node->inputs[0], *w = node->inputs[1];
+    const bool fits = kn_attribute_of(node, "transpose_b")->integer &&
+                      !kn_attribute_of(node, "transpose_a")->integer && x->shape.dtype == KN_FLOAT32 &&
+                      w->shape.dtype == KN_FLOAT32 && w->shape.rank == 2;
+    return fits && kn_dim_known(w->shape.dims[0]) && w->shape.dims[0] >= MANY_CLASSES ? node : NULL;
+}
+
+/* The loss and the accuracy of logits that a product computes, as sums divided by the number of targets that
+ * count. */
+static void build_of_product(kn_model *model, const kn_loss_call *call, const kn_node *product,
+                             kn_model_loss *loss) {
+    char attributes[40];
+    const bool ignores = !isnan(call->settings[IGNORE]);
+    const int32_t ignored = ignores ? (int32_t)call->settings[IGNORE] : INT32_MIN;
+    kn_value *inputs[3] = {product->inputs[0], product->inputs[1], call->target};
+    snprintf(attributes, sizeof attributes, "ignored=%ld", (long)ignored);
+    kn_value *sum = kn_apply(model->graph, "cross_entropy_of_product", inputs, 3, attributes);
+    kn_value *none = kn_constant(model->graph, KN_INT32, "", &ignored, sizeof ignored);
+    kn_value *counted = kn_sum(kn_cast(kn_not_equal(call->target, none), KN_FLOAT32), NULL, false);
+    loss->value = loss->eval_loss = kn_div(sum, counted);
+    loss->accuracy = kn_div(kn_result(sum, 1), counted);
+}
+
 /* The node that converts the logits to probabilities, followed only by shape changes; NULL: there is none. */
 static kn_value *applied_again(const kn_loss_row *row, kn_value *logits) {
     const char *applied = row->build == build_cross_entropy ? "softmax"
@@ -281,7 +313,11 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     loss->duplicate_activation = applied_again(row, call.output);
     if (kn_is_half(kn_value_dtype(call.output))) call.output = kn_cast(call.output, KN_FLOAT32);
     loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
-    loss->value = loss->eval_loss = row->build(&call);
+    const kn_node *product = mixed ? NULL : product_of(&call, row);
+    if (product)
+        build_of_product(model, &call, product, loss);
+    else
+        loss->value = loss->eval_loss = row->build(&call);
     name_if_free(model, loss->eval_loss, "loss");
     if (mixed) {
         call.other = kn_input(model->graph, "y.other", KN_INT32, shape);
@@ -293,9 +329,10 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
         const kn_cross_entropy_params params = class_params(&call);
         loss->has_ignore_index = params.has_ignore_index;
         loss->ignore_index = params.ignore_index;
-        loss->accuracy = params.has_ignore_index
-                             ? kn_accuracy_ignoring(call.output, call.target, params.ignore_index)
-                             : kn_accuracy(call.output, call.target);
+        if (!product)
+            loss->accuracy = params.has_ignore_index
+                                 ? kn_accuracy_ignoring(call.output, call.target, params.ignore_index)
+                                 : kn_accuracy(call.output, call.target);
         name_if_free(model, loss->accuracy, "accuracy");
     }
     if (kn_graph_status(model->graph) == KN_OK) return true;

@@ -76,6 +76,7 @@ static bool within_limits(fuse_pass *pass, kn_group *group) {
 /* Adds `node` to a pointwise group if possible. */
 static bool add_to_pointwise(fuse_pass *pass, kn_group *group, kn_node *node) {
     if (group->anchor || !kn_shape_same(&group->space, &node->outputs[0]->shape)) return false;
+    if (group->members[0]->stage != node->stage) return false;
     if (creates_cycle(pass, group, node)) return false;
     kn_group trial = *group;
     if (!kn_group_add_member(pass->planner, &trial, node)) return false;
@@ -90,7 +91,9 @@ static bool add_to_pointwise(fuse_pass *pass, kn_group *group, kn_node *node) {
  * group. */
 static void merge(fuse_pass *pass, kn_group *into, kn_group *from) {
     kn_planner *planner = pass->planner;
-    if (into == from || into->anchor || from->anchor || !kn_shape_same(&into->space, &from->space)) return;
+    if (into == from || into->anchor || from->anchor || into->members[0]->stage != from->members[0]->stage ||
+        !kn_shape_same(&into->space, &from->space))
+        return;
     if (kn_depends_reach(&pass->depends, into->id, from->id, true) ||
         kn_depends_reach(&pass->depends, from->id, into->id, true))
         return;
@@ -174,6 +177,7 @@ static bool can_store_between(const fuse_pass *pass, const kn_group *group, cons
 static bool suits_epilogue(const fuse_pass *pass, const kn_group *group, const kn_node *node) {
     const kn_node *anchor = group->anchor;
     if (node->op->class != KN_CLASS_POINTWISE || node->op->random || pass->updates[node->id]) return false;
+    if (anchor->stage != node->stage) return false;
     if (!kn_shape_same(&anchor->outputs[0]->shape, &node->outputs[0]->shape)) return false;
     if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(anchor->outputs[0])) return false;
     /* It may be the last node, whose result the anchor's kernel stores. */

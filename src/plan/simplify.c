@@ -52,6 +52,7 @@ static void describe(const kn_node *node, kn_text *key) {
     add_bytes(key, &node->op, sizeof node->op);
     add_bytes(key, &node->derivative, sizeof node->derivative);
     add_bytes(key, &node->device, sizeof node->device);
+    add_bytes(key, &node->stage, sizeof node->stage);
     for (int i = 0; i < node->input_count; i++) {
         int id = node->inputs[i] ? node->inputs[i]->id : -1;
         add_bytes(key, &id, sizeof id);

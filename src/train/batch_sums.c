@@ -73,7 +73,7 @@ static void look_at_leaf(const search *own, const kn_value *value) {
 
 /* Whether a node reduces its whole input to a sum or mean. */
 static bool reduces_all(const kn_node *node) {
-    const int axes = kn_attribute_of(node, "axes")->count;
+    const int axes = node->op->sums ? 0 : kn_attribute_of(node, "axes")->count;
     return !axes || axes == node->inputs[0]->shape.rank;
 }
 
@@ -94,7 +94,7 @@ static void classify_sum(search *own, const kn_node *node, origin *made) {
 
 static void look_at_node(search *own, const kn_node *node) {
     const kn_operator *row = node->op;
-    const bool reduces = is_row(node, "sum") || is_row(node, "mean");
+    const bool reduces = is_row(node, "sum") || is_row(node, "mean") || row->sums;
     origin made = {.learnt = row->random || row->training_only || row->without_training};
     for (int i = 0; i < node->input_count; i++) {
         if (!node->inputs[i]) continue;

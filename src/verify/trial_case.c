@@ -287,7 +287,7 @@ bool kn_trial_differentiates(const kn_trial *trial, int input) {
     if (trial->test_case->no_gradient || trial->row->backward || !trial->inputs[input]) return false;
     if (!is_floating_point(trial->infos[input].dtype)) return false;
     if (trial->row->class == KN_CLASS_POINTWISE) return input < 3 && trial->row->by[input];
-    return trial->row->gradient != NULL || trial->row->class == KN_CLASS_VIEW;
+    return trial->row->gradient || trial->row->class == KN_CLASS_VIEW || kn_row_is_replaced(trial->row);
 }
 
 static kn_status weighted_sum(kn_trial *trial, double *sum, kn_error *error) {

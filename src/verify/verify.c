@@ -165,14 +165,15 @@ static bool takes(const verify_run *run, const kn_operator *row, int number, con
            kn_trial_accepts(run->context, row, test_case, variant, blocked, stored, false);
 }
 
-/* Runs a case with all variants that accept it on the device; pointwise nodes have no variants. */
+/* Runs a case with all variants that accept it on the device; pointwise nodes and rows that are replaced have
+ * none. */
 static void verify_case(verify_run *run, const kn_operator *row, int number) {
     if (!suits(run->context, &row->cases[number])) return;
     if (run->params.thoroughness >= CHOSEN_KERNELS) {
         verify_variant(run, row, number, NULL, 0, false);
         return;
     }
-    if (row->class != KN_CLASS_KERNEL) {
+    if (row->class != KN_CLASS_KERNEL || kn_row_is_replaced(row)) {
         if (listed(run->params.variants, "pointwise")) verify_variant(run, row, number, NULL, 0, false);
         return;
     }

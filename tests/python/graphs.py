@@ -72,6 +72,52 @@ def indices_out_of_range_are_errors():
         with raises(koine.ArgumentError, "'labels'", "index -1", "cross_entropy", "0 to 3"):
             call(ids=[0, 8], labels=[-1, 0])
         call(ids=[0, 8], labels=[3, 0])
+    graph = koine.Graph()
+    loss = graph.apply("cross_entropy_of_product", graph.parameter("x", "2,3"), graph.parameter("w", "5,3"), graph.input("labels", "2", "int32"))
+    session = koine.Session(loss)
+    session.run({"labels": [4, -100]})
+    with raises(koine.ArgumentError, "'labels'", "index 5", "cross_entropy_of_product", "0 to 4"):
+        session.run({"labels": [5, 0]})
+
+
+def loss_in_float64(x, w, labels, ignored):
+    """The sum of the losses, the number of hits, and the gradients of the sum by x and w."""
+    logits = x.astype(np.float64) @ w.astype(np.float64).T
+    counted = labels != ignored
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    own = np.where(counted, labels, 0)
+    loss = -np.log(shares[np.arange(len(own)), own])[counted].sum()
+    slopes = (shares - (np.arange(w.shape[0]) == own[:, None])) * counted[:, None]
+    return loss, (logits.argmax(1) == own)[counted].sum(), slopes @ w, slopes.T @ x
+
+
+@case
+def the_loss_of_a_product_is_computed_by_slices():
+    """By limits that divide neither the rows nor the classes, and with all logits at a time; the same bits in each run."""
+    for number in range(6):
+        random = np.random.default_rng(number)
+        rows, width, classes = (int(random.integers(1, most)) for most in (70, 20, 300))
+        limit = int(random.integers(1, 2 * rows * classes))
+        ignored = int(random.choice([-100, 0, classes - 1]))
+        x, w = (random.normal(size=(size, width)).astype(np.float32) for size in (rows, classes))
+        labels = random.integers(0, classes, rows).astype(np.int32)
+        labels[random.random(rows) < 0.3] = ignored
+        labels[0] = classes // 2
+        found = []
+        for _ in range(2):
+            graph = koine.Graph()
+            states = graph.parameter("x", (rows, width)), graph.parameter("w", (classes, width))
+            loss = graph.apply("cross_entropy_of_product", *states, graph.input("labels", (rows,), "int32"), limit=limit, ignored=ignored)
+            hits = loss.result(1).rename("hits")
+            trainer = koine.Trainer(loss, optimizer="sgd", learning_rate=1.0, extra=[hits])
+            trainer.states["x"], trainer.states["w"] = x, w
+            right = np.zeros((), np.float32)
+            value = trainer.step(labels=labels, out={"hits": right})
+            found.append([np.float32(value), right, x - trainer.states["x"], w - trainer.states["w"]])
+        for one, other, wanted in zip(*found, loss_in_float64(x, w, labels, ignored)):
+            expect(np.array_equal(one, other), "the bits differ")
+            expect(np.allclose(one, wanted, rtol=1e-5, atol=2e-6 * max(1, np.abs(wanted).max())), f"{number}: {np.abs(one - wanted).max()}")
 
 
 @case

@@ -639,6 +639,46 @@ def batches_leave_out_ignored_targets_as_arrays_do():
 
 
 @case
+def the_loss_of_a_large_vocabulary_is_that_of_its_logits():
+    """Also in batches with different numbers of ignored targets."""
+    random = np.random.default_rng(3)
+    x, y = (random.integers(0, 5000, (9, 4)).astype(np.int32) for _ in range(2))
+    y[(random.random(y.shape) < 0.4) | (np.arange(9) < 3)[:, None]] = 7
+    model = koine.Model("koine 1\ntask classification\nloss cross-entropy ignore=7\ninput x 4 int32\nembedding 5000 8\n"
+                        "output = linear 5000 bias=no\n")
+    y[8, 0] = model.predict(x)[8, 0].argmax()
+    logits, counted = model.predict(x).astype(np.float64), y != 7
+    own = np.take_along_axis(logits, np.where(counted, y, 0)[..., None], -1)[..., 0]
+    wanted = (np.log(np.exp(logits).sum(-1)) - own)[counted].mean()
+    for size in (9, 4):
+        found = model.evaluate((x, y), batch_size=size)
+        expect(abs(found.loss - wanted) < 1e-5 and abs(found.accuracy - (logits.argmax(-1) == y)[counted].mean()) < 1e-6, f"{found}, {wanted}")
+    expect(found.accuracy > 0)
+    history = model.fit(x, y, batch_size=9, steps=1, validation_split=0, shuffle=False)
+    expect(abs(history.losses[0] - wanted) < 1e-5, f"{history.losses}, {wanted}")
+
+
+@case
+def sums_of_losses_are_divided_by_the_whole_batch():
+    """In shards, of which each has its own number of ignored targets."""
+    random = np.random.default_rng(4)
+    x, y = random.normal(size=(12, 5)).astype(np.float32), random.integers(0, 7, 12).astype(np.int32)
+    y[1:6] = -1
+    found = []
+    for shards in (1, 4):
+        graph = koine.Graph()
+        label = graph.input("y", "batch", "int32")
+        total = graph.apply("cross_entropy_of_product", graph.input("x", "batch,5"), graph.parameter("w", "7,5"), label, ignored=-1)
+        counted = (label.cast("float32") >= 0.0).cast("float32").sum()
+        hits = (total.result(1) / counted).rename("hits")
+        trainer = koine.Trainer(total / counted, optimizer="sgd", learning_rate=1.0, seed=1, extra=[hits], shards=shards)
+        right = np.zeros((), np.float32)
+        loss = trainer.step(x=x, y=y, out={"hits": right})
+        found.append(np.concatenate([[loss, right], trainer.states["w"].ravel()]))
+    expect(np.allclose(*found, rtol=1e-5, atol=1e-6), f"{found}")
+
+
+@case
 def batches_train_as_arrays_do():
     """The same order gives the same weights."""
     x, y = points()
