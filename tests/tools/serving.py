@@ -2,20 +2,23 @@
 
 usage: serving.py KOINE HOUSE_TESTS
 """
+import base64
 import contextlib
 import http.client
 import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import threading
 
 import byte_model
+import text_encoder
 from byte_model import TEXT
 from koine import ENVIRONMENT, KOINE, Skipped, case, expect, koine, run_cases, strict, write
 
-CHAT, TEXTS = "/v1/chat/completions", "/v1/completions"
+CHAT, TEXTS, VECTORS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 ENDLESS = {"prompt": "a", "max_tokens": 2**31 - 1}  # of a model that can continue forever
 
 
@@ -312,6 +315,39 @@ def requests_take_limited_time(folder):
     with serving(folder, "model.gguf", "--timeout", "1e-9") as server:
         server.refuses(503, "timeout", TEXTS, {"prompt": "a"})
         expect(server.ask("/health")[0] == 200, "health")
+
+
+@case
+def texts_have_vectors(folder):
+    text_encoder.write(os.path.join(folder, "encoder"))
+    texts = ["a b b", "", "b zz a", "a " * 30] * 20
+    write(folder, "texts.txt", "".join(text + "\n" for text in texts))
+    koine("infer", "encoder", "texts.txt", "--output", "found.csv", folder=folder).needs()
+    with open(os.path.join(folder, "found.csv"), encoding="utf-8") as file:
+        wanted = [[float(number) for number in line.split(",")] for line in file.read().split()[1:]]
+    with serving(folder, "encoder") as server:
+        found = server.answer(VECTORS, {"model": "encoder", "input": texts})
+        # Each text has two more tokens, and a long one is cut.
+        expect(found["usage"] == {"prompt_tokens": 20 * (5 + 2 + 5 + 20), "total_tokens": 20 * (5 + 2 + 5 + 20)} and found["model"] == "encoder", found["usage"])
+        for i, (row, vector) in enumerate(zip(found["data"], wanted)):
+            expect(row["index"] == i and max(abs(a - b) for a, b in zip(row["embedding"], vector)) < 1e-6, f"{i}: {row}, expected {vector}")
+        expect(len(found["data"]) == len(texts), len(found["data"]))
+        # In base64, and by itself in a shorter window.
+        row = server.answer(VECTORS, {"input": "b zz a", "encoding_format": "base64", "dimensions": text_encoder.WIDTH, "user": "me"})["data"][0]
+        vector = struct.unpack(f"<{text_encoder.WIDTH}f", base64.b64decode(row["embedding"], validate=True))
+        expect(max(abs(a - b) for a, b in zip(vector, wanted[2])) < 1e-6, f"{vector}, expected {wanted[2]}")
+        server.refuses(400, "missing_parameter", VECTORS, {}, "input")
+        server.refuses(400, "invalid_value", VECTORS, {"input": []}, "input")
+        server.refuses(400, "invalid_value", VECTORS, {"input": ["a"] * 2049}, "input")
+        server.refuses(400, "invalid_type", VECTORS, {"input": [1, 2]}, "input")
+        server.refuses(400, "invalid_value", VECTORS, {"input": "a", "dimensions": 2}, "dimensions")
+        server.refuses(400, "invalid_value", VECTORS, {"input": "a", "encoding_format": "int8"}, "encoding_format")
+        server.refuses(400, "unknown_parameter", VECTORS, {"input": "a", "stream": True}, "stream")
+        server.refuses(400, "unsupported_model", TEXTS, {"prompt": "a"})
+    koine("serve", "encoder", "--adapter", "poems", folder=folder).needs(1, err="adapter")
+    byte_model.write(os.path.join(folder, "model.gguf"))
+    with serving(folder, "model.gguf") as server:
+        server.refuses(400, "unsupported_model", VECTORS, {"input": "a"})
 
 
 @case

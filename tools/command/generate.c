@@ -76,8 +76,7 @@ static bool continue_text(generate_run *run, const char *before) {
     return true;
 }
 
-/* ---- conversations --------------------------------------------------------------------------------------
- */
+/* ---- conversations ---------------------------------------------------------------------------------- */
 
 static bool take_conversation(generate_run *run) {
     generator *writer = &run->generator;

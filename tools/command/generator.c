@@ -153,7 +153,7 @@ bool generator_ends(const generator *self, int32_t token) {
     return self->words && kn_vocabulary_ends(self->words, token);
 }
 
-/* ---- the answer --------------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------------- */
 
 size_t generator_ready(const generator *self) {
     size_t most = 0;
@@ -219,7 +219,7 @@ bool generator_add(generator *self, int32_t token) {
                       self->begins[token + 1] - self->begins[token] - self->between);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------ */
+/* ---- opening ---------------------------------------------------------------------------------------- */
 
 /* x is (1,window) and the output (1,window,answers): the next token's logits at each position. */
 bool generator_measure(generator *self, const char *file) {
@@ -312,7 +312,7 @@ void generator_finish(generator *self) {
     free(self->answer);
 }
 
-/* ---- generation ---------------------------------------------------------------------------------- */
+/* ---- generation ------------------------------------------------------------------------------------- */
 
 /* Reads `rows` tokens of x, of which `count` are valid, the first at position `start`; sets `results` rows of
  * logits. */

@@ -51,31 +51,51 @@ static bool add_lines(texts *all, const char *path) {
     return fine;
 }
 
-/* The model's inputs are x, (batch,window) tokens, and length, (batch), and its output is (batch,columns). */
-static bool check_model(const kn_model *model, const char *path, int64_t *window) {
+bool texts_fit(const kn_model *model, int64_t *window) {
     const kn_value *x = kn_model_input_at(model, 0), *length = kn_model_input_at(model, 1);
-    if (kn_model_input_count(model) == 2 && !strcmp(kn_value_name(x), "x") && kn_value_rank(x) == 2 &&
-        !strcmp(kn_value_name(length), "length") && kn_value_rank(kn_model_output_at(model, 0)) == 2) {
-        *window = kn_value_dimension(x, 1);
-        if (*window > 0) return true;
-    }
-    return command_error(
-        "'%s' does not compute vectors of texts; expected an encoder in a folder with modules.json, as "
-        "sentence-transformers saves it",
-        path);
+    if (kn_model_input_count(model) != 2 || strcmp(kn_value_name(x), "x") != 0 || kn_value_rank(x) != 2 ||
+        strcmp(kn_value_name(length), "length") != 0 || kn_value_rank(kn_model_output_at(model, 0)) != 2)
+        return false;
+    *window = kn_value_dimension(x, 1);
+    return *window > 0;
+}
+
+kn_status texts_encode(const kn_vocabulary *words, const char *text, size_t bytes, int32_t *tokens,
+                       int64_t window, size_t *length) {
+    return kn_vocabulary_encode(words, text, bytes, KN_TEXT_ADD_ENDS | KN_TEXT_READ_SPECIAL | KN_TEXT_CUT,
+                                tokens, (size_t)window, length);
+}
+
+int64_t texts_window(int64_t longest, int64_t window) {
+    int64_t rounded = MIN_WINDOW;
+    while (rounded < longest)
+        rounded *= 2;
+    return rounded < window ? rounded : window;
+}
+
+void texts_shorten(int32_t *tokens, size_t count, int64_t window, int64_t shorter) {
+    for (size_t i = 1; i < count; i++)
+        memmove(tokens + i * (size_t)shorter, tokens + i * (size_t)window, (size_t)shorter * sizeof *tokens);
+}
+
+/* The same, reporting an error. */
+static bool check_model(const kn_model *model, const char *path, int64_t *window) {
+    return texts_fit(model, window) ||
+           command_error(
+               "'%s' does not compute vectors of texts; expected an encoder in a folder with modules.json, "
+               "as sentence-transformers saves it",
+               path);
 }
 
 /* Splits all texts; a row has room for the model's window. */
 static bool encode(texts *all, const kn_vocabulary *words) {
-    const unsigned flags = KN_TEXT_ADD_ENDS | KN_TEXT_READ_SPECIAL | KN_TEXT_CUT;
     all->tokens = calloc(all->count * (size_t)all->window + 1, sizeof *all->tokens);
     all->lengths = calloc(all->count + 1, sizeof *all->lengths);
     if (!all->tokens || !all->lengths) return command_error("out of memory for %zu texts", all->count);
     for (size_t i = 0; i < all->count; i++) {
         size_t length = 0;
-        kn_status status =
-            kn_vocabulary_encode(words, all->items[i], strlen(all->items[i]), flags,
-                                 all->tokens + i * (size_t)all->window, (size_t)all->window, &length);
+        kn_status status = texts_encode(words, all->items[i], strlen(all->items[i]),
+                                        all->tokens + i * (size_t)all->window, all->window, &length);
         if (status != KN_OK) return command_error("text %zu: %s", i + 1, kn_status_message(status));
         if (!length) return command_error("text %zu has no tokens", i + 1);
         all->lengths[i] = (int32_t)length;
@@ -83,16 +103,13 @@ static bool encode(texts *all, const kn_vocabulary *words) {
     return true;
 }
 
-/* Makes rows as short as the longest text allows, in powers of two, so that few lengths are compiled. */
+/* Makes rows as short as the longest text allows. */
 static void shorten(texts *all) {
-    int64_t window = MIN_WINDOW;
+    int32_t longest = 0;
     for (size_t i = 0; i < all->count; i++)
-        while (window < all->lengths[i])
-            window *= 2;
-    if (window >= all->window) return;
-    for (size_t i = 1; i < all->count; i++)
-        memmove(all->tokens + i * (size_t)window, all->tokens + i * (size_t)all->window,
-                (size_t)window * sizeof *all->tokens);
+        if (all->lengths[i] > longest) longest = all->lengths[i];
+    const int64_t window = texts_window(longest, all->window);
+    texts_shorten(all->tokens, all->count, all->window, window);
     all->window = window;
 }
 

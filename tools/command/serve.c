@@ -78,15 +78,17 @@ static int run(int count, char **arguments) {
 
 const command command_serve = {
     "serve",
-    "answer requests for text over HTTP",
+    "answer requests for text or vectors of texts over HTTP",
     "FILE [--OPTION …]",
     "host port api-key context max-tokens queue json device",
     "koine serve smollm2.gguf\n"
     "koine serve smollm2.gguf --port 0 --api-key secret --queue 8\n"
     "koine serve smollm2.gguf --adapter poems --context 1024",
-    "FILE is a language model in a GGUF file or a Hugging Face folder, or a model that koine train saved "
+    "FILE is a language model or an encoder in a GGUF file or a Hugging Face folder, or a model that koine "
+    "train saved "
     "after\n"
     "training on text. Clients of OpenAI's interface use http://127.0.0.1:8080/v1 as its address:\n"
-    "POST /v1/chat/completions, POST /v1/completions, GET /v1/models; GET /health needs no key.\n"
+    "POST /v1/chat/completions, /v1/completions or /v1/embeddings, GET /v1/models; GET /health needs no "
+    "key.\n"
     "One request is answered at a time; others wait.",
     run};

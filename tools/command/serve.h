@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "embedder.h"
 #include "generator.h"
 
 typedef struct serve_settings {
@@ -14,9 +15,9 @@ typedef struct serve_settings {
     double timeout; /* seconds */
 } serve_settings;
 
-/* ---- requests (serve_request.c) ------------------------------------------------------------------------ */
+/* ---- requests (serve_request.c) --------------------------------------------------------------------- */
 
-typedef enum serve_kind { SERVE_CHAT, SERVE_COMPLETION } serve_kind;
+typedef enum serve_kind { SERVE_CHAT, SERVE_COMPLETION, SERVE_EMBEDDING } serve_kind;
 
 /* What an error answer says. */
 typedef struct serve_error {
@@ -34,7 +35,7 @@ typedef struct serve_text {
 typedef struct serve_request {
     serve_kind kind;
     char *messages;    /* of a chat: the items of an array in JSON */
-    serve_text *texts; /* prompts: (text_count) */
+    serve_text *texts; /* prompts, or texts to be embedded: (text_count) */
     size_t text_count;
     uint64_t tokens;  /* new tokens, at most */
     uint64_t samples; /* of each prompt */
@@ -42,8 +43,10 @@ typedef struct serve_request {
     bool seeded;        /* the request has a seed */
     const char **stops; /* (stop_count) */
     size_t stop_count;
-    bool stream, usage; /* usage: at the end of a stream */
-    void *memory;       /* of all of this */
+    bool base64;         /* vectors are written so */
+    uint64_t dimensions; /* of the vectors; 0: the model's */
+    bool stream, usage;  /* usage: at the end of a stream */
+    void *memory;        /* of all of this */
 } serve_request;
 
 /* Sets *error and returns false. */
@@ -56,8 +59,7 @@ void serve_request_release(serve_request *request);
 /* An error as OpenAI's interface writes it. */
 void serve_error_write(FILE *stream, const serve_error *error);
 
-/* ---- the queue (serve_queue.c) ---------------------------------------------------------------------------
- */
+/* ---- the queue (serve_queue.c) ---------------------------------------------------------------------- */
 
 /* A request and its answer, which belong to the thread of the connection and to the thread of the model: the
  * last one releases it. */
@@ -110,24 +112,25 @@ serve_job *serve_queue_take(serve_queue *queue);
 void serve_queue_close(serve_queue *queue);
 void serve_queue_finish(serve_queue *queue);
 
-/* ---- answers (serve_answer.c) ----------------------------------------------------------------------------
- */
+/* ---- answers (serve_answer.c) ----------------------------------------------------------------------- */
 
 typedef struct serve_model {
     const serve_settings *settings;
     char name[256];
     long long created; /* seconds since 1970 */
     uint64_t seed;     /* of requests without one */
+    bool embeds;       /* by the embedder; otherwise the generator has a model */
     generator generator;
+    embedder embedder;
 } serve_model;
 
 /* Computes the answer; on the thread of the model. */
 void serve_answer(serve_model *model, serve_job *job);
+void serve_answer_embeddings(serve_model *model, serve_job *job); /* serve_embed.c */
 /* Whether a job has to end now; writes why. */
 bool serve_must_end(serve_job *job, serve_error *error);
 
-/* ---- HTTP (serve_http.c)
- * ----------------------------------------------------------------------------------- */
+/* ---- HTTP (serve_http.c) ---------------------------------------------------------------------------- */
 
 typedef struct serve_http serve_http;
 /* Listens; *url is (room). NULL after reporting an error. */

@@ -16,8 +16,7 @@ typedef struct answering {
     size_t shown; /* bytes of its text that were streamed */
 } answering;
 
-/* ---- the stream ------------------------------------------------------------------------------------------
- */
+/* ---- the stream ------------------------------------------------------------------------------------- */
 
 static bool fail_memory(answering *now) {
     return serve_refuse(&now->error, 500, "out_of_memory", "", "out of memory for the answer");
@@ -95,8 +94,7 @@ static bool show(answering *now, bool end) {
     return send_part(now, writer->answer + before, ready - before, NULL);
 }
 
-/* ---- one choice -------------------------------------------------------------------------------------------
- */
+/* ---- one choice ------------------------------------------------------------------------------------- */
 
 bool serve_must_end(serve_job *job, serve_error *error) {
     if (serve_job_is_gone(job)) return !serve_refuse(error, 499, "gone", "", "the client has gone");
@@ -190,8 +188,7 @@ static bool write_choice(answering *now, size_t prompt, uint64_t sample) {
     return true;
 }
 
-/* ---- the request
- * -------------------------------------------------------------------------------------------- */
+/* ---- the request ------------------------------------------------------------------------------------ */
 
 static void write_usage(FILE *file, const answering *now) {
     fprintf(file,

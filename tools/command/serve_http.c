@@ -31,8 +31,7 @@ typedef struct exchange {
     bool queued;
 } exchange;
 
-/* ---- answers --------------------------------------------------------------------------------------------
- */
+/* ---- answers ---------------------------------------------------------------------------------------- */
 
 /* Takes over the text. */
 static enum MHD_Result send_text(struct MHD_Connection *connection, int status, char *text, size_t bytes) {
@@ -92,8 +91,7 @@ static enum MHD_Result send_models(struct MHD_Connection *connection, exchange *
     return send_text(connection, 200, text, bytes);
 }
 
-/* ---- answers of the model ---------------------------------------------------------------------------------
- */
+/* ---- answers of the model --------------------------------------------------------------------------- */
 
 /* While a thread waits for the model, its connection is not idle. */
 static void set_idle_seconds(struct MHD_Connection *connection, unsigned seconds) {
@@ -148,7 +146,11 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, exchange *
     if (!job || !info) return MHD_NO;
     job->socket = info->connect_fd;
     job->deadline = now->deadline;
-    if (!serve_request_read(&job->request, kind, http->model->name, now->body ? now->body : "", now->bytes,
+    if ((http->model->embeds != (kind == SERVE_EMBEDDING) &&
+         !serve_refuse(&now->error, 400, "unsupported_model", "model", "the model '%s' %s", http->model->name,
+                       http->model->embeds ? "computes vectors of texts; use /v1/embeddings"
+                                           : "generates text, and does not compute vectors of texts")) ||
+        !serve_request_read(&job->request, kind, http->model->name, now->body ? now->body : "", now->bytes,
                             &now->error) ||
         !(now->queued = serve_queue_add(http->queue, job, &now->error)))
         return send_error(connection, &now->error);
@@ -177,8 +179,12 @@ static enum MHD_Result send_completion(struct MHD_Connection *connection, exchan
     return send_answer(connection, now, SERVE_COMPLETION);
 }
 
-/* ---- requests
- * ----------------------------------------------------------------------------------------------- */
+static enum MHD_Result send_embeddings(struct MHD_Connection *connection, exchange *now, const char *rest) {
+    (void)rest;
+    return send_answer(connection, now, SERVE_EMBEDDING);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------- */
 
 typedef struct route {
     const char *path, *method;
@@ -190,6 +196,7 @@ typedef struct route {
 static const route routes[] = {
     {"/v1/chat/completions", "POST", false, false, send_chat},
     {"/v1/completions", "POST", false, false, send_completion},
+    {"/v1/embeddings", "POST", false, false, send_embeddings},
     {"/v1/models", "GET", false, true, send_models},
     {"/health", "GET", true, false, send_health},
 };
@@ -314,8 +321,7 @@ static void finish_exchange(void *user, struct MHD_Connection *connection, void 
     *state = NULL;
 }
 
-/* ---- listening
- * ------------------------------------------------------------------------------------------------ */
+/* ---- listening -------------------------------------------------------------------------------------- */
 
 static struct MHD_Daemon *listen_at(serve_http *http, const struct addrinfo *address) {
     unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO;

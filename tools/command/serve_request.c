@@ -7,7 +7,14 @@
 #include "formats/formats.h"
 #include "serve.h"
 
-enum { DEPTH = 32, MAX_SAMPLES = 128, MAX_STOPS = 16, MAX_STOP_BYTES = 1000, DEFAULT_COMPLETION = 16 };
+enum {
+    DEPTH = 32,
+    MAX_SAMPLES = 128,
+    MAX_INPUTS = 2048,
+    MAX_STOPS = 16,
+    MAX_STOP_BYTES = 1000,
+    DEFAULT_COMPLETION = 16
+};
 
 bool serve_refuse(serve_error *error, int status, const char *code, const char *param, const char *format,
                   ...) {
@@ -35,7 +42,7 @@ void serve_error_write(FILE *stream, const serve_error *error) {
     fprintf(stream, ", \"code\": \"%s\"}}", error->code);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ----------------------------------------------------------------------------------------- */
 
 typedef struct reading {
     serve_request *request;
@@ -107,7 +114,7 @@ static bool read_texts(reading *in, const char *name, const kn_json *value, size
     return true;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------------------- */
 
 /* Text parts, one after the other. */
 static bool join_parts(reading *in, const kn_json *content, const char **text) {
@@ -175,8 +182,7 @@ static bool read_messages(reading *in, const char *name, const kn_json *value) {
     return fine;
 }
 
-/* ---- parameters ------------------------------------------------------------------------------------------
- */
+/* ---- parameters ------------------------------------------------------------------------------------- */
 
 static bool read_model(reading *in, const char *name, const kn_json *value) {
     serve_text text = {"", 0};
@@ -187,10 +193,23 @@ static bool read_model(reading *in, const char *name, const kn_json *value) {
                                                          text.text, in->model);
 }
 
-static bool read_prompt(reading *in, const char *name, const kn_json *value) {
+/* Prompts, or texts to be embedded. */
+static bool read_input(reading *in, const char *name, const kn_json *value) {
     serve_request *request = in->request;
-    if (!read_texts(in, name, value, MAX_SAMPLES, &request->texts, &request->text_count)) return false;
+    const size_t most = request->kind == SERVE_EMBEDDING ? MAX_INPUTS : MAX_SAMPLES;
+    if (!read_texts(in, name, value, most, &request->texts, &request->text_count)) return false;
     return request->text_count || serve_refuse(in->error, 400, "invalid_value", name, "'%s' is empty", name);
+}
+
+static bool read_format(reading *in, const char *name, const kn_json *value) {
+    serve_text text = {"", 0};
+    if (!read_text(in, name, value, &text)) return false;
+    in->request->base64 = !strcmp(text.text, "base64");
+    return in->request->base64 || !strcmp(text.text, "float") || beyond(in, name, value, "float or base64");
+}
+
+static bool read_dimensions(reading *in, const char *name, const kn_json *value) {
+    return read_count(in, name, value, 1, INT32_MAX, "an integer of at least 1", &in->request->dimensions);
 }
 
 static bool read_tokens(reading *in, const char *name, const kn_json *value) {
@@ -286,16 +305,25 @@ static bool read_harmless(reading *in, const char *name, const kn_json *value) {
     return true;
 }
 
-enum { CHAT = 1 << SERVE_CHAT, COMPLETION = 1 << SERVE_COMPLETION, TEXT = CHAT | COMPLETION };
+enum {
+    CHAT = 1 << SERVE_CHAT,
+    COMPLETION = 1 << SERVE_COMPLETION,
+    TEXT = CHAT | COMPLETION,
+    EMBEDDING = 1 << SERVE_EMBEDDING,
+    ANY = TEXT | EMBEDDING
+};
 
 static const struct parameter {
     const char *name;
     unsigned kinds; /* of requests that have it */
     bool (*read)(reading *in, const char *name, const kn_json *value);
 } parameters[] = {
-    {"model", TEXT, read_model},
+    {"model", ANY, read_model},
     {"messages", CHAT, read_messages},
-    {"prompt", COMPLETION, read_prompt},
+    {"prompt", COMPLETION, read_input},
+    {"input", EMBEDDING, read_input},
+    {"encoding_format", EMBEDDING, read_format},
+    {"dimensions", EMBEDDING, read_dimensions},
     {"max_tokens", TEXT, read_tokens},
     {"max_completion_tokens", CHAT, read_tokens},
     {"n", TEXT, read_samples},
@@ -319,7 +347,7 @@ static const struct parameter {
     {"tool_choice", CHAT, read_neutral},
     {"response_format", CHAT, read_neutral},
     {"parallel_tool_calls", CHAT, read_harmless},
-    {"user", TEXT, read_harmless},
+    {"user", ANY, read_harmless},
     {"store", TEXT, read_harmless},
     {"metadata", TEXT, read_harmless},
     {"service_tier", TEXT, read_harmless},
@@ -354,7 +382,9 @@ static bool read_members(reading *in, const kn_json *root) {
         return serve_refuse(in->error, 400, "missing_parameter", "messages", "'messages' is missing");
     if (request->kind == SERVE_COMPLETION && !request->text_count)
         return serve_refuse(in->error, 400, "missing_parameter", "prompt", "'prompt' is missing");
-    if (request->text_count * request->samples > MAX_SAMPLES)
+    if (request->kind == SERVE_EMBEDDING && !request->text_count)
+        return serve_refuse(in->error, 400, "missing_parameter", "input", "'input' is missing");
+    if (request->kind == SERVE_COMPLETION && request->text_count * request->samples > MAX_SAMPLES)
         return serve_refuse(in->error, 400, "invalid_value", "n",
                             "%zu prompts with %llu samples each; expected at most %d samples",
                             request->text_count, (unsigned long long)request->samples, MAX_SAMPLES);

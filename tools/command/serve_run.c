@@ -5,10 +5,27 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "infer_texts.h"
 #include "serve.h"
 
-static bool fail(const generator *writer) {
-    return writer->error[0] ? command_error("%s", writer->error) : false;
+static bool fail(const char *error) {
+    return error[0] ? command_error("%s", error) : false;
+}
+
+/* An encoder computes vectors, any other model generates text. */
+static bool start_model(serve_model *model) {
+    const serve_settings *settings = model->settings;
+    generator *writer = &model->generator;
+    embedder *encoder = &model->embedder;
+    int64_t window;
+    if (!(model->embeds = texts_fit(writer->model, &window)))
+        return (generator_measure(writer, settings->file) && generator_start(writer)) || fail(writer->error);
+    if (settings->adapter) return command_error("--adapter is not for models that compute vectors of texts");
+    kn_model *opened = writer->model;
+    writer->model = NULL;
+    encoder->common = &settings->common;
+    encoder->file = settings->file;
+    return embedder_start(encoder, opened) || fail(encoder->error);
 }
 
 static bool open_model(serve_model *model) {
@@ -16,10 +33,9 @@ static bool open_model(serve_model *model) {
     generator *writer = &model->generator;
     writer->common = &settings->common;
     writer->adapter = settings->adapter;
-    if (!generator_open(writer, settings->file, settings->context) ||
-        !generator_measure(writer, settings->file) || !generator_start(writer))
-        return fail(writer);
+    if (!generator_open(writer, settings->file, settings->context)) return fail(writer->error);
     snprintf(model->name, sizeof model->name, "%s", kn_model_name(writer->model));
+    if (!start_model(model)) return false;
     model->created = (long long)time(NULL);
     model->seed = (uint64_t)(1e9 * clock_now()) ^ (uint64_t)getpid() << 40;
     return true;
@@ -42,9 +58,9 @@ static void answer_all(serve_model *model, serve_queue *queue) {
         char byte;
         if (read(queue->wake[0], &byte, 1) < 0 && errno != EINTR) return;
         for (serve_job *job; !interrupted() && (job = serve_queue_take(queue));) {
-            serve_answer(model, job);
+            (model->embeds ? serve_answer_embeddings : serve_answer)(model, job);
             serve_job_release(job);
-            print_compile_time(model->generator.context);
+            print_compile_time(model->embeds ? model->embedder.context : model->generator.context);
         }
     }
 }
@@ -71,5 +87,6 @@ int serve_run(serve_settings *settings) {
         serve_queue_finish(&queue);
     }
     generator_finish(&model.generator);
+    embedder_finish(&model.embedder);
     return status;
 }

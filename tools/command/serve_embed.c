@@ -1,0 +1,99 @@
+/* The answers to requests for vectors of texts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve.h"
+
+/* Floats, little-endian, in base64. */
+static void write_base64(FILE *stream, const float *numbers, size_t count) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t group = 0;
+    int bytes = 0;
+    for (size_t i = 0; i < 4 * count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i / 4], sizeof bits);
+        group = group << 8 | (bits >> 8 * (i % 4) & 0xff);
+        if (++bytes < 3) continue;
+        for (int shift = 18; shift >= 0; shift -= 6)
+            putc(letters[group >> shift & 63], stream);
+        group = 0;
+        bytes = 0;
+    }
+    if (!bytes) return;
+    group <<= 8 * (3 - bytes);
+    for (int place = 0; place < 4; place++)
+        putc(place <= bytes ? letters[group >> (18 - 6 * place) & 63] : '=', stream);
+}
+
+static void write_vector(FILE *stream, const serve_request *request, size_t index, const float *vector,
+                         size_t width) {
+    fprintf(stream, "%s{\"object\": \"embedding\", \"index\": %zu, \"embedding\": ", index ? ", " : "",
+            index);
+    if (request->base64) {
+        putc('"', stream);
+        write_base64(stream, vector, width);
+        putc('"', stream);
+    } else {
+        for (size_t i = 0; i < width; i++) {
+            fputs(i ? ", " : "[", stream);
+            json_float(stream, vector[i]);
+        }
+        putc(']', stream);
+    }
+    putc('}', stream);
+}
+
+/* Computes and writes the vectors, some texts at a time. */
+static bool write_vectors(serve_model *model, serve_job *job, FILE *stream, float *vectors, uint64_t *tokens,
+                          serve_error *error) {
+    const serve_request *request = &job->request;
+    embedder *encoder = &model->embedder;
+    const size_t width = (size_t)encoder->width;
+    for (size_t first = 0, count; first < request->text_count; first += count) {
+        const char *texts[EMBEDDER_ROWS];
+        size_t bytes[EMBEDDER_ROWS];
+        count = request->text_count - first < EMBEDDER_ROWS ? request->text_count - first : EMBEDDER_ROWS;
+        for (size_t i = 0; i < count; i++) {
+            texts[i] = request->texts[first + i].text;
+            bytes[i] = request->texts[first + i].bytes;
+        }
+        if (serve_must_end(job, error)) return false;
+        if (!embedder_run(encoder, texts, bytes, count, vectors, tokens))
+            return serve_refuse(error, encoder->refused ? 400 : 500,
+                                encoder->refused ? "invalid_value" : "failed",
+                                encoder->refused ? "input" : "", "%s", encoder->error);
+        for (size_t i = 0; i < count; i++)
+            write_vector(stream, request, first + i, vectors + i * width, width);
+    }
+    return true;
+}
+
+void serve_answer_embeddings(serve_model *model, serve_job *job) {
+    const unsigned long long width = (unsigned long long)model->embedder.width;
+    serve_error error = {0};
+    uint64_t tokens = 0;
+    char *text = NULL;
+    size_t bytes = 0;
+    bool fine = !job->request.dimensions || job->request.dimensions == width ||
+                serve_refuse(&error, 400, "invalid_value", "dimensions",
+                             "'dimensions' is %llu, but the vectors of the model have %llu elements",
+                             (unsigned long long)job->request.dimensions, width);
+    float *vectors = malloc(EMBEDDER_ROWS * (size_t)width * sizeof *vectors);
+    FILE *stream = vectors ? open_memstream(&text, &bytes) : NULL;
+    if (stream) {
+        fputs("{\"object\": \"list\", \"data\": [", stream);
+        fine = fine && write_vectors(model, job, stream, vectors, &tokens, &error);
+        fputs("], \"model\": ", stream);
+        json_text(stream, model->name);
+        fprintf(stream, ", \"usage\": {\"prompt_tokens\": %llu, \"total_tokens\": %llu}}\n",
+                (unsigned long long)tokens, (unsigned long long)tokens);
+    }
+    if (!stream || fclose(stream) || (fine && !serve_job_write(job, 200, text, bytes)))
+        fine = serve_refuse(&error, 500, "out_of_memory", "", "out of memory for the answer");
+    free(text);
+    free(vectors);
+    if (fine)
+        serve_job_end(job);
+    else
+        serve_job_fail(job, &error);
+}
