@@ -378,7 +378,7 @@ def adapters_of_products_without_names_in_peft_are_not_written():
             koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
             for target in targets + refused:
                 model = koine.Model(path, lora=koine.Lora(rank=2, targets=[target]))
-                model.predict(np.zeros((1, LENGTH), np.int32))
+                model.predict(np.zeros((1, model.settings["window"]), np.int32))
                 there = os.path.join(path, target)
                 with raises(koine.KoineError, target, "has no name of its own") if target in refused else contextlib.nullcontext():
                     model.save_adapter(there)
@@ -584,7 +584,7 @@ def write_encoder(path, config, weights):
     koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
 
 
-def compare_tokens(config, weights, plain, window=POSITIONS, **more):
+def compare_tokens(config, weights, plain, window=POSITIONS, decoder=encode, **more):
     """Texts of 1, 5 and 9 tokens, with padding that must be masked."""
     tokens = np.random.default_rng(3).integers(1, VOCABULARY, (3, window)).astype(np.int32)
     lengths = np.array([1, 5, 9], np.int32)
@@ -594,7 +594,7 @@ def compare_tokens(config, weights, plain, window=POSITIONS, **more):
         expect_equal(model.settings["window"], window)
         found = model.predict({"x": tokens, "length": lengths})
     for row, text, length in zip(found, tokens, lengths):
-        expected = encode(plain, text[:length], **more)
+        expected = decoder(plain, text[:length], **more)
         expect(np.abs(row[:length] - expected).max() < 1e-5, f"vectors of {length} tokens differ by {np.abs(row[:length] - expected).max()}")
 
 
@@ -619,6 +619,70 @@ def distilbert_has_no_types_of_tokens():
               "n_layers": 2, "n_heads": HEADS, "max_position_embeddings": POSITIONS, "activation": "gelu", "layer_norm_eps": 1e-5,
               "sinusoidal_pos_embds": False}
     compare_tokens(config, weights, weights, layer="transformer.layer.", parts=DISTILBERT_PARTS)
+
+
+MODERN = {"model_type": "modernbert", "architectures": ["ModernBertModel"], "vocab_size": VOCABULARY, "hidden_size": WIDTH,
+          "intermediate_size": HIDDEN, "num_hidden_layers": 5, "num_attention_heads": HEADS, "max_position_embeddings": POSITIONS,
+          "hidden_activation": "gelu", "norm_eps": 1e-5, "local_attention": 5, "embedding_dropout": 0.1}
+
+
+def modern_weights(biases=False):
+    random, shapes = np.random.default_rng(8), {"embeddings.tok_embeddings": (VOCABULARY, WIDTH), "embeddings.norm": (WIDTH,), "final_norm": (WIDTH,)}
+    for i in range(5):
+        shapes.update({f"layers.{i}.{name}": shape for name, shape in {
+            "attn_norm": (WIDTH,), "attn.Wqkv": (3 * WIDTH, WIDTH), "attn.Wo": (WIDTH, WIDTH), "mlp_norm": (WIDTH,),
+            "mlp.Wi": (2 * HIDDEN, WIDTH), "mlp.Wo": (WIDTH, HIDDEN)}.items() if i or name != "attn_norm"})
+    made = {name + ".weight": random.standard_normal(shape) * 0.4 + ("norm" in name) for name, shape in shapes.items()}
+    if biases:
+        made.update({name + ".bias": random.standard_normal(shape[0]) * 0.4 for name, shape in shapes.items() if "tok_" not in name})
+    return {name: array.astype(np.float32) for name, array in made.items()}
+
+
+def encode_modern(weights, tokens, sliding, bases=(160000.0, 10000.0)):
+    """(len(tokens),WIDTH)"""
+    w, count, head = {name: array.astype(np.float64) for name, array in weights.items()}, len(tokens), WIDTH // HEADS
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w[name + ".weight"] + w.get(name + ".bias", 0)
+
+    def product(x, name):
+        return x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
+
+    h = norm(w["embeddings.tok_embeddings.weight"][tokens], "embeddings.norm")
+    distance = np.abs(np.arange(count)[:, None] - np.arange(count))
+    for i, slides in enumerate(sliding):
+        layer = f"layers.{i}."
+        x = product(norm(h, layer + "attn_norm") if i else h, layer + "attn.Wqkv").reshape(count, 3, HEADS, head)
+        angle = np.arange(count)[:, None] * bases[slides] ** -(np.arange(0, head, 2) / head)
+        q, k = rotate(x[:, 0], angle), rotate(x[:, 1], angle)
+        scores = np.where((distance > 2) & slides, -np.inf, np.einsum("qhd,khd->hqk", q, k) / math.sqrt(head))
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        x = np.einsum("hqk,khd->qhd", powers / powers.sum(-1, keepdims=True), x[:, 2]).reshape(count, WIDTH)
+        h = h + product(x, layer + "attn.Wo")
+        gate, up = np.split(product(norm(h, layer + "mlp_norm"), layer + "mlp.Wi"), 2, -1)
+        gate = np.vectorize(lambda number: number * 0.5 * (1 + math.erf(number / math.sqrt(2))))(gate)
+        h = h + product(gate * up, layer + "mlp.Wo")
+    return norm(h, "final_norm")
+
+
+@case
+def modernbert_sees_tokens_near_by():
+    rope = {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 700.0},
+                                "sliding_attention": {"rope_type": "default", "rope_theta": 90.0}}}
+    types = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    head = {"head.dense.weight": np.ones((WIDTH, WIDTH), np.float32)}
+    for config, biases, decoder in ((MODERN, False, {"sliding": (0, 1, 1, 0, 1)}),
+                                    ({**MODERN, "global_rope_theta": 300.0, "local_rope_theta": 70.0, "global_attn_every_n_layers": 2}, False,
+                                     {"sliding": (0, 1, 0, 1, 0), "bases": (300.0, 70.0)}),
+                                    ({**MODERN, **rope, "layer_types": types, "norm_bias": True, "attention_bias": True, "mlp_bias": True}, True,
+                                     {"sliding": (1, 0, 1, 1, 0), "bases": (700.0, 90.0)})):
+        weights = modern_weights(biases)
+        compare_tokens(config, {**{"model." + name: array for name, array in weights.items()}, **head}, weights, decoder=encode_modern, **decoder)
+    refuse({**MODERN, "layer_types": types[1:]}, modern_weights(), "layer_types")
+    refuse({**MODERN, "num_attention_heads": 3}, modern_weights(), "num_attention_heads")
+    refuse({**MODERN, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}, modern_weights(), "rope")
+    refuse({**MODERN, "hidden_size": 2 * WIDTH}, modern_weights(), "rows")
 
 
 @case

@@ -51,6 +51,14 @@ def decoders():
     yield "smollm3", "window", T.SmolLM3Config, dict(num_key_value_heads=4, use_sliding_window=True, sliding_window=6, tie_word_embeddings=False)
 
 
+def encoders():
+    """The same for encoders, whose texts have different lengths."""
+    yield "modernbert", "windows", T.ModernBertConfig, dict(local_attention=10)
+    yield "modernbert", "biases", T.ModernBertConfig, dict(local_attention=7, norm_bias=True, attention_bias=True, mlp_bias=True,
+                                                           layer_types=["sliding_attention", "full_attention", "sliding_attention"])
+    yield "bert", "types", T.BertConfig, dict()
+
+
 def disturb(model):
     """Norms and biases are initialized to ones and zeros, which would hide mistakes."""
     with torch.no_grad():
@@ -116,8 +124,32 @@ def compare(folder, kind, config, **settings):
     return first, second, same
 
 
+def compare_encoder(folder, config, settings):
+    """The largest difference of the vectors of tokens."""
+    torch.manual_seed(1)
+    if "layer_types" in settings:
+        settings = {**settings, "layer_types": (settings["layer_types"] * 3)[:settings["num_hidden_layers"]]}
+    network = T.AutoModel.from_config(config(**settings, bos_token_id=1, eos_token_id=2, pad_token_id=0), dtype=torch.float32,
+                                      attn_implementation="eager").eval()
+    disturb(network)
+    network.save_pretrained(folder)
+    lengths = np.array([LENGTH, LENGTH // 3, 1], np.int32)
+    model = koine.Model(folder, window=LENGTH)
+    tokens = np.random.default_rng(2).integers(3, settings["vocab_size"], (3, LENGTH)).astype(np.int32)
+    mask = np.arange(LENGTH) < lengths[:, None]
+    with torch.no_grad():
+        expected = network(input_ids=torch.tensor(tokens).long(), attention_mask=torch.tensor(mask).long()).last_hidden_state.numpy()
+    return difference(model.predict({"x": tokens, "length": lengths})[mask], expected[mask])
+
+
 def main(wanted):
     failed = 0
+    for kind, variant, config, more in encoders():
+        for size, settings in (("small", SMALL), ("large", LARGE)) if not wanted or kind in wanted else ():
+            with tempfile.TemporaryDirectory(prefix="koine-") as folder:
+                found = compare_encoder(os.path.join(folder, "model"), config, {**settings, **more})
+            failed += not found <= LIMIT
+            print(f"{kind:12} {variant:8} {size}: vectors {found:.1e} {'' if found <= LIMIT else 'DIFFER'}", flush=True)
     for kind, variant, config, more in decoders():
         if wanted and kind not in wanted:
             continue

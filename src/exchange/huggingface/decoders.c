@@ -120,17 +120,16 @@ static bool read_flags(kn_fields *config, const about *of, kn_language *language
 
 /* ---- windows ----------------------------------------------------------------------------------------- */
 
-/* layer_types, a word for each layer. */
-static bool read_types(kn_fields *config, const kn_json *types, kn_language *language) {
+bool kn_folder_read_layer_types(kn_fields *config, const kn_json *types, int64_t layers, uint8_t *kinds) {
     const char *expected = "a list of full_attention or sliding_attention for each layer";
     int64_t i = 0;
-    if (types->kind != KN_JSON_ARRAY || types->count != (size_t)language->layers)
+    if (types->kind != KN_JSON_ARRAY || types->count != (size_t)layers)
         return kn_fields_fail(config, "layer_types", expected);
     for (const kn_json *item = types->first; item; item = item->next, i++) {
         const bool slides = item->kind == KN_JSON_STRING && !strcmp(item->text, "sliding_attention");
         if (!slides && (item->kind != KN_JSON_STRING || strcmp(item->text, "full_attention")))
             return kn_fields_fail(config, "layer_types", expected);
-        if (slides) language->kinds[i] |= KN_LAYER_SLIDES;
+        if (slides) kinds[i] |= KN_LAYER_SLIDES;
     }
     return true;
 }
@@ -174,7 +173,8 @@ static bool read_window(kn_fields *config, const about *of, kn_language *languag
     const kn_json *types = all ? NULL : kn_fields_find(config, "layer_types");
     if (types && of->sliding == SLIDING_PATTERN)
         kn_fields_find(config, "_sliding_window_pattern"); /* the same */
-    if (!mark_usual(config, of, used && !types, language) || (types && !read_types(config, types, language)))
+    if (!mark_usual(config, of, used && !types, language) ||
+        (types && !kn_folder_read_layer_types(config, types, language->layers, language->kinds)))
         return false;
     return !has_window(language) || (used && language->window) ||
            kn_fields_fail(config, "sliding_window", "a window for the layers with sliding_attention");

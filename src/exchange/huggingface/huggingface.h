@@ -125,8 +125,13 @@ struct kn_folder_family {
     const void *about; /* private to write */
     bool pools;        /* with modules.json, the class does not matter: only vectors of tokens are used */
 };
-extern const kn_folder_family kn_folder_decoders[], kn_folder_plain_decoders[], kn_folder_encoders[];
-extern const int kn_folder_decoder_count, kn_folder_plain_decoder_count, kn_folder_encoder_count;
+extern const kn_folder_family kn_folder_decoders[], kn_folder_plain_decoders[], kn_folder_encoders[],
+    kn_folder_modern_encoders[];
+extern const int kn_folder_decoder_count, kn_folder_plain_decoder_count, kn_folder_encoder_count,
+    kn_folder_modern_encoder_count;
+
+/* Marks the layers with sliding_attention in layer_types, which has a word for each layer. */
+bool kn_folder_read_layer_types(kn_fields *config, const kn_json *types, int64_t layers, uint8_t *kinds);
 
 /* Reads modules.json: sets pooling and normalized, and lowers the window. */
 bool kn_folder_read_pooling(kn_model *model, const char *folder, kn_encoder *encoder);

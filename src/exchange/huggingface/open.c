@@ -47,7 +47,8 @@ static const kn_folder_family *family_at(int position) {
         int count;
     } lists[] = {{kn_folder_decoders, kn_folder_decoder_count},
                  {kn_folder_plain_decoders, kn_folder_plain_decoder_count},
-                 {kn_folder_encoders, kn_folder_encoder_count}};
+                 {kn_folder_encoders, kn_folder_encoder_count},
+                 {kn_folder_modern_encoders, kn_folder_modern_encoder_count}};
     for (size_t i = 0; i < KN_COUNT_OF(lists); position -= lists[i++].count)
         if (position < lists[i].count) return &lists[i].families[position];
     return NULL;

@@ -1,12 +1,13 @@
 /* Writes an encoder of texts as a text model. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "exchange/language/language.h"
 
 static void write_norm(const kn_encoder *encoder, kn_text *text, const char *name) {
     kn_text_format(text, "%s = layernorm epsilon=", name);
     kn_text_number_float(text, (float)encoder->epsilon);
-    kn_text_add(text, "\n");
+    kn_text_add(text, encoder->modern && !encoder->norm_bias ? " bias=no\n" : "\n");
 }
 
 static void write_block(const kn_encoder *encoder, kn_text *text) {
@@ -31,6 +32,72 @@ static void write_block(const kn_encoder *encoder, kn_text *text) {
     kn_text_add(text, "end\n");
 }
 
+/* ---- ModernBERT ------------------------------------------------------------------------------------------
+ */
+
+/* The first layer reads the embedding's norm, so that it has none of its own. */
+static const char *block_of(const kn_encoder *encoder, int64_t layer) {
+    const bool slides = encoder->kinds[layer] & KN_LAYER_SLIDES;
+    return layer == 0 ? "first" : slides ? "sliding" : "layer";
+}
+
+static void write_query(const kn_encoder *encoder, kn_text *text, const char *input, char part, bool slides) {
+    kn_text_format(text, "    attn_%c = linear @%s %" PRId64 "%s\n", part, input, encoder->width,
+                   encoder->attention_bias ? "" : " bias=no");
+    if (part == 'v') return;
+    kn_text_format(text, "    %c = rotary @attn_%c heads=%" PRId64 " base=", part, part, encoder->heads);
+    kn_text_number(text, slides ? encoder->near_rotation.base : encoder->rotation.base);
+    kn_text_add(text, "\n");
+}
+
+static void write_modern_block(const kn_encoder *encoder, kn_text *text, const char *name, bool slides) {
+    const char *bias = encoder->hidden_bias ? "" : " bias=no";
+    const bool first = !strcmp(name, "first");
+    kn_text_format(text, "\nblock %s\n", name);
+    if (!first) {
+        kn_text_add(text, "    ");
+        write_norm(encoder, text, "attn_norm");
+    }
+    for (const char *part = "qkv"; *part; part++)
+        write_query(encoder, text, first ? "in" : "attn_norm", *part, slides);
+    kn_text_format(text, "    attention @q @k @attn_v @length heads=%" PRId64, encoder->heads);
+    if (slides) kn_text_format(text, " window=%" PRId64, encoder->near);
+    kn_text_format(text,
+                   "\n    attn_output = linear %" PRId64 "%s\n"
+                   "    attended = add @ @in\n    ",
+                   encoder->width, encoder->attention_bias ? "" : " bias=no");
+    write_norm(encoder, text, "ffn_norm");
+    kn_text_format(text,
+                   "    ffn_gate = linear %" PRId64 "%s\n"
+                   "    gate = %s\n"
+                   "    ffn_up = linear @ffn_norm %" PRId64 "%s\n"
+                   "    mul @gate @ffn_up\n"
+                   "    ffn_down = linear %" PRId64 "%s\n"
+                   "    add @ @attended\nend\n",
+                   encoder->hidden, bias, encoder->activation, encoder->hidden, bias, encoder->width, bias);
+}
+
+static void write_modern_blocks(const kn_encoder *encoder, kn_text *text) {
+    bool full = false, slides = false;
+    write_modern_block(encoder, text, "first", encoder->kinds[0] & KN_LAYER_SLIDES);
+    for (int64_t i = 1; i < encoder->layers; i++)
+        *(encoder->kinds[i] & KN_LAYER_SLIDES ? &slides : &full) = true;
+    if (full) write_modern_block(encoder, text, "layer", false);
+    if (slides) write_modern_block(encoder, text, "sliding", true);
+}
+
+static void write_modern(const kn_encoder *encoder, kn_text *text) {
+    kn_text_format(text, "token_embd = embedding @x %" PRId64 " %" PRId64 "\n", encoder->vocabulary,
+                   encoder->width);
+    write_norm(encoder, text, "token_embd_norm");
+    for (int64_t i = 0; i < encoder->layers; i++)
+        kn_text_format(text, "blk%" PRId64 " = %s\n", i, block_of(encoder, i));
+    write_norm(encoder, text, "output_norm");
+}
+
+/* ---- the text --------------------------------------------------------------------------------------------
+ */
+
 static void write_embedding(const kn_encoder *encoder, kn_text *text) {
     kn_text_format(text,
                    "token_embd = embedding @x %" PRId64 " %" PRId64 "\n"
@@ -46,6 +113,12 @@ static void write_embedding(const kn_encoder *encoder, kn_text *text) {
                        "add @embedded @type\n",
                        encoder->types, encoder->width);
     write_norm(encoder, text, "token_embd_norm");
+}
+
+static void write_plain(const kn_encoder *encoder, kn_text *text) {
+    write_embedding(encoder, text);
+    for (int64_t i = 0; i < encoder->layers; i++)
+        kn_text_format(text, "blk%" PRId64 " = layer\n", i);
 }
 
 /* Tokens count from 1, so that those up to the length are of the text. */
@@ -78,10 +151,8 @@ void kn_encoder_write(const kn_encoder *encoder, kn_text *text) {
                    "koine 1\n\n# Text, a vector for each %s: architecture %s.\n"
                    "task regression\n\nset window %" PRId64 "\n",
                    encoder->pooling == KN_POOLING_NONE ? "token" : "text", encoder->name, encoder->window);
-    write_block(encoder, text);
+    (encoder->modern ? write_modern_blocks : write_block)(encoder, text);
     kn_text_add(text, "\ninput x window int32\ninput length scalar int32\n");
-    write_embedding(encoder, text);
-    for (int64_t i = 0; i < encoder->layers; i++)
-        kn_text_format(text, "blk%" PRId64 " = layer\n", i);
+    (encoder->modern ? write_modern : write_plain)(encoder, text);
     write_pooling(encoder, text);
 }

@@ -54,8 +54,7 @@ typedef enum kn_encoder_pooling {
     KN_POOLING_FIRST, /* that of the first token */
 } kn_encoder_pooling;
 
-/* An encoder whose tokens see all tokens of their text, with norms after attention and feed-forward layers.
- */
+/* An encoder whose tokens see all tokens of their text, or those around them. */
 typedef struct kn_encoder {
     const char *name;       /* of the architecture */
     const char *activation; /* an operator */
@@ -66,6 +65,13 @@ typedef struct kn_encoder {
     double epsilon;
     kn_encoder_pooling pooling;
     bool normalized; /* the vector of a text has length 1 */
+    /* ModernBERT: norms come before attention and feed-forward layers, which have gates; there are no tables
+     * of positions and types, but rotations of q and k. For the other encoders the rest is zero. */
+    bool modern;
+    bool norm_bias, attention_bias, hidden_bias;
+    uint8_t kinds[KN_LANGUAGE_LAYERS]; /* by layer: KN_LAYER_SLIDES, or 0 */
+    int64_t near;                      /* sliding layers see tokens fewer than this many away */
+    kn_language_rotation rotation, near_rotation;
 } kn_encoder;
 
 /* Appends the model as a text. Inputs are x, (batch,window) tokens, and length, (batch): the number of tokens
