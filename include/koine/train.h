@@ -276,7 +276,11 @@ KN_API kn_status kn_trainer_local_samples(const kn_trainer *trainer, uint64_t co
  * waits for the other workers. */
 KN_API KN_NODISCARD kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                               size_t feed_count, double *loss);
-/* The same; also fetches the extra values by name. */
+/* kn_trainer_step that does not wait for its own loss, so that the device is never idle, as in kn_fit: *loss
+ * becomes the loss of the previous call of this function, NaN in the first. */
+KN_API KN_NODISCARD kn_status kn_trainer_step_late(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
+                                                   size_t feed_count, double *loss);
+/* kn_trainer_step; also fetches the extra values by name. */
 KN_API KN_NODISCARD kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                                     size_t feed_count, double *loss, const kn_fetch *fetches,
                                                     size_t fetch_count);

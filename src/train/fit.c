@@ -523,6 +523,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     else if ((status = check_end(&fitting)) == KN_OK)
         status = open_loader(&fitting, dataset);
     if (status == KN_OK) {
+        kn_trainer_end_all(trainer); /* of kn_trainer_step_late */
         fitting.recalled = own.save_progress && kn_fit_recall(trainer, &fitting.memory);
         status = run(&fitting);
     }

@@ -101,6 +101,7 @@ void kn_trainer_destroy(kn_trainer **trainer) {
     if (!trainer || !*trainer) return;
     kn_trainer *old = *trainer;
     kn_host host = old->host;
+    kn_trainer_end_all(old);
     for (int i = 0; i < EVALUATORS; i++)
         kn_session_destroy(&old->evaluators[i].session);
     kn_session_destroy(&old->session);
@@ -331,6 +332,16 @@ kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss, double *extra) 
     *loss = begun->loss;
     *extra = begun->extra;
     return status;
+}
+
+kn_status kn_trainer_step_late(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
+                               double *loss) {
+    double extra;
+    kn_status status =
+        kn_trainer_begin_step(trainer, count, feeds, feed_count, false, NULL, (kn_enqueued_callback){NULL});
+    if (status != KN_OK) return status;
+    *loss = NAN;
+    return trainer->begun_count > 1 ? kn_trainer_end_step(trainer, loss, &extra) : KN_OK;
 }
 
 void kn_trainer_end_all(kn_trainer *trainer) {

@@ -145,11 +145,11 @@ kn_status kn_counts_run(kn_trainer *trainer, uint64_t count, const kn_feed_list 
 
 /* ---- trainer.c: a step in two halves ---------------------------------------------------------------- */
 
-/* Enqueues a step and returns; it counts as done. At most KN_STEPS_BEGUN steps may be running; while one is,
- * only functions of this section may be called. `ahead`: the feeds are those of the last
- * kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read with the loss; NULL: none.
- * on_enqueued: called once, when all work before a wait for other workers, if any, is enqueued; it may call
- * kn_trainer_feed_ahead, and `feeds` may change from then on. A failure of it is a failure of the step. */
+/* Enqueues a step and returns; it counts as done. At most KN_STEPS_BEGUN steps may be running. `ahead`: the
+ * feeds are those of the last kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read
+ * with the loss; NULL: none. on_enqueued: called once, when all work before a wait for other workers, if any,
+ * is enqueued; it may call kn_trainer_feed_ahead, and `feeds` may change from then on. A failure of it is a
+ * failure of the step. */
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                                 bool ahead, const char *extra, kn_enqueued_callback on_enqueued);
 /* Uploads the feeds of the next step while the current one runs; the data may be modified afterwards. */

@@ -215,6 +215,10 @@ def parameters_without_elements_are_trained():
     none = graph.parameter("none", "0,3", init=0.0)
     trainer = koine.Trainer(graph.input("x", "batch").mean([0]) + none.sum([0, 1]), optimizer="adam")
     expect_equal([trainer.step(x=[1, 2]) for _ in range(3)], [1.5] * 3)
+    late = [trainer.step(x=[1, 2], late=True) for _ in range(3)]
+    expect(np.isnan(late[0]) and late[1:] == [1.5] * 2)
+    with raises(ValueError, "late excludes"):
+        trainer.step(x=[1, 2], late=True, wait=False)
     expect_equal(trainer.states["none"].shape, (0, 3))
 
 

@@ -1,6 +1,7 @@
 /* Preloaded before the OpenCL loader: writes to the file that COUNT_BUFFERS names how many buffers a program
  * asked for, and the most bytes that they had at a time. From the one on whose number FAIL_BUFFERS is, from
- * 1, there are none. */
+ * 1, there are none. The file that LIST_QUEUES names gets a letter for each queue: p if it is profiled, else
+ * t. */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -54,4 +55,20 @@ __attribute__((visibility("default"))) cl_mem clCreateBuffer(cl_context context,
     cl_mem made = next.call(context, flags, size, memory, code);
     if (made) add(made, size);
     return made;
+}
+
+__attribute__((visibility("default"))) cl_command_queue
+clCreateCommandQueue(cl_context context, cl_device_id device, cl_command_queue_properties properties,
+                     cl_int *code) {
+    union {
+        void *found;
+        cl_command_queue (*call)(cl_context, cl_device_id, cl_command_queue_properties, cl_int *);
+    } next = {.found = dlsym(RTLD_NEXT, "clCreateCommandQueue")};
+    const char *path = getenv("LIST_QUEUES");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (file) {
+        fputc(properties & CL_QUEUE_PROFILING_ENABLE ? 'p' : 't', file);
+        fclose(file);
+    }
+    return next.call(context, device, properties, code);
 }

@@ -490,6 +490,20 @@ def bench_with_a_profile(folder):
 
 
 @case
+def steps_are_timed_before_they_are_profiled(folder):
+    """Profiling slows steps down, so the printed times come from queues without it."""
+    if not COUNT_BUFFERS:
+        raise Skipped("queues are not listed in this build")
+    problem(folder)
+    for words in ([], ["--profile"]):
+        queues = os.path.join(folder, f"queues{len(words)}")
+        koine("bench", "tiny.koine", "--batch", "8", "--seconds", "0.1", *words, folder=folder,
+              environment={"LD_PRELOAD": COUNT_BUFFERS, "LIST_QUEUES": queues}).needs(0)
+        found = bytes_of(queues).decode()
+        expect(found[0] == "t" and ("p" in found) == bool(words), f"found {found} with {words}")
+
+
+@case
 def plan_that_is_measured(folder):
     problem(folder)
     for mode in ("train", "infer"):

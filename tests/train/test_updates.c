@@ -409,11 +409,49 @@ static void optimizers_list_their_parameters(void **state) {
         kn_optimizer_reads(KN_OPTIMIZER_LION, "beta1 beta2") || kn_optimizer_reads(KN_OPTIMIZER_LION, ""));
 }
 
+static void late_steps_give_the_previous_loss(void **state) {
+    enum { STEPS = 5 };
+    static const float x[STEPS] = {1, -2, 0.5f, 3, 1}, y[STEPS] = {2, 1, -1, 0.25f, 4};
+    const kn_trainer_params params = plain();
+    double losses[STEPS], late;
+    plane made = plane_make(), other = plane_make();
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    for (int i = 0; i < STEPS; i++)
+        losses[i] = plane_step(trainer, x[i], y[i]);
+    float expected[2];
+    state_get(kn_trainer_states(trainer), "a", &expected[0], 1);
+    state_get(kn_trainer_states(trainer), "b", &expected[1], 1);
+    kn_trainer_destroy(&trainer);
+    trainer = trainer_make(*state, other.loss, &params);
+    for (int i = 0; i < STEPS; i++) {
+        const kn_feed feeds[] = {{"x0", &x[i], sizeof x[i]}, {"x1", &y[i], sizeof y[i]}};
+        /* Usual steps may come in between; a late one then has the loss of the late one before. */
+        if (i == 3) {
+            assert_true(plane_step(trainer, x[i], y[i]) == losses[i]);
+            continue;
+        }
+        trainer_good(trainer, kn_trainer_step_late(trainer, 1, feeds, 2, &late));
+        if (i == 0)
+            assert_true(isnan(late));
+        else
+            assert_true(late == losses[i == 4 ? 2 : i - 1]);
+    }
+    expect(trainer, expected[0], expected[1]);
+    assert_int_equal(kn_trainer_steps(trainer), STEPS);
+    const kn_feed none = {"x0", &x[0], sizeof x[0]};
+    assert_int_equal(kn_trainer_step_late(trainer, 1, &none, 1, &late), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_step_late(NULL, 1, &none, 1, &late), KN_ERROR_MEMORY);
+    kn_trainer_destroy(&trainer); /* while a loss was not read */
+    kn_graph_destroy(&made.graph);
+    kn_graph_destroy(&other.graph);
+}
+
 int test_updates(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_list_their_parameters),
         cmocka_unit_test(graphs_at_one_address_are_distinguished),
         cmocka_unit_test(clipping_scales_all_gradients),
+        cmocka_unit_test(late_steps_give_the_previous_loss),
         cmocka_unit_test(the_loss_scale_follows_overflows),
         cmocka_unit_test(clipping_limits_elements),
         cmocka_unit_test(gradients_are_accumulated),

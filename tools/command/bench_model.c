@@ -53,6 +53,8 @@ typedef struct model_bench {
     size_t output_bytes; /* bytes per batch */
     char *result;        /* all batches with --dump, otherwise one */
     kn_tensor_info result_info;
+    bool waits;           /* each step waits for its loss */
+    int group;            /* number of steps that are timed together */
     double loss, *losses; /* the losses of all steps, with --dump */
     size_t loss_count, loss_room;
 } model_bench;
@@ -75,6 +77,11 @@ static int64_t whole_batch(const model_bench *bench) {
     return among && among->shares ? bench->batch * among->all->ranks : bench->batch;
 }
 
+/* With --dump every loss is wanted, and several workers wait for each other anyway. */
+static bool waits_for_losses(const model_bench *bench) {
+    return bench->waits || bench->options->dump || bench->options->among;
+}
+
 /* A step: uploads a new batch and downloads the loss or all outputs. */
 static bool step(void *user) {
     model_bench *bench = user;
@@ -86,8 +93,8 @@ static bool step(void *user) {
         feeds[i] = (kn_feed){kn_value_name(fed->value), fed->data + turn * fed->bytes, fed->bytes};
     }
     if (bench->options->training) {
-        if (kn_trainer_step(bench->trainer, whole_batch(bench), feeds, (size_t)bench->fed_count,
-                            &bench->loss) == KN_OK)
+        if ((waits_for_losses(bench) ? kn_trainer_step : kn_trainer_step_late)(
+                bench->trainer, whole_batch(bench), feeds, (size_t)bench->fed_count, &bench->loss) == KN_OK)
             return !dump || keep_loss(bench);
         return command_error("%s", kn_trainer_error(bench->trainer));
     }
@@ -96,6 +103,28 @@ static bool step(void *user) {
                        bench->output_count) == KN_OK)
         return true;
     return command_error("%s", kn_session_error(bench->session));
+}
+
+static bool wait_for_steps(const model_bench *bench) {
+    return !bench->trainer || kn_trainer_wait(bench->trainer) == KN_OK ||
+           command_error("%s", kn_trainer_error(bench->trainer));
+}
+
+enum { WARM_UP = 4, LARGEST_GROUP = 16, GROUPS = 5 };
+
+/* Steps without waiting in between, as koine train makes them; at least GROUPS such groups are timed. In the
+ * warm-up, a step that is waited for. */
+static bool group_of_steps(void *user) {
+    model_bench *bench = user;
+    const double begin = clock_now();
+    const int count = bench->turn < WARM_UP ? 1 : bench->group;
+    for (int i = 0; i < count; i++)
+        if (!step(bench)) return false;
+    if (!wait_for_steps(bench)) return false;
+    if (bench->turn > WARM_UP || !bench->trainer || waits_for_losses(bench)) return true;
+    const double fitting = bench->options->seconds / GROUPS / fmax(clock_now() - begin, 1e-6);
+    bench->group = fitting < LARGEST_GROUP ? (int)fmax(fitting, 1) : LARGEST_GROUP;
+    return true;
 }
 
 enum { TRACED = 20 }; /* maximum number of steps: larger pages load slowly */
@@ -112,6 +141,7 @@ static bool profile_steps(model_bench *bench, bench_profile_form form) {
         if (runs < TRACED) trace_host("step", start, kn_context_clock(bench->context));
         if (++runs == TRACED) trace_queues(bench->context);
     }
+    if (!wait_for_steps(bench)) return false;
     double seconds = clock_now() - begin;
     progress_clear();
     if (runs < TRACED) trace_queues(bench->context);
@@ -349,11 +379,14 @@ static bool measure(model_bench *bench, uint64_t base) {
     precompile_allow(&options->common, bench->context);
     if (!(options->training ? prepare_training : prepare_inference)(bench, &info)) return false;
     if (precompiling()) return true;
-    if (!bench_measure(step, bench, options->seconds, &times)) return false;
+    if (!bench_measure(group_of_steps, bench, options->seconds, &times)) return false;
+    for (int i = 0; i < times.count; i++)
+        times.seconds[i] /= bench->group;
     bench_power power = options->power;
     if (!bench_power_measure(&power, kn_context_device(bench->context), step, bench, options->seconds,
                              bench->batch))
         return false;
+    if (!dump(bench)) return false;
     bench_result result = {.name = kn_model_name(bench->setup.model),
                            .mode = options->training ? "train" : "infer",
                            .math = options->common.arithmetic.exact ? "exact" : "fast",
@@ -365,33 +398,38 @@ static bool measure(model_bench *bench, uint64_t base) {
                            .kernels = (uint64_t)info.kernels,
                            .plan_bytes = info.peak_bytes,
                            .rss_base_bytes = base};
-    bool fine = true;
     if (!options->common.json) {
         print_text(&result, &power, &times);
-        fine = !options->common.timeline || profile_steps(bench, PROFILE_TABLES);
     } else {
         double median, best, p99;
         bench_print_json(&result, &times);
         bench_summary(&times, &median, &best, &p99);
         bench_power_json(&power, (double)result.batch / median);
-        if (options->common.timeline) fine = profile_steps(bench, PROFILE_TABLES);
-        puts("}");
     }
-    return fine && dump(bench);
+    return true;
 }
 
 /* Warm-up: the first runs compile and allocate. */
-static bool measure_steps(model_bench *bench, uint64_t base) {
+static bool profile(model_bench *bench, bench_profile_form form) {
     kn_plan_info info = {.size = sizeof info};
-    (void)base;
     if (!(bench->options->training ? prepare_training : prepare_inference)(bench, &info)) return false;
     for (int i = 0; i < 3; i++)
         if (!step(bench)) return false;
-    return profile_steps(bench, PROFILE_STEPS);
+    return profile_steps(bench, form);
+}
+
+static bool profile_kernels(model_bench *bench, uint64_t base) {
+    (void)base;
+    return profile(bench, PROFILE_TABLES);
+}
+
+static bool measure_steps(model_bench *bench, uint64_t base) {
+    (void)base;
+    return profile(bench, PROFILE_STEPS);
 }
 
 static int run_model(const char *name, const bench_options *options, bool (*run)(model_bench *, uint64_t)) {
-    model_bench bench = {.options = options, .loss = NAN};
+    model_bench bench = {.options = options, .loss = NAN, .group = 1};
     int status = EXIT_FAILED;
     bench.context = context_open(&options->common);
     uint64_t base = bench_rss();
@@ -469,7 +507,7 @@ static void finish_trial(void *user) {
 
 static bool choose_device(const char *name, bench_options *options) {
     bench_options own = *options;
-    model_bench bench = {.options = &own};
+    model_bench bench = {.options = &own, .waits = true};
     char what[90];
     if (!device_is_auto(&options->common)) return true;
     own.dump = NULL;
@@ -485,8 +523,17 @@ static bool choose_device(const char *name, bench_options *options) {
 }
 
 int bench_model(const char *name, const bench_options *options) {
-    bench_options own = *options;
-    return choose_device(name, &own) ? run_model(name, &own, measure) : EXIT_FAILED;
+    bench_options timed = *options, profiled;
+    if (!choose_device(name, &timed)) return EXIT_FAILED;
+    profiled = timed;
+    /* Profiling slows steps down, so a second context does it. */
+    timed.common.timeline = false;
+    profiled.dump = NULL;
+    int status = run_model(name, &timed, measure);
+    if (status != EXIT_DONE || precompiling()) return status;
+    if (profiled.common.timeline) status = run_model(name, &profiled, profile_kernels);
+    if (options->common.json) puts("}");
+    return status;
 }
 
 int bench_model_steps(const char *name, const bench_options *options) {

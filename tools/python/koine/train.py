@@ -179,20 +179,23 @@ class Trainer(Runs):
         return count, made, number
 
     def step(self, feeds: Optional[Mapping[str, Any]] = None, *, count: Optional[int] = None, wait: bool = True,
-             out: Optional[Mapping[str, np.ndarray]] = None, **more: Any) -> Optional[float]:
+             late: bool = False, out: Optional[Mapping[str, np.ndarray]] = None, **more: Any) -> Optional[float]:
         """Trains for one step.
 
         Args:
             feeds: Arrays by the names of the inputs.
             count: The number of samples; None: the first dimension of the arrays.
             wait: Wait for the loss; False: return when the work is queued.
-            out: Arrays for the trainer's extra values, by name.
+            late: Return the loss of the previous step with `late` instead, NaN in the first, so that the device is never idle.
+            out: Arrays for the trainer's extra values, by name; not with `late`.
             **more: More arrays, whose names are keywords.
 
         Returns:
             The loss before the update; None without wait.
         """
         keep: List[Any] = []
+        if late and (out or not wait):
+            raise ValueError("late excludes out and wait=False")
         loss = ffi.new("double *") if wait else NULL
         with self._lock:
             number, made, feed_count = self._batch(feeds, more, count, keep)
@@ -200,7 +203,7 @@ class Trainer(Runs):
                 fetches = fetches_of(list(out), list(out.values()), keep)
                 self._call(lib.kn_trainer_step_fetch, number, made, feed_count, loss, fetches, len(out))
             else:
-                self._call(lib.kn_trainer_step, number, made, feed_count, loss)
+                self._call(lib.kn_trainer_step_late if late else lib.kn_trainer_step, number, made, feed_count, loss)
         return float(loss[0]) if wait else None
 
     def evaluate(self, values: Mapping[str, Tuple[Value, np.ndarray]], feeds: Optional[Mapping[str, Any]] = None, *,
