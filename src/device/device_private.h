@@ -254,6 +254,9 @@ static inline void kn_context_set_kind(kn_context *context, bool wide, int width
     if (width == 1) capabilities->vector_width = 4;
     if (context->vector_width) capabilities->vector_width = context->vector_width;
 }
+/* For a GPU whose driver says that it shares memory with the host: times blocks of both kinds once, and
+ * clears capabilities.shares_memory if plain blocks are clearly faster (limits.c). */
+void kn_context_choose_memory(kn_context *context);
 /* How long a GPU is kept busy before a measurement, until its clock is up. */
 static const double kn_wake_seconds = 0.3;
 /* GFLOP/s of a short matrix product with a correct result; 0 if it failed or was wrong. Returns false if it

@@ -172,6 +172,46 @@ kn_status kn_context_measure_limits(kn_context *context, bool remeasure, kn_limi
     return status;
 }
 
+/* GB/s in blocks that the host shares, or in plain ones; keeps *best if that is more. */
+static kn_status time_blocks(kn_context *context, bool shared, double *best, kn_error *error) {
+    probe p = {.context = context, .lanes = 4};
+    double gbytes = 0;
+    context->capabilities.shares_memory = shared;
+    kn_status status = measure_memory(&p, &gbytes, error);
+    if (gbytes > *best) *best = gbytes;
+    return status;
+}
+
+void kn_context_choose_memory(kn_context *context) {
+    static const char key[] = "plain_memory_gain";
+    static const double least_gain = 1.25;
+    enum { TURNS = 2 };
+    kn_capabilities *capabilities = &context->capabilities;
+    double gain = 1, shared = 0, plain = 0;
+    kn_error error = {0};
+    if (context->found.info.type == KN_DEVICE_CPU || context->found.simulated ||
+        !capabilities->shares_memory || context->trust_claims)
+        return;
+    if (!kn_verdict_expect(context, key, 1, &gain)) {
+        kn_attempt attempt;
+        kn_status status = KN_OK;
+        kn_attempt_begin(context, &attempt, key);
+        /* The first turn also wakes the device. */
+        for (int turn = 0; turn < TURNS && !status; turn++) {
+            if (turn + 1 == TURNS) shared = plain = 0;
+            status = time_blocks(context, true, &shared, &error);
+            if (!status) status = time_blocks(context, false, &plain, &error);
+        }
+        if (!status && shared > 0) kn_verdict_put(context, key, gain = plain / shared);
+        kn_attempt_end(context, &attempt);
+    }
+    capabilities->shares_memory = !(gain >= least_gain);
+    if (gain >= least_gain)
+        kn_log_write(&context->host, KN_LOG_INFO,
+                     "%s: memory that the host shares is %.1f times slower than plain blocks, which are used",
+                     context->found.info.name, gain);
+}
+
 void kn_context_slow_speed(kn_context *context, bool measure, double *flops, double *bytes) {
     static const double part_of_math = 0.02, part_of_memory = 0.05;
     char key[32];

@@ -172,6 +172,7 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     if (!status)
         status = decide_feature(context, "integer_dot", "probe/dot.cl", dot_prelude, try_dot,
                                 capabilities->integer_dot_claimed, &capabilities->integer_dot, error);
+    if (!status) kn_context_choose_memory(context);
     return status;
 }
 

@@ -34,6 +34,7 @@ struct _cl_device_id {
     bool embedded;              /* has the embedded profile */
     cl_device_fp_config floats; /* 0: as the full profile */
     size_t argument_bytes;      /* 0: 1024 */
+    bool unified, slow_shared;  /* shares memory with the host, which may be slow */
     cl_uint slot;               /* on the PCI bus, if the extension is claimed */
     bool slow;                  /* takes 50 ms for a product */
 };
@@ -49,6 +50,7 @@ struct _cl_mem {
     const cl_icd_dispatch *dispatch;
     size_t size;
     unsigned char *bytes;
+    bool shared;
 };
 struct _cl_event {
     const cl_icd_dispatch *dispatch;
@@ -115,6 +117,9 @@ static struct _cl_device_id devices[] = {
      .slot = 1, .slow = true},
     {&dispatch, &platforms[3], "Stub Card Two (open)", "OpenCL 1.2 stub", "cl_khr_pci_bus_info", .type = GPU,
      .slot = 2, .slow = true},
+    {&dispatch, &platforms[2], "Stub Phone", "OpenCL 1.2 stub", "", .type = GPU, .unified = true},
+    {&dispatch, &platforms[2], "Stub Superchip", "OpenCL 1.2 stub", "", .type = GPU, .unified = true,
+     .slow_shared = true},
 };
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
@@ -231,8 +236,9 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         return device->slot ? CL_SUCCESS : CL_INVALID_VALUE;
     }
     case CL_DEVICE_MAX_CLOCK_FREQUENCY:
-    case CL_DEVICE_HOST_UNIFIED_MEMORY:
         return ANSWER(cl_uint, 0);
+    case CL_DEVICE_HOST_UNIFIED_MEMORY:
+        return ANSWER(cl_bool, device->unified);
     }
     return CL_INVALID_VALUE;
 }
@@ -293,7 +299,7 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
         free(bytes);
         return NULL;
     }
-    *memory = (struct _cl_mem){&dispatch, size, bytes};
+    *memory = (struct _cl_mem){&dispatch, size, bytes, (flags & CL_MEM_ALLOC_HOST_PTR) != 0};
     return memory;
 }
 static cl_int CL_API_CALL release_memory(cl_mem memory) {
@@ -313,6 +319,16 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem memory, cl_
                                       cl_event *event) {
     if (offset > memory->size || bytes > memory->size - offset) return CL_INVALID_VALUE;
     memcpy(target, memory->bytes + offset, bytes);
+    return complete(event);
+}
+
+static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem memory, const void *pattern,
+                                      size_t pattern_bytes, size_t offset, size_t bytes, cl_uint waits,
+                                      const cl_event *wait, cl_event *event) {
+    if (offset > memory->size || bytes > memory->size - offset || bytes % pattern_bytes)
+        return CL_INVALID_VALUE;
+    for (size_t at = 0; at < bytes; at += pattern_bytes)
+        memcpy(memory->bytes + offset + at, pattern, pattern_bytes);
     return complete(event);
 }
 
@@ -461,6 +477,11 @@ static void run_matrix(cl_device_id device, cl_kernel kernel) {
         }
 }
 
+/* Of a launch that reads memory. */
+static long device_milliseconds(cl_device_id device, cl_kernel kernel) {
+    return device->slow_shared && kernel->arguments[1]->shared ? 100 : 25;
+}
+
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                  const size_t *offset, const size_t *global, const size_t *local,
                                  cl_uint waits, const cl_event *wait, cl_event *event) {
@@ -471,6 +492,8 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         run_loops(queue->device, kernel, global[0]);
     else if (strcmp(kernel->name, "kn_probe_matmul") == 0)
         run_product(queue->device, kernel);
+    else if (strcmp(kernel->name, "kn_probe_read") == 0)
+        nanosleep(&(struct timespec){0, device_milliseconds(queue->device, kernel) * 1000000L}, NULL);
     else if (strcmp(kernel->name, "kn_probe_claims") == 0)
         *(uint32_t *)kernel->arguments[1]->bytes = queue->device->matrix ? 1u << 1 : 0;
     else if (strcmp(kernel->name, "kn_probe_matrix") == 0)
@@ -497,6 +520,7 @@ static const cl_icd_dispatch dispatch = {
     .clReleaseMemObject = release_memory,
     .clEnqueueWriteBuffer = write_buffer,
     .clEnqueueReadBuffer = read_buffer,
+    .clEnqueueFillBuffer = fill_buffer,
     .clCreateProgramWithSource = create_program,
     .clReleaseProgram = release_program,
     .clBuildProgram = build_program,

@@ -340,7 +340,7 @@ static void read_death(kn_context *context, char key[96], double *seconds) {
     assert_int_equal(deaths, 1);
 }
 
-enum { GPUS = 7 }; /* that the driver shows and that can be used */
+enum { GPUS = 9 }; /* that the driver shows and that can be used */
 
 /* The second start avoids what killed the first process, reports it, and tries again later: a death while a
  * kernel runs counts more than one while it is compiled. */
@@ -522,6 +522,29 @@ static void the_fastest_that_is_right_is_chosen(void **state) {
     test_folder_remove(folder);
 }
 
+static void shared_memory_is_used_unless_it_is_slow(void **state) {
+    static const struct {
+        const char *name;
+        bool shares;
+    } cases[] = {{"Stub Phone", true}, {"Stub Superchip", false}, {"Stub Honest", false}};
+    char *folder = test_folder_make();
+    for (int i = 0; i < 2 * 3; i++) {
+        kn_context *context = open_stub(cases[i % 3].name, folder);
+        double gain = 0;
+        assert_int_equal(kn_context_capabilities(context)->shares_memory, cases[i % 3].shares);
+        /* What the driver claims remains known, and only claims are doubted. */
+        assert_int_equal(kn_context_device(context)->shares_memory, i % 3 < 2);
+        assert_int_equal(strstr(messages, "times slower than plain blocks") != NULL, i % 3 == 1);
+        assert_int_equal(kn_verdict_get(context, "plain_memory_gain", &gain), i % 3 < 2);
+        /* The second start takes what is stored. */
+        if (i % 3 == 0) kn_verdict_put(context, "plain_memory_gain", 1);
+        if (i == 4) assert_true(gain == 8);
+        if (i == 1) kn_verdict_put(context, "plain_memory_gain", 8);
+        kn_context_destroy(&context);
+    }
+    test_folder_remove(folder);
+}
+
 static void of_two_drivers_the_one_with_the_matrix_unit_is_used(void **state) {
     char *folder = test_folder_make();
     /* The driver without the unit is the faster one. */
@@ -558,6 +581,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(what_ends_the_process_is_asked_once),
         cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
+        cmocka_unit_test(shared_memory_is_used_unless_it_is_slow),
         cmocka_unit_test(of_two_drivers_the_one_with_the_matrix_unit_is_used),
     };
     if (count != 2) {
