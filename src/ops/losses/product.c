@@ -134,6 +134,7 @@ typedef struct chunks {
     int64_t rows; /* of x in a part */
     int64_t size; /* rows of w in a slice */
     int slices;
+    bool keeps; /* the logits of a part */
 } chunks;
 
 /* By shape only, so that the same shape gives the same bits. At most `limit` logits at a time, as far as the
@@ -141,11 +142,13 @@ typedef struct chunks {
 static void choose_sizes(chunks *own, int64_t rows, int64_t limit) {
     const int64_t whole = limit / own->classes, least = limit / kn_divide_up(own->classes, MAX_SLICES);
     own->rows = rows;
-    /* Parts with all classes need their logits only once, but each reads w: this pays for many rows, unless w
-     * has to be dequantized. */
+    /* Parts whose logits are all kept need them only once, but each reads w, and may dequantize it: this pays
+     * for many rows. */
     if (rows > least) own->rows = least;
-    if (!own->codes && rows > whole && whole >= FEW_ROWS) own->rows = whole;
+    if (rows > whole && whole >= FEW_ROWS) own->rows = whole;
     if (own->rows < kn_divide_up(rows, MAX_PARTS)) own->rows = kn_divide_up(rows, MAX_PARTS);
+    if (own->rows) own->rows = kn_divide_up(rows, kn_divide_up(rows, own->rows));
+    own->keeps = own->rows * own->classes <= limit;
     int64_t slices = kn_divide_up(own->rows * own->classes, limit);
     const int64_t dequantized = own->codes ? kn_divide_up(own->classes * own->width, limit) : 1;
     if (slices < dequantized) slices = dequantized;
@@ -237,12 +240,12 @@ static kn_value *slopes(const chunks *own, const part *p, int slice, kn_value *l
 
 static void build_part(const chunks *own, part *p) {
     kn_value *most[MAX_SLICES], *best[MAX_SLICES], *sums[MAX_SLICES], *dw[MAX_SLICES], *picked = NULL,
-                                                                                       *logits = NULL;
+                                                                                       *logits[MAX_SLICES];
     const size_t count = (size_t)own->slices;
     for (int s = 0; s < own->slices; s++) {
         kn_stage_begin(own->graph);
         const slice_facts facts = look_at(own, p, s);
-        logits = facts.logits;
+        logits[s] = facts.logits;
         most[s] = facts.most;
         best[s] = facts.best;
         sums[s] = facts.sum;
@@ -257,7 +260,7 @@ static void build_part(const chunks *own, part *p) {
     for (int s = 0; s < own->slices; s++) {
         if (!one) kn_stage_begin(own->graph);
         kn_value *rows = weights(own, s);
-        kn_value *same = one ? logits : kn_matmul(p->x, rows, false, true);
+        kn_value *same = own->keeps ? logits[s] : kn_matmul(p->x, rows, false, true);
         kn_value *slope = slopes(own, p, s, same, sum), *dx = kn_matmul(slope, rows, false, false);
         p->dx = s ? kn_add(p->dx, dx) : dx;
         dw[s] = kn_matmul(slope, p->x, true, false);
