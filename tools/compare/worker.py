@@ -4,6 +4,7 @@ For each line on standard input comes one JSON object on standard output. Betwee
 takes no time from the others. The lines for `serve` are seconds, those from `Program` JSON.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -99,5 +100,6 @@ class Program:
         return json.loads(line) if line else {"problem": "the process ended; its message is above"}
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended
+            self.process.stdin.close()
         self.process.wait()
