@@ -202,6 +202,33 @@ def errors_of_graphs_are_raised_where_they_are_made():
 
 
 @case
+def results_have_the_shapes_of_each_run():
+    """Also if the session has computed others in the meantime, and if a symbol's number does not come from an input."""
+    graph = koine.Graph()
+    x = graph.input("x", "batch,2")
+    session = koine.Session({"twice": x * 2, "wide": koine.ops.expand(x.reshape("batch,1,2"), "batch,copies,2")})
+    session.bind(copies=2)
+
+    def check(batch, copies):
+        given = np.arange(2 * batch, dtype=np.float32).reshape(batch, 2)
+        found = session.run(x=given)
+        expect_equal(found["twice"].tolist(), (2 * given).tolist())
+        expect_equal(found["wide"].tolist(), np.repeat(given[:, None], copies, 1).tolist())
+
+    for batch in (3, 3, 1, 3):
+        check(batch, 2)
+    session.start(x=np.zeros((5, 2), np.float32))
+    check(3, 2)
+    session.compile(x=np.zeros((4, 2), np.float32))
+    check(3, 2)
+    session.bind(copies=4)
+    check(3, 4)
+    with raises(koine.ShapeError, "'x' has the shape (3,3)"):
+        session.run(x=np.zeros((3, 3), np.float32))
+    check(3, 4)
+
+
+@case
 def any_operator_is_applied_by_name():
     x = np.float32([-1, 2])
     expect_equal(computed(lambda x: x.graph.apply("leaky_relu", x, slope=0.5), x=x).tolist(), [-0.5, 2.0])

@@ -183,6 +183,7 @@ class Runs(Handle):
 
     _kind = ""  # "kn_session"
     _inputs: Dict[str, Tuple[int, List[str]]]
+    _seen: Tuple[Dict[str, Tuple[int, ...]], Dict[str, int]] = ({}, {})  # shapes of the last inputs, and the numbers of symbols
 
     def _function(self, name: str) -> Any:
         return getattr(lib, f"{self._kind}_{name}")
@@ -196,16 +197,20 @@ class Runs(Handle):
 
     def _feeds(self, given: Mapping[str, Any], keep: List[Any]) -> Tuple[Any, int, Dict[str, int]]:
         """kn_feeds in the memory of the arrays, their number, and the numbers that their shapes give to symbols."""
-        names, arrays = list(given), []
+        arrays = {name: ready(array, self._input(name)[0], name) for name, array in given.items()}
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if shapes != self._seen[0]:
+            self._seen = shapes, self._symbols_of(shapes)
+        return feeds_of(list(arrays), list(arrays.values()), keep), len(arrays), self._seen[1]
+
+    def _symbols_of(self, shapes: Mapping[str, Tuple[int, ...]]) -> Dict[str, int]:
+        """Checks the shapes; returns the numbers that they give to symbols."""
         symbols: Dict[str, int] = {}
-        for name in names:
-            number, wanted = self._input(name)
-            array = ready(given[name], number, name)
-            for symbol, size in check_shape(array.shape, wanted, name).items():
+        for name, shape in shapes.items():
+            for symbol, size in check_shape(shape, self._input(name)[1], name).items():
                 if symbols.setdefault(symbol, size) != size:
                     raise error_of(3, f"'{name}' has {size} for '{symbol}', but an earlier input has {symbols[symbol]}")
-            arrays.append(array)
-        return feeds_of(names, arrays, keep), len(names), symbols
+        return symbols
 
     def plan(self) -> Plan:
         """Returns the plan of the last run or compilation."""
@@ -256,6 +261,7 @@ class Session(Runs):
     """
 
     _error, _kind = "kn_session_error", "kn_session"
+    _made: Tuple[Any, List[Any]] = (None, [])  # of _seen, the shapes for which the session was compiled, and kn_tensor_infos of the results
 
     def __init__(self, values: Union[Value, Sequence[Value], Mapping[str, Value]], context: Optional[Context] = None, *,
                  states: Optional[States] = None, training: bool = False, progress: Optional[Callable[[str, int, int], None]] = None,
@@ -290,6 +296,7 @@ class Session(Runs):
         for symbol, number in symbols.items():
             self._call(lib.kn_session_bind, encoded(symbol), number)
             self._bound[symbol] = number
+        self._made = None, []
 
     def _bind_shapes(self, symbols: Dict[str, int]) -> None:
         for symbol, number in symbols.items():
@@ -328,7 +335,9 @@ class Session(Runs):
         with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
             self._bind_shapes(symbols)
-            self._call(lib.kn_session_compile, made, count)
+            if self._made[0] is not self._seen[0]:
+                self._call(lib.kn_session_compile, made, count)
+                self._made = self._seen[0], [self._info_of(name) for name in self._names]
             results = self._targets(out)
             brought = [(name, result) for name, result in zip(self._names, results) if result is not False]
             fetches = fetches_of([name for name, _ in brought], [result for _, result in brought], keep) if brought else NULL
@@ -355,7 +364,7 @@ class Session(Runs):
             given: List[Any] = [None] * len(self._names)
         else:
             given = [out] if self._keys is None else list(out) if self._keys is int else [out.get(key) for key in self._keys]
-        return [array if array is False else target_of(array, self._info_of(name), name) for name, array in zip(self._names, given)]
+        return [array if array is False else target_of(array, info, name) for name, info, array in zip(self._names, self._made[1], given)]
 
     def _info_of(self, name: str) -> Any:
         info = ffi.new("kn_tensor_info *")
@@ -370,6 +379,7 @@ class Session(Runs):
     def feed_buffer(self, name: str, buffer: Buffer) -> None:
         """Feeds an input from a buffer of the program's OpenCL context in the next run."""
         self._call(lib.kn_session_feed_buffer, encoded(name), pointer_of(buffer, "Buffer"))
+        self._made = None, []
 
     def fetch_buffer(self, name: str, buffer: Buffer) -> None:
         """Writes a result to a buffer of the program's OpenCL context in the next run."""
