@@ -158,6 +158,17 @@ static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_er
     return true;
 }
 
+/* Whether an NVIDIA GPU is too old for the instructions of KN_MATRIX_UNIT_MMA, of which the compiler's
+ * feature tests say nothing: they need compute capability 8.0. */
+static bool is_before_ampere(const kn_context *context) {
+    enum { COMPUTE_CAPABILITY_MAJOR = 0x4000, AMPERE = 8 }; /* cl_nv_device_attribute_query */
+    const cl_device_id device = context->found.device;
+    cl_uint major = AMPERE;
+    return kn_device_claims(device, "cl_nv_device_attribute_query") &&
+           clGetDeviceInfo(device, COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) == CL_SUCCESS &&
+           major < AMPERE;
+}
+
 /* One bit per unit that the compiler claims to support. Of the two units for Intel's sub-groups, it is the
  * one for the smallest sub-groups of the device. */
 static uint32_t claims_of(kn_context *context, kn_error *error) {
@@ -175,6 +186,7 @@ static uint32_t claims_of(kn_context *context, kn_error *error) {
                            .output_bytes = sizeof claims,
                            .local = 1};
     if (kn_probe_run(context, &task, error)) return 0;
+    if (claims >> KN_MATRIX_UNIT_MMA & 1 && is_before_ampere(context)) claims &= ~(1u << KN_MATRIX_UNIT_MMA);
     const uint32_t both = 1u << KN_MATRIX_UNIT_DPAS8 | 1u << KN_MATRIX_UNIT_DPAS16;
     if (!(claims & both)) return claims;
     if (clGetDeviceInfo(context->found.device, SUB_GROUP_SIZES, sizeof sizes, sizes, &bytes) == CL_SUCCESS)

@@ -27,8 +27,9 @@ struct _cl_device_id {
     cl_ulong local_bytes;                               /* 0: 32768 */
     bool wrong_double, wrong_product, no_double_kernel; /* computes or compiles wrongly */
     bool short_loops;                                   /* loops end early */
-    int matrix;        /* its compiler claims mma: 1 it multiplies right, 2 wrongly, 3 it does not compile */
-    int few_registers; /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
+    int matrix;         /* its compiler claims mma: 1 it multiplies right, 2 wrongly, 3 it does not compile */
+    cl_uint capability; /* its major compute capability, if the extension is claimed */
+    int few_registers;  /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
     bool reports_spills;        /* separately from private memory */
     bool compiles_binaries;     /* returning a binary takes long */
     bool embedded;              /* has the embedded profile */
@@ -101,7 +102,8 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub", "cl_khr_fp64", .type = GPU,
      .wrong_double = true, .short_loops = true, .matrix = 2},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
-     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU, .few_registers = 1, .matrix = 1},
+     "cl_khr_fp64 cl_khr_integer_dot_product_extra cl_nv_device_attribute_query", .type = GPU,
+     .few_registers = 1, .matrix = 1, .capability = 8},
     {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "cl_intel_required_subgroup_size",
      .type = GPU, .compiles_binaries = true, .few_registers = 2, .reports_spills = true},
     {&dispatch, &platforms[2], "Stub Pocket", "OpenCL 1.2 stub", "", .type = CPU, .embedded = true,
@@ -117,6 +119,8 @@ static struct _cl_device_id devices[] = {
      .slot = 1, .slow = true},
     {&dispatch, &platforms[3], "Stub Card Two (open)", "OpenCL 1.2 stub", "cl_khr_pci_bus_info", .type = GPU,
      .slot = 2, .slow = true},
+    {&dispatch, &platforms[2], "Stub Turing", "OpenCL 1.2 stub", "cl_nv_device_attribute_query", .type = GPU,
+     .matrix = 3, .capability = 7},
     {&dispatch, &platforms[2], "Stub Phone", "OpenCL 1.2 stub", "", .type = GPU, .unified = true},
     {&dispatch, &platforms[2], "Stub Superchip", "OpenCL 1.2 stub", "", .type = GPU, .unified = true,
      .slow_shared = true},
@@ -235,6 +239,8 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         if (target && room >= sizeof place) memcpy(target, place, sizeof place);
         return device->slot ? CL_SUCCESS : CL_INVALID_VALUE;
     }
+    case 0x4000: /* the compute capability of cl_nv_device_attribute_query */
+        return device->capability ? ANSWER(cl_uint, device->capability) : CL_INVALID_VALUE;
     case CL_DEVICE_MAX_CLOCK_FREQUENCY:
         return ANSWER(cl_uint, 0);
     case CL_DEVICE_HOST_UNIFIED_MEMORY:

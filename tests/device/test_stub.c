@@ -255,7 +255,8 @@ static void matrix_units_are_tried(void **state) {
         {"Stub Liar", "claims matrix unit mma, which is not used for float16: a probe kernel gave wrong",
          KN_MATRIX_UNIT_NONE},
         {"Stub Broken", "claims matrix unit mma, which is not used for float16: ", KN_MATRIX_UNIT_NONE},
-        {"Stub Twice", "", KN_MATRIX_UNIT_NONE}};
+        {"Stub Twice", "", KN_MATRIX_UNIT_NONE},
+        {"Stub Turing", "", KN_MATRIX_UNIT_NONE}}; /* its compiler would fail */
     for (size_t i = 0; i < KN_COUNT_OF(devices); i++) {
         char *folder = test_folder_make();
         for (int turn = 0; turn < 2; turn++) {
@@ -340,7 +341,7 @@ static void read_death(kn_context *context, char key[96], double *seconds) {
     assert_int_equal(deaths, 1);
 }
 
-enum { GPUS = 9 }; /* that the driver shows and that can be used */
+enum { GPUS = 10 }; /* that the driver shows and that can be used */
 
 /* The second start avoids what killed the first process, reports it, and tries again later: a death while a
  * kernel runs counts more than one while it is compiled. */
