@@ -44,6 +44,12 @@ void serve_error_write(FILE *stream, const serve_error *error) {
 
 /* ---- values ----------------------------------------------------------------------------------------- */
 
+/* What a request points to. */
+typedef struct request_memory {
+    kn_host host; /* of the arena */
+    kn_arena arena;
+} request_memory;
+
 typedef struct reading {
     serve_request *request;
     kn_arena *arena;
@@ -393,17 +399,18 @@ static bool read_members(reading *in, const kn_json *root) {
 
 bool serve_request_read(serve_request *request, serve_kind kind, const char *model, const char *body,
                         size_t bytes, serve_error *error) {
-    const kn_host host = kn_host_defaults();
+    request_memory *memory = malloc(sizeof *memory);
     kn_error cause = {0};
     kn_json *root;
     *request = (serve_request){.kind = kind, .samples = 1};
     request->tokens = kind == SERVE_COMPLETION ? DEFAULT_COMPLETION : UINT64_MAX;
     kn_draw_params_init(&request->drawing);
     request->drawing.temperature = 1;
-    reading in = {request, malloc(sizeof *in.arena), error, model};
-    if (!in.arena) return out_of_memory(&in);
-    request->memory = in.arena;
-    kn_arena_init(in.arena, &host);
+    reading in = {request, memory ? &memory->arena : NULL, error, model};
+    if (!memory) return out_of_memory(&in);
+    request->memory = memory;
+    memory->host = kn_host_defaults();
+    kn_arena_init(&memory->arena, &memory->host);
     kn_status status = kn_json_read(in.arena, "the request", body, bytes, bytes, DEPTH, &root, &cause);
     if (status == KN_ERROR_MEMORY) return out_of_memory(&in);
     if (status != KN_OK) return serve_refuse(error, 400, "invalid_json", "", "%s", cause.text);
@@ -411,8 +418,9 @@ bool serve_request_read(serve_request *request, serve_kind kind, const char *mod
 }
 
 void serve_request_release(serve_request *request) {
-    if (request->memory) kn_arena_finish(request->memory);
-    free(request->memory);
+    request_memory *memory = request->memory;
+    if (memory) kn_arena_finish(&memory->arena);
+    free(memory);
     free(request->messages);
     *request = (serve_request){.kind = SERVE_CHAT};
 }
