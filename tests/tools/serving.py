@@ -200,7 +200,7 @@ def invalid_requests_are_refused(folder):
         for wrong in ({"messages": []}, {"messages": "x"}, {"messages": [1]}, {"messages": [{"role": "user"}]}, {"messages": [{"content": "x"}]},
                       {"messages": [{"role": "tool", "content": "x"}]}, {"messages": [{"role": "user", "content": 1}]},
                       {"messages": [{"role": "user", "content": None}]}, {"messages": [{"role": "user", "content": "x", "tool_calls": [1]}]},
-                      {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, {"messages": user("\0")}):
+                      {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, {"messages": user("\0")}, *({"messages": [{"role": "user", "content": "x", key: 1}]} for key in ("", "role content", "name\0"))):
             status, found = server.ask(CHAT, wrong)
             expect(status == 400 and found["error"]["param"] in ("messages", "role", "content"), f"{wrong}: {found}")
         for name, values in {"temperature": ("1", -1, 2.5), "top_p": (0, 1.5, "x"), "top_k": (1.5, -2, []), "min_p": (-1, 2), "seed": (1.5, 2**63, "1"),

@@ -147,12 +147,20 @@ static bool join_parts(reading *in, const kn_json *content, const char **text) {
     return true;
 }
 
+/* Members that a message has, or that change nothing. */
+static bool is_known(const kn_json *member) {
+    static const char *const names[] = {"role", "content", "name", "refusal"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == member->key_length && !strcmp(names[i], member->key)) return true;
+    return false;
+}
+
 static bool read_message(reading *in, const kn_json *message, const char **role, const char **content) {
     static const char *const roles[] = {"system", "user", "assistant"};
     serve_text text = {"", 0};
     if (message->kind != KN_JSON_OBJECT) return wrong(in, "messages", message, "an array of objects");
     for (const kn_json *member = message->first; member; member = member->next)
-        if (!has_word("role content name refusal", member->key) && member->kind != KN_JSON_NULL)
+        if (!is_known(member) && member->kind != KN_JSON_NULL)
             return serve_refuse(in->error, 400, "unknown_parameter", "messages",
                                 "a message has '%.60s', which this server does not support", member->key);
     const kn_json *value = kn_json_member(message, "role");
