@@ -2,6 +2,7 @@
 
 usage: generating.py KOINE HOUSE_TESTS
 """
+import math
 import os
 
 from byte_model import TEXT, write, write_folder
@@ -101,6 +102,7 @@ def adapters_are_trained_and_used(folder):
     koine("generate", "model.gguf", "--prompt", "xa", "--adapter", "talk", "--temperature", "0", folder=folder).needs(out="xac d\n")
     found = koine("eval", "model.gguf", "--adapter", "talk", "--data", "chat:talk.jsonl", "--length", "20", "--json", folder=folder).objects()[0]
     expect(found["loss"] < 0.5, f"the loss of the answers is {found['loss']}")
+    expect(abs(found["perplexity"] - math.exp(found["loss"])) < 1e-3 and "classes" not in found, f"found {found}")
     koine("train", "model.gguf", "--data", "text:ab.txt", *train, "--init", "poems", "--save", "more", folder=folder).needs(
         0, err="loaded the adapter poems")
     koine("train", "model.gguf", "--data", "text:ab.txt", *train, "--save", "poems", folder=folder).needs(1, err="'poems' has an adapter")

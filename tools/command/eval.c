@@ -34,7 +34,8 @@ static const char *plan_error(void *user) {
 
 /* The perplexity of text: exp(loss). */
 static double perplexity_of(const eval_run *run, const evaluation *metrics) {
-    return kn_dataset_vocabulary(run->setup.all) ? exp(metrics->score.loss) : NAN;
+    const bool text = run->setup.tokenizer || kn_dataset_vocabulary(run->setup.all);
+    return text ? exp(metrics->score.loss) : NAN;
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------- */
@@ -90,7 +91,7 @@ static void print_json(const eval_run *run, const evaluation *metrics) {
     if (metrics->classes) {
         json_fraction("top5", metrics->top5);
         json_fraction("perplexity", perplexity_of(run, metrics));
-        print_json_classes(setup_evaluation_data(&run->setup), metrics);
+        if (!run->setup.tokenizer) print_json_classes(setup_evaluation_data(&run->setup), metrics);
     }
     puts("}");
 }
