@@ -334,9 +334,10 @@ KN_API KN_NODISCARD kn_status kn_model_save_gguf(kn_model *model, const char *pa
                                                  const kn_model_save_params *params);
 
 /* Writes a folder as Hugging Face libraries save it, for a model that was opened from one: its files, and
- * model.safetensors with all its tensors, in their types, with the weights in `states`. The folder is created
- * if missing; KN_ERROR_ARGUMENT if it has a config.json. That file is written last, so that a folder without
- * it is incomplete. Nothing of params is used. Waits for the device. */
+ * model.safetensors with all its tensors, in their types, with the weights in `states`. A number that is too
+ * large for its type is an error. The folder is created if missing; KN_ERROR_ARGUMENT if it has a
+ * config.json. That file is written last, so that a folder without it is incomplete. Nothing of params is
+ * used. Waits for the device. */
 KN_API KN_NODISCARD kn_status kn_model_save_folder(kn_model *model, const char *path, kn_states *states,
                                                    const kn_model_save_params *params);
 

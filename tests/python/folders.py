@@ -569,13 +569,13 @@ def encode(weights, tokens, layer="encoder.layer.", parts=PARTS, first=0):
     return h
 
 
-def write_modules(path, pooling="pooling_mode_mean_tokens", normalize=True, length=20):
+def write_modules(path, pooling="pooling_mode_mean_tokens", normalize=True, length=20, place="1_Pooling"):
     write(path, "modules.json", [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-                                 {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                                 {"idx": 1, "name": "1", "path": place, "type": "sentence_transformers.models.Pooling"},
                                  *[{"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}] * normalize])
-    os.makedirs(os.path.join(path, "1_Pooling"), exist_ok=True)
-    write(path, "1_Pooling/config.json", {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False,
-                                          "pooling_mode_max_tokens": False, pooling: True})
+    os.makedirs(os.path.join(path, place), exist_ok=True)
+    write(path, place + "/config.json", {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False,
+                                         "pooling_mode_max_tokens": False, pooling: True})
     write(path, "sentence_bert_config.json", {"max_seq_length": length, "do_lower_case": False})
 
 
@@ -693,17 +693,20 @@ def texts_become_vectors():
                  "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
                            "vocab": {word: i for i, word in enumerate(WORDS)}}}
     texts = {"a": [2, 4, 3], "": [2, 3], "bd c zz": [2, 5, 7, 6, 1, 3], "e " * 17: [2, *[8] * 17, 3], "a b " * 30: [2, *[4, 5] * 9, 3]}
-    for pooling, normalize in (("pooling_mode_mean_tokens", True), ("pooling_mode_cls_token", False)):
+    for pooling, normalize, place in (("pooling_mode_mean_tokens", True, "1_Pooling"), ("pooling_mode_cls_token", False, "pool")):
         with folder() as path:
             # A class with a head is an encoder here: only vectors of tokens are used.
             write_encoder(path, {**BERT, "architectures": ["BertForMaskedLM"]},
                           {**{"bert." + name: array for name, array in weights.items()}, "cls.predictions.bias": np.zeros(VOCABULARY, np.float32)})
             write(path, "tokenizer.json", tokenizer)
-            write_modules(path, pooling, normalize)
+            write_modules(path, pooling, normalize, place=place)
             model = koine.Model(path)
             expect_equal(model.settings["window"], 20)
             found = model.embed(list(texts), batch_size=3)
             one = model.embed("bd c zz")
+            copy = os.path.join(path, "copy") + "/"
+            model.save(copy)
+            expect(np.array_equal(koine.Model(copy).embed("bd c zz"), one), "a written folder computes another vector")
             expect_equal(model.embed([]).shape, (0, WIDTH))
             write(path, "tokenizer.json", {**tokenizer, "post_processor": None})
             with raises(koine.KoineError, "text 1 has no tokens"):

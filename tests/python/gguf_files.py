@@ -334,6 +334,12 @@ def folders_keep_what_did_not_change():
             expect_equal(sorted(os.listdir(made)), ["config.json", "model.safetensors", "tokenizer.json"])
             with raises(koine.KoineError, "already exists"):
                 model.save(made)
+            if dtype == np.float16:
+                broken = os.path.join(path, "broken") + "/"
+                model.states["blk2.ffn_up.weight"] = model.states["blk2.ffn_up.weight"] * 1e9
+                with raises(koine.KoineError, "'blk2.ffn_up.weight'", "too large for float16"):
+                    model.save(broken)
+                expect(not os.path.exists(os.path.join(broken, "model.safetensors")), "incomplete weights")
 
 
 @case

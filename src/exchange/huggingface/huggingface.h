@@ -91,6 +91,7 @@ typedef struct kn_folder {
     float *divisors;                  /* rope_freqs, which is in no file, (divisor_count) */
     int64_t divisor_count;
     const kn_language *language; /* of a decoder with gates; otherwise NULL */
+    const char *pooling;         /* "1_Pooling/config.json"; NULL: there is no modules.json */
 } kn_folder;
 
 /* Opens model.safetensors, or the parts in its index. */

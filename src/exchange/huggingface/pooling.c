@@ -43,6 +43,7 @@ static bool read_pooling(kn_model *model, const char *folder, const char *path, 
     bool average = false, first = false;
     const char *below = kn_arena_format(&model->arena, "%s/config.json", path);
     if (!below) return kn_model_no_memory(model);
+    ((kn_folder *)model->origin_data)->pooling = below;
     if (!kn_folder_json(model, folder, below, KN_JSON_OBJECT, true, &root, &file) ||
         !kn_fields_begin(&config, model, file, "", root) ||
         !kn_fields_flag(&config, "pooling_mode_mean_tokens", &average) ||

@@ -1,11 +1,12 @@
 /* Writes a folder like the one that a model was opened from, with other weights. */
+#include <math.h>
 #include <string.h>
 
 #include "exchange/huggingface/huggingface.h"
 
 enum { FILE_BYTES = 1 << 28 };
 
-/* Files without weights; the last makes the folder a model. */
+/* Files without weights, besides config.json and the pooling's. */
 static const char *const copied[] = {
     "added_tokens.json",
     "chat_template.jinja",
@@ -20,8 +21,6 @@ static const char *const copied[] = {
     "tokenizer_config.json",
     "vocab.json",
     "vocab.txt",
-    "1_Pooling/config.json",
-    "config.json",
 };
 
 static kn_status copy_file(kn_model *model, kn_arena *arena, const char *name, const char *to) {
@@ -67,8 +66,14 @@ static bool change(saving *s, size_t index) {
         double factor, more;
         const uint64_t at = kn_folder_element(folder, index, i, &factor, &more);
         const float before = (float)(more + factor * kn_array_number(from, at));
-        if (memcmp(&before, &s->numbers[i], sizeof before))
-            kn_element_set(from->type, s->bytes, (int64_t)at, ((double)s->numbers[i] - more) / factor);
+        if (!memcmp(&before, &s->numbers[i], sizeof before)) continue;
+        kn_element_set(from->type, s->bytes, (int64_t)at, ((double)s->numbers[i] - more) / factor);
+        if (!isfinite(kn_element_get(from->type, s->bytes, (int64_t)at))) {
+            kn_fail(&model->error, KN_ERROR_NOT_FINITE,
+                    "weight '%s' has a number that is not finite, or too large for %s", weight->name,
+                    kn_array_type_name(from->type));
+            return false;
+        }
     }
     return true;
 }
@@ -140,6 +145,10 @@ kn_status kn_folder_save(kn_model *model, const char *path, kn_states *states,
     if (status == KN_OK) status = write_tensors(&s, &arena, path);
     for (size_t i = 0; i < KN_COUNT_OF(copied) && status == KN_OK; i++)
         status = copy_file(model, &arena, copied[i], path);
+    const char *pooling = status == KN_OK ? ((const kn_folder *)model->origin_data)->pooling : NULL;
+    if (pooling) status = copy_file(model, &arena, pooling, path);
+    /* It makes the folder a model. */
+    if (status == KN_OK) status = copy_file(model, &arena, "config.json", path);
     kn_release(&model->host, s.bytes);
     kn_release(&model->host, s.numbers);
     kn_arena_finish(&arena);
