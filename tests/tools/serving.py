@@ -6,6 +6,7 @@ import base64
 import contextlib
 import http.client
 import json
+import math
 import os
 import select
 import signal
@@ -205,7 +206,7 @@ def invalid_requests_are_refused(folder):
             expect(status == 400 and found["error"]["param"] in ("messages", "role", "content"), f"{wrong}: {found}")
         for name, values in {"temperature": ("1", -1, 2.5), "top_p": (0, 1.5, "x"), "top_k": (1.5, -2, []), "min_p": (-1, 2), "seed": (1.5, 2**63, "1"),
                              "repetition_penalty": (0, -1), "max_tokens": (0, -1, 1.5, "1"), "n": (0, 129), "stream": (1, "true"), "stop": (1, [1]),
-                             "stream_options": (1, {"x": True}), "frequency_penalty": (0.5,), "logprobs": (True,), "logit_bias": ({"1": 2},),
+                             "stream_options": (1, {"x": True}, {"include_usage\0": True}), "tool_choice": ("none\0",), "frequency_penalty": (0.5,), "logprobs": (True,), "logit_bias": ({"1": 2},),
                              "response_format": ({"type": "json_object"},), "tools": ([{}],), "model": (1,), "guided_json": (1, {}), "prompt": ("a",),
                              "a\0": (1,), "": (1,), "messages\0": (1,)}.items():
             for value in values:
@@ -344,6 +345,9 @@ def texts_have_vectors(folder):
         server.refuses(400, "invalid_value", VECTORS, {"input": "a", "encoding_format": "int8"}, "encoding_format")
         server.refuses(400, "unknown_parameter", VECTORS, {"input": "a", "stream": True}, "stream")
         server.refuses(400, "unsupported_model", TEXTS, {"prompt": "a"})
+    text_encoder.write(os.path.join(folder, "broken"), last_bias=math.nan)
+    with serving(folder, "broken") as server:
+        server.refuses(500, "failed", VECTORS, {"input": "a", "encoding_format": "base64"}, words="not finite")
     koine("serve", "encoder", "--adapter", "poems", folder=folder).needs(1, err="adapter")
     byte_model.write(os.path.join(folder, "model.gguf"))
     with serving(folder, "model.gguf") as server:

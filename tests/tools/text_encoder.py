@@ -17,7 +17,7 @@ SHAPES = {"attention.self.query": (WIDTH, WIDTH), "attention.self.key": (WIDTH, 
           "attention.output.dense": (WIDTH, WIDTH), "intermediate.dense": (8, WIDTH), "output.dense": (WIDTH, 8)}
 
 
-def write(path, pooled=True):
+def write(path, pooled=True, last_bias=0.0):
     """The products of the layer are 0."""
     os.makedirs(os.path.join(path, "1_Pooling"))
     weights = {"embeddings.word_embeddings.weight": TOKENS, "embeddings.position_embeddings.weight": PLACES,
@@ -27,6 +27,7 @@ def write(path, pooled=True):
         weights[f"encoder.layer.0.{name}.bias"] = [0.0] * rows
     for name in ("embeddings.LayerNorm", "encoder.layer.0.attention.output.LayerNorm", "encoder.layer.0.output.LayerNorm"):
         weights[name + ".weight"], weights[name + ".bias"] = [1.0] * WIDTH, [0.0] * WIDTH
+    weights["encoder.layer.0.output.LayerNorm.bias"] = [last_bias] * WIDTH
     header, data = {}, b""
     for name, array in weights.items():
         rows = array if isinstance(array[0], list) else [array]

@@ -1,6 +1,7 @@
 /* Vectors of texts by an encoder, a few texts at a time. */
 #include "embedder.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,7 +101,10 @@ bool embedder_run(embedder *self, const char *const *texts, const size_t *bytes,
                             count * (size_t)self->width * sizeof *vectors};
     kn_status status = batch_bind(session, (int64_t)count);
     if (status == KN_OK) status = kn_session_run(session, feeds, 2, &fetch, 1);
-    return status == KN_OK || fail_session(self, session, status);
+    if (status != KN_OK) return fail_session(self, session, status);
+    for (size_t i = 0; i < count * (size_t)self->width; i++)
+        if (!isfinite(vectors[i])) return fail(self, false, "the vector of a text is not finite");
+    return true;
 }
 
 void embedder_finish(embedder *self) {

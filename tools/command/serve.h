@@ -72,7 +72,7 @@ typedef struct serve_job {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int users;
-    char *out; /* the answer so far: (out_room) */
+    char *out; /* the answer, or what of a stream is not sent yet: (out_room) */
     size_t out_bytes, out_room, sent;
     int status;       /* of HTTP; 0: not known yet */
     bool ended, gone; /* gone: nobody reads the answer */

@@ -114,8 +114,9 @@ static ssize_t read_stream(void *user, uint64_t position, char *text, size_t roo
         pthread_cond_wait(&job->changed, &job->lock);
     size_t count = job->out_bytes - job->sent;
     if (count > room) count = room;
-    memcpy(text, job->out + job->sent, count);
+    if (count) memcpy(text, job->out + job->sent, count);
     job->sent += count;
+    if (job->sent == job->out_bytes) job->sent = job->out_bytes = 0; /* its memory is used again */
     pthread_mutex_unlock(&job->lock);
     set_idle_seconds(stream->connection, IDLE_SECONDS);
     return count ? (ssize_t)count : MHD_CONTENT_READER_END_OF_STREAM;

@@ -57,6 +57,19 @@ typedef struct reading {
     const char *model;
 } reading;
 
+/* Keys and strings may have zero bytes. */
+static bool is_text(const char *text, size_t length, const char *word) {
+    return strlen(word) == length && !memcmp(text, word, length);
+}
+
+static bool is_called(const kn_json *member, const char *name) {
+    return is_text(member->key, member->key_length, name);
+}
+
+static bool is_word(const kn_json *value, const char *word) {
+    return value && value->kind == KN_JSON_STRING && is_text(value->text, value->length, word);
+}
+
 static bool wrong(reading *in, const char *name, const kn_json *value, const char *expected) {
     return serve_refuse(in->error, 400, "invalid_type", name, "'%s' is %s; expected %s", name,
                         kn_json_kind_name(value->kind), expected);
@@ -128,7 +141,7 @@ static bool join_parts(reading *in, const kn_json *content, const char **text) {
     for (const kn_json *part = content->first; part; part = part->next) {
         const kn_json *type = kn_json_member(part, "type"), *words = kn_json_member(part, "text");
         serve_text one = {"", 0};
-        if (!type || type->kind != KN_JSON_STRING || strcmp(type->text, "text") != 0 || !words)
+        if (!is_word(type, "text") || !words)
             return serve_refuse(in->error, 400, "invalid_value", "messages",
                                 "the content of a message has a part that is not {\"type\": \"text\", "
                                 "\"text\": …}: this model reads only text");
@@ -151,7 +164,7 @@ static bool join_parts(reading *in, const kn_json *content, const char **text) {
 static bool is_known(const kn_json *member) {
     static const char *const names[] = {"role", "content", "name", "refusal"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == member->key_length && !strcmp(names[i], member->key)) return true;
+        if (is_called(member, names[i])) return true;
     return false;
 }
 
@@ -288,8 +301,8 @@ static bool read_stream_options(reading *in, const char *name, const kn_json *va
     bool ignored;
     if (value->kind != KN_JSON_OBJECT) return wrong(in, name, value, "an object");
     for (const kn_json *member = value->first; member; member = member->next) {
-        const bool usage = !strcmp(member->key, "include_usage");
-        if (!usage && strcmp(member->key, "include_obfuscation") != 0)
+        const bool usage = is_called(member, "include_usage");
+        if (!usage && !is_called(member, "include_obfuscation"))
             return serve_refuse(in->error, 400, "unknown_parameter", name,
                                 "'%s' has '%.60s'; expected "
                                 "include_usage",
@@ -306,10 +319,8 @@ static bool read_neutral(reading *in, const char *name, const kn_json *value) {
         (value->kind == KN_JSON_NUMBER && value->number == (strcmp(name, "best_of") ? 0 : 1)) ||
         (value->kind == KN_JSON_BOOL && !value->truth && strcmp(name, "top_logprobs") != 0) ||
         (value->kind == KN_JSON_ARRAY && !value->count) || (value->kind == KN_JSON_OBJECT && !value->count) ||
-        (value->kind == KN_JSON_STRING && !strcmp(name, "tool_choice") &&
-         (!strcmp(value->text, "none") || !strcmp(value->text, "auto"))) ||
-        (type && type->kind == KN_JSON_STRING && !strcmp(name, "response_format") &&
-         !strcmp(type->text, "text"));
+        (!strcmp(name, "tool_choice") && (is_word(value, "none") || is_word(value, "auto"))) ||
+        (!strcmp(name, "response_format") && is_word(type, "text"));
     return neutral || serve_refuse(in->error, 400, "unsupported_parameter", name,
                                    "this server does not support '%s'", name);
 }
@@ -373,9 +384,7 @@ static const struct parameter {
 static bool read_member(reading *in, const kn_json *member) {
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
         const struct parameter *row = &parameters[i];
-        if (strlen(row->name) != member->key_length || strcmp(row->name, member->key) != 0 ||
-            !(row->kinds >> in->request->kind & 1))
-            continue;
+        if (!is_called(member, row->name) || !(row->kinds >> in->request->kind & 1)) continue;
         /* Clients write null for what they leave out. */
         return member->kind == KN_JSON_NULL || row->read(in, row->name, member);
     }
