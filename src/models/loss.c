@@ -232,12 +232,15 @@ static void build_of_product(kn_model *model, const kn_loss_call *call, const kn
                              kn_model_loss *loss) {
     char attributes[40];
     const bool ignores = !isnan(call->settings[IGNORE]);
-    const int32_t ignored = ignores ? (int32_t)call->settings[IGNORE] : INT32_MIN;
+    const int64_t ignored = ignores ? (int64_t)call->settings[IGNORE] : (int64_t)1 << 32 /* none */;
+    const int32_t index = ignores ? (int32_t)ignored : 0;
     kn_value *inputs[3] = {product->inputs[0], product->inputs[1], call->target};
-    snprintf(attributes, sizeof attributes, "ignored=%ld", (long)ignored);
+    snprintf(attributes, sizeof attributes, "ignored=%lld", (long long)ignored);
     kn_value *sum = kn_apply(model->graph, "cross_entropy_of_product", inputs, 3, attributes);
-    kn_value *none = kn_constant(model->graph, KN_INT32, "", &ignored, sizeof ignored);
-    kn_value *counted = kn_sum(kn_cast(kn_not_equal(call->target, none), KN_FLOAT32), NULL, false);
+    kn_value *counts =
+        ignores ? kn_not_equal(call->target, kn_constant(model->graph, KN_INT32, "", &index, sizeof index))
+                : kn_equal(call->target, call->target);
+    kn_value *counted = kn_sum(kn_cast(counts, KN_FLOAT32), NULL, false);
     loss->value = loss->eval_loss = kn_div(sum, counted);
     loss->accuracy = kn_div(kn_result(sum, 1), counted);
 }

@@ -414,14 +414,45 @@ static void wrong_evaluations(void **state) {
     kn_dataset_destroy(&data);
 }
 
+/* Also by the loss of a large vocabulary (cross_entropy_of_product): without an ignored class, the smallest
+ * int32 is not one either. */
+static void targets_of_a_large_vocabulary(void **state) {
+    fixture *made = *state;
+    static const float x[2] = {1, -2};
+    kn_model *model = kn_model_parse("koine 1\nloss cross-entropy\ninput x 1\nlinear 5000 bias=no\n", NULL);
+    kn_model_loss added = KN_MODEL_LOSS_DEFAULTS;
+    if (kn_model_add_loss(model, NULL, &added) != KN_OK) fail_msg("%s", kn_model_error(model));
+    kn_session *session = kn_session_create(made->context, &added.value, 1, NULL);
+    for (int i = 0; i < 4; i++) {
+        const int32_t y[2] = {4999, i == 0 ? INT32_MIN : i == 1 ? -1 : i == 2 ? 5000 : 0};
+        const kn_feed feeds[] = {{"x", x, sizeof x}, {"y", y, sizeof y}};
+        float loss = NAN;
+        const kn_fetch fetch = {kn_value_name(added.value), &loss, sizeof loss};
+        const kn_status status = kn_session_run(session, feeds, 2, &fetch, 1);
+        if (i < 3)
+            say(status, KN_ERROR_ARGUMENT, kn_session_error(session), "cross_entropy_of_product");
+        else
+            assert_true(status == KN_OK && loss > 0 && loss < INFINITY);
+    }
+    kn_session_destroy(&session);
+    kn_model_destroy(&model);
+}
+
 int test_wrong_runs(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(feeds_of_sessions),        cmocka_unit_test(fetches_of_sessions),
-        cmocka_unit_test(the_rest_of_sessions),     cmocka_unit_test(limits_and_variants),
-        cmocka_unit_test(more_than_the_device_has), cmocka_unit_test(wrong_states),
-        cmocka_unit_test(steps_of_trainers),        cmocka_unit_test(the_rest_of_trainers),
-        cmocka_unit_test(trainers_that_cannot_be),  cmocka_unit_test(wrong_contexts),
-        cmocka_unit_test(wrong_verification),       cmocka_unit_test(wrong_evaluations),
+        cmocka_unit_test(feeds_of_sessions),
+        cmocka_unit_test(fetches_of_sessions),
+        cmocka_unit_test(the_rest_of_sessions),
+        cmocka_unit_test(limits_and_variants),
+        cmocka_unit_test(more_than_the_device_has),
+        cmocka_unit_test(wrong_states),
+        cmocka_unit_test(steps_of_trainers),
+        cmocka_unit_test(the_rest_of_trainers),
+        cmocka_unit_test(trainers_that_cannot_be),
+        cmocka_unit_test(wrong_contexts),
+        cmocka_unit_test(wrong_verification),
+        cmocka_unit_test(wrong_evaluations),
+        cmocka_unit_test(targets_of_a_large_vocabulary),
     };
     return cmocka_run_group_tests_name("mistakes in runs", tests, set_up, tear_down);
 }

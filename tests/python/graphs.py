@@ -78,6 +78,13 @@ def indices_out_of_range_are_errors():
     session.run({"labels": [4, -100]})
     with raises(koine.ArgumentError, "'labels'", "index 5", "cross_entropy_of_product", "0 to 4"):
         session.run({"labels": [5, 0]})
+    # Without an ignored class, no index is one; those that are computed are not checked, but give NaN.
+    graph = koine.Graph()
+    x, w, labels = graph.parameter("x", "2,3"), graph.parameter("w", "5,3"), graph.input("labels", "2", "int32")
+    session = koine.Session(graph.apply("cross_entropy_of_product", x, w, labels - 1, ignored=2**32))
+    expect(np.isfinite(session.run({"labels": [4, 1]})))
+    for label in (-99, 0, -2**31 + 1, 2**31 - 1):
+        expect(np.isnan(session.run({"labels": [4, label]})), f"the loss of class {label - 1}")
 
 
 def loss_in_float64(x, w, labels, ignored):
@@ -95,14 +102,14 @@ def loss_in_float64(x, w, labels, ignored):
 @case
 def the_loss_of_a_product_is_computed_by_slices():
     """By limits that divide neither the rows nor the classes, and with all logits at a time; the same bits in each run."""
-    for number in range(6):
+    for number in range(8):
         random = np.random.default_rng(number)
         rows, width, classes = (int(random.integers(1, most)) for most in (70, 20, 300))
         limit = int(random.integers(1, 2 * rows * classes))
-        ignored = int(random.choice([-100, 0, classes - 1]))
+        ignored = int(random.choice([-100, 0, classes - 1, 2**32]))  # the last is none
         x, w = (random.normal(size=(size, width)).astype(np.float32) for size in (rows, classes))
         labels = random.integers(0, classes, rows).astype(np.int32)
-        labels[random.random(rows) < 0.3] = ignored
+        labels[random.random(rows) < 0.3] = ignored if ignored < classes else 0
         labels[0] = classes // 2
         found = []
         for _ in range(2):

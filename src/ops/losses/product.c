@@ -130,7 +130,9 @@ typedef struct part {
 typedef struct chunks {
     kn_graph *graph;
     kn_value *w, *codes; /* the weight; its state, if that is in blocks, or NULL */
-    int64_t classes, width, ignored;
+    int64_t classes, width;
+    bool ignores; /* rows of class `ignored` */
+    int32_t ignored;
     int64_t rows; /* of x in a part */
     int64_t size; /* rows of w in a slice */
     int slices;
@@ -226,7 +228,7 @@ static kn_value *loss_of(const chunks *own, const part *p, kn_value *sum, kn_val
     kn_settings settings;
     kn_settings_init(&settings, own->graph, &kn_row_picked_error);
     kn_settings_float(&settings, "classes", (double)own->classes);
-    kn_settings_float(&settings, "ignored", (double)own->ignored);
+    kn_settings_float(&settings, "ignored", own->ignores ? (double)own->ignored : -0.5);
     return kn_sum(kn_build(&kn_row_picked_error, inputs, 3, &settings), NULL, false);
 }
 
@@ -255,8 +257,8 @@ static void build_part(const chunks *own, part *p) {
     kn_value *sum = one ? sums[0] : kn_reduce_log_sum_exp(kn_concat(sums, count, 1), "-1", true);
     kn_value *slice_of = one ? integer(own, 0) : kn_argmax(kn_concat(most, count, 1), -1, true);
     p->loss = loss_of(own, p, sum, picked);
-    kn_value *ignored = kn_equal(p->given, integer(own, own->ignored));
-    sum = kn_where(ignored, kn_scalar(own->graph, INFINITY), sum);
+    if (own->ignores)
+        sum = kn_where(kn_equal(p->given, integer(own, own->ignored)), kn_scalar(own->graph, INFINITY), sum);
     for (int s = 0; s < own->slices; s++) {
         if (!one) kn_stage_begin(own->graph);
         kn_value *rows = weights(own, s);
@@ -278,11 +280,14 @@ static kn_status at_sizes(kn_graph *bound, const kn_node *node, kn_value *const 
     const int64_t rows = row_count(&inputs[X]->shape);
     chunks own = {.graph = bound, .w = w, .codes = kn_value_in_blocks(w), .classes = w->shape.dims[0]};
     own.width = w->shape.dims[1];
-    own.ignored = kn_attribute_of(node, "ignored")->integer;
+    const int64_t ignored = kn_attribute_of(node, "ignored")->integer;
+    own.ignores = ignored >= INT32_MIN && ignored <= INT32_MAX;
+    if (own.ignores) own.ignored = (int32_t)ignored;
     choose_sizes(&own, rows, kn_attribute_of(node, "limit")->integer);
     const kn_dim matrix[2] = {rows, own.width}, column[2] = {rows, 1};
     kn_value *x = kn_reshape_to(inputs[X], 2, matrix), *given = kn_reshape_to(inputs[TARGET], 2, column);
-    kn_value *known = kn_where(kn_equal(given, integer(&own, own.ignored)), integer(&own, -1), given);
+    kn_value *known = given;
+    if (own.ignores) known = kn_where(kn_equal(given, integer(&own, own.ignored)), integer(&own, -1), given);
     part sum = {.rows = 0};
     size_t count = 0;
     for (int64_t first = 0; first < rows || !count; first += own.rows) {
@@ -317,7 +322,7 @@ KN_OPERATOR(
     .help = "sum of the cross-entropies of softmax(x wᵀ) against class indices, and number of rows whose "
             "largest logit is "
             "the target's; without storing all logits",
-    KN_ATTRIBUTES(KN_INT("ignored", -100, "class index of rows to ignore"),
+    KN_ATTRIBUTES(KN_INT("ignored", -100, "class index of rows to ignore; no int32: none"),
                   KN_INT("classes", -1, "rows of w; -1: all"),
                   KN_INT("limit", 1 << 24, "logits that are stored at a time")),
     .min_inputs = 3, .max_inputs = 3, .outputs = 2, .sums = true, .halves = 1 << W, .index = {.number = 3},
