@@ -277,7 +277,7 @@ KN_API kn_status kn_trainer_local_samples(const kn_trainer *trainer, uint64_t co
 KN_API KN_NODISCARD kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                               size_t feed_count, double *loss);
 /* kn_trainer_step that does not wait for its own loss, so that the device is never idle, as in kn_fit: *loss
- * becomes the loss of the previous call of this function, NaN in the first. */
+ * becomes the loss of the previous call of this function, NaN in the first; loss may be NULL. */
 KN_API KN_NODISCARD kn_status kn_trainer_step_late(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                                    size_t feed_count, double *loss);
 /* kn_trainer_step; also fetches the extra values by name. */

@@ -336,12 +336,13 @@ kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss, double *extra) 
 
 kn_status kn_trainer_step_late(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                                double *loss) {
-    double extra;
+    double last = NAN, extra;
     kn_status status =
         kn_trainer_begin_step(trainer, count, feeds, feed_count, false, NULL, (kn_enqueued_callback){NULL});
     if (status != KN_OK) return status;
-    *loss = NAN;
-    return trainer->begun_count > 1 ? kn_trainer_end_step(trainer, loss, &extra) : KN_OK;
+    if (trainer->begun_count > 1) status = kn_trainer_end_step(trainer, &last, &extra);
+    if (loss) *loss = last;
+    return status;
 }
 
 void kn_trainer_end_all(kn_trainer *trainer) {

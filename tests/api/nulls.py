@@ -40,6 +40,7 @@ kn_transpose: permutation
 kn_unsqueeze: axes
 kn_context_wait_for: events
 kn_trainer_params_check: message
+kn_trainer_step_late: loss
 kn_shard_seconds: message
 kn_vocabulary_decode: state
 kn_vocabulary_token: length

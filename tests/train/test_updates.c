@@ -430,7 +430,9 @@ static void late_steps_give_the_previous_loss(void **state) {
             assert_true(plane_step(trainer, x[i], y[i]) == losses[i]);
             continue;
         }
-        trainer_good(trainer, kn_trainer_step_late(trainer, 1, feeds, 2, &late));
+        /* The loss of the step before may be left out. */
+        trainer_good(trainer, kn_trainer_step_late(trainer, 1, feeds, 2, i == STEPS - 1 ? NULL : &late));
+        if (i == STEPS - 1) continue;
         if (i == 0)
             assert_true(isnan(late));
         else
