@@ -300,8 +300,8 @@ typedef struct kn_model_save_params {
     bool training;              /* also save what a resumed training run needs: moments, counters */
     const kn_model_pair *pairs; /* additional metadata; keys that begin with "koine." are reserved */
     size_t pair_count;
-    /* KN_FLOAT16 or KN_BFLOAT16: float32 parameters of rank 2 or more are rounded to it. Safetensors files
-     * only. */
+    /* KN_FLOAT16 or KN_BFLOAT16: float32 parameters of rank 2 or more are rounded to it; a number that is too
+     * large for it is an error. Safetensors files only. */
     kn_dtype weights;
     /* kn_model_save_gguf: the type of matrices, a name such as "Q8_0"; NULL: that of the model's file */
     const char *blocks;

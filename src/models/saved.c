@@ -3,6 +3,7 @@
  * Tensors have the names of parameters and statistics; states needed to resume training have the prefix
  * "koine.training.". Metadata: koine.format (the version of this layout), koine.model (the text), and the
  * caller's pairs. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -215,6 +216,16 @@ static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn
     return KN_OK;
 }
 
+/* Rounds elements to another type, in place. False if one is too large for it. */
+static bool round_all(kn_dtype from, kn_dtype to, void *elements, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        const double number = kn_element_get(from, elements, (int64_t)i);
+        kn_element_set(to, elements, (int64_t)i, number);
+        if (isfinite(number) && !isfinite(kn_element_get(to, elements, (int64_t)i))) return false;
+    }
+    return true;
+}
+
 static kn_status write_tensors(saving *s, kn_safetensors_writer *writer) {
     kn_error *error = &s->model->error;
     kn_status status = KN_OK;
@@ -225,10 +236,11 @@ static kn_status write_tensors(saving *s, kn_safetensors_writer *writer) {
         const kn_array *array = &s->tensors[i].array;
         status =
             kn_states_get(s->states, s->names[i], bytes, (size_t)array->count * kn_dtype_bytes(s->types[i]));
-        for (uint64_t j = 0; status == KN_OK && s->types[i] != array->type && j < array->count; j++)
-            kn_element_set(array->type, bytes, (int64_t)j, kn_element_get(s->types[i], bytes, (int64_t)j));
         if (status != KN_OK)
             kn_fail(error, status, "state '%s': %s", s->names[i], kn_states_error(s->states));
+        else if (s->types[i] != array->type && !round_all(s->types[i], array->type, bytes, array->count))
+            status = kn_fail(error, KN_ERROR_NOT_FINITE, "weight '%s' has a number that is too large for %s",
+                             s->names[i], kn_dtype_name(array->type));
         else
             status = kn_safetensors_writer_add(writer, bytes, (size_t)array->byte_count, error);
     }

@@ -592,6 +592,23 @@ def speed_of_batches_is_that_of_their_epoch():
 
 
 @case
+def weights_that_are_too_large_for_their_type_are_not_saved():
+    model = koine.Model("mlp", seed=7)
+    name = next(name for name in model.states if model.states[name].ndim == 2)
+    for number, kind, fits in ((65504, "float16", True), (65520, "float16", False), (65520, "bfloat16", True), (3.4e38, "bfloat16", False),
+                               (3.4e38, "float32", True), (np.inf, "float16", True)):
+        weights = model.states[name].copy()
+        weights[1, 2] = number
+        model.states[name] = weights
+        if fits:
+            model.save("large.safetensors", weights=kind)
+            continue
+        with raises(koine.KoineError, f"'{name}'", f"too large for {kind}"):
+            model.save("refused.safetensors", weights=kind)
+        expect(not os.path.exists("refused.safetensors"), "an incomplete file")
+
+
+@case
 def weights_that_cannot_be_read_are_asked_for_again():
     whole = koine.Model("mlp", seed=7)
     whole.save("whole.safetensors")
