@@ -416,6 +416,11 @@ def what_files_cannot_express_is_an_error():
     with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
         with raises(koine.KoineError, "GGUF"):
             koine.Model("gpt").save(os.path.join(path, "gpt.gguf"))
+        # What another kind of file has is not ignored.
+        for name, words in (("gpt.safetensors", {"blocks": "Q8_0"}), ("gpt/", {"blocks": "Q8_0"}), ("gpt.gguf", {"weights": "float16"}),
+                            ("gpt/", {"metadata": {"a": "b"}})):
+            with raises(ValueError, next(iter(words))):
+                koine.Model("gpt").save(os.path.join(path, name), **words)
 
 
 run()

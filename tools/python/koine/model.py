@@ -1199,7 +1199,11 @@ class Model:
             metadata: More metadata.
         """
         path = os.fspath(path)
+        if blocks is not None and not path.endswith(".gguf"):
+            raise ValueError(f"blocks is for files that end in .gguf, not {path!r}")
         if path.endswith((".gguf", "/")):
+            if weights != "float32" or metadata:
+                raise ValueError(f"weights and metadata are for other files than {path!r}; the type of a GGUF file is given by blocks")
             self._write(lib.kn_model_save_folder if path.endswith("/") else lib.kn_model_save_gguf, path, None, blocks=blocks)
             return
         self._write(lib.kn_model_save_onnx if path.endswith(_ONNX) else lib.kn_model_save, path, metadata, training=training,
