@@ -39,15 +39,15 @@ static int run(int count, char **arguments) {
                                .timeout = 600};
     const option options[] = {
         HEADING("server"),
-        {"host", OPTION_TEXT, "ADDRESS", "address to listen at (127.0.0.1: only this machine)",
+        {"host", OPTION_TEXT, "ADDRESS", "address to listen on (127.0.0.1: only this machine)",
          &settings.host},
-        {"port", OPTION_COUNT, "N", "port to listen at; 0: any free one, which is printed (8080)",
+        {"port", OPTION_COUNT, "N", "port to listen on; 0: any free one, which is printed (8080)",
          &settings.port},
         {"api-key", OPTION_TEXT, "KEY", "key that clients must send (else KOINE_API_KEY, else none)",
          &settings.key},
         HEADING("limits"),
         {"max-request", OPTION_BYTES, "SIZE", "size of a request (4MiB)", &settings.request_bytes},
-        {"max-tokens", OPTION_COUNT, "N", "new tokens of an answer (as the context has room)",
+        {"max-tokens", OPTION_COUNT, "N", "new tokens of an answer (as many as fit in the context)",
          &settings.tokens},
         {"timeout", OPTION_NUMBER, "SECONDS",
          "time from the beginning of a request to the end of its answer (600)", &settings.timeout},
@@ -87,7 +87,7 @@ const command command_serve = {
     "FILE is a language model or an encoder in a GGUF file or a Hugging Face folder, or a model that koine "
     "train saved "
     "after\n"
-    "training on text. Clients of OpenAI's interface use http://127.0.0.1:8080/v1 as its address:\n"
+    "training on text. Clients of OpenAI's interface use the base URL http://127.0.0.1:8080/v1:\n"
     "POST /v1/chat/completions, /v1/completions or /v1/embeddings, GET /v1/models; GET /health needs no "
     "key.\n"
     "One request is answered at a time; others wait.",

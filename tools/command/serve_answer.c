@@ -132,7 +132,7 @@ static bool take_prompt(answering *now, size_t place, uint64_t sample) {
     if (sample == 0) now->prompt_tokens += count;
     return generator_has_room(writer) ||
            serve_refuse(&now->error, 400, "context_length_exceeded", talk ? "messages" : "prompt",
-                        "the %s has %zu tokens, but the context of the model is %lld tokens",
+                        "the %s has %zu tokens; expected fewer than %lld, the context of the model",
                         talk ? "conversation" : "prompt", count, (long long)writer->window);
 }
 

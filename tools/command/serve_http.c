@@ -353,7 +353,7 @@ serve_http *serve_http_start(const serve_settings *settings, const serve_model *
     const bool brackets = address->ai_family == AF_INET6;
     freeaddrinfo(address);
     if (!http || !http->daemon) {
-        command_fail("cannot listen at %s, port %s: %s", settings->host, port,
+        command_fail("cannot listen on %s, port %s: %s", settings->host, port,
                      errno ? strerror(errno) : "libmicrohttpd does not start");
         free(http);
         return NULL;
