@@ -311,6 +311,17 @@ def requests_wait_up_to_a_limit_and_end_with_the_server(folder):
 
 
 @case
+def requests_take_limited_memory(folder):
+    byte_model.write(os.path.join(folder, "model.gguf"))
+    with serving(folder, "model.gguf") as server:
+        for many in ([0] * 100000, [[]] * 100000, [{}] * 50001):
+            server.refuses(400, "invalid_json", TEXTS, {"prompt": "a", "metadata": many}, words="more than 100000 values")
+        for few in ([[]] * 49990, [0] * 99990, "[,{" * 50000, '"\\,' * 50000):
+            found = server.answer(TEXTS, {"prompt": "d", "temperature": 0, "metadata": few})["choices"][0]
+            expect(found["text"] == "é!", found)
+
+
+@case
 def requests_take_limited_time(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
     with serving(folder, "model.gguf", "--timeout", "1e-9") as server:

@@ -155,6 +155,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, exchange *
                             &now->error) ||
         !(now->queued = serve_queue_add(http->queue, job, &now->error)))
         return send_error(connection, &now->error);
+    free(now->body);
+    now->body = NULL;
     set_idle_seconds(connection, 0);
     pthread_mutex_lock(&job->lock);
     while (!job->ended && !(job->request.stream && job->status))

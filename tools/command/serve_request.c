@@ -9,6 +9,7 @@
 
 enum {
     DEPTH = 32,
+    MAX_VALUES = 100000, /* of JSON: each takes many times the memory of its text */
     MAX_SAMPLES = 128,
     MAX_INPUTS = 2048,
     MAX_STOPS = 16,
@@ -414,6 +415,18 @@ static bool read_members(reading *in, const kn_json *root) {
     return true;
 }
 
+/* How many values a text of JSON has, at most: each follows a comma or a bracket, or is the first. */
+static size_t count_values(const char *text, size_t bytes) {
+    size_t count = 1;
+    bool quoted = false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '"') quoted = !quoted;
+        if (quoted && text[i] == '\\') i++;
+        if (!quoted) count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
+    return count;
+}
+
 bool serve_request_read(serve_request *request, serve_kind kind, const char *model, const char *body,
                         size_t bytes, serve_error *error) {
     request_memory *memory = malloc(sizeof *memory);
@@ -428,6 +441,9 @@ bool serve_request_read(serve_request *request, serve_kind kind, const char *mod
     request->memory = memory;
     memory->host = kn_host_defaults();
     kn_arena_init(&memory->arena, &memory->host);
+    if (count_values(body, bytes) > MAX_VALUES)
+        return serve_refuse(error, 400, "invalid_json", "", "the request has more than %d values of JSON",
+                            MAX_VALUES);
     kn_status status = kn_json_read(in.arena, "the request", body, bytes, bytes, DEPTH, &root, &cause);
     if (status == KN_ERROR_MEMORY) return out_of_memory(&in);
     if (status != KN_OK) return serve_refuse(error, 400, "invalid_json", "", "%s", cause.text);
