@@ -59,6 +59,7 @@ static bool accepts_with(const kn_planner *planner, const kn_node *node, const k
         if (target.work_group_items < 256) target.work_group_items = 256;
         if (target.local_bytes < 32 << 10) target.local_bytes = 32 << 10;
         target.group_limit = NULL;
+        target.refused_tiles = NULL;
     }
     if (!with.unit) return accepts_on(&target, node, variant, with);
     for (int unit = KN_MATRIX_UNIT_MMA; unit <= KN_MATRIX_UNIT_LAST; unit++) {
@@ -67,6 +68,7 @@ static bool accepts_with(const kn_planner *planner, const kn_node *node, const k
         target.matrix_unit = some_unit;
         target.device = &some;
         target.group_limit = NULL;
+        target.refused_tiles = NULL;
         target.item_registers = NULL;
         if (accepts_on(&target, node, variant, with)) return true;
     }

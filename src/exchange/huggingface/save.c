@@ -122,7 +122,7 @@ static kn_status write_tensors(saving *s, kn_arena *arena, const char *to) {
 static kn_status check(kn_model *model, kn_arena *arena, const char *path, kn_states *states) {
     const char *config = kn_path_join(arena, path, "config.json");
     if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_folder: states is NULL");
-    if (model->origin != &kn_folder_origin || model->adapter)
+    if (!model->origin || model->origin->save != kn_folder_save || model->adapter)
         return kn_fail(
             &model->error, KN_ERROR_UNSUPPORTED, "kn_model_save_folder: model '%s' %s", model->name,
             model->adapter ? "has an adapter, which kn_model_merge_adapter can merge into the weights of "
