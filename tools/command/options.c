@@ -81,7 +81,7 @@ static int difference(const char *left, const char *right) {
 
 bool has_word(const char *list, const char *word) {
     const size_t length = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)); at += length)
+    for (const char *at = list; length && (at = strstr(at, word)); at += length)
         if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return true;
     return false;
 }
