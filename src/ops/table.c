@@ -35,7 +35,7 @@
     X(squared_error) X(absolute_error) X(huber_error) X(logits_error) X(weighted_logits_error)                \
     X(probability_error) X(divergence_error) X(hinge_error) X(cosine_error) X(class_share) X(share_error)     \
     X(cross_entropy) X(cross_entropy_gradient) X(cross_entropy_counted) X(cross_entropy_counted_gradient)    \
-    X(cross_entropy_of_product) X(picked_error) X(picked_slope) X(with_gradients) X(accuracy) X(ctc) X(ctc_gradient)                                                                       \
+    X(cross_entropy_of_product) X(picked_slope) X(with_gradients) X(accuracy) X(ctc) X(ctc_gradient)                                                                       \
     /* shapes */                                                                                             \
     X(reshape) X(flatten) X(broadcast) X(transpose) X(concat) X(slice) X(slice_gradient) X(pad)    \
     X(flip) X(resize) X(resize_gradient)                                                                     \

@@ -131,7 +131,6 @@ KNOWN(divergence_error, y *(log(y) - x))
 KNOWN(hinge_error, fmax(a[0] - x * y, 0))
 KNOWN(cosine_error, y > 0 ? 1 - x : fmax(x - a[0], 0))
 KNOWN(share_error, -x *y)
-KNOWN(picked_error, z == a[1] ? 0 : x - y)
 KNOWN(picked_slope, x - (y == z))
 KNOWN(class_share, (x == y) * (1 - a[0]) + a[0] / a[1])
 
@@ -266,8 +265,6 @@ static const known table[] = {
     {"cosine_error", known_cosine_error, {-1, 1}, {1, 1}, {0.25}, true, 0},
     {"cosine_error", known_cosine_error, {-1, -1}, {1, -1}, {0.25}, true, 0},
     TWO(share_error, -4, 0, 0.1, 1),
-    {"picked_error", known_picked_error, {-3, -3, 1}, {3, 3, 1}, {2, 3}, true, 0},
-    {"picked_error", known_picked_error, {-3, -3, -3}, {3, 3, -3}, {2, -3}, true, 0},
     {"picked_slope", known_picked_slope, {-3, 2, 2}, {3, 2, 2}, {0}, false, 0},
     {"class_share", known_class_share, {2, 2}, {2, 2}, {0.25, 5}, true, 0},
     {"class_share", known_class_share, {1, 2}, {1, 2}, {0.25, 5}, true, 0},

@@ -64,25 +64,6 @@ static void cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- nodes at known sizes ------------------------------------------------------------------------------ */
 
-/* The loss of a row: x is log(sum(exp(logits))), y the logit of class z, which must be in range. */
-KN_POINTWISE(picked_error, .help = "x - y if class z is known, 0 if it is ignored, NaN otherwise",
-             KN_ATTRIBUTES(KN_FLOAT("classes", 2, "number of classes"),
-                           KN_FLOAT("ignored", -100, "a class index z with the result 0")),
-             .backward = true,
-             .value = "z == ignored ? 0 * max(x, y) : z >= 0 && z < classes ? x - y : 0 / 0",
-             KN_CASES({.inputs = {"7", "7", "7"},
-                       .ranges = {NULL, NULL, "0..1"},
-                       .no_gradient = true,
-                       .smallest = true},
-                      {.inputs = {"31,33", "33", "33"},
-                       .ranges = {NULL, NULL, "3..3"},
-                       .attributes = "classes=3",
-                       .no_gradient = true},
-                      {.inputs = {"7", "7", "7"},
-                       .ranges = {NULL, NULL, "-2..-2"},
-                       .attributes = "ignored=-2",
-                       .no_gradient = true}));
-
 KN_POINTWISE(picked_slope, .help = "x - 1 for the class z that is the target y, otherwise x",
              .backward = true, .value = "(y == z ? x - 1 : x) + 0 * y * z",
              KN_CASES({.inputs = {"7,5", "7,1", "5"},
@@ -191,12 +172,23 @@ static kn_value *positions(const chunks *own, int slice) {
     return kn_constant_add(own->graph, &shape, numbers, count * sizeof *numbers);
 }
 
+/* (rows) as (rows,1), and back. What is computed of rows is of rank 1: the plan may store results of rank 2
+ * in 16 bits. */
+static kn_value *column_of(const part *p, kn_value *x) {
+    const kn_dim column[2] = {p->rows, 1};
+    return kn_reshape_to(x, 2, column);
+}
+static kn_value *flat(const part *p, kn_value *x) {
+    const kn_dim rows = p->rows;
+    return kn_reshape_to(x, 1, &rows);
+}
+
 /* The target as a position in a slice, int32 (rows,1): outside for rows whose target is in another slice. */
 static kn_value *target_in(const chunks *own, const part *p, int slice) {
     return kn_sub(p->known, integer(own, slice * own->size));
 }
 
-/* What a slice tells about each row, (rows,1). */
+/* What a slice tells about each row, (rows,1), and `picked` (rows). */
 typedef struct slice_facts {
     kn_value *logits; /* (rows,size) */
     kn_value *most;   /* the largest logit */
@@ -205,37 +197,47 @@ typedef struct slice_facts {
     kn_value *picked; /* the logit of the target; 0 if the target is in another slice */
 } slice_facts;
 
+/* log(sum(exp(x))) of each row of x (rows,n), (rows). best: the positions of the largest elements, (rows,1);
+ * *most: these elements, (rows). Both are hidden results of the loss of x; the loss itself is not used. */
+static kn_value *log_sum_exp(const part *p, kn_value *x, kn_value *best, kn_value **most) {
+    kn_value *inputs[2] = {x, flat(p, best)};
+    kn_value *loss = kn_build(&kn_row_cross_entropy, inputs, 2, NULL);
+    *most = kn_result(loss, 1);
+    return kn_add(*most, kn_result(loss, 2));
+}
+
 static slice_facts look_at(const chunks *own, const part *p, int slice) {
     slice_facts facts = {.logits = kn_matmul(p->x, weights(own, slice), false, true)};
-    const kn_dim rows = p->rows, column[2] = {p->rows, 1};
     facts.best = kn_argmax(facts.logits, -1, true);
-    /* Of this loss, only the hidden results are needed: the largest logit, and log(sum(exp(logit -
-     * largest))). */
-    kn_value *inputs[2] = {facts.logits, kn_reshape_to(facts.best, 1, &rows)};
-    kn_value *loss = kn_build(&kn_row_cross_entropy, inputs, 2, NULL);
-    facts.most = kn_reshape_to(kn_result(loss, 1), 2, column);
-    facts.sum = kn_add(facts.most, kn_reshape_to(kn_result(loss, 2), 2, column));
+    facts.sum = column_of(p, log_sum_exp(p, facts.logits, facts.best, &facts.most));
+    facts.most = column_of(p, facts.most);
     kn_value *at = target_in(own, p, slice);
     kn_value *inside = kn_max(kn_min(at, integer(own, size_of(own, slice) - 1)), integer(own, 0));
-    facts.picked = kn_where(kn_equal(at, inside), kn_gather_elements(facts.logits, inside, -1),
-                            kn_scalar(own->graph, 0));
+    kn_value *logit = flat(p, kn_gather_elements(facts.logits, inside, -1));
+    facts.picked = kn_where(flat(p, kn_equal(at, inside)), logit, kn_scalar(own->graph, 0));
     return facts;
 }
 
-/* The sum of the losses of a part. sum: log(sum(exp(logits))), picked: the target's logit, both (rows,1). */
+/* The rows of a part that are ignored, bool (rows). */
+static kn_value *ignored_rows(const chunks *own, const part *p) {
+    return kn_equal(flat(p, p->given), integer(own, own->ignored));
+}
+
+/* The sum of the losses of a part, NaN for an unknown class. sum: log(sum(exp(logits))), picked: the target's
+ * logit, both (rows). */
 static kn_value *loss_of(const chunks *own, const part *p, kn_value *sum, kn_value *picked) {
-    kn_value *inputs[3] = {sum, picked, kn_cast(p->given, KN_FLOAT32)};
-    kn_settings settings;
-    kn_settings_init(&settings, own->graph, &kn_row_picked_error);
-    kn_settings_float(&settings, "classes", (double)own->classes);
-    kn_settings_float(&settings, "ignored", own->ignores ? (double)own->ignored : -0.5);
-    return kn_sum(kn_build(&kn_row_picked_error, inputs, 3, &settings), NULL, false);
+    kn_value *given = flat(p, p->given);
+    kn_value *known =
+        kn_and(kn_greater_equal(given, integer(own, 0)), kn_less(given, integer(own, own->classes)));
+    kn_value *losses = kn_where(known, kn_sub(sum, picked), kn_scalar(own->graph, NAN));
+    if (own->ignores) losses = kn_where(ignored_rows(own, p), kn_scalar(own->graph, 0), losses);
+    return kn_sum(losses, NULL, false);
 }
 
 /* The gradient of the loss by the logits of a slice: probabilities, less 1 for the target; 0 in rows that are
- * ignored, whose `sum` is infinite. */
+ * ignored, whose `sum`, (rows,1), is infinite. */
 static kn_value *slopes(const chunks *own, const part *p, int slice, kn_value *logits, kn_value *sum) {
-    kn_value *target = kn_cast(target_in(own, p, slice), KN_FLOAT32);
+    kn_value *target = column_of(p, kn_cast(flat(p, target_in(own, p, slice)), KN_FLOAT32));
     kn_value *inputs[3] = {kn_exp(kn_sub(logits, sum)), target, positions(own, slice)};
     return kn_build(&kn_row_picked_slope, inputs, 3, NULL);
 }
@@ -254,11 +256,15 @@ static void build_part(const chunks *own, part *p) {
         picked = s ? kn_add(picked, facts.picked) : facts.picked;
     }
     const bool one = count == 1;
-    kn_value *sum = one ? sums[0] : kn_reduce_log_sum_exp(kn_concat(sums, count, 1), "-1", true);
-    kn_value *slice_of = one ? integer(own, 0) : kn_argmax(kn_concat(most, count, 1), -1, true);
+    kn_value *sum = flat(p, sums[0]), *slice_of = integer(own, 0), *largest;
+    if (!one) {
+        kn_value *all = kn_concat(sums, count, 1);
+        sum = log_sum_exp(p, all, kn_argmax(all, -1, true), &largest);
+        slice_of = kn_argmax(kn_concat(most, count, 1), -1, true);
+    }
     p->loss = loss_of(own, p, sum, picked);
-    if (own->ignores)
-        sum = kn_where(kn_equal(p->given, integer(own, own->ignored)), kn_scalar(own->graph, INFINITY), sum);
+    if (own->ignores) sum = kn_where(ignored_rows(own, p), kn_scalar(own->graph, INFINITY), sum);
+    sum = column_of(p, sum);
     for (int s = 0; s < own->slices; s++) {
         if (!one) kn_stage_begin(own->graph);
         kn_value *rows = weights(own, s);
