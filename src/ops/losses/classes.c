@@ -60,7 +60,12 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     kn_shape column = *x;
     int64_t classes = x->dims[x->rank - 1];
     column.dims[x->rank - 1] = 1;
-    kn_value *inputs[2] = {kn_cast(kn_reshape_to(target, column.rank, column.dims), x->dtype),
+    /* Class indices must be exact: the plan may store results of higher rank in 16 bits. */
+    kn_dim places = 1;
+    for (int i = 0; i + 1 < x->rank; i++)
+        places = kn_dim_multiply(graph, places, x->dims[i]);
+    kn_value *flat = kn_cast(kn_reshape_to(target, 1, &places), x->dtype);
+    kn_value *inputs[2] = {kn_reshape_to(flat, column.rank, column.dims),
                            class_numbers(graph, x->dtype, classes)};
     kn_settings settings;
     kn_settings_init(&settings, graph, &kn_row_class_share);
