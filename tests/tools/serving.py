@@ -39,10 +39,11 @@ class Server:
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port)
 
-    def send(self, path, body=None, key=None, method=None, kind="application/json"):
+    def send(self, path, body=None, key=None, method=None, kind="application/json", host=None):
         """A connection with a request; the caller reads the answer."""
         connection = self.connect()
-        headers = {**({"Authorization": f"Bearer {key}"} if key else {}), **({"Content-Type": kind} if kind and body is not None else {})}
+        headers = {**({"Authorization": f"Bearer {key}"} if key else {}), **({"Content-Type": kind} if kind and body is not None else {}),
+                   **({"Host": host} if host else {})}
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection.request(method or ("GET" if body is None else "POST"), path, data, headers)
         return connection
@@ -226,6 +227,10 @@ def invalid_requests_are_refused(folder):
         connection.request("POST", TEXTS, iter([b"x" * 3000] * 9), {"Content-Type": "application/json"}, encode_chunked=True)
         expect(connection.getresponse().status == 413, "pieces are larger together")
         server.refuses(415, "unsupported_media_type", TEXTS, {"prompt": "a"}, kind="text/plain")
+        for name in ("example.org", f"example.org:{server.port}", "localhost.example.org", "[::2]:80"):
+            server.refuses(403, "unknown_host", TEXTS, {"prompt": "a"}, host=name)
+        for name in ("LOCALHOST", f"localhost:{server.port}", "[::1]:80"):
+            expect(server.ask("/v1/models", host=name)[0] == 200, f"the host {name}")
         server.refuses(404, "not_found", "/v1/chat", chat)
         server.refuses(404, "not_found", "/v1/models/")
         server.refuses(405, "method_not_allowed", CHAT)
@@ -245,6 +250,7 @@ def a_key_is_needed(folder):
                 server.refuses(401, "invalid_api_key", TEXTS, body, key=key)
                 server.refuses(401, "invalid_api_key", "/v1/models", key=key)
             server.refuses(401, "invalid_api_key", "/v1/other")
+            expect(server.ask("/v1/models", key="secret", host="example.org")[0] == 200, "with the key, the server has any name")
             expect(server.answer(TEXTS, body, key="secret")["choices"][0]["text"] == "é!", "with the key")
             expect(server.ask("/health")[0] == 200, "health needs no key")
 

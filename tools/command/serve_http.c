@@ -237,6 +237,21 @@ static bool has_json(struct MHD_Connection *connection) {
     return type && !strncasecmp(type, json, sizeof json - 1) && strchr("; \t", type[sizeof json - 1]);
 }
 
+/* Whether the request names this machine, if no key protects a server that only this machine reaches: a page
+ * in a browser may give its own name the address of this machine. */
+static bool names_this_machine(struct MHD_Connection *connection, const serve_settings *settings) {
+    const char *own[] = {settings->host, "localhost", "127.0.0.1", "::1"};
+    const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    const bool local = !strncmp(settings->host, "127.", 4) || !strcmp(settings->host, "::1") ||
+                       !strcmp(settings->host, "localhost");
+    if (settings->key || !local || !given) return true;
+    const bool brackets = given[0] == '[';
+    const size_t length = strcspn(given += brackets, brackets ? "]" : ":");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strlen(own[i]) == length && !strncasecmp(given, own[i], length)) return true;
+    return false;
+}
+
 static bool refuse_size(exchange *now) {
     return serve_refuse(&now->error, 413, "request_too_large", "",
                         "the request has more than %llu bytes, the limit of this server",
@@ -249,6 +264,11 @@ static bool check_head(struct MHD_Connection *connection, exchange *now, const c
     const route *found = find_route(path);
     const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
     if (length && strtoull(length, NULL, 10) > settings->request_bytes) return refuse_size(now);
+    if (!names_this_machine(connection, settings))
+        return serve_refuse(&now->error, 403, "unknown_host", "",
+                            "the header 'Host' does not name this machine; expected localhost or %.100s, or "
+                            "a server with --api-key",
+                            settings->host);
     if (settings->key && !(found && found->open) && !has_key(connection, settings->key))
         return serve_refuse(&now->error, 401, "invalid_api_key", "",
                             "expected the header 'Authorization: Bearer KEY' with the key of this server");
