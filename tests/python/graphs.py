@@ -153,6 +153,11 @@ def losses_of_many_classes_are_exact_in_16_bits():
             found = value, x - trainer.states["x"], w - trainer.states["w"]
             errors = [np.linalg.norm(one - other) / np.linalg.norm(other) for one, other in zip(found, (total / rows, dx / rows, dw / rows))]
             expect(max(errors) < most, f"{precision}, at most {limit} logits: {errors}")
+        graph = koine.Graph()
+        logits = (graph.input("x", (rows, width)) @ graph.input("w", (width, classes))).cast(precision)
+        loss = koine.ops.nll(logits.log_softmax(), graph.input("labels", (rows,), "int32"))
+        found = float(koine.Session(loss.cast("float32")).run(x=x, w=w.T.copy(), labels=labels))
+        expect(abs(found * rows / total - 1) < most, f"nll of {precision}: {found}, expected {total / rows}")
 
 
 @case

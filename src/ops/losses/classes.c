@@ -60,19 +60,21 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     kn_shape column = *x;
     int64_t classes = x->dims[x->rank - 1];
     column.dims[x->rank - 1] = 1;
-    /* Class indices must be exact: the plan may store results of higher rank in 16 bits. */
+    /* 16 bits, in which the plan may also store results of higher rank, are too few for class indices. */
+    const kn_dtype dtype = kn_is_half(x->dtype) ? KN_FLOAT32 : x->dtype;
     kn_dim places = 1;
     for (int i = 0; i + 1 < x->rank; i++)
         places = kn_dim_multiply(graph, places, x->dims[i]);
-    kn_value *flat = kn_cast(kn_reshape_to(target, 1, &places), x->dtype);
+    kn_value *flat = kn_cast(kn_reshape_to(target, 1, &places), dtype);
     kn_value *inputs[2] = {kn_reshape_to(flat, column.rank, column.dims),
-                           class_numbers(graph, x->dtype, classes)};
+                           class_numbers(graph, dtype, classes)};
     kn_settings settings;
     kn_settings_init(&settings, graph, &kn_row_class_share);
     kn_settings_float(&settings, "classes", (double)classes);
     kn_settings_float(&settings, "label_smoothing", smoothing);
     if (given->has_ignore_index) kn_settings_float(&settings, "ignored", (double)given->ignore_index);
-    return kn_build(&kn_row_class_share, inputs, 2, &settings);
+    kn_value *shares = kn_build(&kn_row_class_share, inputs, 2, &settings);
+    return dtype == x->dtype ? shares : kn_cast(shares, x->dtype);
 }
 
 /* target and (if samples are mixed) the second target are (...) of class indices, the mixing ratio is (...);
