@@ -3,7 +3,8 @@
  *
  * A result is stored in 16 bits if every kernel that may compute its node can write it, every reader can read
  * it (kn_promise.halves), and it depends on an input. Excluded are values computed only from states (such as
- * factors of a batch norm), gradients that updates read and values computed from them, updates, results of
+ * factors of a batch norm), what pointwise nodes compute only from integers of more than 8 bits (positions,
+ * which 16 bits would round), gradients that updates read and values computed from them, updates, results of
  * rank 0 and 1, and what the caller fetches. Views and copies have the type of their source. With wide
  * vectors, images that may be blocked stay float32, since conversions between layouts move four bytes. */
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct precision_pass {
     int *origin;   /* the first of the values that must have the same type */
     bool *narrow;  /* of an origin: may be stored in 16 bits */
     bool *depends; /* depends on an input */
+    bool *whole;   /* float32, computed only from integers of more than 8 bits, by pointwise nodes */
     bool *late;    /* read by updates, or computed from such results only by pointwise nodes */
     bool *casts;   /* casts that this pass added for the caller */
 } precision_pass;
@@ -73,6 +75,20 @@ static bool may_be_blocked(const kn_target *target, const kn_shape *shape) {
     return target->wide_vector && kn_can_block(target, shape);
 }
 
+/* Whether pointwise nodes compute the results only from integers of more than 8 bits. */
+static bool from_integers(const precision_pass *pass, const kn_node *node) {
+    bool any = false;
+    if (pass->everywhere || (node->op->class != KN_CLASS_POINTWISE && !passes_on(node))) return false;
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_value *input = node->inputs[i];
+        if (!input || !pass->depends[input->id]) continue;
+        const bool is_float = kn_dtype_is_float(input->shape.dtype);
+        if (is_float && !pass->whole[input->id]) return false;
+        any = any || is_float || kn_dtype_bytes(input->shape.dtype) > 1;
+    }
+    return any;
+}
+
 static void decide_node(precision_pass *pass, const kn_node *node) {
     kn_halves halves = {0, 0};
     bool depends = false, late = false;
@@ -89,17 +105,19 @@ static void decide_node(precision_pass *pass, const kn_node *node) {
     else if (node->op->class == KN_CLASS_KERNEL)
         halves = allowed(pass, node);
     decide_inputs(pass, node, halves.inputs);
+    const bool whole = from_integers(pass, node);
     for (int k = 0; k < node->output_count; k++) {
         const kn_value *result = node->outputs[k];
         pass->depends[result->id] = depends;
+        pass->whole[result->id] = whole;
         late = late || pass->late[result->id];
         pass->late[result->id] = late;
         if (passes_on(node)) pass->origin[result->id] = pass->origin[node->inputs[0]->id];
         const bool large = passes_on(node) || pass->everywhere || result->shape.rank > 1;
         /* The caller gets a cast of a fetched result. */
         const bool fetched = result->wanted && (!pass->everywhere || pass->casts[result->id]);
-        if (result->shape.dtype != KN_FLOAT32 || fetched || late || !(halves.results >> k & 1) || !depends ||
-            !large || may_be_blocked(pass->planner->target, &result->shape))
+        if (result->shape.dtype != KN_FLOAT32 || fetched || late || whole || !(halves.results >> k & 1) ||
+            !depends || !large || may_be_blocked(pass->planner->target, &result->shape))
             pass->narrow[pass->origin[result->id]] = false;
     }
 }
@@ -141,9 +159,11 @@ static bool allocate(precision_pass *pass) {
     pass->origin = kn_arena_take(planner->arena, count + 1, sizeof *pass->origin);
     pass->narrow = kn_arena_take(planner->arena, count + 1, sizeof *pass->narrow);
     pass->depends = kn_arena_take(planner->arena, count + 1, sizeof *pass->depends);
+    pass->whole = kn_arena_take(planner->arena, count + 1, sizeof *pass->whole);
     pass->late = kn_arena_take(planner->arena, count + 1, sizeof *pass->late);
     pass->casts = kn_arena_take(planner->arena, count + 1, sizeof *pass->casts);
-    return pass->late && pass->updates && pass->origin && pass->narrow && pass->depends && pass->casts;
+    return pass->whole && pass->late && pass->updates && pass->origin && pass->narrow && pass->depends &&
+           pass->casts;
 }
 
 /* Nodes with kernels for matrix units ignore it if their inputs are not float32. */

@@ -229,6 +229,26 @@ static void precision_is_that_of_what_kernels_can_store(void **state) {
     passes_end(&passes);
 }
 
+static void positions_are_not_rounded(void **state) {
+    (void)state;
+    kn_value *positions = kn_input(graph, "positions", KN_INT32, "batch,8");
+    kn_value *bytes = kn_cast(kn_input(graph, "bytes", KN_UINT8, "batch,8"), KN_FLOAT32);
+    kn_value *angles = kn_name(kn_scale(kn_cast(positions, KN_FLOAT32), 0.5), "angles");
+    kn_value *sines = kn_name(kn_sin(angles), "sines");
+    kn_value *mixed = kn_name(kn_mul(sines, kn_name(kn_exp(bytes), "grown")), "mixed");
+    kn_value *output = kn_sum(kn_exp(mixed), NULL, false);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &output, 1, false, NULL, NULL);
+    passes.request.precision = KN_BFLOAT16;
+    passes_run(&passes, "precision");
+    assert_int_equal(type_of(&passes, "angles"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "sines"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "grown"), KN_BFLOAT16);
+    assert_int_equal(type_of(&passes, "mixed"), KN_BFLOAT16);
+    passes_end(&passes);
+}
+
 /* ---- switches --------------------------------------------------------------------------------- */
 
 static void switches_are_read(void **state) {
@@ -623,6 +643,7 @@ int main(void) {
         GRAPH_CASE(simplify_keeps_differing_attributes_apart),
         GRAPH_CASE(simplify_moves_views_behind_activations),
         GRAPH_CASE(precision_is_that_of_what_kernels_can_store),
+        GRAPH_CASE(positions_are_not_rounded),
         GRAPH_CASE(switches_are_read),
         GRAPH_CASE(wrong_switches_list_the_known_ones),
         GRAPH_CASE(choose_takes_the_forced_variant),
