@@ -292,6 +292,18 @@ static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem memory, con
         memcpy(memory->bytes + offset + at, pattern, pattern_bytes);
     return complete(queue, event);
 }
+/* All memory is the host's. */
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocking,
+                                    cl_map_flags flags, size_t offset, size_t bytes, cl_uint waits,
+                                    const cl_event *wait, cl_event *event, cl_int *code) {
+    const cl_int status = has(memory, offset, bytes) ? complete(queue, event) : CL_INVALID_VALUE;
+    if (code) *code = status;
+    return status == CL_SUCCESS ? memory->bytes + offset : NULL;
+}
+static cl_int CL_API_CALL unmap(cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits,
+                                const cl_event *wait, cl_event *event) {
+    return complete(queue, event);
+}
 
 /* ---- programs ------------------------------------------------------------------------------------- */
 
@@ -564,6 +576,8 @@ static const cl_icd_dispatch dispatch = {
     .clEnqueueReadBuffer = read_buffer,
     .clEnqueueCopyBuffer = copy_buffer,
     .clEnqueueFillBuffer = fill_buffer,
+    .clEnqueueMapBuffer = map_buffer,
+    .clEnqueueUnmapMemObject = unmap,
     .clCreateProgramWithSource = create_program,
     .clReleaseProgram = release_program,
     .clBuildProgram = build_program,
