@@ -8,35 +8,21 @@
 #include "batch.h"
 #include "infer_texts.h"
 
-static bool fail(embedder *self, bool refused, const char *format, ...) COMMAND_PRINTF(3, 4);
-static bool fail(embedder *self, bool refused, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(self->error, sizeof self->error, format, arguments);
-    va_end(arguments);
-    self->refused = refused;
-    return false;
-}
-
-static bool fail_session(embedder *self, const kn_session *session, kn_status status) {
-    const char *text = session ? kn_session_error(session) : "out of memory";
-    return fail(self, false, "%s", text[0] ? text : kn_status_message(status));
-}
-
 bool embedder_start(embedder *self, kn_model *model) {
     self->model = model;
     texts_fit(model, &self->window);
     self->width = kn_value_dimension(kn_model_output_at(model, 0), 1);
     if (self->width < 1 || self->width > INT32_MAX)
-        return fail(self, false, "'%s' computes vectors of unknown size", self->file);
+        return failure_set(&self->failure, false, "'%s' computes vectors of unknown size", self->file);
     self->words = kn_vocabulary_open(self->file, NULL);
     if (kn_vocabulary_status(self->words) != KN_OK)
-        return fail(self, false, "%s", self->words ? kn_vocabulary_error(self->words) : "out of memory");
+        return failure_set(&self->failure, false, "%s",
+                           self->words ? kn_vocabulary_error(self->words) : "out of memory");
     self->tokens = malloc(EMBEDDER_ROWS * (size_t)self->window * sizeof *self->tokens);
-    if (!self->tokens) return fail(self, false, "out of memory for the tokens");
+    if (!self->tokens) return failure_set(&self->failure, false, "out of memory for the tokens");
     self->context = context_open(self->common);
     if (!self->context || !devices_join(self->context, self->common, model))
-        return fail(self, false, "%s", ""); /* it was reported */
+        return failure_set(&self->failure, false, "%s", ""); /* it was reported */
     self->states = kn_states_create(self->context, 1);
     return true;
 }
@@ -56,16 +42,16 @@ static kn_session *session_of(embedder *self, int64_t length, int place) {
         kn_model_destroy(&self->models[place]);
         model = self->models[place] = kn_model_open(self->file, &params);
         if (!kn_model_bound(model)) {
-            fail(self, false, "%s", model ? kn_model_error(model) : "out of memory");
+            failure_set(&self->failure, false, "%s", model ? kn_model_error(model) : "out of memory");
             return NULL;
         }
     }
     kn_value *output = kn_model_output_at(model, 0);
     *session = batch_session(self->context, &output, 1, self->states, &self->common->arithmetic, NULL);
     if (kn_session_status(*session) != KN_OK)
-        fail_session(self, *session, kn_session_status(*session));
+        failure_set_session(&self->failure, *session, kn_session_status(*session));
     else if (kn_model_load(model, NULL, self->states, NULL, NULL) != KN_OK)
-        fail(self, false, "%s", kn_model_error(model));
+        failure_set(&self->failure, false, "%s", kn_model_error(model));
     else
         return *session;
     kn_session_destroy(session);
@@ -81,8 +67,9 @@ bool embedder_run(embedder *self, const char *const *texts, const size_t *bytes,
         size_t length = 0;
         kn_status status = texts_encode(self->words, texts[i], bytes[i],
                                         self->tokens + i * (size_t)self->window, self->window, &length);
-        if (status != KN_OK) return fail(self, true, "a text: %s", kn_status_message(status));
-        if (!length) return fail(self, true, "a text has no tokens");
+        if (status != KN_OK)
+            return failure_set(&self->failure, true, "a text: %s", kn_status_message(status));
+        if (!length) return failure_set(&self->failure, true, "a text has no tokens");
         lengths[i] = (int32_t)length;
         *tokens += length;
         if (lengths[i] > longest) longest = lengths[i];
@@ -101,9 +88,10 @@ bool embedder_run(embedder *self, const char *const *texts, const size_t *bytes,
                             count * (size_t)self->width * sizeof *vectors};
     kn_status status = batch_bind(session, (int64_t)count);
     if (status == KN_OK) status = kn_session_run(session, feeds, 2, &fetch, 1);
-    if (status != KN_OK) return fail_session(self, session, status);
+    if (status != KN_OK) return failure_set_session(&self->failure, session, status);
     for (size_t i = 0; i < count * (size_t)self->width; i++)
-        if (!isfinite(vectors[i])) return fail(self, false, "the vector of a text is not finite");
+        if (!isfinite(vectors[i]))
+            return failure_set(&self->failure, false, "the vector of a text is not finite");
     return true;
 }
 

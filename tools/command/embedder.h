@@ -2,7 +2,7 @@
 #ifndef KOINE_COMMAND_EMBEDDER_H
 #define KOINE_COMMAND_EMBEDDER_H
 
-#include "command.h"
+#include "failure.h"
 
 /* The lengths that are compiled (texts_window), and texts per run, at most. */
 enum { EMBEDDER_LENGTHS = 24, EMBEDDER_ROWS = 32 };
@@ -10,8 +10,7 @@ enum { EMBEDDER_LENGTHS = 24, EMBEDDER_ROWS = 32 };
 typedef struct embedder {
     const common_options *common;
     const char *file;
-    char error[1600]; /* "": it was reported */
-    bool refused;     /* the error is the text's, not the machine's */
+    failure failure;
 
     kn_vocabulary *words;
     kn_context *context;

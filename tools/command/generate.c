@@ -18,10 +18,6 @@ typedef struct generate_run {
     size_t printed; /* bytes of the answer */
 } generate_run;
 
-static bool fail(const generate_run *run) {
-    return run->generator.error[0] ? command_error("%s", run->generator.error) : false;
-}
-
 /* Prints what cannot become part of the stop text; at the end, everything. */
 static void print_answer(generate_run *run, bool end) {
     const generator *writer = &run->generator;
@@ -61,14 +57,14 @@ static bool continue_text(generate_run *run, const char *before) {
             command_warn("the conversation fills the context of %lld tokens", (long long)writer->window);
             break;
         }
-        if (!next_token(writer, &token)) return fail(run);
+        if (!next_token(writer, &token)) return failure_print(&writer->failure);
         if (i == 0) {
             progress_clear();
             print_compile_time(writer->context);
             if (!run->common.json) fputs(before, stdout);
         }
         if (generator_ends(writer, token)) break;
-        if (!generator_add(writer, token)) return fail(run);
+        if (!generator_add(writer, token)) return failure_print(&writer->failure);
         print_answer(run, false);
         if (live) fflush(stdout);
     }
@@ -81,8 +77,9 @@ static bool continue_text(generate_run *run, const char *before) {
 static bool take_conversation(generate_run *run) {
     generator *writer = &run->generator;
     size_t count;
-    int32_t *tokens = chat_tokens(run->chat.json, writer->words, &count, writer->error, sizeof writer->error);
-    if (!tokens || !generator_take(writer, tokens, count, false)) return fail(run);
+    int32_t *tokens =
+        chat_tokens(run->chat.json, writer->words, &count, writer->failure.text, sizeof writer->failure.text);
+    if (!tokens || !generator_take(writer, tokens, count, false)) return failure_print(&writer->failure);
     return generator_has_room(writer) ||
            command_error("the conversation has %zu tokens and the context %lld; expected fewer, or a larger "
                          "--context",
@@ -129,11 +126,11 @@ static int generate(generate_run *run, const char *file) {
     int32_t *tokens;
     size_t count;
     if (!generator_open(writer, file, run->positions) || !generator_measure(writer, file))
-        return fail(run), EXIT_FAILED;
+        return failure_print(&writer->failure), EXIT_FAILED;
     if (!run->converse && (!generator_encode(writer, run->prompt, strlen(run->prompt), &tokens, &count) ||
                            !generator_take(writer, tokens, count, true)))
-        return fail(run), EXIT_FAILED;
-    if (!generator_start(writer)) return fail(run), EXIT_FAILED;
+        return failure_print(&writer->failure), EXIT_FAILED;
+    if (!generator_start(writer)) return failure_print(&writer->failure), EXIT_FAILED;
     if (run->converse) {
         const bool fine = converse(run);
         progress_clear();

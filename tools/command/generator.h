@@ -1,9 +1,9 @@
 /* Text generation: a model's sessions, the tokens of a text and how many of them the model has read, and the
- * generated end of the text. Functions that may fail return false after writing `error`. */
+ * generated end of the text. Functions that may fail return false after setting `failure`. */
 #ifndef KOINE_COMMAND_GENERATOR_H
 #define KOINE_COMMAND_GENERATOR_H
 
-#include "command.h"
+#include "failure.h"
 
 /* Rows of a prompt that are read at once: powers of two from the least to the most. */
 enum { GENERATOR_LEAST = 8, GENERATOR_MOST = 256, GENERATOR_PIECES = 6 };
@@ -12,8 +12,7 @@ typedef struct generator {
     const common_options *common;
     const char *adapter; /* a file; NULL: none */
     kn_draw_params drawing;
-    char error[1600]; /* "": it was reported */
-    bool refused;     /* the error is the text's, not the machine's */
+    failure failure;
 
     kn_model *model;
 

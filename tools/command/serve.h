@@ -52,6 +52,8 @@ typedef struct serve_request {
 /* Sets *error and returns false. */
 bool serve_refuse(serve_error *error, int status, const char *code, const char *param, const char *format,
                   ...) COMMAND_PRINTF(5, 6);
+/* The same for a failure; param: what caused it if it was refused. */
+bool serve_refuse_failure(serve_error *error, const failure *failed, const char *param);
 /* Reads a request of this kind for the model. On an error, returns false; release the request in any case. */
 bool serve_request_read(serve_request *request, serve_kind kind, const char *model, const char *body,
                         size_t bytes, serve_error *error);

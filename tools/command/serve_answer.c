@@ -106,9 +106,7 @@ bool serve_must_end(serve_job *job, serve_error *error) {
 }
 
 static bool fail_generator(answering *now) {
-    const generator *writer = &now->model->generator;
-    return serve_refuse(&now->error, writer->refused ? 400 : 500,
-                        writer->refused ? "invalid_value" : "failed", "", "%s", writer->error);
+    return serve_refuse_failure(&now->error, &now->model->generator.failure, "");
 }
 
 static bool take_prompt(answering *now, size_t place, uint64_t sample) {
@@ -121,8 +119,9 @@ static bool take_prompt(answering *now, size_t place, uint64_t sample) {
         return serve_refuse(&now->error, 400, "unsupported_model", "model",
                             "the model '%s' has no chat template; use /v1/completions", now->model->name);
     if (talk) {
-        tokens = chat_tokens(request->messages, writer->words, &count, writer->error, sizeof writer->error);
-        writer->refused = true;
+        tokens = chat_tokens(request->messages, writer->words, &count, writer->failure.text,
+                             sizeof writer->failure.text);
+        writer->failure.refused = true;
         if (!tokens) return fail_generator(now);
     } else if (!generator_encode(writer, request->texts[place].text, request->texts[place].bytes, &tokens,
                                  &count)) {

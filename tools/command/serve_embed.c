@@ -59,9 +59,7 @@ static bool write_vectors(serve_model *model, serve_job *job, FILE *stream, floa
         }
         if (serve_must_end(job, error)) return false;
         if (!embedder_run(encoder, texts, bytes, count, vectors, tokens))
-            return serve_refuse(error, encoder->refused ? 400 : 500,
-                                encoder->refused ? "invalid_value" : "failed",
-                                encoder->refused ? "input" : "", "%s", encoder->error);
+            return serve_refuse_failure(error, &encoder->failure, "input");
         for (size_t i = 0; i < count; i++)
             write_vector(stream, request, first + i, vectors + i * width, width);
     }

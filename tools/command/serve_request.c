@@ -28,6 +28,11 @@ bool serve_refuse(serve_error *error, int status, const char *code, const char *
     return false;
 }
 
+bool serve_refuse_failure(serve_error *error, const failure *failed, const char *param) {
+    return failed->refused ? serve_refuse(error, 400, "invalid_value", param, "%s", failed->text)
+                           : serve_refuse(error, 500, "failed", "", "%s", failed->text);
+}
+
 void serve_error_write(FILE *stream, const serve_error *error) {
     const char *type = error->status == 401   ? "authentication_error"
                        : error->status == 429 ? "rate_limit_error"

@@ -8,10 +8,6 @@
 #include "infer_texts.h"
 #include "serve.h"
 
-static bool fail(const char *error) {
-    return error[0] ? command_error("%s", error) : false;
-}
-
 /* An encoder computes vectors, any other model generates text. */
 static bool start_model(serve_model *model) {
     const serve_settings *settings = model->settings;
@@ -19,13 +15,14 @@ static bool start_model(serve_model *model) {
     embedder *encoder = &model->embedder;
     int64_t window;
     if (!(model->embeds = texts_fit(writer->model, &window)))
-        return (generator_measure(writer, settings->file) && generator_start(writer)) || fail(writer->error);
+        return (generator_measure(writer, settings->file) && generator_start(writer)) ||
+               failure_print(&writer->failure);
     if (settings->adapter) return command_error("--adapter is not for models that compute vectors of texts");
     kn_model *opened = writer->model;
     writer->model = NULL;
     encoder->common = &settings->common;
     encoder->file = settings->file;
-    return embedder_start(encoder, opened) || fail(encoder->error);
+    return embedder_start(encoder, opened) || failure_print(&encoder->failure);
 }
 
 static bool open_model(serve_model *model) {
@@ -33,7 +30,7 @@ static bool open_model(serve_model *model) {
     generator *writer = &model->generator;
     writer->common = &settings->common;
     writer->adapter = settings->adapter;
-    if (!generator_open(writer, settings->file, settings->context)) return fail(writer->error);
+    if (!generator_open(writer, settings->file, settings->context)) return failure_print(&writer->failure);
     snprintf(model->name, sizeof model->name, "%s", kn_model_name(writer->model));
     if (!start_model(model)) return false;
     model->created = (long long)time(NULL);
