@@ -9,7 +9,7 @@
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
  *   KN_TILE_M, _N, _K     64, 64, 8: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
- *   KN_REGISTERS          defined if work-items need more than 128 registers: some compilers must be told
+ *   KN_REGISTERS          defined if work-items need more than 128 registers, which some compilers give only on request
  *   KN_FRAGMENT           defined if a matrix unit computes the sums (common/fragment.cl, with other slices);
  *                         KN_ITEM_M and _N then only determine the number of work-items: by default as many as the
  *                         waves have

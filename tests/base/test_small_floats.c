@@ -189,7 +189,7 @@ static void sixteen_bits_are_rounded_to_the_nearest(void **state) {
         const uint16_t infinity = kind ? 0x7f80 : 0x7c00;
         for (uint16_t low = 0; low < infinity; low++) {
             const uint16_t high = (uint16_t)(low + 1), even = low & 1 ? high : low;
-            /* Past the largest number, neighbours would be as far apart as before it. */
+            /* The step above the largest number is the same as the one below it. */
             const double above =
                 high < infinity ? (double)widen(high) : 2 * (double)widen(low) - (double)widen(low - 1);
             const float half = (float)(((double)widen(low) + above) / 2);

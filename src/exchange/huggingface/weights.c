@@ -330,9 +330,9 @@ kn_dtype kn_folder_type(const kn_model *model, const char *name) {
 
 /* ---- loading ----------------------------------------------------------------------------------------- */
 
-/* The row in the file's head of a row of the text's head. Rotations of the text pair rows that are half a
- * head apart; those of the file pair rows that are half of the rotated part apart, and the rows that are not
- * rotated follow. */
+/* Maps a row of a head in the text model to the row in the file. The text model rotates pairs of rows that
+ * are half a head apart. The file has the rotated rows first, in pairs that are half of these rows apart, and
+ * then the others. */
 static int64_t turned_row(const kn_folder *folder, int64_t row) {
     const int64_t rotated = folder->rotated ? folder->rotated : folder->head, half = folder->head / 2;
     const bool second = row >= half;

@@ -61,7 +61,7 @@ typedef struct kn_attention_tile {
     int rows, depth; /* of a work-group, and of the other side at a time */
     size_t items;
     kn_matrix_unit unit;      /* used for products; KN_MATRIX_UNIT_NONE: work-items */
-    int registers;            /* registers of a work-item that the compiler must be told; 0: its default */
+    int registers;            /* per work-item, requested from the compiler; 0: its default */
     uint32_t tiles_too_large; /* for kn_step */
 } kn_attention_tile;
 typedef struct kn_attention_tiling {

@@ -4,8 +4,8 @@
 #include "ops/lowering.h"
 
 /* How a unit's waves share a tile: `waves_m` times `wave_m` rows, and about `wave_n` columns of the result
- * each. Tiles that do not change are held in registers if they fit. In each pass, the compiler must be told
- * if a work-item needs more than 128 registers. */
+ * each. Tiles that do not change are held in registers if they fit. If a work-item of a pass needs more than
+ * 128 registers, they are requested from the compiler. */
 typedef struct unit_waves {
     int wave_m, waves_m, wave_n;
     bool held;

@@ -188,7 +188,7 @@ static kn_value *target_in(const chunks *own, const part *p, int slice) {
     return kn_sub(p->known, integer(own, slice * own->size));
 }
 
-/* What a slice tells about each row, (rows,1), and `picked` (rows). */
+/* The results of a slice for each row, (rows,1), and `picked` (rows). */
 typedef struct slice_facts {
     kn_value *logits; /* (rows,size) */
     kn_value *most;   /* the largest logit */

@@ -28,8 +28,8 @@ enum {
     MATRIX_PART_STEP = 32 /* for matrix units */
 };
 
-/* The tile of a wave by the side of the work-group's tile, and the registers that the large tile needs if the
- * compiler must be told. */
+/* The tile of a wave by the side of the work-group's tile, and the registers of a work-item that the large
+ * tile requests from the compiler. */
 static const struct {
     struct {
         int m, n;
