@@ -226,14 +226,6 @@ static void fill(float numbers[NARROWED]) {
     }
 }
 
-/* FNV-1a. */
-static uint64_t hash(const uint8_t *bytes, size_t count) {
-    uint64_t made = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < count; i++)
-        made = (made ^ bytes[i]) * 0x100000001b3u;
-    return made;
-}
-
 /* Hashes of what ggml_quantize_chunk writes for these numbers. */
 static void blocks_are_quantized_as_ggml_does(void **state) {
     (void)state;
@@ -252,7 +244,7 @@ static void blocks_are_quantized_as_ggml_does(void **state) {
         const kn_block_type *type = kn_block_type_named(known[i].name);
         const uint64_t count = NARROWED / type->weights;
         assert_true(kn_blocks_narrow(type, numbers, count, blocks));
-        if (hash(blocks, (size_t)count * (size_t)type->bytes) != known[i].hash)
+        if (kn_hash_bytes(KN_HASH_START, blocks, (size_t)count * (size_t)type->bytes) != known[i].hash)
             fail_msg("%s differs from ggml", known[i].name);
     }
 }

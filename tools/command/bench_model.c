@@ -409,11 +409,10 @@ static bool measure(model_bench *bench, uint64_t base) {
     return true;
 }
 
-/* Warm-up: the first runs compile and allocate. */
 static bool profile(model_bench *bench, bench_profile_form form) {
     kn_plan_info info = {.size = sizeof info};
     if (!(bench->options->training ? prepare_training : prepare_inference)(bench, &info)) return false;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) /* the first runs compile and allocate */
         if (!step(bench)) return false;
     return profile_steps(bench, form);
 }

@@ -4,13 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prints to a new text; NULL if out of memory. */
-static FILE *open_text(char **text, size_t *length) {
-    FILE *stream = open_memstream(text, length);
-    if (!stream) command_fail("out of memory for the conversation");
-    return stream;
-}
-
 void chat_write(FILE *stream, const char *role, const char *content, bool first) {
     fprintf(stream, "%s{\"role\": ", first ? "" : ", ");
     json_text(stream, role);
@@ -22,17 +15,15 @@ void chat_write(FILE *stream, const char *role, const char *content, bool first)
 bool chat_add(chat *self, const char *role, const char *content) {
     char *made = NULL;
     size_t length = 0;
-    FILE *stream = open_text(&made, &length);
-    if (!stream) return false;
-    if (self->json) fputs(self->json, stream);
-    chat_write(stream, role, content, !self->count);
-    if (fclose(stream)) {
+    FILE *stream = open_memstream(&made, &length);
+    if (stream && self->json) fputs(self->json, stream);
+    if (stream) chat_write(stream, role, content, !self->count);
+    if (!stream || fclose(stream)) {
         free(made);
         return command_error("out of memory for the conversation");
     }
     free(self->json);
     self->json = made;
-    self->length = length;
     self->count++;
     return true;
 }

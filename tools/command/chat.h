@@ -6,7 +6,6 @@
 
 typedef struct chat {
     char *json; /* the messages: objects with commas between them */
-    size_t length;
     int count;
 } chat;
 

@@ -297,6 +297,7 @@ void precompile_end(void);
 void json_text(FILE *stream, const char *text);
 /* The same for text that may contain zero bytes. */
 void json_bytes(FILE *stream, const char *text, size_t count);
+void base64_write(FILE *stream, const uint8_t *bytes, size_t count);
 /* A single-precision result: the fewest digits that give the same float; null if not finite. */
 void json_float(FILE *stream, double number);
 /* A measured time or speed: six digits; null if not finite. */

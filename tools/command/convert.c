@@ -97,8 +97,8 @@ static int run(int count, char **arguments) {
          "type of matrices in a GGUF file: F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K, Q6_K (default: as they "
          "are)",
          &about.type},
-        {"merge", OPTION_TEXT, "PATH",
-         "an adapter that is merged into the weights: a folder, .gguf or .safetensors", &about.merge},
+        {"merge", OPTION_TEXT, "PATH", "adapter to merge into the weights: a folder, .gguf or .safetensors",
+         &about.merge},
         OVERWRITE_OPTION(common),
         QUIET_OPTION(common.quiet),
         {.name = NULL}};

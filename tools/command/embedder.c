@@ -62,7 +62,7 @@ bool embedder_run(embedder *self, const char *const *texts, const size_t *bytes,
                   uint64_t *tokens) {
     int32_t lengths[EMBEDDER_ROWS];
     int64_t longest = 0;
-    memset(self->tokens, 0, EMBEDDER_ROWS * (size_t)self->window * sizeof *self->tokens);
+    memset(self->tokens, 0, count * (size_t)self->window * sizeof *self->tokens);
     for (size_t i = 0; i < count; i++) {
         size_t length = 0;
         kn_status status = texts_encode(self->words, texts[i], bytes[i],

@@ -4,7 +4,7 @@
 
 #include "failure.h"
 
-/* The lengths that are compiled (texts_window), and texts per run, at most. */
+/* The maximum number of lengths that are compiled (texts_window), and of texts per run. */
 enum { EMBEDDER_LENGTHS = 24, EMBEDDER_ROWS = 32 };
 
 typedef struct embedder {

@@ -5,8 +5,8 @@
 
 #include "failure.h"
 
-/* Rows of a prompt that are read at once: powers of two from the least to the most. */
-enum { GENERATOR_LEAST = 8, GENERATOR_MOST = 256, GENERATOR_PIECES = 6 };
+/* Rows of a prompt that are read at once: so many powers of two from the least. */
+enum { GENERATOR_LEAST = 8, GENERATOR_PIECES = 6 };
 
 typedef struct generator {
     const common_options *common;

@@ -87,3 +87,15 @@ void json_measure_member(FILE *stream, const char *name, double number) {
     write_name(stream, name);
     json_measure(stream, number);
 }
+
+void base64_write(FILE *file, const uint8_t *bytes, size_t count) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < count; i += 3) {
+        uint32_t three = (uint32_t)bytes[i] << 16 | (i + 1 < count ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                         (i + 2 < count ? bytes[i + 2] : 0);
+        fputc(letters[three >> 18], file);
+        fputc(letters[three >> 12 & 63], file);
+        fputc(i + 1 < count ? letters[three >> 6 & 63] : '=', file);
+        fputc(i + 2 < count ? letters[three & 63] : '=', file);
+    }
+}

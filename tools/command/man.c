@@ -143,7 +143,7 @@ static const struct {
     {"OCL_ICD_VENDORS", "doctor", "the folder of ICD files that is looked at"},
     {"RUSTICL_ENABLE", "doctor", "the drivers by which Mesa's rusticl shows devices"},
     {"TMPDIR", "infer", "where input from standard input is stored temporarily"},
-    {"KOINE_API_KEY", "serve", "the key that clients must send, where --api-key is not given"},
+    {"KOINE_API_KEY", "serve", "the API key, if --api-key is not given"},
     {"NO_COLOR", "train", "where it is set, curves on a terminal have no colour"},
     {"COLUMNS", "", "the width of the help"},
 };

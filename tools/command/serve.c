@@ -41,13 +41,13 @@ static int run(int count, char **arguments) {
         HEADING("server"),
         {"host", OPTION_TEXT, "ADDRESS", "address to listen on (127.0.0.1: only this machine)",
          &settings.host},
-        {"port", OPTION_COUNT, "N", "port to listen on; 0: any free one, which is printed (8080)",
+        {"port", OPTION_COUNT, "N", "port to listen on; 0 chooses a free port and prints it (8080)",
          &settings.port},
-        {"api-key", OPTION_TEXT, "KEY", "key that clients must send (else KOINE_API_KEY, else none)",
+        {"api-key", OPTION_TEXT, "KEY", "key that clients must send (default: KOINE_API_KEY, or no key)",
          &settings.key},
         HEADING("limits"),
-        {"max-request", OPTION_BYTES, "SIZE", "size of a request (4MiB)", &settings.request_bytes},
-        {"max-tokens", OPTION_COUNT, "N", "new tokens of an answer (as many as fit in the context)",
+        {"max-request", OPTION_BYTES, "SIZE", "maximum size of a request (4MiB)", &settings.request_bytes},
+        {"max-tokens", OPTION_COUNT, "N", "maximum tokens per answer (as many as fit in the context)",
          &settings.tokens},
         {"timeout", OPTION_NUMBER, "SECONDS",
          "time from the beginning of a request to the end of its answer (600)", &settings.timeout},
@@ -84,11 +84,9 @@ const command command_serve = {
     "koine serve smollm2.gguf\n"
     "koine serve smollm2.gguf --port 0 --api-key secret --queue 8\n"
     "koine serve smollm2.gguf --adapter poems --context 1024",
-    "FILE is a language model or an encoder in a GGUF file or a Hugging Face folder, or a model that koine "
-    "train saved "
-    "after\n"
-    "training on text. Clients of OpenAI's interface use the base URL http://127.0.0.1:8080/v1:\n"
-    "POST /v1/chat/completions, /v1/completions or /v1/embeddings, GET /v1/models; GET /health needs no "
-    "key.\n"
+    "FILE is a language model or an encoder in a GGUF file or a Hugging Face folder,\n"
+    "or a model that koine train saved after training on text. Clients of OpenAI's\n"
+    "interface use the base URL http://127.0.0.1:8080/v1: POST /v1/chat/completions,\n"
+    "/v1/completions or /v1/embeddings, GET /v1/models; GET /health needs no key.\n"
     "One request is answered at a time; others wait.",
     run};

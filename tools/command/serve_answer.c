@@ -101,7 +101,7 @@ bool serve_must_end(serve_job *job, serve_error *error) {
     if (interrupted()) return !serve_refuse(error, 503, "shutting_down", "", "the server is shutting down");
     if (!(clock_now() < job->deadline))
         return !serve_refuse(error, 503, "timeout", "",
-                             "the answer was not complete after the time that the server allows (--timeout)");
+                             "the answer was not complete within the time limit of the server (--timeout)");
     return false;
 }
 
@@ -109,26 +109,34 @@ static bool fail_generator(answering *now) {
     return serve_refuse_failure(&now->error, &now->model->generator.failure, "");
 }
 
-static bool take_prompt(answering *now, size_t place, uint64_t sample) {
+/* The tokens of a prompt, to be released with free. */
+static bool encode_prompt(answering *now, size_t place, int32_t **tokens, size_t *count) {
     generator *writer = &now->model->generator;
     const serve_request *request = &now->job->request;
     const bool talk = request->kind == SERVE_CHAT;
-    int32_t *tokens = NULL;
-    size_t count = 0;
     if (talk && !writer->words)
         return serve_refuse(&now->error, 400, "unsupported_model", "model",
                             "the model '%s' has no chat template; use /v1/completions", now->model->name);
     if (talk) {
-        tokens = chat_tokens(request->messages, writer->words, &count, writer->failure.text,
-                             sizeof writer->failure.text);
+        *tokens = chat_tokens(request->messages, writer->words, count, writer->failure.text,
+                              sizeof writer->failure.text);
         writer->failure.refused = true;
-        if (!tokens) return fail_generator(now);
-    } else if (!generator_encode(writer, request->texts[place].text, request->texts[place].bytes, &tokens,
-                                 &count)) {
-        return fail_generator(now);
     }
-    if (!generator_take(writer, tokens, count, !talk)) return fail_generator(now);
-    if (sample == 0) now->prompt_tokens += count;
+    if (talk ? !*tokens
+             : !generator_encode(writer, request->texts[place].text, request->texts[place].bytes, tokens,
+                                 count))
+        return fail_generator(now);
+    now->prompt_tokens += *count;
+    return true;
+}
+
+static bool take_prompt(answering *now, const int32_t *tokens, size_t count) {
+    generator *writer = &now->model->generator;
+    const bool talk = now->job->request.kind == SERVE_CHAT;
+    int32_t *copy = malloc(count * sizeof *copy);
+    if (!copy) return fail_memory(now);
+    memcpy(copy, tokens, count * sizeof *copy);
+    if (!generator_take(writer, copy, count, !talk)) return fail_generator(now);
     return generator_has_room(writer) ||
            serve_refuse(&now->error, 400, "context_length_exceeded", talk ? "messages" : "prompt",
                         "the %s has %zu tokens; expected fewer than %lld, the context of the model",
@@ -158,7 +166,7 @@ static bool generate(answering *now, uint64_t most, const char **finish) {
     return true;
 }
 
-static bool write_choice(answering *now, size_t prompt, uint64_t sample) {
+static bool write_choice(answering *now, const int32_t *tokens, size_t count, uint64_t sample) {
     serve_model *model = now->model;
     generator *writer = &model->generator;
     const serve_request *request = &now->job->request;
@@ -170,7 +178,7 @@ static bool write_choice(answering *now, size_t prompt, uint64_t sample) {
     writer->drawing.seed =
         sample + (request->seeded ? request->drawing.seed : model->seed + (now->job->number << 20));
     now->shown = 0;
-    if (!take_prompt(now, prompt, sample) || (talk && request->stream && !send_part(now, NULL, 0, NULL)) ||
+    if (!take_prompt(now, tokens, count) || (talk && request->stream && !send_part(now, NULL, 0, NULL)) ||
         !generate(now, most, &finish) || !show(now, true))
         return false;
     if (request->stream) {
@@ -224,9 +232,14 @@ void serve_answer(serve_model *model, serve_job *job) {
     model->generator.stops = request->stops;
     model->generator.stop_count = request->stop_count;
     bool fine = now.choices || fail_memory(&now);
-    for (size_t prompt = 0; prompt < prompts && fine; prompt++)
+    for (size_t prompt = 0; prompt < prompts && fine; prompt++) {
+        int32_t *tokens = NULL;
+        size_t count = 0;
+        fine = encode_prompt(&now, prompt, &tokens, &count);
         for (uint64_t sample = 0; sample < request->samples && fine; sample++)
-            fine = write_choice(&now, prompt, sample);
+            fine = write_choice(&now, tokens, count, sample);
+        free(tokens);
+    }
     if (now.choices && fclose(now.choices)) fine = fail_memory(&now);
     fine = fine && send_end(&now, choices);
     free(choices);

@@ -6,23 +6,17 @@
 
 /* Floats, little-endian, in base64. */
 static void write_base64(FILE *stream, const float *numbers, size_t count) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t group = 0;
-    int bytes = 0;
-    for (size_t i = 0; i < 4 * count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &numbers[i / 4], sizeof bits);
-        group = group << 8 | (bits >> 8 * (i % 4) & 0xff);
-        if (++bytes < 3) continue;
-        for (int shift = 18; shift >= 0; shift -= 6)
-            putc(letters[group >> shift & 63], stream);
-        group = 0;
-        bytes = 0;
+    enum { TOGETHER = 3 }; /* whose bytes are whole letters */
+    for (size_t first = 0; first < count; first += TOGETHER) {
+        const size_t some = count - first < TOGETHER ? count - first : TOGETHER;
+        uint8_t bytes[4 * TOGETHER];
+        for (size_t i = 0; i < 4 * some; i++) {
+            uint32_t bits;
+            memcpy(&bits, &numbers[first + i / 4], sizeof bits);
+            bytes[i] = (uint8_t)(bits >> 8 * (i % 4));
+        }
+        base64_write(stream, bytes, 4 * some);
     }
-    if (!bytes) return;
-    group <<= 8 * (3 - bytes);
-    for (int place = 0; place < 4; place++)
-        putc(place <= bytes ? letters[group >> (18 - 6 * place) & 63] : '=', stream);
 }
 
 static void write_vector(FILE *stream, const serve_request *request, size_t index, const float *vector,

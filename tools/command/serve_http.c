@@ -20,16 +20,26 @@ struct serve_http {
     struct MHD_Daemon *daemon;
 };
 
+typedef struct exchange exchange;
+typedef struct route {
+    const char *path, *method;
+    bool open; /* needs no key */
+    bool rest; /* "/…" may follow */
+    enum MHD_Result (*send)(struct MHD_Connection *connection, exchange *now, const char *rest);
+    serve_kind kind; /* of send_answer */
+} route;
+
 /* A request that is being received, then answered. */
-typedef struct exchange {
+struct exchange {
     serve_http *http;
-    serve_error error; /* status 0: none */
+    const route *route; /* NULL: none */
+    serve_error error;  /* status 0: none */
     char *body;
     size_t bytes, room;
     double deadline;
     serve_job *job;
     bool queued;
-} exchange;
+};
 
 /* ---- answers ---------------------------------------------------------------------------------------- */
 
@@ -139,10 +149,12 @@ static enum MHD_Result send_stream(struct MHD_Connection *connection, serve_job 
     return result;
 }
 
-static enum MHD_Result send_answer(struct MHD_Connection *connection, exchange *now, serve_kind kind) {
+static enum MHD_Result send_answer(struct MHD_Connection *connection, exchange *now, const char *rest) {
     const serve_http *http = now->http;
+    const serve_kind kind = now->route->kind;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    (void)rest;
     serve_job *job = now->job = serve_job_create();
     if (!job || !info) return MHD_NO;
     job->socket = info->connect_fd;
@@ -172,36 +184,14 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, exchange *
                                                 : send_text(connection, status, text, bytes);
 }
 
-static enum MHD_Result send_chat(struct MHD_Connection *connection, exchange *now, const char *rest) {
-    (void)rest;
-    return send_answer(connection, now, SERVE_CHAT);
-}
-
-static enum MHD_Result send_completion(struct MHD_Connection *connection, exchange *now, const char *rest) {
-    (void)rest;
-    return send_answer(connection, now, SERVE_COMPLETION);
-}
-
-static enum MHD_Result send_embeddings(struct MHD_Connection *connection, exchange *now, const char *rest) {
-    (void)rest;
-    return send_answer(connection, now, SERVE_EMBEDDING);
-}
-
 /* ---- requests --------------------------------------------------------------------------------------- */
 
-typedef struct route {
-    const char *path, *method;
-    bool open; /* needs no key */
-    bool rest; /* "/…" may follow */
-    enum MHD_Result (*send)(struct MHD_Connection *connection, exchange *now, const char *rest);
-} route;
-
 static const route routes[] = {
-    {"/v1/chat/completions", "POST", false, false, send_chat},
-    {"/v1/completions", "POST", false, false, send_completion},
-    {"/v1/embeddings", "POST", false, false, send_embeddings},
-    {"/v1/models", "GET", false, true, send_models},
-    {"/health", "GET", true, false, send_health},
+    {"/v1/chat/completions", "POST", false, false, send_answer, SERVE_CHAT},
+    {"/v1/completions", "POST", false, false, send_answer, SERVE_COMPLETION},
+    {"/v1/embeddings", "POST", false, false, send_answer, SERVE_EMBEDDING},
+    {"/v1/models", "GET", false, true, send_models, 0},
+    {"/health", "GET", true, false, send_health, 0},
 };
 
 static const route *find_route(const char *path) {
@@ -230,15 +220,15 @@ static bool has_key(struct MHD_Connection *connection, const char *key) {
     return given && !strncasecmp(given, scheme, sizeof scheme - 1) && is_key(given + sizeof scheme - 1, key);
 }
 
-/* A page in a browser may send other types without asking. */
+/* Browsers let web pages send other types without a preflight request. */
 static bool has_json(struct MHD_Connection *connection) {
     static const char json[] = "application/json";
     const char *type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
     return type && !strncasecmp(type, json, sizeof json - 1) && strchr("; \t", type[sizeof json - 1]);
 }
 
-/* Whether the request names this machine, if no key protects a server that only this machine reaches: a page
- * in a browser may give its own name the address of this machine. */
+/* Whether the request names this machine, if no key protects a server that only this machine reaches. Against
+ * DNS rebinding: the host name of a web page may resolve to this machine. */
 static bool names_this_machine(struct MHD_Connection *connection, const serve_settings *settings) {
     const char *own[] = {settings->host, "localhost", "127.0.0.1", "::1"};
     const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
@@ -261,7 +251,7 @@ static bool refuse_size(exchange *now) {
 static bool check_head(struct MHD_Connection *connection, exchange *now, const char *path,
                        const char *method) {
     const serve_settings *settings = now->http->settings;
-    const route *found = find_route(path);
+    const route *found = now->route = find_route(path);
     const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
     if (length && strtoull(length, NULL, 10) > settings->request_bytes) return refuse_size(now);
     if (!names_this_machine(connection, settings))
@@ -322,8 +312,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
         return result;
     }
     if (now->error.status) return send_error(connection, &now->error);
-    const route *found = find_route(path);
-    return found->send(connection, now, path + strlen(found->path));
+    return now->route->send(connection, now, path + strlen(now->route->path));
 }
 
 static void finish_exchange(void *user, struct MHD_Connection *connection, void **state,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command.h"
 #include "svg.h"
 
 typedef struct byte_list {
@@ -64,18 +65,6 @@ static size_t store(const uint8_t *raw, size_t count, uint8_t *out) {
     return at + 4;
 }
 
-static void put_base64(FILE *file, const uint8_t *bytes, size_t count) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < count; i += 3) {
-        uint32_t three = (uint32_t)bytes[i] << 16 | (i + 1 < count ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                         (i + 2 < count ? bytes[i + 2] : 0);
-        fputc(letters[three >> 18], file);
-        fputc(letters[three >> 12 & 63], file);
-        fputc(i + 1 < count ? letters[three >> 6 & 63] : '=', file);
-        fputc(i + 2 < count ? letters[three & 63] : '=', file);
-    }
-}
-
 int html_picture(FILE *file, int width, int height, int channels, const uint8_t *pixels) {
     size_t row = (size_t)width * (size_t)channels, count = (row + 1) * (size_t)height;
     uint8_t *raw = malloc(count + 1), *packed = malloc(count + 5 * (count / 65535 + 1) + 6);
@@ -96,7 +85,7 @@ int html_picture(FILE *file, int width, int height, int channels, const uint8_t 
         put_chunk(&list, "IDAT", packed, store(raw, count, packed));
         put_chunk(&list, "IEND", NULL, 0);
         fputs("data:image/png;base64,", file);
-        put_base64(file, list.bytes, list.count);
+        base64_write(file, list.bytes, list.count);
     }
     free(raw);
     free(packed);
