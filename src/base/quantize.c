@@ -55,7 +55,7 @@ static void narrow_q8_0(const float *from, uint8_t *block) {
         block[2 + i] = (uint8_t)(int8_t)nearest(roundf(from[i] * inverse), -127, 127);
 }
 
-/* Codes around `zero`, to which the number of largest size is as far away as possible. */
+/* Codes around `zero`; the number of largest magnitude has code 0. */
 static float scale_around(const float *from, int zero, uint8_t codes[32]) {
     const float d = largest(from, 32) / (float)-zero, inverse = d != 0 ? 1 / d : 0;
     for (int i = 0; i < 32; i++)

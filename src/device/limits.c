@@ -207,9 +207,10 @@ void kn_context_choose_memory(kn_context *context) {
     }
     capabilities->shares_memory = !(gain >= least_gain);
     if (gain >= least_gain)
-        kn_log_write(&context->host, KN_LOG_INFO,
-                     "%s: memory that the host shares is %.1f times slower than plain blocks, which are used",
-                     context->found.info.name, gain);
+        kn_log_write(
+            &context->host, KN_LOG_INFO,
+            "%s: memory shared with the host is %.1f times slower than plain blocks; using plain blocks",
+            context->found.info.name, gain);
 }
 
 void kn_context_slow_speed(kn_context *context, bool measure, double *flops, double *bytes) {

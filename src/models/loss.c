@@ -6,7 +6,7 @@
 #include "models/models_private.h"
 
 enum { SMOOTHING, IGNORE };
-/* From here on, a loss of logits that are a product does not store them all. */
+/* With at least so many classes, the loss of logits that are a product does not store all of them. */
 enum { MANY_CLASSES = 4096 };
 
 /* Class indices are not negative, except a value such as -100 for ignored targets; NaN: no target is ignored.

@@ -41,7 +41,7 @@ uint32_t kn_groups_refused_tiles(void *context, const char *file) {
 }
 
 bool kn_groups_rolled(kn_context *context, const char *file) {
-    return get(context, rolled_kind, file) == 1;
+    return !kn_context_capabilities(context)->wide_vector && get(context, rolled_kind, file) == 1;
 }
 
 static size_t items_of(const kn_step *step) {

@@ -16,7 +16,7 @@ typedef struct writing {
 } writing;
 
 static kn_status refuse(const writing *w, const char *what) {
-    return kn_fail(w->error, KN_ERROR_UNSUPPORTED, "%s: %s, which no tokenizer of GGUF files has",
+    return kn_fail(w->error, KN_ERROR_UNSUPPORTED, "%s: the tokenizer cannot be written to a GGUF file: %s",
                    w->vocabulary->name, what);
 }
 
@@ -32,9 +32,24 @@ static int type_of(const writing *w, int32_t token, bool scored) {
     if (kn_words_at(&vocabulary->added_words, token, &length))
         return kn_vocabulary_is_special(vocabulary, token) ? TYPE_CONTROL : TYPE_USER;
     if (!kn_words_at(&vocabulary->model.words, token, &length)) return TYPE_UNUSED;
-    for (int i = 0; i < 256 && scored; i++)
-        if (vocabulary->model.bytes[i] == token) return TYPE_BYTE;
     return TYPE_NORMAL;
+}
+
+static kn_status put_types(writing *w, bool scored) {
+    const kn_vocabulary *vocabulary = w->vocabulary;
+    int32_t *types = kn_allocate(&vocabulary->host, (size_t)w->size + 1, sizeof *types);
+    if (!types) return kn_fail_memory(w->error, (uint64_t)w->size * sizeof *types);
+    for (int64_t i = 0; i < w->size; i++)
+        types[i] = type_of(w, (int32_t)i, scored);
+    for (int i = 0; i < 256 && scored; i++) {
+        const int32_t token = vocabulary->model.bytes[i];
+        if (token >= 0 && token < w->size && types[token] == TYPE_NORMAL) types[token] = TYPE_BYTE;
+    }
+    kn_gguf_put_array(w->head, "tokenizer.ggml.token_type", KN_GGUF_INT32, (uint64_t)w->size);
+    for (int64_t i = 0; i < w->size; i++)
+        kn_gguf_add_integer(w->head, KN_GGUF_INT32, types[i]);
+    kn_release(&vocabulary->host, types);
+    return KN_OK;
 }
 
 static kn_status put_tokens(writing *w, bool scored) {
@@ -55,10 +70,7 @@ static kn_status put_tokens(writing *w, bool scored) {
     const bool failed = kn_text_failed(&unused);
     kn_text_finish(&unused);
     if (failed) return kn_fail_memory(w->error, 0);
-    kn_gguf_put_array(w->head, "tokenizer.ggml.token_type", KN_GGUF_INT32, (uint64_t)w->size);
-    for (int64_t i = 0; i < w->size; i++)
-        kn_gguf_add_integer(w->head, KN_GGUF_INT32, type_of(w, (int32_t)i, scored));
-    return KN_OK;
+    return put_types(w, scored);
 }
 
 /* Whether the tokens before or after a text are none, or only the one with a role. */
@@ -72,7 +84,7 @@ static kn_status put_roles(writing *w) {
     const kn_vocabulary *vocabulary = w->vocabulary;
     if (!only(vocabulary->before, vocabulary->before_count, vocabulary->roles[KN_TEXT_ROLE_BEGIN]) ||
         !only(vocabulary->after, vocabulary->after_count, vocabulary->roles[KN_TEXT_ROLE_END]))
-        return refuse(w, "the post-processor adds other tokens than bos_token and eos_token");
+        return refuse(w, "its post-processor adds tokens besides bos_token and eos_token");
     for (int role = 0; role < 4; role++)
         if (vocabulary->roles[role] >= 0)
             kn_gguf_put_integer(w->head, keys[role], KN_GGUF_UINT32, vocabulary->roles[role]);
@@ -142,13 +154,13 @@ static kn_status write_bytes(writing *w) {
     }
     const char *pre =
         fine ? kn_gguf_pre_named(regexes[0], regexes[1], vocabulary->model.ignore_merges) : NULL;
-    if (!pre) return refuse(w, "the pre-tokenizer splits texts in a way");
+    if (!pre) return refuse(w, "its pre-tokenizer is not one that GGUF files can name");
     /* Converters leave out NFC, too. */
     const kn_normalizer *normal = vocabulary->normalizers;
     if (vocabulary->normalizer_count > 1 ||
         (vocabulary->normalizer_count &&
          !(normal->kind == KN_NORMALIZER_FORM && normal->composed && !normal->compatible)))
-        return refuse(w, "the normalizer is not NFC");
+        return refuse(w, "its normalizer is not NFC");
     kn_gguf_put_string(w->head, "tokenizer.ggml.model", "gpt2", 4);
     kn_gguf_put_string(w->head, "tokenizer.ggml.pre", pre, strlen(pre));
     kn_status status = put_tokens(w, false);
@@ -231,7 +243,7 @@ static kn_status put_scores(writing *w) {
 static kn_status write_scored(writing *w) {
     bool prefix;
     if (!reads_spaces(w->vocabulary, &prefix) || w->vocabulary->model.ignore_merges)
-        return refuse(w, "the normalizer or pre-tokenizer changes texts in a way");
+        return refuse(w, "its normalizer or pre-tokenizer is not one that GGUF files can name");
     kn_gguf_put_string(w->head, "tokenizer.ggml.model", "llama", 5);
     kn_gguf_put_string(w->head, "tokenizer.ggml.pre", "default", 7);
     kn_gguf_put_integer(w->head, "tokenizer.ggml.add_space_prefix", KN_GGUF_BOOL, prefix);
@@ -252,7 +264,7 @@ kn_status kn_vocabulary_write_gguf(const kn_vocabulary *vocabulary, int64_t size
     const bool parts = (model->prefix && *model->prefix) || (model->suffix && *model->suffix);
     const bool bytes = splitters && vocabulary->splitters[splitters - 1].kind == KN_SPLITTER_BYTES;
     if (model->encode != kn_bpe_encode || parts || (!bytes && !model->byte_fallback))
-        return refuse(&w, "the model is not BPE with bytes or byte fallback");
+        return refuse(&w, "it is not BPE with bytes or byte fallback");
     kn_status status = list_merges(&w);
     if (status == KN_OK) status = bytes ? write_bytes(&w) : write_scored(&w);
     if (status == KN_OK) status = put_roles(&w);

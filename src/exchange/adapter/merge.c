@@ -25,7 +25,7 @@ static const kn_node *reader_of(const merging *m, const kn_adapter_pair *pair, c
     if (found && readers == 1 && weight->shape.rank == 2 && weight->shape.dtype == KN_FLOAT32) return found;
     kn_fail(&m->model->error, readers > 1 ? KN_ERROR_UNSUPPORTED : KN_ERROR_NOT_FOUND,
             readers > 1 ? "%s: '%.200s' cannot be merged: layer '%s' of model '%s' shares its weight with "
-                          "another layer, which would change, too"
+                          "another layer, which would change as well"
                         : "%s: '%.200s' is for layer '%s', but model '%s' has no such linear layer",
             m->file->path, pair->name, pair->layer, m->model->name);
     return NULL;

@@ -55,7 +55,7 @@ static bool check(kn_model *model, const kn_language *language, const kn_gguf_fa
     if ((language->output_bias || language->hidden_biases) && !family->all_biases)
         return refuse(model, "it has biases after attention or in feed-forward layers");
     if ((language->rotation.divisors || language->sliding_rotation.divisors) && !family->interleaved)
-        return refuse(model, "its rotary embedding is scaled by other factors than one");
+        return refuse(model, "its rotary embedding is scaled by more than one factor");
     return !family->sliding_of || language->sliding_rotation.divisor == 1 ||
            refuse(model, "the rotary embedding of layers with a window is scaled");
 }
@@ -79,7 +79,7 @@ bool kn_language_describe(kn_model *model, const kn_language *language, kn_gguf_
     };
     const kn_gguf_family *of = *family = family_of(language->name);
     char key[96];
-    if (!of) return refuse(model, "such files have no architecture of this kind that Koine knows");
+    if (!of) return refuse(model, "Koine knows no GGUF architecture for this kind of model");
     if (!check(model, language, of)) return false;
     kn_gguf_put_string(head, "general.architecture", of->name, strlen(of->name));
     kn_gguf_put_string(head, "general.type", "model", 5);

@@ -13,9 +13,10 @@ typedef struct weight {
     const kn_value *value;
     int64_t heads;             /* rows of q and k move between the halves of heads; 0: they stay */
     const kn_block_type *type; /* in the new file */
-    /* in the file that the model was opened from; bytes NULL: in another order, or another kind of file */
+    /* in the file that the model was opened from; bytes NULL: it is not a GGUF file */
     const kn_block_type *stored;
     const uint8_t *bytes;
+    bool same; /* known to have the file's numbers */
 } weight;
 
 typedef struct saving {
@@ -99,7 +100,7 @@ static bool write_metadata(saving *s) {
         if (!language)
             return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
                            "'%s' cannot be written as a GGUF file: it is not a decoder from a GGUF file or a "
-                           "Hugging Face folder; for trained weights of one, open that and load them "
+                           "Hugging Face folder; to write trained weights, open it and load them "
                            "(--weights)",
                            model->name) == KN_OK;
         if (!kn_language_describe(model, language, &s->head, &family) ||
@@ -160,31 +161,31 @@ static bool is_unchanged(const saving *s, const weight *w) {
     return true;
 }
 
-static const kn_block_type *named(const char *name) {
-    return kn_block_type_named(name);
-}
-
 /* The type of a matrix for rows of this length. */
 static const kn_block_type *type_for(const saving *s, const weight *w, int64_t row) {
     const char *output = s->tied ? "token_embd.weight" : "output.weight";
     const kn_block_type *type = s->wanted;
-    if (!strcmp(w->value->name, output) && (type == named("Q4_0") || type == named("Q4_K")))
-        type = named("Q6_K");
+    if (!strcmp(w->value->name, output) &&
+        (type == kn_block_type_named("Q4_0") || type == kn_block_type_named("Q4_K")))
+        type = kn_block_type_named("Q6_K");
     if (row % type->weights == 0) return type;
-    if (type->weights == 256) type = type == named("Q4_K") ? named("Q5_0") : named("Q8_0");
-    return row % type->weights == 0 ? type : named("F16");
+    if (type->weights == 256)
+        type =
+            type == kn_block_type_named("Q4_K") ? kn_block_type_named("Q5_0") : kn_block_type_named("Q8_0");
+    return row % type->weights == 0 ? type : kn_block_type_named("F16");
 }
 
 /* Sets the type in the new file. */
 static bool choose_type(saving *s, weight *w) {
     const kn_shape *shape = &w->value->shape;
-    w->type = named("F32");
+    w->type = kn_block_type_named("F32");
     if (shape->rank < 2) return true;
     w->type = w->stored;
     if (s->wanted) w->type = type_for(s, w, shape->dims[shape->rank - 1]);
     if (s->wanted || w->stored->weights == 1) return true;
     if (!read_numbers(s, w)) return false;
-    if (!w->bytes || !is_unchanged(s, w)) w->type = named("F16");
+    w->same = is_unchanged(s, w);
+    if (!w->same) w->type = kn_block_type_named("F16");
     return true;
 }
 
@@ -198,7 +199,7 @@ static bool find_stored(saving *s, weight *w, const char *name) {
     kn_model *model = s->model;
     if (!model->gguf) {
         const kn_dtype type = kn_folder_type(model, w->value->name);
-        w->stored = named(type == KN_FLOAT16 ? "F16" : type == KN_BFLOAT16 ? "BF16" : "F32");
+        w->stored = kn_block_type_named(type == KN_FLOAT16 ? "F16" : type == KN_BFLOAT16 ? "BF16" : "F32");
         return true;
     }
     const kn_gguf_tensor *tensor = kn_gguf_tensor_find(model->gguf, name);
@@ -251,6 +252,7 @@ static kn_status write_weight(saving *s, kn_file_writer *writer, const weight *w
     kn_error *error = &s->model->error;
     const uint64_t blocks = elements_of(w) / (uint64_t)w->type->weights;
     const uint64_t bytes = blocks * (uint64_t)w->type->bytes;
+    if (w->same) return kn_gguf_writer_add(writer, w->bytes, bytes, error);
     if (!read_numbers(s, w)) return error->status;
     if (w->bytes && w->type == w->stored && is_unchanged(s, w))
         return kn_gguf_writer_add(writer, w->bytes, bytes, error);

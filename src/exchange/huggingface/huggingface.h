@@ -105,8 +105,15 @@ bool kn_folder_calls(const kn_model *model, bool in_layer, const char *own, cons
 kn_dtype kn_folder_type(const kn_model *model, const char *name);
 /* The tensor in the files of weight `index` of folder->tensors; NULL for one that is computed. */
 const kn_array *kn_folder_source(const kn_folder *folder, size_t index);
-/* The element of that tensor from which element `i` of the weight is computed, as more + factor * element. */
-uint64_t kn_folder_element(const kn_folder *folder, size_t index, uint64_t i, double *factor, double *more);
+/* A row of a weight: element i is computed from element first + i * step of that tensor, as
+ * more + factor * element. */
+typedef struct kn_folder_row {
+    uint64_t first, step;
+    double factor, more;
+} kn_folder_row;
+/* The number of rows of the weight; sets their length. */
+int64_t kn_folder_rows(const kn_folder *folder, size_t index, int64_t *columns);
+kn_folder_row kn_folder_row_at(const kn_folder *folder, size_t index, int64_t row, int64_t columns);
 /* Writes a folder like the one that the model was opened from (save.c). */
 kn_status kn_folder_save(kn_model *model, const char *path, kn_states *states,
                          const kn_model_save_params *params);

@@ -48,7 +48,21 @@ typedef struct saving {
     size_t room, number_room;
 } saving;
 
-/* Changes the elements whose numbers differ from those in the file. */
+/* Changes the elements of a row whose numbers, (columns), differ from those in the file. False: one cannot be
+ * written. */
+static bool change_row(saving *s, const kn_array *from, const kn_folder_row *row, const float *numbers,
+                       int64_t columns) {
+    for (int64_t i = 0; i < columns; i++) {
+        const uint64_t at = row->first + (uint64_t)i * row->step;
+        const float before = (float)(row->more + row->factor * kn_array_number(from, at));
+        if (!memcmp(&before, &numbers[i], sizeof before)) continue;
+        kn_element_set(from->type, s->bytes, (int64_t)at, ((double)numbers[i] - row->more) / row->factor);
+        if (!isfinite(kn_element_get(from->type, s->bytes, (int64_t)at))) return false;
+    }
+    return true;
+}
+
+/* Changes the elements of a weight. */
 static bool change(saving *s, size_t index) {
     kn_model *model = s->model;
     const kn_folder *folder = model->origin_data;
@@ -62,18 +76,15 @@ static bool change(saving *s, size_t index) {
         kn_fail(&model->error, status, "state '%s': %s", weight->name, kn_states_error(s->states));
         return false;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        double factor, more;
-        const uint64_t at = kn_folder_element(folder, index, i, &factor, &more);
-        const float before = (float)(more + factor * kn_array_number(from, at));
-        if (!memcmp(&before, &s->numbers[i], sizeof before)) continue;
-        kn_element_set(from->type, s->bytes, (int64_t)at, ((double)s->numbers[i] - more) / factor);
-        if (!isfinite(kn_element_get(from->type, s->bytes, (int64_t)at))) {
-            kn_fail(&model->error, KN_ERROR_NOT_FINITE,
-                    "weight '%s' has a number that is not finite, or too large for %s", weight->name,
-                    kn_array_type_name(from->type));
-            return false;
-        }
+    int64_t columns;
+    const int64_t rows = kn_folder_rows(folder, index, &columns);
+    for (int64_t r = 0; r < rows; r++) {
+        const kn_folder_row row = kn_folder_row_at(folder, index, r, columns);
+        if (change_row(s, from, &row, s->numbers + r * columns, columns)) continue;
+        kn_fail(&model->error, KN_ERROR_NOT_FINITE,
+                "weight '%s' has a number that is not finite, or too large for %s", weight->name,
+                kn_array_type_name(from->type));
+        return false;
     }
     return true;
 }

@@ -364,27 +364,35 @@ const kn_array *kn_folder_source(const kn_folder *folder, size_t index) {
     return folder->sources[index].from;
 }
 
-uint64_t kn_folder_element(const kn_folder *folder, size_t index, uint64_t i, double *factor, double *more) {
-    const struct kn_folder_source *source = &folder->sources[index];
+int64_t kn_folder_rows(const kn_folder *folder, size_t index, int64_t *columns) {
     const kn_array *array = &folder->tensors.tensors[index].array;
     const int64_t rows = array->rank ? array->shape[0] : 1;
-    const int64_t columns = (int64_t)array->count / rows, row = (int64_t)i / columns;
-    const int64_t column = (int64_t)i % columns, theirs = row_in_file(folder, source, row);
+    *columns = rows ? (int64_t)array->count / rows : 0;
+    return rows;
+}
+
+kn_folder_row kn_folder_row_at(const kn_folder *folder, size_t index, int64_t row, int64_t columns) {
+    const struct kn_folder_source *source = &folder->sources[index];
+    const int64_t theirs = row_in_file(folder, source, row);
     const bool transposed = source->change == KN_FOLDER_TRANSPOSED && source->from->rank == 2;
-    *factor = factor_of(folder, source, row);
-    *more = source->change == KN_FOLDER_PLUS_ONE;
-    return (uint64_t)(transposed ? column * source->from->shape[1] + theirs : theirs * columns + column);
+    return (kn_folder_row){.first = (uint64_t)(transposed ? theirs : theirs * columns),
+                           .step = transposed ? (uint64_t)source->from->shape[1] : 1,
+                           .factor = factor_of(folder, source, row),
+                           .more = source->change == KN_FOLDER_PLUS_ONE};
 }
 
 /* Writes a weight whose layout in the file differs from the text's. */
 static void widen(void *user, const kn_safetensor *tensor, void *to) {
     const kn_folder *folder = user;
     const size_t index = (size_t)(tensor - folder->tensors.tensors);
+    const kn_array *from = folder->sources[index].from;
     float *numbers = to;
-    for (uint64_t i = 0; i < tensor->array.count; i++) {
-        double factor, more;
-        const uint64_t at = kn_folder_element(folder, index, i, &factor, &more);
-        numbers[i] = (float)(more + factor * kn_array_number(folder->sources[index].from, at));
+    int64_t columns;
+    const int64_t rows = kn_folder_rows(folder, index, &columns);
+    for (int64_t r = 0; r < rows; r++) {
+        const kn_folder_row row = kn_folder_row_at(folder, index, r, columns);
+        for (uint64_t i = 0; i < (uint64_t)columns; i++)
+            *numbers++ = (float)(row.more + row.factor * kn_array_number(from, row.first + i * row.step));
     }
 }
 

@@ -99,7 +99,7 @@ static bool quotient(kn_export_call *call) {
     return kn_export_two(call, "Div", call->output, call->inputs[0], call->inputs[1]);
 }
 
-/* Rounded down: 1 less than the result of Div, if it is not exact and x and y have different signs. */
+/* Div truncates: subtracts 1 if there is a remainder and the signs differ. */
 static bool floor_quotient(kn_export_call *call) {
     const char *x = call->inputs[0], *y = call->inputs[1];
     const char *rest = kn_export_one(call, "Abs", NULL, kn_export_two(call, "Mod", NULL, x, y));

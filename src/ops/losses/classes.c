@@ -60,13 +60,9 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     kn_shape column = *x;
     int64_t classes = x->dims[x->rank - 1];
     column.dims[x->rank - 1] = 1;
-    /* 16 bits, in which the plan may also store results of higher rank, are too few for class indices. */
+    /* 16 bits are too few for class indices. */
     const kn_dtype dtype = kn_is_half(x->dtype) ? KN_FLOAT32 : x->dtype;
-    kn_dim places = 1;
-    for (int i = 0; i + 1 < x->rank; i++)
-        places = kn_dim_multiply(graph, places, x->dims[i]);
-    kn_value *flat = kn_cast(kn_reshape_to(target, 1, &places), dtype);
-    kn_value *inputs[2] = {kn_reshape_to(flat, column.rank, column.dims),
+    kn_value *inputs[2] = {kn_cast(kn_reshape_to(target, column.rank, column.dims), dtype),
                            class_numbers(graph, dtype, classes)};
     kn_settings settings;
     kn_settings_init(&settings, graph, &kn_row_class_share);

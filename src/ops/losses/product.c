@@ -237,7 +237,7 @@ static kn_value *loss_of(const chunks *own, const part *p, kn_value *sum, kn_val
 /* The gradient of the loss by the logits of a slice: probabilities, less 1 for the target; 0 in rows that are
  * ignored, whose `sum`, (rows,1), is infinite. */
 static kn_value *slopes(const chunks *own, const part *p, int slice, kn_value *logits, kn_value *sum) {
-    kn_value *target = column_of(p, kn_cast(flat(p, target_in(own, p, slice)), KN_FLOAT32));
+    kn_value *target = kn_cast(target_in(own, p, slice), KN_FLOAT32);
     kn_value *inputs[3] = {kn_exp(kn_sub(logits, sum)), target, positions(own, slice)};
     return kn_build(&kn_row_picked_slope, inputs, 3, NULL);
 }

@@ -107,19 +107,20 @@ static int registers_of(const product_tile *tile, kn_matrix_unit unit) {
 
 static bool is_possible(const kn_target *target, const kn_product *product, const product_tile *tile,
                         size_t element) {
-    if (tile->matrix != product->number || kn_tile_is_refused(target, product->file, (int)(tile - tiles)))
-        return false;
+    if (tile->matrix != product->number) return false;
     const size_t items = items_of(tile, product->unit);
     const int registers = registers_of(tile, product->unit);
     /* Elements that each work-item reads separately: many accumulators would not share them. */
     if (product->way == KN_PRODUCT_DIRECT)
-        return tile->item_m == DIRECT_SUMS && items <= kn_group_limit(target, product->file);
+        return tile->item_m == DIRECT_SUMS && items <= kn_group_limit(target, product->file) &&
+               !kn_tile_is_refused(target, product->file, (int)(tile - tiles));
     const uint64_t local =
         tile->matrix ? matrix_local_bytes(target, tile, product->unit, items) : local_bytes(tile, element);
     return items <= kn_group_limit(target, product->file) &&
            (!target->local_bytes || local <= target->local_bytes) &&
            (!registers ||
-            registers <= (target->item_registers ? target->item_registers(target->device) : 128));
+            registers <= (target->item_registers ? target->item_registers(target->device) : 128)) &&
+           !kn_tile_is_refused(target, product->file, (int)(tile - tiles));
 }
 
 /* Whether both inputs are 8-bit integers. */
