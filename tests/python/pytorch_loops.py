@@ -38,6 +38,8 @@ logging.getLogger("koine").propagate = False
 def call(model, loss, arguments, keywords):
     if loss is None:
         output = model(*arguments, **keywords)
+        if isinstance(output, tuple):
+            return output[1]
         return output["loss"] if isinstance(output, dict) else output.loss if hasattr(output, "loss") else output
     return loss(model(*arguments[:-1], **keywords), arguments[-1])
 
@@ -1278,13 +1280,13 @@ class Labelled(nn.Module):
     def forward(self, inputs, labels=None):
         logits = self.inner(inputs)
         loss = F.cross_entropy(logits, labels) if labels is not None else None
-        return Answer(loss, logits) if self.kind == "object" else {"loss": loss, "logits": logits} if self.kind == "dict" else loss
+        return {"object": Answer(loss, logits), "dict": {"loss": loss, "logits": logits}, "pair": (logits, loss), "tensor": loss}[self.kind]
 
 
 @loop
 def a_model_that_returns_its_loss(train_step):
     seen = []
-    for kind in ("object", "dict", "tensor"):
+    for kind in ("object", "dict", "pair", "tensor"):
         model = Labelled(kind)
         step = train_step(model, None, sgd(model))
         for x, y in batches(2):

@@ -60,12 +60,16 @@ def takes_target(loss: Any) -> bool:
 
 
 def loss_in(output: Any) -> Any:
-    """The loss that a model returns: the output, its attribute or key "loss", or the first of several."""
+    """The loss that a model returns: the output, its attribute or key "loss", or of several outputs the only one without dimensions,
+    as in `return logits, loss`, otherwise the first."""
     if isinstance(output, Mapping) and "loss" in output:
         return output["loss"]
     if getattr(output, "loss", None) is not None:
         return output.loss
-    return output[0] if isinstance(output, (tuple, list)) and output else output
+    if not isinstance(output, (tuple, list)) or not output:
+        return output
+    numbers = [item for item in output if isinstance(item, torch.Tensor) and not item.dim()]
+    return numbers[0] if len(numbers) == 1 else output[0]
 
 
 class Hook:
