@@ -11,20 +11,20 @@ import re
 import runpy
 import sys
 
-# Tests of these folders check kernels: the rooms that they use are those below the room `verify`.
+# Tests in these folders check kernels: the modules that they use are those below the module `verify`.
 KERNEL_TESTS = ("device", "graph", "ops", "run", "host")
 TEXTS = re.compile(r"(docs/.*|[^/]+|src/.*/README|tools/(.*/)?README|tests/(.*/)?README|cl/README)\.md|LICENSE")
-# Outside of src: what only tests of other rooms, or the command, can see.
+# Files outside src that can affect only tests of other modules, or of the command.
 ABOVE = re.compile(r"examples/.*|tools/(command|python|compare|gpu-lab|completion|caffe|onnx|golden|wheel)(/.*)?")
 
 
-def rooms_of_kernels(root):
+def modules_of_kernels(root):
     table = runpy.run_path(str(root / "tests/house/arrows.py"))["ALLOWED"]
     return {"verify", *table["verify"]}, set(table)
 
 
 def reach(root, paths):
-    below, rooms = rooms_of_kernels(root)
+    below, modules = modules_of_kernels(root)
     found = "documents"
     for path in paths:
         parts = path.split("/")
@@ -32,7 +32,7 @@ def reach(root, paths):
             continue
         above = bool(ABOVE.fullmatch(path))
         if len(parts) > 2 and parts[0] == "src":
-            above = parts[1] in rooms - below
+            above = parts[1] in modules - below
         elif len(parts) > 2 and parts[0] == "tests":
             above = parts[1] not in KERNEL_TESTS
         if not above:

@@ -36,7 +36,7 @@ SHOWN_LINES, SLOWEST = 15, 10
 def reason_of(output, match):
     """The line before a SKIPPED, where it is indented."""
     before = output[:match.start()].rstrip("\n").rpartition("\n")[2]
-    return before.strip() if before.startswith("  ") else "no reason told"
+    return before.strip() if before.startswith("  ") else "no reason given"
 
 
 def cases_of(entry):

@@ -53,7 +53,7 @@ class Copy:
             return
         for program in ("git", "ninja"):
             if not shutil.which(program):
-                raise Skipped(f"{program} is not here")
+                raise Skipped(f"{program} is not installed")
         shutil.copytree(ROOT, self.tree, symlinks=True, ignore=built)
         self.command(MESON, "setup", self.build, "-Dwerror=true")
         # Programs that other tests have compiled need not be compiled again.
@@ -103,15 +103,15 @@ def works(copy, patch):
 
 def applies(patch):
     if not shutil.which("git"):
-        raise Skipped("git is not here")
+        raise Skipped("git is not installed")
     done = subprocess.run(["git", "apply", "--check", "-C1", str(patch)], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     return count(patch, patch.read_text(encoding="utf-8")) + done.stdout.splitlines() * (done.returncode != 0)
 
 
 def told():
-    paper = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
-    missing = [patch.name for patch in PATCHES if f"(adding/{patch.name})" not in paper]
+    document = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+    missing = [patch.name for patch in PATCHES if f"(adding/{patch.name})" not in document]
     return [f"docs/adding.md does not name {name}" for name in missing] if PATCHES else ["there are no patches"]
 
 

@@ -29,7 +29,7 @@ OTHER_OPTIONS = {"--gpus-per-task", "--mpi", "--map-by", "--nodes", "--ntasks-pe
                  "--libs", "--to", "--execute", "--inplace", "--reconfigure", "--list", "--user", "--prefix", "--num-processes", "--force"}
 
 
-def papers():
+def documents():
     return sorted(path for path in ROOT.rglob("*.md")
                   if not SKIPPED & set(path.relative_to(ROOT).parts) and not path.relative_to(ROOT).parts[0].startswith("build"))
 
@@ -218,15 +218,15 @@ def mistakes_are_found():
             for name, expected in zip(samples[kind], (True, False)) if known(name) != expected]
 
 
-def names_are_found(paper):
-    """A paper that names next to nothing would pass anything."""
-    count = len(NAMED.findall((ROOT / paper).read_text(encoding="utf-8")))
-    return [] if count > 30 else [f"{paper} names only {count} files and functions"]
+def names_are_found(document):
+    """A document that names almost nothing would pass any test."""
+    count = len(NAMED.findall((ROOT / document).read_text(encoding="utf-8")))
+    return [] if count > 30 else [f"{document} names only {count} files and functions"]
 
 
 SELF = pathlib.Path(__file__).resolve()
-run([(f"links of {path.relative_to(ROOT)}", functools.partial(links_lead, path)) for path in papers()] +
-    [(f"names of {path.relative_to(ROOT)}", functools.partial(names_exist, path)) for path in papers()
+run([(f"links of {path.relative_to(ROOT)}", functools.partial(links_lead, path)) for path in documents()] +
+    [(f"names of {path.relative_to(ROOT)}", functools.partial(names_exist, path)) for path in documents()
      if not path.relative_to(ROOT).as_posix().startswith(GENERATED)] +
     [("mistakes are found", mistakes_are_found),
      ("docs/architecture.md names many", functools.partial(names_are_found, "docs/architecture.md"))])

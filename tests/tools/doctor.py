@@ -79,7 +79,7 @@ def no_loader(folder):
 @case
 def the_program_for_no_loader_needs_none(folder):
     if not shutil.which("readelf"):
-        raise Skipped("readelf is not here")
+        raise Skipped("readelf is not installed")
     needed = subprocess.run(["readelf", "-d", DOCTOR], capture_output=True, text=True).stdout
     expect("NEEDED" in needed and "OpenCL" not in needed and "koine" not in needed, needed)
 
@@ -257,7 +257,7 @@ def a_driver_that_ends_its_program(folder):
 def training_on_a_cpu_beside_a_gpu_without_a_driver(folder):
     system = [path for path in glob.glob("/etc/OpenCL/vendors/*.icd") if "pocl" in path]
     if not system:
-        raise Skipped("PoCL is not here")
+        raise Skipped("PoCL is not installed")
     write(folder, "stub.icd", STUB + "\n")
     shutil.copy(system[0], folder)
     environment = {"OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder}
@@ -302,7 +302,7 @@ def a_home_that_cannot_be_written(folder):
         found = findings_of(koine("doctor", "--json", environment={"XDG_CACHE_HOME": "", "POCL_CACHE_DIR": folder, **environment}))
         needs(found, "ok", "cache", folder)
     if not any("Portable" in device["platform"] for device in koine("devices", "--json").objects()):
-        raise Skipped("PoCL is not here")
+        raise Skipped("PoCL is not installed")
     for name in ("HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"):
         others = {"XDG_CACHE_HOME": "", "POCL_CACHE_DIR": None}
         found = findings_of(koine("doctor", "--json", environment={**others, name: file + "/x"}))

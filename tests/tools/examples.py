@@ -30,7 +30,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/caff
 import files  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAPERS = (("README.md", "docs/examples.md"), ("docs/tutorials/train.md",), ("docs/tutorials/onnx.md",),
+DOCUMENTS = (("README.md", "docs/examples.md"), ("docs/tutorials/train.md",), ("docs/tutorials/onnx.md",),
           ("docs/tutorials/ci.md",))
 # In this order: later ones use files of earlier ones.
 HELPED = ("", "models", "datasets", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
@@ -223,9 +223,9 @@ def example(lines, folder, checks, _):
                 check(done.stdout, folder)
 
 
-def examples(paper):
+def examples(document):
     """(title, lines) of each block of commands; the title is the sentence before it."""
-    text = (ROOT / paper).read_text(encoding="utf-8")
+    text = (ROOT / document).read_text(encoding="utf-8")
     for title, block in re.findall(r"^(\S[^\n]*(?:\n\S[^\n]*)*)\n\n((?:    [^\n]*\n)+)", text, flags=re.M):
         lines = [line.strip() for line in block.splitlines()]
         if RUN.match(lines[0]):
@@ -247,7 +247,7 @@ def help_is_read(_):
     expect(sorted(listed) == sorted(HELPED[1:]), f"koine --help lists {listed}, and this test runs the examples of {HELPED}")
 
 
-every = {paper: list(examples(paper)) for together in PAPERS for paper in together}
+every = {document: list(examples(document)) for together in DOCUMENTS for document in together}
 
 
 def all_are_there(_):
@@ -259,12 +259,12 @@ def all_are_there(_):
 
 
 with contextlib.ExitStack() as folders:
-    for together in PAPERS:
+    for together in DOCUMENTS:
         folder = folders.enter_context(tempfile.TemporaryDirectory(prefix="koine-test-"))
         stage(folder)
-        for paper in together:
-            for title, block in every[paper]:
-                add(f"{paper}: {title}", functools.partial(example, block, folder, CHECKS))
+        for document in together:
+            for title, block in every[document]:
+                add(f"{document}: {title}", functools.partial(example, block, folder, CHECKS))
     folder = folders.enter_context(tempfile.TemporaryDirectory(prefix="koine-test-"))
     stage(folder)
     for command in HELPED:

@@ -1,4 +1,4 @@
-"""Training steps as Koine plans them for a device that is not here: programs and launches."""
+"""Training steps as Koine plans them for a device that this machine does not have: programs and launches."""
 import json
 import os
 import shutil
