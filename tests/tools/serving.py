@@ -1,9 +1,10 @@
 """koine serve: OpenAI's interface over HTTP. A request that would take hours shows whether another one waits, and what ends it.
 
-usage: serving.py KOINE HOUSE_TESTS
+usage: serving.py KOINE HOUSE_TESTS [COUNT_BUFFERS]
+
+COUNT_BUFFERS is a library to preload; without it, there are no tests of it.
 """
 import base64
-import contextlib
 import http.client
 import json
 import math
@@ -12,6 +13,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import threading
 
 import byte_model
@@ -20,10 +22,13 @@ from byte_model import TEXT
 from koine import ENVIRONMENT, KOINE, Skipped, case, expect, koine, run_cases, strict, write
 
 CHAT, TEXTS, VECTORS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+COUNT_BUFFERS = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None
 ENDLESS = {"prompt": "a", "max_tokens": 2**31 - 1}  # of a model that can continue forever
 
 
 class Server:
+    """A running server. At the end of the block, it must end well on a signal, unless it has ended."""
+
     def __init__(self, folder, file, *options, environment=None):
         self.child = subprocess.Popen([KOINE, "serve", file, "--port", "0", "--json", *options], cwd=folder, text=True, stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENVIRONMENT, **(environment or {})})
@@ -35,6 +40,18 @@ class Server:
             raise AssertionError(complaint)
         self.about = strict(line)
         self.port = int(self.about["url"].rsplit(":", 1)[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *_):
+        try:
+            if not failed and self.child.returncode is None:
+                self.child.send_signal(signal.SIGTERM)
+                self.wait()
+        finally:
+            self.child.kill()
+            self.child.communicate()
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port)
@@ -67,23 +84,11 @@ class Server:
                found["error"]["code"] == code and words in found["error"]["message"] and (param is None or found["error"]["param"] == param),
                f"{path} {body}: expected {status}, {code}, {param}, found {found_status} {found}")
 
-    def end(self, number=signal.SIGTERM):
-        self.child.send_signal(number)
+    def wait(self):
+        """Returns what it has written to standard error at its end."""
         out, err = self.child.communicate()
         expect(self.child.returncode == 0 and out == "", f"status {self.child.returncode}: {out} {err}")
         return err
-
-
-@contextlib.contextmanager
-def serving(folder, file, *options, **more):
-    server = Server(folder, file, *options, **more)
-    try:
-        yield server
-        server.end()
-    finally:
-        if server.child.poll() is None:
-            server.child.kill()
-        server.child.communicate()
 
 
 def events(answer):
@@ -122,7 +127,7 @@ def endless(folder):
 @case
 def texts_are_answered(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
-    with serving(folder, "model.gguf") as server:
+    with Server(folder, "model.gguf") as server:
         expect(server.about["model"] == "model", server.about)
         expect(server.ask("/health") == (200, {"status": "ok"}), "health")
         row = server.answer("/v1/models", None)["data"][0]
@@ -162,7 +167,7 @@ def texts_are_answered(folder):
 @case
 def answers_end_before_stop_texts(folder):
     byte_model.write_folder(os.path.join(folder, "model"))
-    with serving(folder, "model") as server:
+    with Server(folder, "model") as server:
         for stop, text in (("dé", "c "), (["!!", "d"], "c "), (["é", "c"], ""), ("x", "c dé!"), ([], "c dé!"), (None, "c dé!"), ("!", "c dé")):
             body = {"prompt": "ab", "temperature": 0, "stop": stop}
             found = server.answer(TEXTS, body)["choices"][0]
@@ -175,7 +180,7 @@ def answers_end_before_stop_texts(folder):
 @case
 def answers_are_streamed(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
-    with serving(folder, "model.gguf") as server:
+    with Server(folder, "model.gguf") as server:
         parts = streamed(server, CHAT, {"messages": user("xa"), "temperature": 0, "stream_options": {"include_usage": True}})
         expect({part["object"] for part in parts} == {"chat.completion.chunk"} and len({part["id"] for part in parts}) == 1, parts)
         expect(parts[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}, parts[0])
@@ -194,7 +199,7 @@ def answers_are_streamed(folder):
 @case
 def invalid_requests_are_refused(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
-    with serving(folder, "model.gguf", "--max-request", "5000", "--max-tokens", "3") as server:
+    with Server(folder, "model.gguf", "--max-request", "5000", "--max-tokens", "3") as server:
         for body in (b"", b"{", b"{\"prompt\": \"a\"} x", b"\xff", b'{"prompt": "\xff"}', b'{"prompt": "a", "prompt": "b"}', b"[" * 3000, b"NaN"):
             server.refuses(400, "invalid_json", TEXTS, body)
         server.refuses(400, "invalid_type", TEXTS, [])
@@ -207,15 +212,20 @@ def invalid_requests_are_refused(folder):
             expect(status == 400 and found["error"]["param"] in ("messages", "role", "content"), f"{wrong}: {found}")
         for name, values in {"temperature": ("1", -1, 2.5), "top_p": (0, 1.5, "x"), "top_k": (1.5, -2, []), "min_p": (-1, 2), "seed": (1.5, 2**63, "1"),
                              "repetition_penalty": (0, -1), "max_tokens": (0, -1, 1.5, "1"), "n": (0, 129), "stream": (1, "true"), "stop": (1, [1]),
-                             "stream_options": (1, {"x": True}, {"include_usage\0": True}), "tool_choice": ("none\0",), "frequency_penalty": (0.5,), "logprobs": (True,), "logit_bias": ({"1": 2},),
+                             "stream_options": (1, {"x": True}, {"include_usage\0": True}), "tool_choice": ("none\0",), "frequency_penalty": (0.5, False), "logprobs": (True, 0), "top_logprobs": (1, False), "logit_bias": ({"1": 2},),
                              "response_format": ({"type": "json_object"},), "tools": ([{}],), "model": (1,), "guided_json": (1, {}), "prompt": ("a",),
                              "a\0": (1,), "": (1,), "messages\0": (1,)}.items():
             for value in values:
                 status, found = server.ask(CHAT, {**chat, name: value})
                 expect(status == 400 and found["error"]["param"] == name.split("\0")[0] or name == "" and status == 400, f"{name}={value}: {status} {found}")
+        # With 0, a completion would have the log-probabilities of its tokens.
+        for name, value in (("logprobs", 0), ("logprobs", 2), ("best_of", 0), ("echo", 0)):
+            server.refuses(400, "unsupported_parameter", TEXTS, {"prompt": "a", name: value}, name)
+        server.answer(TEXTS, {"prompt": "d", "temperature": 0, "logprobs": None, "best_of": 1, "echo": False})
         server.refuses(404, "model_not_found", CHAT, {**chat, "model": "gpt"}, "model")
         server.refuses(404, "model_not_found", "/v1/models/gpt")
         server.refuses(400, "missing_parameter", CHAT, {}, "messages")
+        server.refuses(400, "missing_parameter", CHAT, {"messages": None}, "messages")
         server.refuses(400, "missing_parameter", TEXTS, {"model": "model"}, "prompt")
         for prompt in ([], 1, [1], [["a"]], {}):
             server.refuses(400, "invalid_value" if prompt == [] else "invalid_type", TEXTS, {"prompt": prompt}, "prompt")
@@ -245,7 +255,7 @@ def a_key_is_needed(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
     body = {"prompt": "d", "temperature": 0}
     for options, environment in ((["--api-key", "secret"], None), ([], {"KOINE_API_KEY": "secret"})):
-        with serving(folder, "model.gguf", *options, environment=environment) as server:
+        with Server(folder, "model.gguf", *options, environment=environment) as server:
             for key in (None, "secre", "secrets", "x", "secretsecret"):
                 server.refuses(401, "invalid_api_key", TEXTS, body, key=key)
                 server.refuses(401, "invalid_api_key", "/v1/models", key=key)
@@ -259,7 +269,7 @@ def a_key_is_needed(folder):
 def clients_at_once_get_their_own_answers(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
     wrong = []
-    with serving(folder, "model.gguf") as server:
+    with Server(folder, "model.gguf") as server:
         def ask(prompt, wanted):
             for i in range(5):
                 body = {"prompt": prompt, "temperature": 0}
@@ -278,7 +288,7 @@ def clients_at_once_get_their_own_answers(folder):
 @case
 def a_client_that_leaves_ends_its_request(folder):
     file = endless(folder)
-    with serving(folder, file, "--queue", "1") as server:
+    with Server(folder, file, "--queue", "1") as server:
         for stream in (True, False):
             first = server.send(TEXTS, {**ENDLESS, "stream": stream})
             if stream:
@@ -295,7 +305,7 @@ def a_client_that_leaves_ends_its_request(folder):
 @case
 def requests_wait_up_to_a_limit_and_end_with_the_server(folder):
     file = endless(folder)
-    with serving(folder, file, "--queue", "1") as server:
+    with Server(folder, file, "--queue", "1") as server:
         running = server.send(TEXTS, {**ENDLESS, "stream": True})
         stream = running.getresponse()
         expect(stream.readline().startswith(b"data: "), "the stream begins")
@@ -311,15 +321,13 @@ def requests_wait_up_to_a_limit_and_end_with_the_server(folder):
         expect(last[-1] is None and last[-2]["error"]["code"] == "shutting_down", last[-2:])
         answer = waiting[1].getresponse()
         expect(answer.status == 503 and strict(answer.read().decode())["error"]["code"] == "shutting_down", answer.status)
-        out, err = server.child.communicate()
-        expect(server.child.returncode == 0 and "ending the server" in err, f"status {server.child.returncode}: {out} {err}")
-        server.end = lambda: None
+        expect("ending the server" in server.wait(), "the end is not reported")
 
 
 @case
 def requests_take_limited_memory(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
-    with serving(folder, "model.gguf") as server:
+    with Server(folder, "model.gguf") as server:
         for many in ([0] * 100000, [[]] * 100000, [{}] * 50001):
             server.refuses(400, "invalid_json", TEXTS, {"prompt": "a", "metadata": many}, words="more than 100000 values")
         for few in ([[]] * 49990, [0] * 99990, "[,{" * 50000, '"\\,' * 50000):
@@ -328,9 +336,23 @@ def requests_take_limited_memory(folder):
 
 
 @case
+def a_lack_of_memory_is_not_the_clients_fault(folder):
+    if not COUNT_BUFFERS:
+        raise Skipped("buffers are not counted in this build")
+    byte_model.write(os.path.join(folder, "model.gguf"))
+    with Server(folder, "model.gguf", environment={"LD_PRELOAD": COUNT_BUFFERS, "COUNT_BUFFERS": os.path.join(folder, "count")}):
+        pass
+    with open(os.path.join(folder, "count"), encoding="utf-8") as file:
+        started = int(file.read().split()[0])
+    with Server(folder, "model.gguf", environment={"LD_PRELOAD": COUNT_BUFFERS, "FAIL_BUFFERS": str(started + 1)}) as server:
+        server.refuses(503, "out_of_memory", TEXTS, {"prompt": "ab"})
+        expect(server.ask("/health")[0] == 200, "health")
+
+
+@case
 def requests_take_limited_time(folder):
     byte_model.write(os.path.join(folder, "model.gguf"))
-    with serving(folder, "model.gguf", "--timeout", "1e-9") as server:
+    with Server(folder, "model.gguf", "--timeout", "1e-9") as server:
         server.refuses(503, "timeout", TEXTS, {"prompt": "a"})
         expect(server.ask("/health")[0] == 200, "health")
 
@@ -343,7 +365,7 @@ def texts_have_vectors(folder):
     koine("infer", "encoder", "texts.txt", "--output", "found.csv", folder=folder).needs()
     with open(os.path.join(folder, "found.csv"), encoding="utf-8") as file:
         wanted = [[float(number) for number in line.split(",")] for line in file.read().split()[1:]]
-    with serving(folder, "encoder") as server:
+    with Server(folder, "encoder") as server:
         found = server.answer(VECTORS, {"model": "encoder", "input": texts})
         # Each text has two more tokens, and a long one is cut.
         expect(found["usage"] == {"prompt_tokens": 20 * (5 + 2 + 5 + 20), "total_tokens": 20 * (5 + 2 + 5 + 20)} and found["model"] == "encoder", found["usage"])
@@ -363,11 +385,11 @@ def texts_have_vectors(folder):
         server.refuses(400, "unknown_parameter", VECTORS, {"input": "a", "stream": True}, "stream")
         server.refuses(400, "unsupported_model", TEXTS, {"prompt": "a"})
     text_encoder.write(os.path.join(folder, "broken"), last_bias=math.nan)
-    with serving(folder, "broken") as server:
+    with Server(folder, "broken") as server:
         server.refuses(500, "failed", VECTORS, {"input": "a", "encoding_format": "base64"}, words="not finite")
     koine("serve", "encoder", "--adapter", "poems", folder=folder).needs(1, err="adapter")
     byte_model.write(os.path.join(folder, "model.gguf"))
-    with serving(folder, "model.gguf") as server:
+    with Server(folder, "model.gguf") as server:
         server.refuses(400, "unsupported_model", VECTORS, {"input": "a"})
 
 
@@ -378,7 +400,7 @@ def mistakes_are_reported(folder):
         koine("serve", "model.gguf", *options).needs(2, err=options[0])
     koine("serve", "model.gguf", environment={"KOINE_API_KEY": ""}).needs(2, err="KOINE_API_KEY is empty")
     byte_model.write(os.path.join(folder, "model.gguf"))
-    with serving(folder, "model.gguf") as server:
+    with Server(folder, "model.gguf") as server:
         koine("serve", "model.gguf", "--port", str(server.port), folder=folder).needs(1, err=f"port {server.port}")
         koine("serve", "model.gguf", "--host", "no such host", folder=folder).needs(1, err="no such host")
         koine("serve", "missing.gguf", folder=folder).needs(1, err="missing.gguf")

@@ -28,30 +28,32 @@ bool chat_add(chat *self, const char *role, const char *content) {
     return true;
 }
 
-/* The text of the conversation, to be released with free; NULL after writing an error. */
-static char *write_text(const char *json, const kn_vocabulary *words, size_t *bytes, char *error,
-                        size_t room) {
+/* The text of the conversation, to be released with free; NULL after setting the failure. */
+static char *write_text(const char *json, const kn_vocabulary *words, size_t *bytes, failure *failed) {
     static const char before[] = "{\"messages\": [", after[] = "], \"add_generation_prompt\": true}";
     const size_t length = strlen(json) + sizeof before + sizeof after;
     char *variables = malloc(length), *text = NULL;
+    char error[sizeof failed->text] = "";
     size_t size = 0;
     kn_status status = variables ? KN_OK : KN_ERROR_MEMORY;
     if (status == KN_OK) {
         snprintf(variables, length, "%s%s%s", before, json, after);
-        status = kn_vocabulary_chat(words, variables, NULL, 0, &size, error, room);
+        status = kn_vocabulary_chat(words, variables, NULL, 0, &size, error, sizeof error);
     }
     if (status == KN_OK && !(text = malloc(size + 1))) status = KN_ERROR_MEMORY;
-    if (status == KN_OK) status = kn_vocabulary_chat(words, variables, text, size, bytes, error, room);
+    if (status == KN_OK)
+        status = kn_vocabulary_chat(words, variables, text, size, bytes, error, sizeof error);
     free(variables);
     if (status == KN_OK) return text;
-    if (status == KN_ERROR_MEMORY) snprintf(error, room, "out of memory for the conversation");
+    failure_set(failed, failure_cause_of(status, FAILURE_REQUEST), "%s",
+                status == KN_ERROR_MEMORY ? "out of memory for the conversation" : error);
     free(text);
     return NULL;
 }
 
-int32_t *chat_tokens(const char *json, const kn_vocabulary *words, size_t *count, char *error, size_t room) {
+int32_t *chat_tokens(const char *json, const kn_vocabulary *words, size_t *count, failure *failed) {
     size_t bytes = 0;
-    char *text = write_text(json, words, &bytes, error, room);
+    char *text = write_text(json, words, &bytes, failed);
     if (!text) return NULL;
     int32_t *tokens = NULL;
     kn_status status = kn_vocabulary_encode(words, text, bytes, KN_TEXT_READ_SPECIAL, NULL, 0, count);
@@ -60,8 +62,8 @@ int32_t *chat_tokens(const char *json, const kn_vocabulary *words, size_t *count
         status = kn_vocabulary_encode(words, text, bytes, KN_TEXT_READ_SPECIAL, tokens, *count, count);
     free(text);
     if (status == KN_OK && *count) return tokens;
-    snprintf(error, room, "the conversation: %s",
-             status == KN_OK ? "it has no tokens" : kn_status_message(status));
+    failure_set(failed, failure_cause_of(status, FAILURE_REQUEST), "the conversation: %s",
+                status == KN_OK ? "it has no tokens" : kn_status_message(status));
     free(tokens);
     return NULL;
 }

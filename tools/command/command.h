@@ -186,7 +186,6 @@ bool device_is_auto(const common_options *common);
 kn_context *context_open(const common_options *common);
 /* Opens a model, or reports an error and returns NULL. */
 kn_model *model_open(const char *name);
-kn_model *model_open_with(const char *name, const kn_model_params *params);
 /* The row of an option table for --pin (pin.c), for commands that compute models. */
 #define PIN_OPTION(common)                                                                                   \
     {                                                                                                        \

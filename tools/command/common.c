@@ -246,11 +246,7 @@ bool path_is_onnx(const char *path) {
 }
 
 kn_model *model_open(const char *name) {
-    return model_open_with(name, NULL);
-}
-
-kn_model *model_open_with(const char *name, const kn_model_params *params) {
-    kn_model *model = kn_model_open(name, params);
+    kn_model *model = kn_model_open(name, NULL);
     if (kn_model_bound(model)) return model;
     command_fail("%s", model ? kn_model_error(model) : "out of memory");
     kn_model_destroy(&model);

@@ -13,16 +13,17 @@ bool embedder_start(embedder *self, kn_model *model) {
     texts_fit(model, &self->window);
     self->width = kn_value_dimension(kn_model_output_at(model, 0), 1);
     if (self->width < 1 || self->width > INT32_MAX)
-        return failure_set(&self->failure, false, "'%s' computes vectors of unknown size", self->file);
+        return failure_set(&self->failure, FAILURE_OTHER, "'%s' computes vectors of unknown size",
+                           self->file);
     self->words = kn_vocabulary_open(self->file, NULL);
     if (kn_vocabulary_status(self->words) != KN_OK)
-        return failure_set(&self->failure, false, "%s",
+        return failure_set(&self->failure, FAILURE_OTHER, "%s",
                            self->words ? kn_vocabulary_error(self->words) : "out of memory");
     self->tokens = malloc(EMBEDDER_ROWS * (size_t)self->window * sizeof *self->tokens);
-    if (!self->tokens) return failure_set(&self->failure, false, "out of memory for the tokens");
+    if (!self->tokens) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the tokens");
     self->context = context_open(self->common);
     if (!self->context || !devices_join(self->context, self->common, model))
-        return failure_set(&self->failure, false, "%s", ""); /* it was reported */
+        return failure_set(&self->failure, FAILURE_OTHER, "%s", ""); /* it was reported */
     self->states = kn_states_create(self->context, 1);
     return true;
 }
@@ -34,24 +35,16 @@ static kn_session *session_of(embedder *self, int64_t length, int place) {
     kn_model *model = self->model;
     if (*session) return *session;
     if (length < self->window) {
-        const kn_model_setting window = {"window", length};
-        kn_model_params params;
-        kn_model_params_init(&params);
-        params.settings = &window;
-        params.setting_count = 1;
         kn_model_destroy(&self->models[place]);
-        model = self->models[place] = kn_model_open(self->file, &params);
-        if (!kn_model_bound(model)) {
-            failure_set(&self->failure, false, "%s", model ? kn_model_error(model) : "out of memory");
-            return NULL;
-        }
+        model = self->models[place] = model_open_window(self->file, length, &self->failure);
+        if (!model) return NULL;
     }
     kn_value *output = kn_model_output_at(model, 0);
     *session = batch_session(self->context, &output, 1, self->states, &self->common->arithmetic, NULL);
     if (kn_session_status(*session) != KN_OK)
         failure_set_session(&self->failure, *session, kn_session_status(*session));
     else if (kn_model_load(model, NULL, self->states, NULL, NULL) != KN_OK)
-        failure_set(&self->failure, false, "%s", kn_model_error(model));
+        failure_set(&self->failure, FAILURE_OTHER, "%s", kn_model_error(model));
     else
         return *session;
     kn_session_destroy(session);
@@ -68,8 +61,9 @@ bool embedder_run(embedder *self, const char *const *texts, const size_t *bytes,
         kn_status status = texts_encode(self->words, texts[i], bytes[i],
                                         self->tokens + i * (size_t)self->window, self->window, &length);
         if (status != KN_OK)
-            return failure_set(&self->failure, true, "a text: %s", kn_status_message(status));
-        if (!length) return failure_set(&self->failure, true, "a text has no tokens");
+            return failure_set(&self->failure, failure_cause_of(status, FAILURE_REQUEST), "a text: %s",
+                               kn_status_message(status));
+        if (!length) return failure_set(&self->failure, FAILURE_REQUEST, "a text has no tokens");
         lengths[i] = (int32_t)length;
         *tokens += length;
         if (lengths[i] > longest) longest = lengths[i];
@@ -91,7 +85,7 @@ bool embedder_run(embedder *self, const char *const *texts, const size_t *bytes,
     if (status != KN_OK) return failure_set_session(&self->failure, session, status);
     for (size_t i = 0; i < count * (size_t)self->width; i++)
         if (!isfinite(vectors[i]))
-            return failure_set(&self->failure, false, "the vector of a text is not finite");
+            return failure_set(&self->failure, FAILURE_OTHER, "the vector of a text is not finite");
     return true;
 }
 

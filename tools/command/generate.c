@@ -77,8 +77,7 @@ static bool continue_text(generate_run *run, const char *before) {
 static bool take_conversation(generate_run *run) {
     generator *writer = &run->generator;
     size_t count;
-    int32_t *tokens =
-        chat_tokens(run->chat.json, writer->words, &count, writer->failure.text, sizeof writer->failure.text);
+    int32_t *tokens = chat_tokens(run->chat.json, writer->words, &count, &writer->failure);
     if (!tokens || !generator_take(writer, tokens, count, false)) return failure_print(&writer->failure);
     return generator_has_room(writer) ||
            command_error("the conversation has %zu tokens and the context %lld; expected fewer, or a larger "
@@ -125,7 +124,7 @@ static int generate(generate_run *run, const char *file) {
     generator *writer = &run->generator;
     int32_t *tokens;
     size_t count;
-    if (!generator_open(writer, file, run->positions) || !generator_measure(writer, file))
+    if (!generator_open(writer, file, model_open_window(file, (int64_t)run->positions, &writer->failure)))
         return failure_print(&writer->failure), EXIT_FAILED;
     if (!run->converse && (!generator_encode(writer, run->prompt, strlen(run->prompt), &tokens, &count) ||
                            !generator_take(writer, tokens, count, true)))
@@ -164,8 +163,7 @@ static int run(int count, char **arguments) {
         ADAPTER_OPTION(writer->adapter),
         {"length", OPTION_COUNT, "N", "tokens to generate (300); a language model may end its text before",
          &run.length},
-        {"context", OPTION_COUNT, "N",
-         "tokens that a language model keeps in memory (its own number, at most 2048)", &run.positions},
+        CONTEXT_OPTION(run.positions),
         {"temperature", OPTION_NUMBER, "T",
          "divides the logits before sampling; 0: always the most likely token (0.8)", &drawing->temperature},
         {"top-k", OPTION_COUNT, "N", "sample only from the N most likely tokens (all)", &drawing->top_k},
@@ -191,9 +189,7 @@ static int run(int count, char **arguments) {
             "generate needs a saved model, such as char-rnn.safetensors, a GGUF file or a folder");
     if (run.length < 1 || run.length > 100000000)
         return command_misuse("--length is %llu; expected 1 to 100000000", (unsigned long long)run.length);
-    if (run.positions > INT32_MAX)
-        return command_misuse("--context is %llu; expected at most %d", (unsigned long long)run.positions,
-                              INT32_MAX);
+    if ((status = context_option_check(run.positions)) != EXIT_DONE) return status;
     if (run.system[0] && !run.converse) return command_misuse("--system is only for --chat");
     if (drawing->temperature < 0)
         return command_misuse("--temperature is %g; expected a number of at least 0", drawing->temperature);

@@ -10,19 +10,10 @@
 
 enum { MAX_TOKENS = 1 << 20 };
 
-bool generator_open(generator *self, const char *file, uint64_t context) {
-    const kn_model_setting window = {"window", (int64_t)context};
-    kn_model_params params;
-    kn_model_params_init(&params);
-    params.settings = &window;
-    params.setting_count = context > 0;
-    self->model = model_open_with(file, &params);
-    if (!self->model) return failure_set(&self->failure, false, "%s", "");
-    if (!kn_model_has_weights(self->model))
-        return failure_set(&self->failure, false,
-                           "'%s' has no weights: expected a file that koine train saved", file);
-    return !self->adapter || kn_model_open_adapter(self->model, self->adapter) == KN_OK ||
-           failure_set(&self->failure, false, "--adapter: %s", kn_model_error(self->model));
+int context_option_check(uint64_t context) {
+    return context <= INT32_MAX ? EXIT_DONE
+                                : command_misuse("--context is %llu; expected at most %d",
+                                                 (unsigned long long)context, INT32_MAX);
 }
 
 /* ---- tokens ----------------------------------------------------------------------------------------- */
@@ -32,11 +23,11 @@ static bool open_words(generator *self, const char *file) {
     const bool own = path_ends(file, ".gguf", false) || (stat(file, &about) == 0 && S_ISDIR(about.st_mode));
     self->words = own ? kn_vocabulary_open(file, NULL) : NULL;
     if (own && kn_vocabulary_status(self->words) != KN_OK)
-        return failure_set(&self->failure, false, "%s",
+        return failure_set(&self->failure, FAILURE_OTHER, "%s",
                            self->words ? kn_vocabulary_error(self->words) : "out of memory");
     self->token_count = kn_vocabulary_size(self->words);
     return own ||
-           failure_set(&self->failure, false,
+           failure_set(&self->failure, FAILURE_OTHER,
                        "'%s' has no vocabulary: expected a folder, a GGUF file, or a model trained on text, "
                        "as by koine train char-rnn --data text:FILE",
                        file);
@@ -51,7 +42,8 @@ static bool read_vocabulary(generator *self, const char *file) {
     }
     size_t bytes = strlen(self->vocabulary);
     self->begins = malloc((bytes + 1) * sizeof *self->begins);
-    if (!self->begins || bytes > 4 * MAX_TOKENS) return failure_set(&self->failure, false, "out of memory");
+    if (!self->begins || bytes > 4 * MAX_TOKENS)
+        return failure_set(&self->failure, FAILURE_MEMORY, "out of memory");
     self->between = tokens_are_joined(self->vocabulary);
     for (size_t i = 0; i < bytes; i++)
         if (self->between ? i > 0 && self->vocabulary[i - 1] == 0x1e
@@ -65,20 +57,23 @@ static bool encode_words(generator *self, const char *prompt, size_t bytes, int3
                          size_t *count) {
     const unsigned flags = KN_TEXT_ADD_ENDS | KN_TEXT_READ_SPECIAL;
     kn_status status = kn_vocabulary_encode(self->words, prompt, bytes, flags, tokens, room, count);
-    return status == KN_OK || failure_set(&self->failure, true, "the prompt: %s", kn_status_message(status));
+    return status == KN_OK || failure_set(&self->failure, failure_cause_of(status, FAILURE_REQUEST),
+                                          "the prompt: %s", kn_status_message(status));
 }
 
 static bool encode_characters(generator *self, const char *prompt, size_t bytes, int32_t *tokens,
                               size_t *count) {
     size_t known;
-    if (memchr(prompt, 0, bytes)) return failure_set(&self->failure, true, "the prompt has a zero byte");
+    if (memchr(prompt, 0, bytes))
+        return failure_set(&self->failure, FAILURE_REQUEST, "the prompt has a zero byte");
     kn_status status = kn_text_encode(NULL, self->vocabulary, prompt, tokens, count, &known);
     if (status == KN_OK) return true;
     const char *at = prompt + known;
     if (status != KN_ERROR_NOT_FOUND)
-        return failure_set(&self->failure, true, "the prompt: %s", kn_status_message(status));
+        return failure_set(&self->failure, failure_cause_of(status, FAILURE_REQUEST), "the prompt: %s",
+                           kn_status_message(status));
     return failure_set(
-        &self->failure, true,
+        &self->failure, FAILURE_REQUEST,
         "the prompt has '%.*s…', which is not a token of the text that the model was trained on",
         (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at);
 }
@@ -99,7 +94,7 @@ bool generator_encode(generator *self, const char *prompt, size_t bytes, int32_t
     *tokens = NULL;
     if (self->words && !encode_words(self, prompt, bytes, NULL, 0, &room)) return false;
     int32_t *made = malloc((room + 1) * sizeof *made);
-    if (!made) return failure_set(&self->failure, false, "out of memory for the text");
+    if (!made) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the text");
     if (!(self->words ? encode_words(self, prompt, bytes, made, room, count)
                       : encode_characters(self, prompt, bytes, made, count))) {
         free(made);
@@ -115,8 +110,9 @@ bool generator_take(generator *self, int32_t *tokens, size_t count, bool continu
     size_t same = 0, ignored;
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= self->answers) {
-            failure_set(&self->failure, true, "the text has the token %d, but the model has only %lld",
-                        (int)tokens[i], (long long)self->answers);
+            failure_set(&self->failure, FAILURE_REQUEST,
+                        "the text has the token %d, but the model has only %lld", (int)tokens[i],
+                        (long long)self->answers);
             free(tokens);
             return false;
         }
@@ -132,7 +128,7 @@ bool generator_take(generator *self, int32_t *tokens, size_t count, bool continu
     if (!self->words || !continued) return true;
     return kn_vocabulary_decode(self->words, tokens + count - 1, 1, 0, &self->decoding, ignored_text,
                                 sizeof ignored_text, &ignored) == KN_OK ||
-           failure_set(&self->failure, true, "the prompt cannot be decoded");
+           failure_set(&self->failure, FAILURE_REQUEST, "the prompt cannot be decoded");
 }
 
 bool generator_has_room(const generator *self) {
@@ -177,7 +173,7 @@ static bool add_answer(generator *self, const char *text, size_t bytes) {
     if (before + bytes + 1 > self->answer_room) {
         const size_t room = 2 * (before + bytes + 1);
         char *more = realloc(self->answer, room);
-        if (!more) return failure_set(&self->failure, false, "out of memory for the text");
+        if (!more) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the text");
         self->answer = more;
         self->answer_room = room;
     }
@@ -194,7 +190,7 @@ bool generator_add(generator *self, int32_t token) {
     if (self->used == self->room) {
         const uint64_t room = 2 * self->room;
         int32_t *more = realloc(self->text, (size_t)room * sizeof *more);
-        if (!more) return failure_set(&self->failure, false, "out of memory for the text");
+        if (!more) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the text");
         self->text = more;
         self->room = room;
     }
@@ -212,7 +208,10 @@ bool generator_add(generator *self, int32_t token) {
 /* ---- opening ---------------------------------------------------------------------------------------- */
 
 /* x is (1,window) and the output (1,window,answers): the next token's logits at each position. */
-bool generator_measure(generator *self, const char *file) {
+bool generator_open(generator *self, const char *file, kn_model *model) {
+    if (!(self->model = model)) return false;
+    if (self->adapter && kn_model_open_adapter(model, self->adapter) != KN_OK)
+        return failure_set(&self->failure, FAILURE_OTHER, "--adapter: %s", kn_model_error(model));
     if (!read_vocabulary(self, file)) return false;
     self->input = kn_model_input_at(self->model, 0);
     self->output = kn_model_output_at(self->model, 0);
@@ -226,12 +225,12 @@ bool generator_measure(generator *self, const char *file) {
                self->window < INT32_MAX / self->answers;
     }
     if (!fits)
-        return failure_set(&self->failure, false,
+        return failure_set(&self->failure, FAILURE_OTHER,
                            "'%s' cannot generate text: expected one input of (batch,length) tokens and an "
                            "output of (batch,length,%d) for the next token",
                            file, self->token_count);
     self->x = calloc((size_t)self->window, sizeof *self->x);
-    return self->x || failure_set(&self->failure, false, "out of memory for the text");
+    return self->x || failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the text");
 }
 
 static kn_session_params session_params(const generator *self) {
@@ -271,7 +270,7 @@ static bool open_whole(generator *self) {
 bool generator_start(generator *self) {
     self->context = context_open(self->common);
     if (!self->context || !devices_join(self->context, self->common, self->model))
-        return failure_set(&self->failure, false, "%s", ""); /* it was reported */
+        return failure_set(&self->failure, FAILURE_OTHER, "%s", ""); /* it was reported */
     self->states = kn_states_create(self->context, 1);
     self->single = open_step(self, 1);
     self->pieces[0] = self->single ? open_step(self, piece_rows(self, 0)) : NULL;
@@ -279,11 +278,11 @@ bool generator_start(generator *self) {
     if (!self->pieces[0] && !open_whole(self)) return false;
     const size_t rows = self->session ? (size_t)self->window : 1;
     self->logits = malloc(rows * (size_t)self->answers * sizeof *self->logits);
-    if (!self->logits) return failure_set(&self->failure, false, "out of memory for the logits");
+    if (!self->logits) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the logits");
     if (kn_model_load(self->model, NULL, self->states, NULL, NULL) == KN_OK &&
         (!self->adapter || kn_model_load_adapter(self->model, self->adapter, self->states) == KN_OK))
         return true;
-    return failure_set(&self->failure, false, "%s", kn_model_error(self->model));
+    return failure_set(&self->failure, FAILURE_OTHER, "%s", kn_model_error(self->model));
 }
 
 void generator_finish(generator *self) {
@@ -334,7 +333,8 @@ static bool read_piece(generator *self, uint64_t begin, uint64_t start) {
         session = &self->single;
     }
     if (!*session && !(*session = open_step(self, rows)))
-        return failure_set(&self->failure, false, "out of memory for reading %lld tokens", (long long)rows);
+        return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for reading %lld tokens",
+                           (long long)rows);
     const uint64_t count = left < (uint64_t)rows ? left : (uint64_t)rows;
     memset(self->x, 0, (size_t)rows * sizeof *self->x);
     memcpy(self->x, self->text + begin, (size_t)count * sizeof *self->x);
@@ -365,7 +365,7 @@ bool generator_step(generator *self, int32_t *token, bool *drawn) {
     kn_status status = kn_draw_token(&self->drawing, logits, (size_t)self->token_count, self->text,
                                      (size_t)self->used, self->used, token);
     *drawn = status == KN_OK;
-    return *drawn || failure_set(&self->failure, false, "cannot draw a token: %s",
+    return *drawn || failure_set(&self->failure, FAILURE_OTHER, "cannot draw a token: %s",
                                  status == KN_ERROR_NOT_FINITE ? "the model's logits are not finite"
                                                                : kn_status_message(status));
 }

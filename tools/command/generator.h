@@ -8,6 +8,14 @@
 /* Rows of a prompt that are read at once: so many powers of two from the least. */
 enum { GENERATOR_LEAST = 8, GENERATOR_PIECES = 6 };
 
+/* The row of an option table, and its check: EXIT_DONE, or reports an error and returns EXIT_USAGE. */
+#define CONTEXT_OPTION(target)                                                                               \
+    {                                                                                                        \
+        "context", OPTION_COUNT, "N",                                                                        \
+            "tokens that a language model keeps in memory (its own number, at most 2048)", &(target)         \
+    }
+int context_option_check(uint64_t context);
+
 typedef struct generator {
     const common_options *common;
     const char *adapter; /* a file; NULL: none */
@@ -45,10 +53,9 @@ typedef struct generator {
     bool stopped; /* by a stop text */
 } generator;
 
-/* Opens the model of a file and the adapter; context: the window, 0: the model's. */
-bool generator_open(generator *self, const char *file, uint64_t context);
-/* Reads the vocabulary of the file and the sizes of the model; opens no device. */
-bool generator_measure(generator *self, const char *file);
+/* Takes over the model of a file (NULL: `failure` is set) and opens the adapter; reads the vocabulary of the
+ * file and the sizes of the model. Opens no device. */
+bool generator_open(generator *self, const char *file, kn_model *model);
 /* Opens the device and the sessions, and loads the weights. */
 bool generator_start(generator *self);
 void generator_finish(generator *self);

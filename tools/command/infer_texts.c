@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failure.h"
+
 /* The least window, and the limit of texts. */
 enum { MIN_WINDOW = 16, MAX_TEXTS = 1 << 24 };
 
@@ -115,14 +117,10 @@ static void shorten(texts *all) {
 
 /* Opens the model for the window of the texts. */
 static bool reopen(const char *path, kn_model **model, int64_t window) {
-    const kn_model_setting setting = {"window", window};
-    kn_model_params params;
+    failure failed;
     if (kn_value_dimension(kn_model_input_at(*model, 0), 1) == window) return true;
-    kn_model_params_init(&params);
-    params.settings = &setting;
-    params.setting_count = 1;
-    kn_model *made = model_open_with(path, &params);
-    if (!made) return false;
+    kn_model *made = model_open_window(path, window, &failed);
+    if (!made) return failure_print(&failed);
     kn_model_destroy(model);
     *model = made;
     return true;

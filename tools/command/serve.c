@@ -12,9 +12,7 @@ static int check(const serve_settings *settings, int words) {
         return command_misuse("serve needs a language model in a GGUF file or a folder, or a saved model");
     if (settings->port > 65535)
         return command_misuse("--port is %llu; expected 0 to 65535", (unsigned long long)settings->port);
-    if (settings->context > INT32_MAX)
-        return command_misuse("--context is %llu; expected at most %d", (unsigned long long)settings->context,
-                              INT32_MAX);
+    if ((status = context_option_check(settings->context)) != EXIT_DONE) return status;
     if (!(settings->timeout > 0))
         return command_misuse("--timeout is %g; expected a number above 0", settings->timeout);
     if (!settings->request_bytes || settings->request_bytes > 1 << 30)
@@ -54,8 +52,7 @@ static int run(int count, char **arguments) {
         {"queue", OPTION_COUNT, "N", "requests that may wait (64)", &settings.queue},
         HEADING("model"),
         ADAPTER_OPTION(settings.adapter),
-        {"context", OPTION_COUNT, "N",
-         "tokens that a language model keeps in memory (its own number, at most 2048)", &settings.context},
+        CONTEXT_OPTION(settings.context),
         HEADING("device"),
         MATH_OPTIONS(settings.common),
         PIN_OPTION(settings.common),

@@ -52,8 +52,13 @@ typedef struct serve_request {
 /* Sets *error and returns false. */
 bool serve_refuse(serve_error *error, int status, const char *code, const char *param, const char *format,
                   ...) COMMAND_PRINTF(5, 6);
-/* The same for a failure; param: what caused it if it was refused. */
+/* The same for a failure; param: the parameter that caused it, if the request did. */
 bool serve_refuse_failure(serve_error *error, const failure *failed, const char *param);
+/* The same where there is no memory for something, where the server is ending, and for a model that the
+ * server does not have. */
+bool serve_refuse_memory(serve_error *error, const char *what);
+bool serve_refuse_ending(serve_error *error);
+bool serve_refuse_model(serve_error *error, const char *asked, const char *model);
 /* Reads a request of this kind for the model. On an error, returns false; release the request in any case. */
 bool serve_request_read(serve_request *request, serve_kind kind, const char *model, const char *body,
                         size_t bytes, serve_error *error);

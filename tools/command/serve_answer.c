@@ -19,7 +19,7 @@ typedef struct answering {
 /* ---- the stream ------------------------------------------------------------------------------------- */
 
 static bool fail_memory(answering *now) {
-    return serve_refuse(&now->error, 500, "out_of_memory", "", "out of memory for the answer");
+    return serve_refuse_memory(&now->error, "the answer");
 }
 
 /* Whole UTF-8 characters at the beginning of a text; a byte that is not UTF-8 is one by itself. */
@@ -98,7 +98,7 @@ static bool show(answering *now, bool end) {
 
 bool serve_must_end(serve_job *job, serve_error *error) {
     if (serve_job_is_gone(job)) return !serve_refuse(error, 499, "gone", "", "the client has gone");
-    if (interrupted()) return !serve_refuse(error, 503, "shutting_down", "", "the server is shutting down");
+    if (interrupted()) return !serve_refuse_ending(error);
     if (!(clock_now() < job->deadline))
         return !serve_refuse(error, 503, "timeout", "",
                              "the answer was not complete within the time limit of the server (--timeout)");
@@ -117,11 +117,7 @@ static bool encode_prompt(answering *now, size_t place, int32_t **tokens, size_t
     if (talk && !writer->words)
         return serve_refuse(&now->error, 400, "unsupported_model", "model",
                             "the model '%s' has no chat template; use /v1/completions", now->model->name);
-    if (talk) {
-        *tokens = chat_tokens(request->messages, writer->words, count, writer->failure.text,
-                              sizeof writer->failure.text);
-        writer->failure.refused = true;
-    }
+    if (talk) *tokens = chat_tokens(request->messages, writer->words, count, &writer->failure);
     if (talk ? !*tokens
              : !generator_encode(writer, request->texts[place].text, request->texts[place].bytes, tokens,
                                  count))

@@ -81,7 +81,7 @@ void serve_answer_embeddings(serve_model *model, serve_job *job) {
                 (unsigned long long)tokens, (unsigned long long)tokens);
     }
     if (!stream || fclose(stream) || (fine && !serve_job_write(job, 200, text, bytes)))
-        fine = serve_refuse(&error, 500, "out_of_memory", "", "out of memory for the answer");
+        fine = serve_refuse_memory(&error, "the answer");
     free(text);
     free(vectors);
     if (fine)

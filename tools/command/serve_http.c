@@ -86,10 +86,7 @@ static enum MHD_Result send_models(struct MHD_Connection *connection, exchange *
     char *text = NULL;
     size_t bytes = 0;
     if (rest[0] == '/' && strcmp(rest + 1, model->name) != 0) {
-        serve_refuse(&now->error, 404, "model_not_found", "model",
-                     "the model '%.200s' does not exist; this "
-                     "server has '%s'",
-                     rest + 1, model->name);
+        serve_refuse_model(&now->error, rest + 1, model->name);
         return send_error(connection, &now->error);
     }
     FILE *stream = open_memstream(&text, &bytes);

@@ -128,7 +128,7 @@ bool serve_queue_add(serve_queue *queue, serve_job *job, serve_error *error) {
     pthread_mutex_lock(&queue->lock);
     if (queue->count >= queue->limit) remove_gone(queue);
     if (queue->closed) {
-        fine = serve_refuse(error, 503, "shutting_down", "", "the server is shutting down");
+        fine = serve_refuse_ending(error);
     } else if (queue->count >= queue->limit) {
         fine = serve_refuse(error, 429, "queue_full", "",
                             "%zu requests are waiting already, the limit of this server; try again later",
@@ -169,7 +169,7 @@ serve_job *serve_queue_take(serve_queue *queue) {
 void serve_queue_close(serve_queue *queue) {
     struct timespec until;
     serve_error error;
-    serve_refuse(&error, 503, "shutting_down", "", "the server is shutting down");
+    serve_refuse_ending(&error);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += CLOSE_SECONDS;
     pthread_mutex_lock(&queue->lock);

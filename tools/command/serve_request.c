@@ -29,8 +29,27 @@ bool serve_refuse(serve_error *error, int status, const char *code, const char *
 }
 
 bool serve_refuse_failure(serve_error *error, const failure *failed, const char *param) {
-    return failed->refused ? serve_refuse(error, 400, "invalid_value", param, "%s", failed->text)
-                           : serve_refuse(error, 500, "failed", "", "%s", failed->text);
+    switch (failed->cause) {
+    case FAILURE_REQUEST:
+        return serve_refuse(error, 400, "invalid_value", param, "%s", failed->text);
+    case FAILURE_MEMORY:
+        return serve_refuse(error, 503, "out_of_memory", "", "%s", failed->text);
+    default:
+        return serve_refuse(error, 500, "failed", "", "%s", failed->text);
+    }
+}
+
+bool serve_refuse_memory(serve_error *error, const char *what) {
+    return serve_refuse(error, 503, "out_of_memory", "", "out of memory for %s", what);
+}
+
+bool serve_refuse_ending(serve_error *error) {
+    return serve_refuse(error, 503, "shutting_down", "", "the server is shutting down");
+}
+
+bool serve_refuse_model(serve_error *error, const char *asked, const char *model) {
+    return serve_refuse(error, 404, "model_not_found", "model",
+                        "the model '%.200s' does not exist; this server has '%s'", asked, model);
 }
 
 void serve_error_write(FILE *stream, const serve_error *error) {
@@ -86,8 +105,14 @@ static bool beyond(reading *in, const char *name, const kn_json *value, const ch
                         value->text, expected);
 }
 
+static bool unsupported(reading *in, const char *name, const char *expected) {
+    return serve_refuse(in->error, 400, "unsupported_parameter", name,
+                        "this server does not support '%s'; expected %s, or no such parameter", name,
+                        expected);
+}
+
 static bool out_of_memory(reading *in) {
-    return serve_refuse(in->error, 500, "out_of_memory", "", "out of memory for the request");
+    return serve_refuse_memory(in->error, "the request");
 }
 
 static bool read_text(reading *in, const char *name, const kn_json *value, serve_text *text) {
@@ -174,6 +199,12 @@ static bool is_known(const kn_json *member) {
     return false;
 }
 
+static bool has_member(reading *in, const kn_json *message, const char *name, const kn_json **value) {
+    *value = kn_json_member(message, name);
+    return *value ||
+           serve_refuse(in->error, 400, "missing_parameter", "messages", "a message lacks '%s'", name);
+}
+
 static bool read_message(reading *in, const kn_json *message, const char **role, const char **content) {
     static const char *const roles[] = {"system", "user", "assistant"};
     serve_text text = {"", 0};
@@ -182,19 +213,15 @@ static bool read_message(reading *in, const kn_json *message, const char **role,
         if (!is_known(member) && member->kind != KN_JSON_NULL)
             return serve_refuse(in->error, 400, "unknown_parameter", "messages",
                                 "a message has '%.60s', which this server does not support", member->key);
-    const kn_json *value = kn_json_member(message, "role");
-    if (!value)
-        return serve_refuse(in->error, 400, "missing_parameter", "messages", "a message lacks 'role'");
-    if (!read_text(in, "role", value, &text)) return false;
+    const kn_json *value;
+    if (!has_member(in, message, "role", &value) || !read_text(in, "role", value, &text)) return false;
     *role = !strcmp(text.text, "developer") ? "system" : NULL;
     for (size_t i = 0; i < sizeof roles / sizeof *roles && !*role; i++)
         if (!strcmp(text.text, roles[i])) *role = roles[i];
     if (!*role)
         return serve_refuse(in->error, 400, "invalid_value", "messages",
                             "the role '%.60s' is unknown; expected system, user or assistant", text.text);
-    value = kn_json_member(message, "content");
-    if (!value)
-        return serve_refuse(in->error, 400, "missing_parameter", "messages", "a message lacks 'content'");
+    if (!has_member(in, message, "content", &value)) return false;
     if (value->kind == KN_JSON_ARRAY) return join_parts(in, value, content);
     if (!read_text(in, "content", value, &text)) return false;
     *content = text.text;
@@ -220,10 +247,7 @@ static bool read_messages(reading *in, const char *name, const kn_json *value) {
 static bool read_model(reading *in, const char *name, const kn_json *value) {
     serve_text text = {"", 0};
     if (!read_text(in, name, value, &text)) return false;
-    return !strcmp(text.text, in->model) || serve_refuse(in->error, 404, "model_not_found", name,
-                                                         "the model '%.200s' does not exist; this "
-                                                         "server has '%s'",
-                                                         text.text, in->model);
+    return !strcmp(text.text, in->model) || serve_refuse_model(in->error, text.text, in->model);
 }
 
 /* Prompts, or texts to be embedded. */
@@ -318,17 +342,30 @@ static bool read_stream_options(reading *in, const char *name, const kn_json *va
     return true;
 }
 
-/* Parameters that change nothing with these values; others are refused. */
-static bool read_neutral(reading *in, const char *name, const kn_json *value) {
-    const kn_json *type = kn_json_member(value, "type");
-    const bool neutral =
-        (value->kind == KN_JSON_NUMBER && value->number == (strcmp(name, "best_of") ? 0 : 1)) ||
-        (value->kind == KN_JSON_BOOL && !value->truth && strcmp(name, "top_logprobs") != 0) ||
-        (value->kind == KN_JSON_ARRAY && !value->count) || (value->kind == KN_JSON_OBJECT && !value->count) ||
-        (!strcmp(name, "tool_choice") && (is_word(value, "none") || is_word(value, "auto"))) ||
-        (!strcmp(name, "response_format") && is_word(type, "text"));
-    return neutral || serve_refuse(in->error, 400, "unsupported_parameter", name,
-                                   "this server does not support '%s'", name);
+/* Parameters that the server does not support, except with values that change nothing. */
+static bool read_zero(reading *in, const char *name, const kn_json *value) {
+    return (value->kind == KN_JSON_NUMBER && value->number == 0) || unsupported(in, name, "0");
+}
+
+static bool read_one(reading *in, const char *name, const kn_json *value) {
+    return (value->kind == KN_JSON_NUMBER && value->number == 1) || unsupported(in, name, "1");
+}
+
+static bool read_false(reading *in, const char *name, const kn_json *value) {
+    return (value->kind == KN_JSON_BOOL && !value->truth) || unsupported(in, name, "false");
+}
+
+static bool read_empty(reading *in, const char *name, const kn_json *value) {
+    return ((value->kind == KN_JSON_ARRAY || value->kind == KN_JSON_OBJECT) && !value->count) ||
+           unsupported(in, name, "nothing in it");
+}
+
+static bool read_tool_choice(reading *in, const char *name, const kn_json *value) {
+    return is_word(value, "none") || is_word(value, "auto") || unsupported(in, name, "none or auto");
+}
+
+static bool read_response_format(reading *in, const char *name, const kn_json *value) {
+    return is_word(kn_json_member(value, "type"), "text") || unsupported(in, name, "the type text");
 }
 
 static bool read_harmless(reading *in, const char *name, const kn_json *value) {
@@ -348,11 +385,12 @@ static const struct parameter {
     const char *name;
     unsigned kinds; /* of requests that have it */
     bool (*read)(reading *in, const char *name, const kn_json *value);
+    bool needed;
 } parameters[] = {
     {"model", ANY, read_model},
-    {"messages", CHAT, read_messages},
-    {"prompt", COMPLETION, read_input},
-    {"input", EMBEDDING, read_input},
+    {"messages", CHAT, read_messages, true},
+    {"prompt", COMPLETION, read_input, true},
+    {"input", EMBEDDING, read_input, true},
     {"encoding_format", EMBEDDING, read_format},
     {"dimensions", EMBEDDING, read_dimensions},
     {"max_tokens", TEXT, read_tokens},
@@ -367,16 +405,16 @@ static const struct parameter {
     {"stop", TEXT, read_stop},
     {"stream", TEXT, read_stream},
     {"stream_options", TEXT, read_stream_options},
-    {"frequency_penalty", TEXT, read_neutral},
-    {"presence_penalty", TEXT, read_neutral},
-    {"logprobs", TEXT, read_neutral},
-    {"top_logprobs", CHAT, read_neutral},
-    {"logit_bias", TEXT, read_neutral},
-    {"best_of", COMPLETION, read_neutral},
-    {"echo", COMPLETION, read_neutral},
-    {"tools", CHAT, read_neutral},
-    {"tool_choice", CHAT, read_neutral},
-    {"response_format", CHAT, read_neutral},
+    {"frequency_penalty", TEXT, read_zero},
+    {"presence_penalty", TEXT, read_zero},
+    {"logprobs", TEXT, read_false}, /* with 0, a completion has the log-probabilities of its tokens */
+    {"top_logprobs", CHAT, read_zero},
+    {"logit_bias", TEXT, read_empty},
+    {"best_of", COMPLETION, read_one},
+    {"echo", COMPLETION, read_false},
+    {"tools", CHAT, read_empty},
+    {"tool_choice", CHAT, read_tool_choice},
+    {"response_format", CHAT, read_response_format},
     {"parallel_tool_calls", CHAT, read_harmless},
     {"user", ANY, read_harmless},
     {"store", TEXT, read_harmless},
@@ -387,10 +425,16 @@ static const struct parameter {
     {"prompt_cache_retention", TEXT, read_harmless},
 };
 
+enum { PARAMETERS = sizeof parameters / sizeof *parameters };
+
+static bool belongs(const struct parameter *row, const reading *in) {
+    return row->kinds >> in->request->kind & 1;
+}
+
 static bool read_member(reading *in, const kn_json *member) {
-    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+    for (int i = 0; i < PARAMETERS; i++) {
         const struct parameter *row = &parameters[i];
-        if (!is_called(member, row->name) || !(row->kinds >> in->request->kind & 1)) continue;
+        if (!is_called(member, row->name) || !belongs(row, in)) continue;
         /* Clients write null for what they leave out. */
         return member->kind == KN_JSON_NULL || row->read(in, row->name, member);
     }
@@ -407,12 +451,12 @@ static bool read_members(reading *in, const kn_json *root) {
                             kn_json_kind_name(root->kind));
     for (const kn_json *member = root->first; member; member = member->next)
         if (!read_member(in, member)) return false;
-    if (request->kind == SERVE_CHAT && !request->messages)
-        return serve_refuse(in->error, 400, "missing_parameter", "messages", "'messages' is missing");
-    if (request->kind == SERVE_COMPLETION && !request->text_count)
-        return serve_refuse(in->error, 400, "missing_parameter", "prompt", "'prompt' is missing");
-    if (request->kind == SERVE_EMBEDDING && !request->text_count)
-        return serve_refuse(in->error, 400, "missing_parameter", "input", "'input' is missing");
+    for (int i = 0; i < PARAMETERS; i++) {
+        const struct parameter *row = &parameters[i];
+        const kn_json *given = kn_json_member(root, row->name);
+        if (row->needed && belongs(row, in) && (!given || given->kind == KN_JSON_NULL))
+            return serve_refuse(in->error, 400, "missing_parameter", row->name, "'%s' is missing", row->name);
+    }
     if (request->kind == SERVE_COMPLETION && request->text_count * request->samples > MAX_SAMPLES)
         return serve_refuse(in->error, 400, "invalid_value", "n",
                             "%zu prompts with %llu samples each; expected at most %d samples",

@@ -9,33 +9,26 @@
 #include "serve.h"
 
 /* An encoder computes vectors, any other model generates text. */
-static bool start_model(serve_model *model) {
-    const serve_settings *settings = model->settings;
-    generator *writer = &model->generator;
-    embedder *encoder = &model->embedder;
-    int64_t window;
-    if (!(model->embeds = texts_fit(writer->model, &window)))
-        return (generator_measure(writer, settings->file) && generator_start(writer)) ||
-               failure_print(&writer->failure);
-    if (settings->adapter) return command_error("--adapter is not for models that compute vectors of texts");
-    kn_model *opened = writer->model;
-    writer->model = NULL;
-    encoder->common = &settings->common;
-    encoder->file = settings->file;
-    return embedder_start(encoder, opened) || failure_print(&encoder->failure);
-}
-
 static bool open_model(serve_model *model) {
     const serve_settings *settings = model->settings;
     generator *writer = &model->generator;
-    writer->common = &settings->common;
-    writer->adapter = settings->adapter;
-    if (!generator_open(writer, settings->file, settings->context)) return failure_print(&writer->failure);
-    snprintf(model->name, sizeof model->name, "%s", kn_model_name(writer->model));
-    if (!start_model(model)) return false;
+    embedder *encoder = &model->embedder;
+    failure failed;
+    int64_t window;
+    kn_model *opened = model_open_window(settings->file, (int64_t)settings->context, &failed);
+    if (!opened) return failure_print(&failed);
+    snprintf(model->name, sizeof model->name, "%s", kn_model_name(opened));
     model->created = (long long)time(NULL);
     model->seed = (uint64_t)(1e9 * clock_now()) ^ (uint64_t)getpid() << 40;
-    return true;
+    writer->common = encoder->common = &settings->common;
+    writer->adapter = settings->adapter;
+    encoder->file = settings->file;
+    if (!(model->embeds = texts_fit(opened, &window)))
+        return (generator_open(writer, settings->file, opened) && generator_start(writer)) ||
+               failure_print(&writer->failure);
+    if (!settings->adapter) return embedder_start(encoder, opened) || failure_print(&encoder->failure);
+    kn_model_destroy(&opened);
+    return command_error("--adapter is not for models that compute vectors of texts");
 }
 
 static void print_start(const serve_settings *settings, const char *name, const char *url) {
