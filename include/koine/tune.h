@@ -77,8 +77,7 @@ KN_API kn_status kn_tuner_exclude(kn_tuner *tuner, const char *key, const char *
 /* Forgets the measurements of a shape, so that it can be tuned again. */
 KN_API kn_status kn_tuner_forget(kn_tuner *tuner, size_t position);
 
-/* ---- stored measurements
- * ------------------------------------------------------------------------------------ */
+/* ---- stored measurements ------------------------------------------------------------------------- */
 
 /* A stored measurement; `current`: made with this version and these kernels, so that plans use it. */
 typedef struct kn_tuner_entry {

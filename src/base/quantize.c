@@ -81,8 +81,7 @@ static void narrow_q5_0(const float *from, uint8_t *block) {
     kn_little_put(block + 2, high, 4);
 }
 
-/* ---- blocks of 256: groups whose scales are quantized, too ----------------------------------------------
- */
+/* ---- blocks of 256: groups whose scales are quantized, too --------------------------------------- */
 
 /* A group of 32 numbers as scale * code - minimum. */
 typedef struct affine {
@@ -246,8 +245,7 @@ static void narrow_q6_k(const float *from, uint8_t *block) {
     }
 }
 
-/* ---- all types ------------------------------------------------------------------------------------------
- */
+/* ---- all types ----------------------------------------------------------------------------------- */
 
 static const struct {
     int number;

@@ -27,8 +27,7 @@ static void put_text(kn_text *text, const char *bytes, size_t count) {
     kn_text_add_bytes(text, bytes, count);
 }
 
-/* ---- metadata --------------------------------------------------------------------------------------------
- */
+/* ---- metadata ------------------------------------------------------------------------------------ */
 
 static void begin(kn_gguf_head *head, const char *key, kn_gguf_kind kind) {
     put_text(&head->pairs, key, strlen(key));
@@ -85,8 +84,7 @@ void kn_gguf_put_value(kn_gguf_head *head, const kn_gguf_value *value) {
     }
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------
- */
+/* ---- tensors ------------------------------------------------------------------------------------- */
 
 static uint64_t padding(uint64_t bytes) {
     return (ALIGNMENT - bytes % ALIGNMENT) % ALIGNMENT;

@@ -243,8 +243,7 @@ static bool build(kn_model *model, kn_adapter *adapter, kn_adapter_wanted wanted
     return fine;
 }
 
-/* ---- rows of q and k -------------------------------------------------------------------------------------
- */
+/* ---- rows of q and k ----------------------------------------------------------------------------- */
 
 const char *kn_model_row_order(const kn_model *model) {
     const kn_graph *graph = model->graph;

@@ -55,8 +55,7 @@ extern const int kn_model_origin_count;
 /* The origins of this module. */
 extern const kn_model_origin kn_text_origin, kn_saved_origin;
 
-/* ---- adapters (adapt.c) ----------------------------------------------------------------------------------
- */
+/* ---- adapters (adapt.c) -------------------------------------------------------------------------- */
 
 /* An adapted linear layer: a is (rank,inputs), b (units,rank). */
 typedef struct kn_adapted {

@@ -69,8 +69,7 @@ static void add_totals(const kn_executable *executable, kn_text *text) {
     kn_text_finish(&more);
 }
 
-/* ---- the peak of scratch memory ---------------------------------------------------------------------------
- */
+/* ---- the peak of scratch memory ------------------------------------------------------------------ */
 
 enum { LARGEST = 8, KINDS = 3 };
 

@@ -96,8 +96,7 @@ kn_status kn_communicator_send(const kn_communicator *communicator, int rank, co
 kn_status kn_communicator_receive(const kn_communicator *communicator, int rank, void *data, size_t bytes,
                                   kn_error *error);
 
-/* ---- states ---------------------------------------------------------------------------------------------
- */
+/* ---- states -------------------------------------------------------------------------------------- */
 
 /* Sharded states (kn_value.whole): each worker's device has a shard. kn_states_get returns the whole state
  * until the first kn_states_parts_move, and after kn_states_collect. */

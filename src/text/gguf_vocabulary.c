@@ -10,8 +10,7 @@ typedef struct reader {
     kn_error *error;
 } reader;
 
-/* ---- the kinds of byte-level vocabularies: how a text is split before merging
- * ------------------------------- */
+/* ---- the kinds of byte-level vocabularies: how a text is split before merging -------------------- */
 
 #define WORDS_OF_LLAMA3(endings, numbers)                                                                    \
     endings "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers                                                        \
@@ -58,8 +57,7 @@ const char *kn_gguf_pre_named(const char *first, const char *second, bool ignore
     return NULL;
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------------- */
 
 /* An array of the file; NULL with an error if it is missing, or has another kind or length. */
 static const kn_gguf_value *array_of(reader *in, const char *key, uint64_t count) {
@@ -201,10 +199,7 @@ static kn_status read_ends(reader *in, int32_t begin, int32_t end, bool usual_be
                     &vocabulary->after_count);
 }
 
-/* ---- the kinds
- * ---------------------------------------------------------------------------------------------- */
-
-#define SPACE_LETTER "\xe2\x96\x81"
+/* ---- the kinds ----------------------------------------------------------------------------------- */
 
 static bool make_parts(reader *in, size_t normalizers, size_t splitters, size_t decoders) {
     kn_vocabulary *vocabulary = in->vocabulary;
@@ -230,13 +225,15 @@ static kn_status read_llama(reader *in) {
     if (status != KN_OK || !make_parts(in, 2, 0, 3)) return in->error->status;
     if (prefix)
         vocabulary->normalizers[vocabulary->normalizer_count++] =
-            (kn_normalizer){.kind = KN_NORMALIZER_PREPEND, .content = SPACE_LETTER, .content_length = 3};
+            (kn_normalizer){.kind = KN_NORMALIZER_PREPEND, .content = KN_SPACE_LETTER, .content_length = 3};
     vocabulary->normalizers[vocabulary->normalizer_count++] = (kn_normalizer){.kind = KN_NORMALIZER_REPLACE,
                                                                               .pattern = {" ", 1, NULL},
-                                                                              .content = SPACE_LETTER,
+                                                                              .content = KN_SPACE_LETTER,
                                                                               .content_length = 3};
-    vocabulary->decoders[vocabulary->decoder_count++] = (kn_decoder){
-        .kind = KN_DECODER_REPLACE, .pattern = {SPACE_LETTER, 3, NULL}, .content = " ", .content_length = 1};
+    vocabulary->decoders[vocabulary->decoder_count++] = (kn_decoder){.kind = KN_DECODER_REPLACE,
+                                                                     .pattern = {KN_SPACE_LETTER, 3, NULL},
+                                                                     .content = " ",
+                                                                     .content_length = 1};
     vocabulary->decoders[vocabulary->decoder_count++] = (kn_decoder){.kind = KN_DECODER_BYTE_FALLBACK};
     if (prefix)
         vocabulary->decoders[vocabulary->decoder_count++] =

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACE_LETTER "\xe2\x96\x81"
-
 typedef struct writing {
     const kn_vocabulary *vocabulary;
     kn_gguf_head *head;
@@ -20,8 +18,7 @@ static kn_status refuse(const writing *w, const char *what) {
                    w->vocabulary->name, what);
 }
 
-/* ---- tokens ----------------------------------------------------------------------------------------------
- */
+/* ---- tokens -------------------------------------------------------------------------------------- */
 
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER, TYPE_UNUSED, TYPE_BYTE };
 
@@ -96,8 +93,7 @@ static kn_status put_roles(writing *w) {
     return KN_OK;
 }
 
-/* ---- merges ----------------------------------------------------------------------------------------------
- */
+/* ---- merges -------------------------------------------------------------------------------------- */
 
 static int by_rank(const void *left, const void *right) {
     const kn_pair *const *one = left, *const *other = right;
@@ -137,8 +133,7 @@ static kn_status put_merges(writing *w) {
     return failed ? kn_fail_memory(w->error, 0) : KN_OK;
 }
 
-/* ---- byte-level pairs ------------------------------------------------------------------------------------
- */
+/* ---- byte-level pairs ---------------------------------------------------------------------------- */
 
 static kn_status write_bytes(writing *w) {
     const kn_vocabulary *vocabulary = w->vocabulary;
@@ -167,15 +162,14 @@ static kn_status write_bytes(writing *w) {
     return status == KN_OK ? put_merges(w) : status;
 }
 
-/* ---- pairs by score --------------------------------------------------------------------------------------
- */
+/* ---- pairs by score ------------------------------------------------------------------------------ */
 
 /* A space becomes a letter, perhaps after one in front of the text. */
 static bool reads_spaces(const kn_vocabulary *vocabulary, bool *prefix) {
     size_t count = vocabulary->normalizer_count, splitters = vocabulary->splitter_count;
     const kn_normalizer *normal = vocabulary->normalizers;
     const kn_splitter *splitter = vocabulary->splitters;
-#define IS_LETTER(text, length) ((length) == 3 && !memcmp((text), SPACE_LETTER, 3))
+#define IS_LETTER(text, length) ((length) == 3 && !memcmp((text), KN_SPACE_LETTER, 3))
     *prefix = false;
     if (!count && splitters == 1 && splitter->kind == KN_SPLITTER_METASPACE &&
         splitter->behavior == KN_SPLIT_ISOLATED) {
@@ -251,8 +245,7 @@ static kn_status write_scored(writing *w) {
     return status == KN_OK ? put_scores(w) : status;
 }
 
-/* ---- the function ----------------------------------------------------------------------------------------
- */
+/* ---- the function -------------------------------------------------------------------------------- */
 
 kn_status kn_vocabulary_write_gguf(const kn_vocabulary *vocabulary, int64_t size, kn_gguf_head *head,
                                    kn_error *error) {

@@ -211,8 +211,7 @@ static kn_status read_pre_tokenizers(kn_part_reader *in, const kn_json *part) {
     return kn_components_read(in, part, "pretokenizers", pre_tokenizers, KN_COUNT_OF(pre_tokenizers));
 }
 
-/* ---- post-processors: the tokens before and after a text ------------------------------------------------
- */
+/* ---- post-processors: the tokens before and after a text ----------------------------------------- */
 
 static kn_status add_end(kn_part_reader *in, bool after, const kn_json *id) {
     kn_vocabulary *vocabulary = in->vocabulary;
@@ -284,8 +283,7 @@ static kn_status read_processors(kn_part_reader *in, const kn_json *part) {
     return kn_components_read(in, part, "processors", processors, KN_COUNT_OF(processors));
 }
 
-/* ---- decoders -------------------------------------------------------------------------------------------
- */
+/* ---- decoders ------------------------------------------------------------------------------------ */
 
 static kn_decoder *add_decoder(kn_part_reader *in, kn_decoder_kind kind) {
     kn_decoder *made =
@@ -386,8 +384,7 @@ static kn_status read_decoders(kn_part_reader *in, const kn_json *part) {
     return KN_OK;
 }
 
-/* ---- added tokens
- * ------------------------------------------------------------------------------------------- */
+/* ---- added tokens -------------------------------------------------------------------------------- */
 
 static kn_status read_added(kn_part_reader *in, const kn_json *list) {
     kn_vocabulary *vocabulary = in->vocabulary;
@@ -419,8 +416,7 @@ static kn_status read_added(kn_part_reader *in, const kn_json *list) {
     return KN_OK;
 }
 
-/* ---- the file
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the file ------------------------------------------------------------------------------------ */
 
 /* Whether a text may lose its beginning, so that it is unknown which piece begins the text. */
 static kn_status check_first(kn_part_reader *in) {

@@ -40,8 +40,9 @@ const kn_pair *kn_pairs_find(const kn_pairs *pairs, uint32_t left, uint32_t righ
     return slot->key == KN_PAIR_NONE ? NULL : slot;
 }
 
-/* ---- trie: node 0 is the root; of a pair (node, byte), `first` is the child, `second` its text's number + 1
- */
+/* ---- trie ---------------------------------------------------------------------------------------- */
+
+/* Node 0 is the root. For a pair (node, byte), `first` is the child, and `second` its text's number + 1. */
 
 bool kn_trie_put(kn_trie *trie, const kn_host *host, const char *text, size_t length, uint32_t number) {
     uint32_t node = 0;

@@ -58,8 +58,7 @@ static bool push(const call *by, kn_cell item) {
     return kn_cell_push(by->run->arena, by->result->list, item);
 }
 
-/* ---- texts
- * ------------------------------------------------------------------------------------------------- */
+/* ---- texts --------------------------------------------------------------------------------------- */
 
 static bool is_in(const kn_cell *set, const char *text, size_t length) {
     uint32_t code, other;
@@ -214,8 +213,7 @@ static kn_status to_json(const call *by) {
                      fine ? NULL : "the value has a namespace, is nested too deeply, or is too large");
 }
 
-/* ---- lists and mappings
- * ------------------------------------------------------------------------------------- */
+/* ---- lists and mappings -------------------------------------------------------------------------- */
 
 static kn_status length(const call *by) {
     int64_t count = 0;
@@ -390,8 +388,7 @@ static kn_status map(const call *by) {
     return status;
 }
 
-/* ---- functions
- * ------------------------------------------------------------------------------------------------ */
+/* ---- functions ----------------------------------------------------------------------------------- */
 
 /* A mapping that `set` may change, which is marked by its number. */
 static kn_status make_namespace(const call *by) {
@@ -489,8 +486,7 @@ static kn_status strftime_now(const call *by) {
     return give_made(by, &made, fine ? NULL : "only %d %m %b %B %a %A %Y %y %H %M %S are in the subset");
 }
 
-/* ---- tables
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- tables -------------------------------------------------------------------------------------- */
 
 typedef struct named {
     const char *name;

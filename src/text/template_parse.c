@@ -37,8 +37,7 @@ static kn_branch *make(parser *in, kn_branch_kind kind, size_t at) {
     return made;
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------
- */
+/* ---- tokens -------------------------------------------------------------------------------------- */
 
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -104,8 +103,7 @@ static const char *read_word(parser *in, const char *what) {
     return word;
 }
 
-/* ---- expressions
- * -------------------------------------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------------------------------- */
 
 static kn_branch *read_expression(parser *in);
 static kn_branch *read_unary(parser *in);
@@ -415,8 +413,7 @@ static kn_branch *read_expression(parser *in) {
     return left;
 }
 
-/* ---- statements
- * ---------------------------------------------------------------------------------------------- */
+/* ---- statements ---------------------------------------------------------------------------------- */
 
 /* The end of a block; what follows is trimmed. */
 static kn_status end_block(parser *in, const char *end) {

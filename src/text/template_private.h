@@ -8,8 +8,7 @@
 /* The size of a text that a template may make. */
 enum { KN_TEMPLATE_TEXT_BYTES = 1 << 26 };
 
-/* ---- values (template_value.c); everything lives in the arena of a run
- * ------------------------------------- */
+/* ---- values (template_value.c); everything lives in the arena of a run --------------------------- */
 
 typedef enum kn_value_sort {
     KN_SORT_UNDEFINED,
@@ -64,8 +63,7 @@ const char *kn_cell_sort_name(const kn_cell *cell);
 kn_status kn_template_fail(const char *name, const char *text, size_t at, kn_status status, kn_error *error,
                            const char *format, ...) KN_PRINTF(6, 7);
 
-/* ---- the tree (template_parse.c)
- * ------------------------------------------------------------------------------ */
+/* ---- the tree (template_parse.c) ----------------------------------------------------------------- */
 
 typedef enum kn_branch_kind {
     /* statements */
@@ -109,8 +107,7 @@ struct kn_branch {
 /* Parses a template; the tree lives in the arena. Messages have the form "name:line:column: …". */
 kn_status kn_template_parse(kn_arena *arena, const char *name, const char *text, size_t length,
                             kn_branch **tree, kn_error *error);
-/* ---- evaluation (template_run.c, template_calls.c)
- * ---------------------------------------------------------- */
+/* ---- evaluation (template_run.c, template_calls.c) ----------------------------------------------- */
 
 typedef struct kn_binding {
     const char *name;

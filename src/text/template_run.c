@@ -42,8 +42,7 @@ static kn_cell *find(const kn_template_run *run, const char *name) {
     return NULL;
 }
 
-/* ---- expressions ------------------------------------------------------------------------------------------
- */
+/* ---- expressions --------------------------------------------------------------------------------- */
 
 static kn_status index_of(kn_template_run *run, const kn_branch *branch, const kn_cell *of,
                           const kn_cell *index, kn_cell *result) {
@@ -368,8 +367,7 @@ static kn_status evaluate(kn_template_run *run, const kn_branch *branch, kn_cell
     return status;
 }
 
-/* ---- statements
- * --------------------------------------------------------------------------------------------- */
+/* ---- statements ---------------------------------------------------------------------------------- */
 
 static kn_status run_set(kn_template_run *run, const kn_branch *branch) {
     kn_cell value;

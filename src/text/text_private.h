@@ -5,6 +5,8 @@
 
 #include "text/text.h"
 
+#define KN_SPACE_LETTER "\xe2\x96\x81" /* U+2581, which stands for a space in SentencePiece's tokens */
+
 /* ---- tables (words.c, pairs.c) --------------------------------------------------------------- */
 
 enum { KN_WORD_NUMBERS = 1 << 22 };
@@ -257,8 +259,7 @@ void kn_workspace_finish(kn_workspace *work);
 kn_status kn_piece_tokens(const kn_text_model *model, kn_workspace *work, const char *piece, size_t length,
                           kn_tokens *tokens);
 
-/* ---- added tokens (added.c) -------------------------------------------------------------------------------
- */
+/* ---- added tokens (added.c) ---------------------------------------------------------------------- */
 
 typedef struct kn_added {
     int32_t token;
@@ -273,8 +274,7 @@ typedef struct kn_added_set {
     bool longest_first; /* in the whole text, as in llama.cpp, instead of the first position */
 } kn_added_set;
 
-/* ---- decoders (decode.c) ---------------------------------------------------------------------------------
- */
+/* ---- decoders (decode.c) ------------------------------------------------------------------------- */
 
 typedef enum kn_decoder_kind {
     KN_DECODER_BYTES,

@@ -300,8 +300,7 @@ kn_status kn_counts_use(const kn_trainer *trainer, kn_graph *bound, kn_value **v
     return KN_OK;
 }
 
-/* ---- the session that computes the totals ---------------------------------------------------------------
- */
+/* ---- the session that computes the totals -------------------------------------------------------- */
 
 /* Assigns the totals over the batch to their states. */
 static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {

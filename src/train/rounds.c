@@ -28,8 +28,7 @@ static kn_status fail_states(kn_trainer *trainer) {
                    kn_states_error(trainer->states));
 }
 
-/* ---- the beginning --------------------------------------------------------------------------------------
- */
+/* ---- the beginning ------------------------------------------------------------------------------- */
 
 static kn_status add_value(kn_trainer *trainer, const char *name, bool trained) {
     kn_rounds *rounds = &trainer->rounds;
@@ -83,8 +82,7 @@ kn_status kn_rounds_begin(kn_trainer *trainer) {
     return status;
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------------------------------- */
 
 /* Workers that end rounds after different steps would wait for each other, or mix values. *averaged: whether
  * the moving averages of all workers have begun. */

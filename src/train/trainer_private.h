@@ -100,8 +100,7 @@ void kn_trainer_release_params(kn_trainer *trainer);
 /* Fails if a group's pattern matches none of the parameters that the loss depends on. */
 kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss);
 
-/* ---- parts.c: the runs of a step, and their feeds -------------------------------------------------------
- */
+/* ---- parts.c: the runs of a step, and their feeds ------------------------------------------------ */
 
 /* The feeds of this worker's samples, or of some of them. */
 typedef struct kn_feed_list {

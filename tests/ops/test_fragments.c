@@ -146,8 +146,7 @@ static void dpas16(registers a, registers b, registers c) {
                 c[lane][m] += a[i][m] * b[lane][i];
 }
 
-/* ---- of 8-bit integers ----------------------------------------------------------------------------------
- */
+/* ---- of 8-bit integers --------------------------------------------------------------------------- */
 
 /* Number e of a lane is then a pair of bytes, 2e and 2e + 1, that are adjacent along the depth. An
  * instruction multiplies the bytes of each lane from `first` on. */

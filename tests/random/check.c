@@ -68,8 +68,7 @@ static double reference_element(void *user, const kn_value *value, int64_t eleme
     return number;
 }
 
-/* ---- gradients ------------------------------------------------------------------------------------------
- */
+/* ---- gradients ----------------------------------------------------------------------------------- */
 
 static kn_value *weighted(graph_run *run, kn_graph *bound, kn_value *value, size_t number) {
     char name[24];
@@ -119,8 +118,7 @@ static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t c
     return status;
 }
 
-/* ---- comparing -------------------------------------------------------------------------------------------
- */
+/* ---- comparing ----------------------------------------------------------------------------------- */
 
 static kn_dtype half_of(const graph_mode *mode) {
     return mode->precision == KN_PRECISION_FLOAT16    ? KN_FLOAT16
@@ -180,8 +178,7 @@ static bool compare(graph_run *run, const references *all, const kn_value *value
     return worst == 0;
 }
 
-/* ---- the reference --------------------------------------------------------------------------------------
- */
+/* ---- the reference ------------------------------------------------------------------------------- */
 
 /* Reads the states of the session, and gives them to the bound graph of the reference. */
 static kn_status take_states(graph_run *run) {
@@ -240,8 +237,7 @@ static bool gradients_are_right(graph_run *run, const references *all) {
     return false;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------
- */
+/* ---- the whole ----------------------------------------------------------------------------------- */
 
 static graph_outcome fail(graph_run *run, kn_status status, const char *text) {
     kn_fail(run->error, status, "%s", text);

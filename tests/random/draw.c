@@ -13,8 +13,7 @@ bool random_chance(random_stream *stream, int percent) {
     return random_below(stream, 100) < percent;
 }
 
-/* ---- adding lines ----------------------------------------------------------------------------------------
- */
+/* ---- adding lines -------------------------------------------------------------------------------- */
 
 typedef struct drawing {
     random_graph *graph;
@@ -75,8 +74,7 @@ static int add2(drawing *to, const char *kind, int x, int y, const char *words) 
     return add(to, kind, (int[]){x, y}, 2, words);
 }
 
-/* ---- choosing values -------------------------------------------------------------------------------------
- */
+/* ---- choosing values ----------------------------------------------------------------------------- */
 
 static bool is_float_type(kn_dtype dtype) {
     return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || kn_is_half(dtype);
@@ -198,8 +196,7 @@ static int draw_partner(drawing *to, int x, bool may_widen) {
     return add_input(to, dims, rank, type_name(line.dtype), 0);
 }
 
-/* ---- families --------------------------------------------------------------------------------------------
- */
+/* ---- families ------------------------------------------------------------------------------------ */
 
 /* Attributes of a random case of a pointwise row, or none. */
 static const char *case_attributes(drawing *to, const kn_operator *row) {
@@ -463,8 +460,7 @@ static int draw_triangle(drawing *to) {
     return add1(to, random_chance(&to->stream, 50) ? "tril" : "triu", x, words);
 }
 
-/* ---- convolutions, pools, products, norms ----------------------------------------------------------------
- */
+/* ---- convolutions, pools, products, norms -------------------------------------------------------- */
 
 static int draw_conv(drawing *to) {
     const int x = choose(to, is_image);
@@ -683,8 +679,7 @@ static int draw_case(drawing *to) {
     return -1;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------
- */
+/* ---- the whole ----------------------------------------------------------------------------------- */
 
 typedef int draw_family(drawing *to);
 static const struct {

@@ -71,8 +71,7 @@ static int *upload(size_t bytes, cl_bool wait) {
     return &uncounted;
 }
 
-/* ---- memory that is mapped, and uploads from it; by one thread ------------------------------------------
- */
+/* ---- memory that is mapped, and uploads from it; by one thread ----------------------------------- */
 
 enum { MAPS = 16, WRITES = 16 };
 int wrapped_maps;

@@ -37,8 +37,7 @@ EXPORT cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *co
     return next.call(program, name, code);
 }
 
-/* ---- a slow compiler -------------------------------------------------------------------------------------
- */
+/* ---- a slow compiler ----------------------------------------------------------------------------- */
 
 enum { MAX_PROGRAMS = 4096 };
 

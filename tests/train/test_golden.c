@@ -25,8 +25,7 @@ static void run(const char *name, bool fast) {
     golden_close(&file);
 }
 
-/* ---- stored in 16 bits: as near to float32, and at first to double precision, as PyTorch -----------------
- */
+/* ---- stored in 16 bits: as near to float32, and at first to double precision, as PyTorch --------- */
 
 typedef struct narrow_losses {
     const kn_json *plain, *band, *first;

@@ -85,8 +85,7 @@ kn_status __wrap_kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const
     return __real_kn_trainer_begin_step(trainer, count, feeds, feed_count, ahead, extra, on_enqueued);
 }
 
-/* ---- the training ---------------------------------------------------------------------------------------
- */
+/* ---- the training -------------------------------------------------------------------------------- */
 
 static bool on_step(void *user, const kn_fit_step *step) {
     worker *own = user;

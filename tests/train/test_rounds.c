@@ -52,8 +52,7 @@ static double distance(double left, double right) {
     return fabs(left - right) / (1 + fabs(right));
 }
 
-/* ---- workers ---------------------------------------------------------------------------------------------
- */
+/* ---- workers ------------------------------------------------------------------------------------- */
 
 typedef struct rounds_task {
     kn_trainer_params params;
@@ -201,8 +200,7 @@ static kn_trainer_params plain(uint64_t every, double rate, double momentum) {
     return params;
 }
 
-/* ---- by hand ---------------------------------------------------------------------------------------------
- */
+/* ---- by hand ------------------------------------------------------------------------------------- */
 
 enum { SEPARATE = 2 };
 
@@ -325,8 +323,7 @@ static void the_outer_step_is_that_of_nesterov(void **state) {
     compare_by_hand(&task, 2, two);
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------------------
- */
+/* ---- rounds -------------------------------------------------------------------------------------- */
 
 static void no_message_is_sent_within_a_round(void **state) {
     static worker workers[MOST];
@@ -435,8 +432,7 @@ static void averages_begin_with_those_of_all(void **state) {
                             numbers_of(&workers[r].last, "linear1.weight", 96), 96 * sizeof(float));
 }
 
-/* ---- what cannot be ---------------------------------------------------------------------------------------
- */
+/* ---- what cannot be ------------------------------------------------------------------------------ */
 
 static void what_needs_messages_in_each_step_is_refused(void **state) {
     static const char *const names[] = {"shard_optimizer", "sync_batch_norm", "sum_any_order",

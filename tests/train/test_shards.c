@@ -134,8 +134,7 @@ static void shards_compute_the_mean_over_the_batch(void **state) {
     }
 }
 
-/* ---- the training loop ------------------------------------------------------------------------------------
- */
+/* ---- the training loop --------------------------------------------------------------------------- */
 
 typedef struct fitter {
     forwarded end;      /* without `inner`: a single worker */

@@ -181,8 +181,7 @@ void workers_close(train_workers **workers, bool failed);
  * then contexts may be NULL. */
 bool parts_take(const train_options *options, const kn_communicator *world, kn_context **contexts, int count);
 
-/* ---- train_deal.c ----------------------------------------------------------------------------------------
- */
+/* ---- train_deal.c -------------------------------------------------------------------------------- */
 
 /* Sets the number of shards in the options, unless it is given: one per worker if the workers are equal and
  * their number is a power of two, otherwise at least 16. Reports fewer shards than workers, or
@@ -202,8 +201,7 @@ bool deal_take(train_options *options, kn_context *const *contexts, int count);
  * that get none; the first device gets at least one. */
 void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal);
 
-/* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
- */
+/* ---- train_ranks.c: processes that mpirun has started -------------------------------------------- */
 
 /* The place of this process among several. Initialise with zeros. */
 struct train_world {

@@ -28,8 +28,7 @@ struct train_workers {
     char dealt[8 * WORKERS_MOST]; /* the shard counts, if they were measured */
 };
 
-/* ---- the command line ------------------------------------------------------------------------------------
- */
+/* ---- the command line ---------------------------------------------------------------------------- */
 
 static bool add_device(train_options *own, const char *text, size_t length) {
     if (own->crew.device_count == WORKERS_MOST) return false;
@@ -296,8 +295,7 @@ bool workers_prepare(train_workers *workers, const train_learner *first) {
     return true;
 }
 
-/* ---- training -------------------------------------------------------------------------------------------
- */
+/* ---- training ------------------------------------------------------------------------------------ */
 
 /* Only the first worker saves, so only it restores the best epoch. */
 static bool to_nothing(void *user) {

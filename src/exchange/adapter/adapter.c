@@ -4,8 +4,7 @@
 
 #include "exchange/adapter/adapter.h"
 
-/* ---- files ----------------------------------------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------------------------------- */
 
 void kn_adapter_close_file(kn_model *model, kn_adapter_file *file) {
     if (file->has_tensors) kn_safetensors_close(&model->host, &file->tensors);
@@ -57,8 +56,7 @@ bool kn_adapter_open_file(kn_model *model, const char *path, kn_adapter_file *fi
     return false;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------------------------------- */
 
 static bool is_in_file(void *user, const char *layer, bool last) {
     const kn_adapter_file *file = user;
@@ -121,8 +119,7 @@ kn_status kn_model_open_adapter(kn_model *model, const char *path) {
     return model->error.status;
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------
- */
+/* ---- loading ------------------------------------------------------------------------------------- */
 
 static bool load_matrix(kn_model *model, const kn_adapter_file *file, const kn_adapted *layer, bool b,
                         kn_states *states) {
@@ -182,8 +179,7 @@ kn_status kn_model_load_adapter(kn_model *model, const char *path, kn_states *st
     return model->error.status;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------------------------- */
 
 kn_status kn_model_save_adapter(kn_model *model, const char *path, kn_states *states) {
     kn_status status = kn_adapter_begin(model, path, "kn_model_save_adapter");

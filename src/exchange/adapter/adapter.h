@@ -28,8 +28,7 @@ typedef struct kn_adapter_file {
     bool has_tensors, has_gguf;
 } kn_adapter_file;
 
-/* ---- adapter.c: false with the model's error set --------------------------------------------------------
- */
+/* ---- adapter.c: false with the model's error set ------------------------------------------------- */
 
 /* Opens a file or folder of any kind and checks its matrices. Closed even after a failure. */
 bool kn_adapter_open_file(kn_model *model, const char *path, kn_adapter_file *file);
@@ -41,8 +40,7 @@ kn_status kn_adapter_begin(kn_model *model, const char *path, const char *call);
 bool kn_adapter_add(kn_model *model, kn_adapter_file *file, const char *layer, const char *name, bool b,
                     const kn_array *array);
 
-/* ---- kinds of files: each sets the model's error and returns false on failure
- * ------------------------------ */
+/* ---- kinds of files: each sets the model's error and returns false on failure -------------------- */
 
 bool kn_adapter_open_peft(kn_model *model, kn_adapter_file *file);  /* peft.c */
 bool kn_adapter_open_gguf(kn_model *model, kn_adapter_file *file);  /* gguf.c */
@@ -51,8 +49,7 @@ bool kn_adapter_open_saved(kn_model *model, kn_adapter_file *file); /* saved.c *
 kn_status kn_adapter_save_peft(kn_model *model, const char *path, kn_states *states);
 kn_status kn_adapter_save_gguf(kn_model *model, const char *path, kn_states *states);
 
-/* ---- layers of language models (layers.c)
- * ------------------------------------------------------------------ */
+/* ---- layers of language models (layers.c) -------------------------------------------------------- */
 
 /* Whether the model's rows of q and k alternate (kn_model_row_order). */
 bool kn_adapter_alternates(const kn_model *model);

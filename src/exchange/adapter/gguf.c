@@ -4,8 +4,7 @@
 
 #include "exchange/adapter/adapter.h"
 
-/* ---- names: "blk.0.attn_q.weight.lora_a" for "blk0.attn_q"
- * -------------------------------------------------- */
+/* ---- names: "blk.0.attn_q.weight.lora_a" for "blk0.attn_q" --------------------------------------- */
 
 static const char *name_there(kn_arena *arena, const char *layer, bool b) {
     const bool block = strncmp(layer, "blk", 3) == 0;
@@ -19,8 +18,7 @@ static const char *name_here(kn_arena *arena, const char *name, size_t length) {
                            name + (block ? 4 : 0));
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------------------------------- */
 
 static bool text_is(kn_model *model, const kn_adapter_file *file, const char *key, const char *wanted) {
     kn_gguf_text text = {0};
@@ -89,8 +87,7 @@ bool kn_adapter_open_gguf(kn_model *model, kn_adapter_file *file) {
     return true;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------------------------- */
 
 static void describe(const kn_model *model, kn_arena *arena, const kn_gguf_text *architecture,
                      kn_gguf_head *head) {

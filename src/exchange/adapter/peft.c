@@ -10,8 +10,7 @@
 #define TENSORS "adapter_model.safetensors"
 #define PREFIX "base_model.model."
 
-/* ---- names of layers -------------------------------------------------------------------------------------
- */
+/* ---- names of layers ----------------------------------------------------------------------------- */
 
 /* Of a layer in "blkN." and of others. */
 static const char *const parts[][2] = {
@@ -82,8 +81,7 @@ static const char *name_here(kn_model *model, kn_arena *arena, const char *name,
     return made;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------------------------------- */
 
 /* Settings that do not change the results of an adapter, whose matrices are in the file. */
 static const char *const harmless[] = {"base_model_name_or_path",
@@ -170,8 +168,7 @@ bool kn_adapter_open_peft(kn_model *model, kn_adapter_file *file) {
     return true;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------------------------- */
 
 static kn_status write_config(kn_model *model, kn_arena *arena, const char *path) {
     const kn_adapter *adapter = model->adapter;

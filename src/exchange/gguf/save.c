@@ -38,8 +38,7 @@ static uint64_t elements_of(const weight *w) {
     return (uint64_t)kn_shape_elements(&w->value->shape);
 }
 
-/* ---- metadata --------------------------------------------------------------------------------------------
- */
+/* ---- metadata ------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
@@ -115,8 +114,7 @@ static bool write_metadata(saving *s) {
     return true;
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------
- */
+/* ---- weights ------------------------------------------------------------------------------------- */
 
 static bool reserve(saving *s, void **memory, size_t *room, uint64_t count, size_t size) {
     return kn_reserve(&s->model->host, memory, room, (size_t)count, size) || kn_model_no_memory(s->model);

@@ -37,8 +37,7 @@ static kn_status copy_file(kn_model *model, kn_arena *arena, const char *name, c
     return status;
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------
- */
+/* ---- tensors ------------------------------------------------------------------------------------- */
 
 typedef struct saving {
     kn_model *model;
@@ -127,8 +126,7 @@ static kn_status write_tensors(saving *s, kn_arena *arena, const char *to) {
     return status;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------------------
- */
+/* ---- the folder ---------------------------------------------------------------------------------- */
 
 static kn_status check(kn_model *model, kn_arena *arena, const char *path, kn_states *states) {
     const char *config = kn_path_join(arena, path, "config.json");

@@ -32,8 +32,7 @@ static void write_block(const kn_encoder *encoder, kn_text *text) {
     kn_text_add(text, "end\n");
 }
 
-/* ---- ModernBERT ------------------------------------------------------------------------------------------
- */
+/* ---- ModernBERT ---------------------------------------------------------------------------------- */
 
 /* The first layer reads the embedding's norm, so that it has none of its own. */
 static const char *block_of(const kn_encoder *encoder, int64_t layer) {
@@ -95,8 +94,7 @@ static void write_modern(const kn_encoder *encoder, kn_text *text) {
     write_norm(encoder, text, "output_norm");
 }
 
-/* ---- the text --------------------------------------------------------------------------------------------
- */
+/* ---- the text ------------------------------------------------------------------------------------ */
 
 static void write_embedding(const kn_encoder *encoder, kn_text *text) {
     kn_text_format(text,

@@ -371,8 +371,7 @@ kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *wei
 kn_value *kn_import_integer_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
                                         kn_value *weight_zero);
 
-/* ---- quantized numbers (quantized.c) --------------------------------------------------------------------
- */
+/* ---- quantized numbers (quantized.c) ------------------------------------------------------------- */
 
 /* round(x) + zero, clamped to the type or to `bits`; for small floats x + zero. zero may be NULL. */
 kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *zero, kn_dtype dtype, int bits);

@@ -251,8 +251,7 @@ REDUCTION(
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true}));
 
-/* ---- builders
- * ------------------------------------------------------------------------------------------ */
+/* ---- builders ------------------------------------------------------------------------------------ */
 
 static kn_value *reduce(const kn_operator *row, kn_value *x, const char *axes, bool keep) {
     if (kn_value_failed(x)) return x;
