@@ -131,6 +131,11 @@ void *kn_arena_copy(kn_arena *arena, const void *bytes, size_t count, size_t siz
 
 /* ---- text (text.c): a growing string, and locale-independent numbers ------------- */
 
+/* A key with its value in the metadata of a file. */
+typedef struct kn_text_pair {
+    const char *key, *value;
+} kn_text_pair;
+
 /* Appending to a failed text does nothing, so one check with kn_text_failed at the end is enough. data is
  * always terminated (never NULL after init). */
 typedef struct kn_text {

@@ -202,10 +202,6 @@ typedef struct kn_safetensor {
     kn_array array; /* points into the file; owns nothing */
 } kn_safetensor;
 
-typedef struct kn_text_pair {
-    const char *key, *value;
-} kn_text_pair;
-
 typedef struct kn_safetensors {
     kn_safetensor *tensors; /* in the order of the header */
     size_t count;

@@ -70,10 +70,6 @@ typedef struct kn_onnx_string {
     size_t count;
 } kn_onnx_string;
 
-typedef struct kn_onnx_pair {
-    const char *key, *value;
-} kn_onnx_pair;
-
 /* A tensor with its elements in memory, whatever field or file they come from. */
 typedef struct kn_onnx_tensor {
     const char *name, *doc;
@@ -86,7 +82,7 @@ typedef struct kn_onnx_tensor {
     const uint8_t *bytes;
     uint64_t byte_count;
     const kn_onnx_string *strings; /* `count` of them, for strings only */
-    const kn_onnx_pair *metadata;
+    const kn_text_pair *metadata;
     size_t metadata_count;
     bool external; /* whether the bytes are in a separate file */
 } kn_onnx_tensor;
@@ -151,7 +147,7 @@ struct kn_onnx_value_type {
 typedef struct kn_onnx_value_info {
     const char *name, *doc;
     kn_onnx_value_type type;
-    const kn_onnx_pair *metadata;
+    const kn_text_pair *metadata;
     size_t metadata_count;
 } kn_onnx_value_info;
 
@@ -206,14 +202,14 @@ typedef struct kn_onnx_node {
     const char **inputs;  /* "" for an omitted input */
     const char **outputs; /* "" for an unused output */
     const kn_onnx_attribute *attributes;
-    const kn_onnx_pair *metadata;
+    const kn_text_pair *metadata;
     size_t input_count, output_count, attribute_count, metadata_count;
 } kn_onnx_node;
 
 /* The scales and zero points of a quantised tensor. */
 typedef struct kn_onnx_annotation {
     const char *tensor;
-    const kn_onnx_pair *parameters;
+    const kn_text_pair *parameters;
     size_t parameter_count;
 } kn_onnx_annotation;
 
@@ -227,7 +223,7 @@ struct kn_onnx_graph {
     const kn_onnx_sparse *sparse_initializers;
     const kn_onnx_value_info *inputs, *outputs, *values; /* values: known types of intermediate values */
     const kn_onnx_annotation *annotations;
-    const kn_onnx_pair *metadata;
+    const kn_text_pair *metadata;
     size_t node_count, initializer_count, sparse_initializer_count, input_count, output_count, value_count,
         annotation_count, metadata_count;
 };
@@ -245,7 +241,7 @@ typedef struct kn_onnx_function {
     const kn_onnx_node *nodes;
     const kn_onnx_opset *opsets;
     const kn_onnx_value_info *values;
-    const kn_onnx_pair *metadata;
+    const kn_text_pair *metadata;
     size_t input_count, output_count, attribute_name_count, attribute_count, node_count, opset_count,
         value_count, metadata_count;
 } kn_onnx_function;
@@ -262,7 +258,7 @@ typedef struct kn_onnx_model {
     int64_t version;
     kn_onnx_graph graph;
     const kn_onnx_function *functions;
-    const kn_onnx_pair *metadata;
+    const kn_text_pair *metadata;
     size_t opset_count, function_count, metadata_count;
     kn_arena arena; /* private from here on; holds the lists of a model that was read */
     kn_file_view view;

@@ -19,10 +19,10 @@
     .name = (text), .bytes = sizeof(type), .fields = (list), .field_count = KN_COUNT_OF(list)
 
 static const kn_onnx_field pair_fields[] = {
-    TEXT(1, kn_onnx_pair, key),
-    TEXT(2, kn_onnx_pair, value),
+    TEXT(1, kn_text_pair, key),
+    TEXT(2, kn_text_pair, value),
 };
-const kn_onnx_message kn_onnx_pair_message = {MESSAGE("pair", kn_onnx_pair, pair_fields)};
+const kn_onnx_message kn_onnx_pair_message = {MESSAGE("pair", kn_text_pair, pair_fields)};
 
 static const kn_onnx_field value_info_fields[] = {
     TEXT(1, kn_onnx_value_info, name),

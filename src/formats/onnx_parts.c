@@ -13,7 +13,7 @@ static void fail(kn_onnx_sink *out, const char *what, const char *name, const ch
 /* ---- tensors ---------------------------------------------------------------------------- */
 
 static void put_pair(kn_onnx_sink *out, uint32_t field, const char *key, const char *value) {
-    kn_onnx_pair pair = {key, value};
+    kn_text_pair pair = {key, value};
     kn_onnx_put_message(out, field, &kn_onnx_pair_message, &pair);
 }
 

@@ -240,7 +240,7 @@ static kn_status read_external(kn_onnx_reader *in, kn_wire message, const conten
     if (status != KN_OK) return status;
     const char *location = "";
     uint64_t offset = 0, length = tensor->byte_count;
-    for (const kn_onnx_pair *pair = list, *end = pair + count; pair < end; pair++) {
+    for (const kn_text_pair *pair = list, *end = pair + count; pair < end; pair++) {
         bool sound = true;
         if (strcmp(pair->key, "location") == 0)
             location = pair->value;

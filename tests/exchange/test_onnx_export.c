@@ -62,6 +62,9 @@ static void there_and_back(void **state) {
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
     params.pairs = (const kn_model_pair[]){{"why", "a test"}};
     params.pair_count = 1;
+    kn_model_save_params invalid = params;
+    invalid.pairs = (const kn_model_pair[]){{NULL, "a test"}};
+    assert_int_equal(kn_model_save_onnx(model, path, states, &invalid), KN_ERROR_ARGUMENT);
     kn_model *read = saved_and_opened(model, path, states, &params);
     assert_string_equal(kn_model_metadata(read, "why"), "a test");
     assert_string_equal(kn_model_input_name_at(read, 0), "x");

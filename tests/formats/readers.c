@@ -205,7 +205,7 @@ static void look_at_texts(const char *const *texts, size_t count) {
         look_at_text(texts[i]);
 }
 
-static void look_at_pairs(const kn_onnx_pair *pairs, size_t count) {
+static void look_at_pairs(const kn_text_pair *pairs, size_t count) {
     for (size_t i = 0; i < count; i++) {
         look_at_text(pairs[i].key);
         look_at_text(pairs[i].value);

@@ -134,7 +134,7 @@ def pictures_that_become_others_are_told_once(folder):
 
 @case
 def onnx_files_read_pictures_and_rows(folder):
-    """As the model that they were made from."""
+    """As the model that they were made from, with its class names."""
     write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
     write(folder, "row.koine", "koine 1\ninput x 3\nlinear 4\nrelu\nlogits = linear 2\n")
     write(folder, "rows.csv", "1,2,3\n4,5,6\n-1,0,1\n")
@@ -145,12 +145,18 @@ def onnx_files_read_pictures_and_rows(folder):
     for name, data, samples in (("small", "images:pets", ["pets/a/0.png", "pets/b"]), ("row", "npy:x.npy,y.npy", ["rows.csv"])):
         needs_headers(koine("train", f"{name}.koine", "--data", data, "--steps", "1", folder=folder)).needs(0)
         koine("convert", f"{name}.safetensors", f"{name}.onnx", folder=folder).needs(0)
-        found = [[row["logits"] for row in koine("infer", f"{name}.{kind}", *samples, "--json", folder=folder).objects()]
-                 for kind in ("safetensors", "onnx")]
-        expect(len(found[1]) == 3 and all(abs(a - b) < 1e-5 for one, other in zip(*found) for a, b in zip(one, other)),
-               f"{name}: found {found}")
+        koine("convert", f"{name}.onnx", f"{name}2.onnx", folder=folder).needs(0)
+        koine("convert", f"{name}.koine", f"{name}3.onnx", "--weights", f"{name}.safetensors", folder=folder).needs(0)
+        koine("convert", f"{name}.safetensors", f"{name}2.safetensors", folder=folder).needs(0)
+        wanted = koine("infer", f"{name}.safetensors", *samples, "--json", folder=folder).objects()
+        expect(len(wanted) == 3 and all((row.get("class") in ("a", "b")) == (name == "small") for row in wanted), f"{name}: found {wanted}")
+        for file in (f"{name}.onnx", f"{name}2.onnx", f"{name}3.onnx", f"{name}2.safetensors"):
+            found = koine("infer", file, *samples, "--json", folder=folder).objects()
+            expect([row.get("class") for row in found] == [row.get("class") for row in wanted] and
+                   all(abs(a - b) < 1e-5 for one, other in zip(found, wanted) for a, b in zip(one["logits"], other["logits"])),
+                   f"{file}: found {found}, expected {wanted}")
         koine("infer", f"{name}.onnx", *samples, "--output", f"{name}.csv", folder=folder).needs(0, err="of 3 samples written")
-    koine("infer", "row.onnx", "--input", "x=x.npy", "--format", "csv", folder=folder).needs(0, out="y0,y1\n")
+    koine("infer", "row.onnx", "--input", "x=x.npy", "--format", "csv", folder=folder).needs(0, out="class,probability\n")
     koine("infer", "row.onnx", "--input", "x=x.npy", "--output", "logits=z.npy", folder=folder).needs(0, err="written to z.npy")
     koine("infer", "row.onnx", "x.npy", "--output", "other=z.csv", folder=folder).needs(1, err="has no output 'other'")
 

@@ -3,6 +3,7 @@
 
 #include "command.h"
 
+enum { DATA_KEYS = 4 };
 typedef enum kind { SAFETENSORS, ONNX, TEXT, GGUF, FOLDER } kind;
 
 typedef struct conversion {
@@ -26,14 +27,36 @@ static int write_text(const kn_model *model, const char *path) {
     return whole_close(&file, true) ? EXIT_DONE : EXIT_FAILED;
 }
 
+/* The metadata about the data of a model, such as class names, in the file with its weights or in its own. */
+static size_t read_metadata(const kn_model *model, const kn_safetensors_file *weights,
+                            kn_model_pair pairs[DATA_KEYS]) {
+    static const char *const keys[DATA_KEYS] = {"data.classes", "data.columns", "data.rate",
+                                                "data.vocabulary"};
+    size_t count = 0;
+    for (int i = 0; i < DATA_KEYS; i++) {
+        const char *value = kn_safetensors_file_metadata(weights, keys[i]);
+        if (!value) value = kn_model_metadata(model, keys[i]);
+        if (value) pairs[count++] = (kn_model_pair){keys[i], value};
+    }
+    return count;
+}
+
 static kn_status save(kn_model *model, const conversion *about, kn_states *states) {
+    kn_model_pair pairs[DATA_KEYS];
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
+    kn_safetensors_file *weights = about->weights && path_ends(about->weights, ".safetensors", false)
+                                       ? kn_safetensors_file_open(about->weights, NULL)
+                                       : NULL;
     params.weights = about->dtype;
     params.blocks = about->type;
-    return (about->to == ONNX     ? kn_model_save_onnx
-            : about->to == GGUF   ? kn_model_save_gguf
-            : about->to == FOLDER ? kn_model_save_folder
-                                  : kn_model_save)(model, about->path, states, &params);
+    params.pairs = pairs;
+    params.pair_count = read_metadata(model, weights, pairs);
+    kn_status status = (about->to == ONNX     ? kn_model_save_onnx
+                        : about->to == GGUF   ? kn_model_save_gguf
+                        : about->to == FOLDER ? kn_model_save_folder
+                                              : kn_model_save)(model, about->path, states, &params);
+    kn_safetensors_file_destroy(&weights);
+    return status;
 }
 
 static int write_weights(kn_model *model, const conversion *about) {
@@ -137,15 +160,13 @@ const command command_convert = {
     "koine convert smollm2.gguf merged.gguf --merge poems",
     "FROM is a saved model, an ONNX file, a Caffe net or a language model. The ending of TO selects the\n"
     "format: .onnx, .safetensors (weights, and the text of a text model), .gguf (language models), .koine\n"
-    "(only the text), or / for a folder with the files of a Hugging Face folder. A text model becomes an "
-    "ONNX\n"
-    "graph of opset 20. A model from an ONNX file keeps its names and nodes; nodes in training mode are\n"
-    "written in inference mode. --weights takes a file that koine train saved from that model, and --merge "
-    "an\n"
-    "adapter for it. --dtype float16 or bfloat16 halves the size of the weights in the file and, except in\n"
-    "training, on the device; computation is in float32. In a GGUF file, --type is the type of matrices, "
-    "and\n"
-    "vectors are F32. Weights trained from a language model are written with --weights and the model that "
-    "they\n"
-    "were trained from.",
+    "(only the text), or / for a folder with the files of a Hugging Face folder. ONNX and safetensors files\n"
+    "keep class names and other metadata about the data. A text model becomes an ONNX graph of opset 20. A\n"
+    "model from an ONNX file keeps its names and nodes; nodes in training mode are written in inference\n"
+    "mode. --weights takes a file that koine train saved from that model, and --merge an adapter for it.\n"
+    "--dtype float16 or bfloat16 halves the size of the weights in the file and, except in training, on the\n"
+    "device; computation is in float32. In a GGUF file, --type is the type of matrices, and vectors are "
+    "F32.\n"
+    "Weights trained from a language model are written with --weights and the model that they were trained\n"
+    "from.",
     run};

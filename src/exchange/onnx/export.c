@@ -181,11 +181,11 @@ kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states,
     kn_export export = {.model = model, .states = states, .needed = needed};
     if (!needed) return kn_fail_memory(&model->error, model->graph->value_count);
     kn_arena_init(&export.arena, &model->host);
-    kn_onnx_pair *pairs = kn_arena_take(&export.arena, params->pair_count + 1, sizeof *pairs);
+    kn_text_pair *pairs = kn_arena_take(&export.arena, params->pair_count + 1, sizeof *pairs);
     mark_needed(model, needed);
     bool fine = pairs ? fill(&export, &file.graph) : kn_model_no_memory(model);
     for (size_t i = 0; fine && i < params->pair_count; i++)
-        pairs[i] = (kn_onnx_pair){params->pairs[i].key, params->pairs[i].value};
+        pairs[i] = (kn_text_pair){params->pairs[i].key, params->pairs[i].value};
     file.metadata = pairs;
     file.metadata_count = params->pair_count;
     kn_status status =

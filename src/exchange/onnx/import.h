@@ -239,7 +239,7 @@ typedef struct kn_signature {
 bool kn_signature_read(kn_import *import, kn_signature *signature);
 void kn_signature_finish(kn_signature *signature);
 /* The value of a key; NULL if there is none. */
-const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key);
+const char *kn_import_pair(const kn_text_pair *pairs, size_t count, const char *key);
 /* Decides which initializers of the file's graph are trainable (`trainable` of kn_imported); its nodes must
  * be sorted. */
 bool kn_import_decide_trainable(kn_import *import);

@@ -10,16 +10,6 @@ static bool recognizes(const uint8_t *bytes, uint64_t count) {
             bytes[2] == 0x32 || bytes[2] == 0x3a || bytes[2] == 0x42);
 }
 
-static bool copy_metadata(kn_model *model, const kn_onnx_model *file) {
-    kn_text_pair *pairs = kn_arena_take(&model->arena, file->metadata_count + 1, sizeof *pairs);
-    if (!pairs) return kn_model_no_memory(model);
-    for (size_t i = 0; i < file->metadata_count; i++)
-        pairs[i] = (kn_text_pair){file->metadata[i].key, file->metadata[i].value};
-    model->metadata = pairs;
-    model->metadata_count = file->metadata_count;
-    return true;
-}
-
 /* Copies everything that params point to into the model's arena, for models bound later. */
 static bool keep_params(kn_model *model) {
     kn_model_params *params = &model->params;
@@ -61,8 +51,9 @@ static bool open_either(kn_model *model, const char *path, const uint8_t *bytes,
     kn_map_init(names, &model->host);
     model->origin_data = imported;
     model->has_weights = true;
-    return copy_metadata(model, file) && keep_params(model) && kn_import_prepare(model) &&
-           kn_import_onnx(model);
+    model->metadata = file->metadata;
+    model->metadata_count = file->metadata_count;
+    return keep_params(model) && kn_import_prepare(model) && kn_import_onnx(model);
 }
 
 static bool open_onnx(kn_model *model, const char *path) {
@@ -140,6 +131,9 @@ static kn_status load_onnx(kn_model *model, const char *path, kn_states *states,
 
 static kn_status save_onnx(kn_model *model, const char *path, kn_states *states,
                            const kn_model_save_params *params) {
+    for (size_t i = 0; i < params->pair_count; i++)
+        if (!params->pairs[i].key || !params->pairs[i].value)
+            return kn_fail(&model->error, KN_ERROR_ARGUMENT, "metadata %zu: expected a key and a value", i);
     if (model->origin == &kn_onnx_origin) return kn_import_save(model, path, states, params);
     if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_onnx: states is NULL");
     return kn_export_onnx(model, path, states, params);

@@ -113,16 +113,14 @@ kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
     const kn_imported *imported = kn_imported_of(model);
     kn_onnx_model file = *imported->file;
     size_t count = file.metadata_count;
-    kn_onnx_pair *pairs = kn_arena_take(&model->arena, count + params->pair_count + 1, sizeof *pairs);
+    kn_text_pair *pairs = kn_arena_take(&model->arena, count + params->pair_count + 1, sizeof *pairs);
     if (!pairs) return kn_fail_memory(&model->error, (count + params->pair_count) * sizeof *pairs);
     if (count) memcpy(pairs, file.metadata, count * sizeof *pairs);
     for (size_t i = 0; i < params->pair_count; i++) {
         size_t position = 0;
-        if (!params->pairs[i].key || !params->pairs[i].value)
-            return kn_fail(&model->error, KN_ERROR_ARGUMENT, "metadata %zu: expected a key and a value", i);
         while (position < count && strcmp(pairs[position].key, params->pairs[i].key))
             position++;
-        pairs[position] = (kn_onnx_pair){params->pairs[i].key, params->pairs[i].value};
+        pairs[position] = (kn_text_pair){params->pairs[i].key, params->pairs[i].value};
         if (position == count) count++;
     }
     file.metadata = pairs;

@@ -27,7 +27,7 @@ static void put(finder *find, kn_map *map, const char *name, const void *value) 
 
 /* ---- metadata of PyTorch's exporter -------------------------------------------------------------------- */
 
-const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key) {
+const char *kn_import_pair(const kn_text_pair *pairs, size_t count, const char *key) {
     for (size_t i = 0; i < count; i++)
         if (!strcmp(pairs[i].key, key)) return pairs[i].value;
     return NULL;
