@@ -159,6 +159,13 @@ def rows_of_any_length(folder):
 def a_length_for_what_reads_no_data(folder):
     exported(folder, "rows", ROWS)
     koine("plan", "rows.onnx", "--set", "length=5", "--batch", "2", folder=folder).needs(0, out="(2,5,3)")
+    write_safetensors(os.path.join(folder, "in.safetensors"), {"x": ("F32", (2, 5, 6), numbers_of(60, 3))})
+    koine("plan", "rows.onnx", "--input", "in.safetensors", "--batch", "2", folder=folder).needs(0, out="(2,5,3)")
+    koine("plan", "rows.onnx", "--input", "missing.safetensors", folder=folder).needs(1, err="missing.safetensors")
+    koine("plan", "rows.koine", "--input", "in.safetensors", folder=folder).needs(2, err="--input is for ONNX files")
+    rates = koine("bench", "rows.onnx", "--mode", "infer", "--input", "in.safetensors", "--seconds", "0", "--json", folder=folder).objects()
+    expect(rates[0]["batch"] == 2, f"found {rates}")
+    koine("bench", "rows.onnx", "--mode", "infer", "--input", "in.safetensors", "--set", "length=4", folder=folder).needs(1)
     found = koine("bench", "rows.onnx", "--mode", "infer", "--set", "length=5", "--batch", "2", "--seconds", "0", "--json",
                   folder=folder).needs(0)
     expect(found.objects()[0]["batch"] == 2, f"{found}")

@@ -51,7 +51,7 @@ def without_a_target_there_is_no_device(folder):
 def the_plan_obeys_the_limits(folder):
     path, programs = write(folder, "gpu.target", GPU), os.path.join(folder, "programs")
     plan(folder, "resnet18c", "--batch", "8", "--target", path, "--programs", programs).needs(
-        0, out=["conv/implicit.cl", "of the 1.07 GB that the device has"])
+        0, out=["conv/implicit.cl", "of 1.07 GB of memory"])
     launches = [step for step in lines_of(os.path.join(programs, "launches.jsonl")) if step["kind"] == "kernel"]
     for launch in launches:
         size = 1

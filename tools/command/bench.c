@@ -104,7 +104,9 @@ static int run(int count, char **arguments) {
         {"workers", OPTION_COUNT, "N", "threads for --scaling, without mpirun (2)", &workers},
         HEADING("comparison with other programs"),
         {"weights", OPTION_TEXT, "FILE", "safetensors file of initial parameters, by name", &bench.weights},
-        {"input", OPTION_TEXT, "FILE", "safetensors file of samples 'x' and, for training, targets 'y'",
+        {"input", OPTION_TEXT, "FILE",
+         "safetensors file of samples 'x' and, for training, targets 'y'; gives the sizes that an ONNX file "
+         "leaves open",
          &bench.input},
         {"dump", OPTION_TEXT, "FILE", "write the results of the timed steps as safetensors", &bench.dump},
         HEADING("profile and energy"),

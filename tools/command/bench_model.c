@@ -244,6 +244,7 @@ static bool make_batches(model_bench *bench) {
 /* Opens without a loss if none is needed: no loss may match the outputs of an ONNX file. */
 static bool open_model(model_bench *bench, const char *name) {
     training_setup *setup = &bench->setup;
+    setup->input = bench->options->input;
     if (!setup_settings(setup, bench->options->set)) return false;
     setup->batch = bench->options->batch ? (int64_t)bench->options->batch : usual_of(name)->batch;
     return bench->options->training || !path_is_onnx(name) ? setup_model(setup, name, NULL)

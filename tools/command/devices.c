@@ -86,7 +86,7 @@ static void print_text(const kn_device_list *list, const kn_context *context, bo
             continue;
         }
         bool taken = chosen && chosen->index == info->index;
-        printf("%-5d %s %s, %d units, %s%s\n", info->index, types[info->type], info->name,
+        printf("%-5d %s %s, %d units, %s of memory%s\n", info->index, types[info->type], info->name,
                info->compute_units, bytes_text((double)info->memory_bytes, memory, sizeof memory),
                !taken  ? ""
                : asked ? "   <- selected, as requested"

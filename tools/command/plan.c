@@ -120,8 +120,7 @@ static bool print_plan(const plan_run *run) {
 static void print_text(const plan_run *run) {
     char peak[32], all[32];
     print_plan(run);
-    printf("  %s of the %s that the device has\n",
-           bytes_text((double)run->info.own_peak_bytes, peak, sizeof peak),
+    printf("  %s of %s of memory\n", bytes_text((double)run->info.own_peak_bytes, peak, sizeof peak),
            bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
 }
 
@@ -286,6 +285,8 @@ static int run(int count, char **arguments) {
         {"shard-optimizer", OPTION_FLAG, NULL, "with --ranks: split the optimizer state among them",
          &sharded},
         SET_OPTION(set),
+        {"input", OPTION_TEXT, "FILE",
+         "safetensors file with inputs of an ONNX file, for the sizes that it leaves open", &run.setup.input},
         LORA_OPTION(lora),
         {"length", OPTION_COUNT, "N", "tokens per sample of a language model (the model's, at most 2048)",
          &length},
@@ -340,6 +341,7 @@ static int run(int count, char **arguments) {
                               run.measure      ? "--measure"
                               : run.common.pin ? "--pin"
                                                : "--device");
+    if (run.setup.input && !path_is_onnx(words[0])) return command_misuse("--input is for ONNX files");
     if (run.why && (run.measure || run.dot || run.svg || run.common.json))
         return command_misuse("--why excludes --measure, --dot, --svg and --json");
     if (run.why && (!*run.why || strchr(run.why, ',') ||

@@ -62,6 +62,27 @@ static bool give_sizes(training_setup *setup, const kn_dataset *data) {
     return setup->given_count > 0;
 }
 
+/* Sets the inputs of an ONNX file, except their first dimension, to the shapes of the tensors of the input
+ * file. Returns false after reporting an error. */
+static bool sizes_of_input(training_setup *setup) {
+    kn_safetensors_file *input = kn_safetensors_file_open(setup->input, NULL);
+    bool fine = kn_safetensors_file_status(input) == KN_OK;
+    if (!fine) command_fail("--input: %s", input ? kn_safetensors_file_error(input) : "out of memory");
+    setup->file = kn_onnx_file_open(setup->source, NULL);
+    const size_t count = fine ? kn_onnx_file_input_count(setup->file) : 0;
+    for (size_t i = 0; i < count && setup->given_count < SETUP_FIELDS; i++) {
+        const char *type, *name = kn_onnx_file_input_at(setup->file, i, &type);
+        kn_model_given given = {.name = name};
+        if (!kn_safetensors_file_info(input, name, &given.info) || !given.info.rank ||
+            !kn_dtype_parse(type, &given.info.dtype))
+            continue;
+        given.info.shape[0] = -1;
+        setup->given[setup->given_count++] = given;
+    }
+    kn_safetensors_file_destroy(&input);
+    return fine;
+}
+
 /* For a file that cannot be opened while sizes are open: whether there is data, which determines them. */
 static bool sizes_of_data(training_setup *setup) {
     const char *type = NULL;
@@ -139,6 +160,7 @@ static const char *open_settings(const training_setup *setup, char *text, size_t
 
 static bool open_bare(training_setup *setup, const kn_model_setting *settings, size_t count) {
     const bool onnx = path_is_onnx(setup->source);
+    if (onnx && setup->input && !sizes_of_input(setup)) return false;
     kn_status status = try_open(setup, settings, count);
     if ((status == KN_ERROR_SHAPE || status == KN_ERROR_UNSUPPORTED) && onnx && sizes_of_data(setup))
         status = try_open(setup, settings, count);

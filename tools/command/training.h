@@ -24,7 +24,8 @@ typedef struct training_setup {
     /* if above 0, the value of the first dimension of inputs that an ONNX file leaves open under other
      * names */
     int64_t batch;
-    bool any_sizes; /* open sizes may have any value with which the file can be opened */
+    bool any_sizes;    /* open sizes may have any value with which the file can be opened */
+    const char *input; /* a safetensors file with the shapes of an ONNX file's inputs; NULL: none */
     /* as given on the command line; NULL: none. It determines sizes that an ONNX file leaves open */
     const char *data;
     kn_model_given given[SETUP_FIELDS]; /* the sizes, if the file cannot be opened without them */
