@@ -53,22 +53,21 @@ typedef enum kn_method {
     KN_METHOD_TREE,  /* a work-group uses local memory for trees (cl/common/lanes.cl) or tiles */
     KN_METHOD_PLAIN, /* a work-item per result, without local memory and barriers */
 } kn_method;
-/* Given a lowering that also takes the method, defines lower_wide, lower_tree and lower_plain. */
-#define KN_METHOD_LOWERINGS(lower)                                                                           \
-    static kn_status lower##_wide(kn_lowering *lowering) {                                                   \
-        return lower(lowering, KN_METHOD_WIDE);                                                              \
-    }                                                                                                        \
-    static kn_status lower##_tree(kn_lowering *lowering) {                                                   \
-        return lower(lowering, KN_METHOD_TREE);                                                              \
-    }                                                                                                        \
-    static kn_status lower##_plain(kn_lowering *lowering) {                                                  \
-        return lower(lowering, KN_METHOD_PLAIN);                                                             \
-    }
-/* Their variants, for any types; the remaining arguments are the promise of each. */
+/* Variants whose configuration is the method, for any types; the remaining arguments are the promise of each.
+ */
 #define KN_METHOD_VARIANTS(lowering, ...)                                                                    \
-    {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lowering##_wide, __VA_ARGS__},            \
-        {.name = "tree", .lower = lowering##_tree, __VA_ARGS__}, {                                           \
-        .name = "plain", .lower = lowering##_plain, __VA_ARGS__                                              \
+    {.name = "wide",                                                                                         \
+     .choice.accepts = kn_on_wide_vector,                                                                    \
+     .lower = lowering,                                                                                      \
+     .config = KN_METHOD_WIDE,                                                                               \
+     __VA_ARGS__},                                                                                           \
+        {.name = "tree", .lower = lowering, .config = KN_METHOD_TREE, __VA_ARGS__}, {                        \
+        .name = "plain", .lower = lowering, .config = KN_METHOD_PLAIN, __VA_ARGS__                           \
+    }
+/* Two variants: for wide vectors, and one with the remaining arguments. */
+#define KN_WIDE_VARIANTS(lowering, accepts_wide, ...)                                                        \
+    {.name = "wide", .choice.accepts = accepts_wide, .lower = lowering, .config = KN_METHOD_WIDE}, {         \
+        .lower = lowering, .config = KN_METHOD_PLAIN, __VA_ARGS__                                            \
     }
 /* Defines the macros of cl/common/lanes.cl and the launch size: `lanes` work-items per result, in work-groups
  * of `items`; for 1 lane in work-groups of any size. `parts` is the second dimension. */

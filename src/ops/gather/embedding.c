@@ -99,7 +99,8 @@ static void gradient_cost(const kn_node *node, kn_cost *cost) {
 
 enum { ITEMS = 64, WORK = 16384 }; /* per group; the minimum elements per work-item */
 
-static kn_status lower(kn_lowering *lowering, bool wide) {
+static kn_status lower(kn_lowering *lowering) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
     bool backward = node->op->backward;
@@ -140,13 +141,6 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_wide(kn_lowering *lowering) {
-    return lower(lowering, true);
-}
-static kn_status lower_many(kn_lowering *lowering) {
-    return lower(lowering, false);
-}
-
 /* ---- gradient and rows ----------------------------------------------------------------------- */
 
 static kn_status embedding_gradient(kn_gradient_call *call) {
@@ -166,23 +160,31 @@ static bool takes_tables_wide(const kn_target *target, const kn_node *node) {
     return target->wide_vector && takes_tables(target, node);
 }
 
-KN_OPERATOR(
-    embedding, .help = "rows of a table (V,D) selected by int32 indices; NaN if an index is out of range",
-    .min_inputs = 2, .max_inputs = 2, .input_names = {"table", "numbers"}, .output_names = {"y"},
-    .moves = true, .with_blocks = kn_embedding_of_blocks, .index = {.number = 2}, .shape = embedding_shape,
-    .gradient = embedding_gradient, .reference = embedding_reference, .cost = embedding_cost,
-    KN_VARIANTS(
-        {.name = "wide", .choice.accepts = takes_tables_wide, .lower = lower_wide, .promise.halves = {0, 1}},
-        {.name = "threads", .choice.accepts = takes_tables, .lower = lower_many, .promise.halves = {0, 1}}),
-    KN_CASES({.inputs = {"7,5", "int32 3"}, .ranges = {NULL, "0..6"}, .smallest = true},
-             {.inputs = {"3,33", "int32 2,7"}, .ranges = {NULL, "0..2"}, .smallest = true},
-             {.inputs = {"93,31", "int32 31,33"}, .ranges = {NULL, "0..92"}},
-             {.inputs = {"1,1", "int32"}, .ranges = {NULL, "0..0"}},
-             {.inputs = {"96,128", "int32 7,31"}, .ranges = {NULL, "0..95"}},
-             {.inputs = {"1033,7", "int32 93"}, .ranges = {NULL, "0..1032"}},
-             {.inputs = {"float16 5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
-             {.inputs = {"5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
-             {.inputs = {"5,7", "int32 0,3"}}, {.inputs = {"0,7", "int32 3"}, .no_gradient = true}));
+KN_OPERATOR(embedding,
+            .help = "rows of a table (V,D) selected by int32 indices; NaN if an index is out of range",
+            .min_inputs = 2, .max_inputs = 2, .input_names = {"table", "numbers"}, .output_names = {"y"},
+            .moves = true, .with_blocks = kn_embedding_of_blocks, .index = {.number = 2},
+            .shape = embedding_shape, .gradient = embedding_gradient, .reference = embedding_reference,
+            .cost = embedding_cost,
+            KN_VARIANTS({.name = "wide",
+                         .choice.accepts = takes_tables_wide,
+                         .lower = lower,
+                         .config = KN_METHOD_WIDE,
+                         .promise.halves = {0, 1}},
+                        {.name = "threads",
+                         .choice.accepts = takes_tables,
+                         .lower = lower,
+                         .config = KN_METHOD_TREE,
+                         .promise.halves = {0, 1}}),
+            KN_CASES({.inputs = {"7,5", "int32 3"}, .ranges = {NULL, "0..6"}, .smallest = true},
+                     {.inputs = {"3,33", "int32 2,7"}, .ranges = {NULL, "0..2"}, .smallest = true},
+                     {.inputs = {"93,31", "int32 31,33"}, .ranges = {NULL, "0..92"}},
+                     {.inputs = {"1,1", "int32"}, .ranges = {NULL, "0..0"}},
+                     {.inputs = {"96,128", "int32 7,31"}, .ranges = {NULL, "0..95"}},
+                     {.inputs = {"1033,7", "int32 93"}, .ranges = {NULL, "0..1032"}},
+                     {.inputs = {"float16 5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
+                     {.inputs = {"5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
+                     {.inputs = {"5,7", "int32 0,3"}}, {.inputs = {"0,7", "int32 3"}, .no_gradient = true}));
 /* The shape rule already checks everything. */
 static const char *gradient_wrong(const kn_node *node) {
     (void)node;
@@ -196,11 +198,13 @@ KN_OPERATOR(
     .reference = gradient_reference, .cost = gradient_cost,
     KN_VARIANTS({.name = "wide",
                  .choice.accepts = kn_takes_kernel_types_wide,
-                 .lower = lower_wide,
+                 .lower = lower,
+                 .config = KN_METHOD_WIDE,
                  .promise.halves = {1, 0}},
                 {.name = "threads",
                  .choice.accepts = kn_takes_kernel_types,
-                 .lower = lower_many,
+                 .lower = lower,
+                 .config = KN_METHOD_TREE,
                  .promise.halves = {1, 0}}),
     KN_CASES(
         {.inputs = {"3,5", "int32 3"}, .ranges = {NULL, "-1..4"}, .attributes = "rows=4", .smallest = true},

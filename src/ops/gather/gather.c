@@ -225,7 +225,8 @@ static void add_gather_form(kn_step *step, const gather_form *pick, const char *
                 {"count", pick->count}, {"size", pick->size});
 }
 
-static kn_status lower_gather(kn_lowering *lowering, bool wide) {
+static kn_status lower_gather(kn_lowering *lowering) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     const kn_node *node = lowering->node;
     const gather_form pick = gather_form_of(node, &node->inputs[0]->shape);
     kn_dtype dtype = node->inputs[0]->shape.dtype;
@@ -273,7 +274,8 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_scatter(kn_lowering *lowering, bool wide) {
+static kn_status lower_scatter(kn_lowering *lowering) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     const kn_value *y = lowering->node->outputs[0];
     if (kn_elements_of(y) == 0) return KN_OK;
     int64_t count = gather_form_of(lowering->node, &y->shape).count, most = wide ? INT32_MAX : ROUNDS,
@@ -285,19 +287,6 @@ static kn_status lower_scatter(kn_lowering *lowering, bool wide) {
         begin = stop;
     } while (begin < count);
     return KN_OK;
-}
-
-static kn_status gather_wide(kn_lowering *lowering) {
-    return lower_gather(lowering, true);
-}
-static kn_status gather_threads(kn_lowering *lowering) {
-    return lower_gather(lowering, false);
-}
-static kn_status scatter_wide(kn_lowering *lowering) {
-    return lower_scatter(lowering, true);
-}
-static kn_status scatter_threads(kn_lowering *lowering) {
-    return lower_scatter(lowering, false);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */
@@ -363,12 +352,10 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 #define AXIS KN_INT("axis", 0, "axis to index, negative from the end")
-#define GATHER_VARIANTS                                                                                      \
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = gather_wide},                 \
-                {.name = "threads", .lower = gather_threads})
+#define GATHER_VARIANTS KN_VARIANTS(KN_WIDE_VARIANTS(lower_gather, kn_on_wide_vector, .name = "threads"))
 #define SCATTER_VARIANTS                                                                                     \
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = scatter_wide},       \
-                {.name = "threads", .choice.accepts = kn_takes_stored_types, .lower = scatter_threads})
+    KN_VARIANTS(KN_WIDE_VARIANTS(lower_scatter, kn_takes_stored_types_wide, .name = "threads",               \
+                                 .choice.accepts = kn_takes_stored_types))
 #define GATHERING                                                                                            \
     .min_inputs = 2, .max_inputs = 2, .input_names = {"x", "numbers"}, .output_names = {"y"}, .moves = true, \
     .index = {.number = 2, .from_end = true}, .gradient = gather_gradient, .reference = gather_reference,    \

@@ -226,7 +226,8 @@ static int row_scratch(kn_lowering *lowering) {
     return kn_emit_scratch(lowering, (uint64_t)(rows ? rows : 1) * kn_dtype_bytes(accumulator));
 }
 
-static kn_status lower_loss(kn_lowering *lowering, kn_method method) {
+static kn_status lower_loss(kn_lowering *lowering) {
+    const kn_method method = lowering->config;
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     int scratch = row_scratch(lowering);
@@ -246,7 +247,8 @@ static kn_status lower_loss(kn_lowering *lowering, kn_method method) {
                             : emit_mean(lowering, scratch, method);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
+static kn_status lower_gradient(kn_lowering *lowering) {
+    const kn_method method = lowering->config;
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     if (kn_elements_of(node->inputs[0]) == 0) return KN_OK;
@@ -263,7 +265,8 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_accuracy(kn_lowering *lowering, kn_method method) {
+static kn_status lower_accuracy(kn_lowering *lowering) {
+    const kn_method method = lowering->config;
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     int scratch = row_scratch(lowering);
@@ -278,10 +281,6 @@ static kn_status lower_accuracy(kn_lowering *lowering, kn_method method) {
     }
     return emit_mean(lowering, scratch, method);
 }
-
-KN_METHOD_LOWERINGS(lower_loss)
-KN_METHOD_LOWERINGS(lower_gradient)
-KN_METHOD_LOWERINGS(lower_accuracy)
 
 static void logits_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, 5.0 * (double)kn_elements_of(node->inputs[0]), cost);

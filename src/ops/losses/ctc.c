@@ -195,7 +195,8 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, size_t items) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_ctc(kn_lowering *lowering, bool plain) {
+static kn_status lower_ctc(kn_lowering *lowering) {
+    const bool plain = lowering->config == KN_METHOD_PLAIN;
     size_t items;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     kn_step *step = begin(lowering, "kn_ctc", plain, &items);
@@ -203,7 +204,8 @@ static kn_status lower_ctc(kn_lowering *lowering, bool plain) {
     return finish(step, lowering, items);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
+static kn_status lower_gradient(kn_lowering *lowering) {
+    const bool plain = lowering->config == KN_METHOD_PLAIN;
     const kn_node *node = lowering->node;
     size_t items;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
@@ -214,19 +216,6 @@ static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
     kn_step_scratch(step, "betas", betas);
     kn_step_scratch(step, "chains", chains);
     return finish(step, lowering, items);
-}
-
-static kn_status ctc_steps(kn_lowering *lowering) {
-    return lower_ctc(lowering, false);
-}
-static kn_status ctc_plain(kn_lowering *lowering) {
-    return lower_ctc(lowering, true);
-}
-static kn_status gradient_steps(kn_lowering *lowering) {
-    return lower_gradient(lowering, false);
-}
-static kn_status gradient_plain(kn_lowering *lowering) {
-    return lower_gradient(lowering, true);
 }
 
 /* ---- gradient, rows -------------------------------------------------------------------------- */
@@ -251,8 +240,14 @@ KN_OPERATOR(
     BLANK, .min_inputs = 4, .max_inputs = 4, .hidden = 1,
     .input_names = {"x", "labels", "times_of", "labels_of"}, .output_names = {"losses"}, .shape = ctc_shape,
     .gradient = ctc_gradient, .reference = ctc_reference, .cost = ctc_cost, .tolerance = 8,
-    KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = ctc_steps},
-                {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = ctc_plain}),
+    KN_VARIANTS({.name = "steps",
+                 .choice.accepts = kn_takes_kernel_types,
+                 .lower = lower_ctc,
+                 .config = KN_METHOD_TREE},
+                {.name = "plain",
+                 .choice.accepts = kn_takes_kernel_types,
+                 .lower = lower_ctc,
+                 .config = KN_METHOD_PLAIN}),
     KN_CASES({.inputs = {"2,5,4", "int32 2,2", "int32 2", "int32 2"},
               .ranges = {"-4..0", "1..3", "5..5", "1..2"},
               .smallest = true},
@@ -279,8 +274,14 @@ KN_OPERATOR(ctc_gradient, .help = "gradient of ctc with respect to the log-proba
             .input_names = {"x", "labels", "times_of", "labels_of", "alphas", "losses", "dlosses"},
             .output_names = {"dx"}, .shape = gradient_shape, .reference = gradient_reference,
             .cost = ctc_cost, .tolerance = 8,
-            KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = gradient_steps},
-                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain}),
+            KN_VARIANTS({.name = "steps",
+                         .choice.accepts = kn_takes_kernel_types,
+                         .lower = lower_gradient,
+                         .config = KN_METHOD_TREE},
+                        {.name = "plain",
+                         .choice.accepts = kn_takes_kernel_types,
+                         .lower = lower_gradient,
+                         .config = KN_METHOD_PLAIN}),
             KN_CASES({GRADIENT_CASE("2,5,4", "2,2", "2", "2,5,5"),
                       .ranges = {"-2..0", "1..3", "3..5", "1..2", "-4..-2", "-2..1"}, .smallest = true},
                      {GRADIENT_CASE("3,31,7", "3,9", "3", "3,31,19"),

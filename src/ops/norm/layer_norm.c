@@ -188,7 +188,8 @@ static void size_by_row_and_column(kn_step *step, const kn_target *target, const
     kn_step_size1(step, (size_t)groups * items, lanes == 1 ? 0 : items);
 }
 
-static kn_status lower_norm(kn_lowering *lowering, kn_method method) {
+static kn_status lower_norm(kn_lowering *lowering) {
+    const kn_method method = lowering->config;
     const kn_node *node = lowering->node;
     division work = divide_work(lowering, method);
     if (work.rows == 0 || work.count == 0) return KN_OK;
@@ -247,7 +248,8 @@ static kn_status sum_parts(kn_lowering *lowering, const division *work, int part
     return kn_emit_sums(lowering, sums, 2);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
+static kn_status lower_gradient(kn_lowering *lowering) {
+    const kn_method method = lowering->config;
     const kn_node *node = lowering->node;
     division work = divide_work(lowering, method);
     if (work.count == 0) return KN_OK;
@@ -267,9 +269,6 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     kn_step_size1(step, (size_t)kn_divide_up(work.count, chunk), 1);
     return kn_step_end(step, lowering);
 }
-
-KN_METHOD_LOWERINGS(lower_norm)
-KN_METHOD_LOWERINGS(lower_gradient)
 
 /* ---- gradient -------------------------------------------------------------------------------- */
 
@@ -310,31 +309,37 @@ static const char *gradient_wrong(const kn_node *node) {
              .tolerance = 4,                                                                                 \
              KN_VARIANTS({.name = "wide",                                                                    \
                           .choice.accepts = kn_takes_kernel_types_wide,                                      \
-                          .lower = lower_norm_wide,                                                          \
+                          .lower = lower_norm,                                                               \
+                          .config = KN_METHOD_WIDE,                                                          \
                           .promise.halves = {1, 1}},                                                         \
                          {.name = "tree",                                                                    \
                           .choice.accepts = kn_takes_kernel_types,                                           \
-                          .lower = lower_norm_tree,                                                          \
+                          .lower = lower_norm,                                                               \
+                          .config = KN_METHOD_TREE,                                                          \
                           .promise.halves = {1, 1}},                                                         \
                          {.name = "plain",                                                                   \
                           .choice.accepts = kn_takes_kernel_types,                                           \
-                          .lower = lower_norm_plain,                                                         \
+                          .lower = lower_norm,                                                               \
+                          .config = KN_METHOD_PLAIN,                                                         \
                           .promise.halves = {1, 1}})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
     .tolerance = 4,                                                                                          \
     KN_VARIANTS({.name = "wide",                                                                             \
                  .choice.accepts = kn_takes_kernel_types_wide,                                               \
-                 .lower = lower_gradient_wide,                                                               \
+                 .lower = lower_gradient,                                                                    \
+                 .config = KN_METHOD_WIDE,                                                                   \
                  .promise.halves = {3, 1}},                                                                  \
                 {.name = "tree",                                                                             \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
-                 .lower = lower_gradient_tree,                                                               \
+                 .lower = lower_gradient,                                                                    \
+                 .config = KN_METHOD_TREE,                                                                   \
                  .promise.takes_epilogue = true,                                                             \
                  .promise.halves = {3, 1}},                                                                  \
                 {.name = "plain",                                                                            \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
-                 .lower = lower_gradient_plain,                                                              \
+                 .lower = lower_gradient,                                                                    \
+                 .config = KN_METHOD_PLAIN,                                                                  \
                  .promise.halves = {3, 1}})
 
 KN_OPERATOR(

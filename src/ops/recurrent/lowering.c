@@ -6,9 +6,6 @@
 
 enum { TILED_ITEM = 4 /* rows and columns of a work-item */ };
 
-/* How a step is computed: a matrix unit, work-groups with tiles, or a work-item per unit. */
-typedef enum recurrent_way { MATRIX, TILED, PLAIN } recurrent_way;
-
 /* Where the state of a sample is stored: memory, the stride between samples, the offset of the first. */
 typedef struct place {
     kn_value *value; /* NULL: scratch memory, or nothing */
@@ -69,9 +66,9 @@ kn_status kn_recurrent_lower_empty(kn_lowering *lowering) {
 /* ---- parts of a step --------------------------------------------------------------------------------- */
 
 /* The tile of a work-group on many-thread devices, limited by the device's work-groups. */
-static kn_recurrent_tile tile_of(const kn_lowering *lowering, recurrent_way way) {
+static kn_recurrent_tile tile_of(const kn_lowering *lowering) {
     kn_recurrent_tile tile = {.file = "recurrent/tiled.cl"};
-    if (way == MATRIX) {
+    if (lowering->config == KN_RECURRENT_MATRIX) {
         kn_recurrent_matrix_tile(lowering->target, lowering->node, &tile);
         return tile;
     }
@@ -80,19 +77,19 @@ static kn_recurrent_tile tile_of(const kn_lowering *lowering, recurrent_way way)
     return tile;
 }
 
-static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, recurrent_way way,
-                      const char *kernel) {
+static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, const char *kernel) {
     const kn_target *target = lowering->target;
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
-    static const char *const files[] = {
-        [MATRIX] = "recurrent/fragment.cl", [TILED] = "recurrent/tiled.cl", [PLAIN] = "recurrent/plain.cl"};
-    kn_step *step = kn_step_begin(lowering, files[way], kernel);
+    static const char *const files[] = {[KN_RECURRENT_MATRIX] = "recurrent/fragment.cl",
+                                        [KN_RECURRENT_TILED] = "recurrent/tiled.cl",
+                                        [KN_RECURRENT_PLAIN] = "recurrent/plain.cl"};
+    kn_step *step = kn_step_begin(lowering, files[lowering->config], kernel);
     kn_recurrent_define(step, form);
     kn_step_types(step, lowering->node, type);
-    if (way == PLAIN) return step;
-    const kn_recurrent_tile tile = tile_of(lowering, way);
+    if (lowering->config == KN_RECURRENT_PLAIN) return step;
+    const kn_recurrent_tile tile = tile_of(lowering);
     KN_STEP_DEFINE(step, {"KN_TILE_M", tile.rows}, {"KN_TILE_N", tile.columns});
-    if (way == TILED) {
+    if (lowering->config == KN_RECURRENT_TILED) {
         KN_STEP_DEFINE(step, {"KN_ITEM_M", TILED_ITEM}, {"KN_ITEM_N", TILED_ITEM});
         return step;
     }
@@ -118,18 +115,17 @@ static void add_place(kn_step *step, const char *row_name, const char *at_name, 
 }
 
 /* Sets the cost of a time step as part of the node's, and the global size: tiles of columns and of rows. */
-static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form,
-                        recurrent_way way) {
+static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form) {
     const bool backward = lowering->node->op->backward;
     kn_recurrent_cost_of_steps(step, lowering->node, form, 1);
-    if (way == PLAIN) {
+    if (lowering->config == KN_RECURRENT_PLAIN) {
         kn_step_size2(step, (size_t)kn_round_up(form->units, 64), (size_t)form->batch, 0, 0);
         return kn_step_end(step, lowering);
     }
-    const kn_recurrent_tile tile = tile_of(lowering, way);
+    const kn_recurrent_tile tile = tile_of(lowering);
     const int64_t columns = kn_recurrent_columns(form, backward);
     const int64_t depth = form->units * (backward ? form->cell->gates : 1);
-    if (way == MATRIX)
+    if (lowering->config == KN_RECURRENT_MATRIX)
         kn_step_tile(step, &(kn_step_tiles){.rows = form->batch,
                                             .columns = columns,
                                             .depth = depth,
@@ -155,7 +151,6 @@ typedef struct forward {
     kn_value *cells, *previous; /* NULL without a gradient */
     int turns[2], last_cells; /* scratch memory; with lengths, states alternate between `turns` if previous is
                                  not stored */
-    recurrent_way way;
     bool masked;
 } forward;
 
@@ -193,7 +188,7 @@ static kn_status forward_step(kn_lowering *lowering, const forward *on, int64_t 
     place cells_before = cells_after(lowering, on, done), cells = cells_after(lowering, on, done + 1);
     /* y is written in any case. */
     if (after.value == lowering->result) after = of_value(NULL, 0, 0);
-    kn_step *step = begin(lowering, form, on->way, "kn_recurrent_step");
+    kn_step *step = begin(lowering, form, "kn_recurrent_step");
     kn_step_read(step, "x", node->inputs[KN_RECURRENT_X]);
     kn_step_read(step, "weight", node->inputs[KN_RECURRENT_WEIGHT]);
     kn_step_read(step, "bias", kn_recurrent_input(node, on->at.bias));
@@ -217,12 +212,12 @@ static kn_status forward_step(kn_lowering *lowering, const forward *on, int64_t 
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
     add_place(step, "cells_row", "cells_at", &cells);
     KN_STEP_SET(step, {"step", kn_recurrent_time(form, done)});
-    return finish(step, lowering, form, on->way);
+    return finish(step, lowering, form);
 }
 
-static kn_status lower_forward(kn_lowering *lowering, recurrent_way way) {
+static kn_status lower_forward(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
-    forward on = {.form = kn_recurrent_describe(node), .way = way};
+    forward on = {.form = kn_recurrent_describe(node)};
     const kn_recurrent_form *form = &on.form;
     on.at = kn_recurrent_places_of(form->cell);
     if (kn_elements_of(lowering->result) == 0) return kn_recurrent_lower_empty(lowering);
@@ -246,7 +241,6 @@ typedef struct backward {
     kn_recurrent_form form;
     kn_recurrent_back_places at;
     place carry, carry_cells;
-    recurrent_way way;
 } backward;
 
 /* The backward step after `done` others; -1: the gradient of the initial state. */
@@ -260,7 +254,7 @@ static kn_status backward_step(kn_lowering *lowering, const backward *on, int64_
     place cells_before =
         of_value(cells, form->length * units, start ? 0 : kn_recurrent_time(form, done - 1) * units);
     if (done == 0) cells_before = of_value(kn_recurrent_input(node, on->at.start_cells), units, 0);
-    kn_step *step = begin(lowering, form, on->way, "kn_recurrent_back");
+    kn_step *step = begin(lowering, form, "kn_recurrent_back");
     kn_step_read(step, "dy", kn_recurrent_input(node, KN_RECURRENT_BACK_DY));
     kn_step_read(step, "kept", node->inputs[KN_RECURRENT_BACK_KEPT]);
     kn_step_read(step, "cells", cells);
@@ -282,12 +276,12 @@ static kn_status backward_step(kn_lowering *lowering, const backward *on, int64_
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
     KN_STEP_SET(step, {"step", start ? 0 : kn_recurrent_time(form, done)},
                 {"from", first ? 0 : kn_recurrent_time(form, done + 1)}, {"first", first});
-    return finish(step, lowering, form, on->way);
+    return finish(step, lowering, form);
 }
 
-static kn_status lower_backward(kn_lowering *lowering, recurrent_way way) {
+static kn_status lower_backward(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
-    backward on = {.form = kn_recurrent_describe(node), .way = way};
+    backward on = {.form = kn_recurrent_describe(node)};
     const kn_recurrent_form *form = &on.form;
     on.at = kn_recurrent_back_places_of(form->cell);
     kn_value *start = node->outputs[on.at.start];
@@ -308,17 +302,8 @@ static kn_status lower_backward(kn_lowering *lowering, recurrent_way way) {
 
 /* ---- variants ---------------------------------------------------------------------------------------- */
 
-static kn_status lower(kn_lowering *lowering, recurrent_way way) {
-    return lowering->node->op->backward ? lower_backward(lowering, way) : lower_forward(lowering, way);
-}
-kn_status kn_recurrent_matrix_lower(kn_lowering *lowering) {
-    return lower(lowering, MATRIX);
-}
-kn_status kn_recurrent_tiled_lower(kn_lowering *lowering) {
-    return lower(lowering, TILED);
-}
-kn_status kn_recurrent_plain_lower(kn_lowering *lowering) {
-    return lower(lowering, PLAIN);
+kn_status kn_recurrent_lower(kn_lowering *lowering) {
+    return lowering->node->op->backward ? lower_backward(lowering) : lower_forward(lowering);
 }
 
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node) {

@@ -123,9 +123,10 @@ kn_status kn_recurrent_reference(kn_reference_call *call);
 kn_status kn_recurrent_gradient_reference(kn_reference_call *call);
 void kn_recurrent_cost(const kn_node *node, kn_cost *cost);
 kn_status kn_recurrent_wide_lower(kn_lowering *lowering);
-kn_status kn_recurrent_matrix_lower(kn_lowering *lowering);
-kn_status kn_recurrent_tiled_lower(kn_lowering *lowering);
-kn_status kn_recurrent_plain_lower(kn_lowering *lowering);
+/* The configurations of kn_recurrent_lower: how a step is computed, by a matrix unit, by work-groups with
+ * tiles, or by a work-item per unit. */
+enum { KN_RECURRENT_MATRIX, KN_RECURRENT_TILED, KN_RECURRENT_PLAIN };
+kn_status kn_recurrent_lower(kn_lowering *lowering);
 bool kn_recurrent_matrix_accepts(const kn_target *target, const kn_node *node);
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
@@ -139,16 +140,19 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
                  .choice.doubtful = true},                                                                   \
                 {.name = "matrix",                                                                           \
                  .choice.accepts = kn_recurrent_matrix_accepts,                                              \
-                 .lower = kn_recurrent_matrix_lower,                                                         \
+                 .lower = kn_recurrent_lower,                                                                \
+                 .config = KN_RECURRENT_MATRIX,                                                              \
                  .promise.halves = {__VA_ARGS__},                                                            \
                  .promise.rounds = true},                                                                    \
                 {.name = "tiled",                                                                            \
                  .choice.accepts = kn_recurrent_tiled_accepts,                                               \
-                 .lower = kn_recurrent_tiled_lower,                                                          \
+                 .lower = kn_recurrent_lower,                                                                \
+                 .config = KN_RECURRENT_TILED,                                                               \
                  .promise.halves = {__VA_ARGS__}},                                                           \
                 {.name = "plain",                                                                            \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
-                 .lower = kn_recurrent_plain_lower,                                                          \
+                 .lower = kn_recurrent_lower,                                                                \
+                 .config = KN_RECURRENT_PLAIN,                                                               \
                  .promise.halves = {__VA_ARGS__}})
 /* `kept`: the bit of that result; 0 if a cell stores only its results. */
 #define KN_RECURRENT_ROW(kept)                                                                               \

@@ -71,7 +71,8 @@ static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, in
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_cumsum(kn_lowering *lowering, bool wide) {
+static kn_status lower_cumsum(kn_lowering *lowering) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     const kn_shape *x = &lowering->node->inputs[0]->shape;
     if (kn_shape_elements(x) == 0) return KN_OK;
     int64_t size = x->dims[kn_axis_of(lowering->node, x->rank)], most = wide ? size : ROUNDS;
@@ -82,31 +83,23 @@ static kn_status lower_cumsum(kn_lowering *lowering, bool wide) {
     return KN_OK;
 }
 
-static kn_status cumsum_wide(kn_lowering *lowering) {
-    return lower_cumsum(lowering, true);
-}
-static kn_status cumsum_threads(kn_lowering *lowering) {
-    return lower_cumsum(lowering, false);
-}
-
-KN_OPERATOR(
-    cumsum, .help = "cumulative sums along an axis",
-    KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
-                  KN_BOOLEAN("exclusive", 0, "excludes each element from its own sum"),
-                  KN_BOOLEAN("reverse", 0, "sums from the last element to the first")),
-    .min_inputs = 1, .max_inputs = 1, .shape = cumsum_shape, .gradient = cumsum_gradient,
-    .reference = cumsum_reference,
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = cumsum_wide},
-                {.name = "threads", .choice.accepts = kn_takes_stored_types, .lower = cumsum_threads}),
-    KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,93"}, .attributes = "axis=-1"},
-             {.inputs = {"7,33"}, .attributes = "exclusive=true reverse=true", .smallest = true},
-             {.inputs = {"3,31,17"}, .attributes = "axis=1 reverse=true"},
-             {.inputs = {"2,3,7,5"}, .attributes = "axis=-2 exclusive=true"},
-             {.inputs = {"5,1"}, .attributes = "axis=1 exclusive=true"},
-             {.inputs = {"int32 70001,2"}, .attributes = "exclusive=true", .no_gradient = true},
-             {.inputs = {"int32 31,7"}, .no_gradient = true},
-             {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true}, {.inputs = {"0,5"}},
-             {.inputs = {"3,0"}}));
+KN_OPERATOR(cumsum, .help = "cumulative sums along an axis",
+            KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
+                          KN_BOOLEAN("exclusive", 0, "excludes each element from its own sum"),
+                          KN_BOOLEAN("reverse", 0, "sums from the last element to the first")),
+            .min_inputs = 1, .max_inputs = 1, .shape = cumsum_shape, .gradient = cumsum_gradient,
+            .reference = cumsum_reference,
+            KN_VARIANTS(KN_WIDE_VARIANTS(lower_cumsum, kn_takes_stored_types_wide, .name = "threads",
+                                         .choice.accepts = kn_takes_stored_types)),
+            KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,93"}, .attributes = "axis=-1"},
+                     {.inputs = {"7,33"}, .attributes = "exclusive=true reverse=true", .smallest = true},
+                     {.inputs = {"3,31,17"}, .attributes = "axis=1 reverse=true"},
+                     {.inputs = {"2,3,7,5"}, .attributes = "axis=-2 exclusive=true"},
+                     {.inputs = {"5,1"}, .attributes = "axis=1 exclusive=true"},
+                     {.inputs = {"int32 70001,2"}, .attributes = "exclusive=true", .no_gradient = true},
+                     {.inputs = {"int32 31,7"}, .no_gradient = true},
+                     {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true}, {.inputs = {"0,5"}},
+                     {.inputs = {"3,0"}}));
 
 /* ---- builder ------------------------------------------------------------------------------------------- */
 

@@ -109,12 +109,10 @@ static kn_reduction describe(const kn_node *node) {
     return reduction;
 }
 
-static kn_status lower_reduce(kn_lowering *lowering, kn_method method) {
+static kn_status lower_reduce(kn_lowering *lowering) {
     kn_reduction reduction = describe(lowering->node);
-    return kn_emit_reduction(lowering, &reduction, method);
+    return kn_emit_reduction(lowering, &reduction, lowering->config);
 }
-
-KN_METHOD_LOWERINGS(lower_reduce)
 
 /* Images (N,C,H,W), reduced over pixels, or pixels and images: they may be blocked by channels. */
 static bool accepts_images(const kn_target *target, const kn_node *node) {

@@ -96,7 +96,8 @@ static kn_status softmax_gradient_reference(kn_reference_call *call) {
 
 /* ---- lowering --------------------------------------------------------------------------------------- */
 
-static kn_status lower(kn_lowering *lowering, kn_method method) {
+static kn_status lower(kn_lowering *lowering) {
+    const kn_method method = lowering->config;
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
     bool backward = node->op->backward;
@@ -126,8 +127,6 @@ static kn_status lower(kn_lowering *lowering, kn_method method) {
     KN_STEP_SET(step, {"rows", rows}, {"count", shape.count}, {"inner", shape.inner}, {"chunk", chunk});
     return kn_step_end(step, lowering);
 }
-
-KN_METHOD_LOWERINGS(lower)
 
 static void softmax_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, 5.0 * (double)kn_elements_of(node->outputs[0]), cost);

@@ -103,7 +103,8 @@ static void top_k_cost(const kn_node *node, kn_cost *cost) {
 
 enum { WORK = 65536 }; /* minimum comparisons per work-item on wide-vector devices */
 
-static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
+static kn_status lower_top_k(kn_lowering *lowering) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0];
     kn_lanes lanes = kn_lanes_of(&x->shape, kn_axis_of(node, x->shape.rank));
@@ -124,13 +125,6 @@ static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status top_k_wide(kn_lowering *lowering) {
-    return lower_top_k(lowering, true);
-}
-static kn_status top_k_threads(kn_lowering *lowering) {
-    return lower_top_k(lowering, false);
-}
-
 static bool compares_threads(const kn_target *target, const kn_node *node) {
     return size_of(node) <= ROUNDS && kn_takes_stored_types(target, node);
 }
@@ -142,8 +136,8 @@ KN_OPERATOR(
     .min_inputs = 1, .max_inputs = 1, .outputs = 2, .input_names = {"x"},
     .output_names = {"values", "places"}, .shape = top_k_shape, .gradient = top_k_gradient,
     .reference = top_k_reference, .cost = top_k_cost,
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = top_k_wide},
-                {.name = "threads", .choice.accepts = compares_threads, .lower = top_k_threads}),
+    KN_VARIANTS(KN_WIDE_VARIANTS(lower_top_k, kn_takes_stored_types_wide, .name = "threads",
+                                 .choice.accepts = compares_threads)),
     KN_CASES(
         {.inputs = {"3,7"}, .attributes = "k=2", .smallest = true},
         {.inputs = {"31,93"}, .attributes = "k=5 smallest=true"},

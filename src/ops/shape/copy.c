@@ -90,7 +90,8 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
     return kn_step_end(step, lowering);
 }
 
-kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *copy, bool wide) {
+kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *copy) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     axis axes[KN_MAX_RANK];
     int64_t elements = 1;
     for (int i = 0; i < copy->rank; i++)

@@ -50,7 +50,7 @@ static kn_status flip_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static kn_status lower_flip(kn_lowering *lowering, bool wide) {
+static kn_status lower_flip(kn_lowering *lowering) {
     const kn_shape *x = &lowering->node->inputs[0]->shape;
     bool flipped[KN_MAX_RANK];
     kn_strided_copy copy = {.from = lowering->node->inputs[0], .to = lowering->result, .rank = x->rank};
@@ -63,22 +63,14 @@ static kn_status lower_flip(kn_lowering *lowering, bool wide) {
             copy.from_offset += (x->dims[i] - 1) * copy.from_strides[i];
             copy.from_strides[i] = -copy.from_strides[i];
         }
-    return kn_emit_strided_copy(lowering, &copy, wide);
-}
-
-static kn_status flip_wide(kn_lowering *lowering) {
-    return lower_flip(lowering, true);
-}
-static kn_status flip_plain(kn_lowering *lowering) {
-    return lower_flip(lowering, false);
+    return kn_emit_strided_copy(lowering, &copy);
 }
 
 KN_OPERATOR(flip, .help = "x with axes reversed",
             KN_ATTRIBUTES(KN_INTS("axes", "", "axes to reverse, negative from the end; none: all")),
             .min_inputs = 1, .max_inputs = 1, .any_type = true, .shape = flip_shape,
             .gradient = flip_gradient, .reference = flip_reference,
-            KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = flip_wide},
-                        {.name = "plain", .lower = flip_plain}),
+            KN_VARIANTS(KN_WIDE_VARIANTS(lower_flip, kn_on_wide_vector, .name = "plain")),
             KN_CASES({.inputs = {"7,31"}, .attributes = "axes=1", .smallest = true},
                      {.inputs = {"7,31"}, .attributes = "axes=0"},
                      {.inputs = {"3,31,7"}, .attributes = "axes=-2"}, {.inputs = {"2,3,7,5"}},

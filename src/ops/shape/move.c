@@ -112,12 +112,14 @@ static kn_status transpose_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static kn_status lower_transpose(kn_lowering *lowering, bool wide, bool plain) {
+static kn_status lower_transpose(kn_lowering *lowering) {
     const kn_shape *x = &lowering->node->inputs[0]->shape, *y = &lowering->node->outputs[0]->shape;
     int order[KN_MAX_RANK];
     int64_t strides[KN_MAX_RANK];
-    kn_strided_copy copy = {
-        .from = lowering->node->inputs[0], .to = lowering->result, .plain = plain, .rank = x->rank};
+    kn_strided_copy copy = {.from = lowering->node->inputs[0],
+                            .to = lowering->result,
+                            .plain = lowering->config == KN_METHOD_PLAIN,
+                            .rank = x->rank};
     read_order(kn_attribute_of(lowering->node, "permutation"), x->rank, order);
     kn_row_strides(x, strides);
     kn_row_strides(y, copy.to_strides);
@@ -125,35 +127,29 @@ static kn_status lower_transpose(kn_lowering *lowering, bool wide, bool plain) {
         copy.sizes[i] = y->dims[i];
         copy.from_strides[i] = strides[order[i]];
     }
-    return kn_emit_strided_copy(lowering, &copy, wide);
+    return kn_emit_strided_copy(lowering, &copy);
 }
 
-static kn_status transpose_wide(kn_lowering *lowering) {
-    return lower_transpose(lowering, true, false);
-}
-static kn_status transpose_tiled(kn_lowering *lowering) {
-    return lower_transpose(lowering, false, false);
-}
-static kn_status transpose_plain(kn_lowering *lowering) {
-    return lower_transpose(lowering, false, true);
-}
-
-KN_OPERATOR(
-    transpose, .help = "permutes axes",
-    KN_ATTRIBUTES(KN_INTS("permutation", "", "axis of x for each axis of the result; none: reversed")),
-    .min_inputs = 1, .max_inputs = 1, .moves = true, .at_sizes = transpose_at_sizes, .shape = transpose_shape,
-    .gradient = transpose_gradient, .reference = transpose_reference,
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = transpose_wide},
-                {.name = "tiled", .lower = transpose_tiled}, {.name = "plain", .lower = transpose_plain}),
-    KN_CASES({.inputs = {"7,31"}, .smallest = true},
-             {.inputs = {"3,7,5"}, .attributes = "permutation=1,0,2", .smallest = true},
-             {.inputs = {"93,33"}}, {.inputs = {"2,7,5,3"}, .attributes = "permutation=0,2,3,1"},
-             {.inputs = {"2,3,2,3,2,3,2,3"}, .attributes = "permutation=7,2,5,0,3,6,1,4"},
-             {.inputs = {"31,7,3"}, .attributes = "permutation=0,1,2"},
-             {.inputs = {"3,1,7"}, .attributes = "permutation=1,-1,0"}, {.inputs = {""}},
-             {.inputs = {"1,93,1"}}, {.inputs = {"int32 33,7"}, .no_gradient = true},
-             {.inputs = {"bool 7,33"}, .ranges = {"0..1"}, .no_gradient = true},
-             {.inputs = {"float8e5m2 33,7"}, .no_gradient = true}, {.inputs = {"0,5"}}));
+KN_OPERATOR(transpose, .help = "permutes axes",
+            KN_ATTRIBUTES(KN_INTS("permutation", "",
+                                  "axis of x for each axis of the result; none: reversed")),
+            .min_inputs = 1, .max_inputs = 1, .moves = true, .at_sizes = transpose_at_sizes,
+            .shape = transpose_shape, .gradient = transpose_gradient, .reference = transpose_reference,
+            KN_VARIANTS({.name = "wide",
+                         .choice.accepts = kn_on_wide_vector,
+                         .lower = lower_transpose,
+                         .config = KN_METHOD_WIDE},
+                        {.name = "tiled", .lower = lower_transpose, .config = KN_METHOD_TREE},
+                        {.name = "plain", .lower = lower_transpose, .config = KN_METHOD_PLAIN}),
+            KN_CASES({.inputs = {"7,31"}, .smallest = true},
+                     {.inputs = {"3,7,5"}, .attributes = "permutation=1,0,2", .smallest = true},
+                     {.inputs = {"93,33"}}, {.inputs = {"2,7,5,3"}, .attributes = "permutation=0,2,3,1"},
+                     {.inputs = {"2,3,2,3,2,3,2,3"}, .attributes = "permutation=7,2,5,0,3,6,1,4"},
+                     {.inputs = {"31,7,3"}, .attributes = "permutation=0,1,2"},
+                     {.inputs = {"3,1,7"}, .attributes = "permutation=1,-1,0"}, {.inputs = {""}},
+                     {.inputs = {"1,93,1"}}, {.inputs = {"int32 33,7"}, .no_gradient = true},
+                     {.inputs = {"bool 7,33"}, .ranges = {"0..1"}, .no_gradient = true},
+                     {.inputs = {"float8e5m2 33,7"}, .no_gradient = true}, {.inputs = {"0,5"}}));
 
 /* ---- slice ----------------------------------------------------------------------------------- */
 
@@ -224,7 +220,7 @@ static kn_status slice_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static kn_status lower_slice(kn_lowering *lowering, bool wide) {
+static kn_status lower_slice(kn_lowering *lowering) {
     const kn_shape *x = &lowering->node->inputs[0]->shape, *y = &lowering->node->outputs[0]->shape;
     slice_numbers slice = numbers_of(lowering->node, x);
     kn_strided_copy copy = {.from = lowering->node->inputs[0], .to = lowering->result, .rank = x->rank};
@@ -233,14 +229,7 @@ static kn_status lower_slice(kn_lowering *lowering, bool wide) {
     copy.from_offset = slice.begin * copy.from_strides[slice.axis];
     copy.from_strides[slice.axis] *= slice.step;
     memcpy(copy.sizes, y->dims, sizeof copy.sizes);
-    return kn_emit_strided_copy(lowering, &copy, wide);
-}
-
-static kn_status slice_wide(kn_lowering *lowering) {
-    return lower_slice(lowering, true);
-}
-static kn_status slice_plain(kn_lowering *lowering) {
-    return lower_slice(lowering, false);
+    return kn_emit_strided_copy(lowering, &copy);
 }
 
 extern const kn_operator kn_row_slice_gradient;
@@ -275,8 +264,7 @@ KN_OPERATOR(slice, .help = "elements begin, begin + step, … along an axis",
                           KN_INT("step", 1, "distance between elements")),
             .min_inputs = 1, .max_inputs = 1, .moves = true, .identity = KN_IDENTITY_WHOLE,
             .shape = slice_shape, .gradient = slice_gradient, .reference = slice_reference,
-            KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = slice_wide},
-                        {.name = "plain", .lower = slice_plain}),
+            KN_VARIANTS(KN_WIDE_VARIANTS(lower_slice, kn_on_wide_vector, .name = "plain")),
             KN_CASES({.inputs = {"7,31"}, .attributes = "axis=1 begin=3 end=30", .smallest = true},
                      {.inputs = {"33,7"}, .attributes = "begin=1 end=-1"},
                      {.inputs = {"3,31,7"}, .attributes = "axis=-2 begin=-30"},
@@ -320,7 +308,7 @@ static kn_status slice_gradient_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static kn_status lower_slice_gradient(kn_lowering *lowering, bool wide) {
+static kn_status lower_slice_gradient(kn_lowering *lowering) {
     const kn_shape *g = &lowering->node->inputs[0]->shape, *x = &lowering->node->outputs[0]->shape;
     slice_numbers slice = numbers_of(lowering->node, x);
     if (kn_shape_elements(x) == 0) return KN_OK;
@@ -333,14 +321,7 @@ static kn_status lower_slice_gradient(kn_lowering *lowering, bool wide) {
     copy.to_offset = slice.begin * copy.to_strides[slice.axis];
     copy.to_strides[slice.axis] *= slice.step;
     memcpy(copy.sizes, g->dims, sizeof copy.sizes);
-    return kn_emit_strided_copy(lowering, &copy, wide);
-}
-
-static kn_status slice_gradient_wide(kn_lowering *lowering) {
-    return lower_slice_gradient(lowering, true);
-}
-static kn_status slice_gradient_plain(kn_lowering *lowering) {
-    return lower_slice_gradient(lowering, false);
+    return kn_emit_strided_copy(lowering, &copy);
 }
 
 KN_OPERATOR(
@@ -349,8 +330,7 @@ KN_OPERATOR(
                   KN_INT("step", 1, "its step"), KN_INT("size", 0, "size of the axis")),
     .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = slice_gradient_shape,
     .reference = slice_gradient_reference,
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = slice_gradient_wide},
-                {.name = "plain", .lower = slice_gradient_plain}),
+    KN_VARIANTS(KN_WIDE_VARIANTS(lower_slice_gradient, kn_on_wide_vector, .name = "plain")),
     KN_CASES({.inputs = {"7"}, .attributes = "begin=1 step=3 size=21", .no_gradient = true, .smallest = true},
              {.inputs = {"3,31,7"}, .attributes = "axis=1 step=2 size=61", .no_gradient = true},
              {.inputs = {"3,0"}, .attributes = "axis=1 step=2 size=5", .no_gradient = true}));
@@ -421,7 +401,7 @@ static kn_status concat_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static kn_status lower_concat(kn_lowering *lowering, bool wide) {
+static kn_status lower_concat(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *y = &node->outputs[0]->shape;
     int axis = kn_axis_of(node, y->rank);
@@ -436,26 +416,18 @@ static kn_status lower_concat(kn_lowering *lowering, bool wide) {
         kn_row_strides(y, copy.to_strides);
         copy.to_offset = begin * copy.to_strides[axis];
         memcpy(copy.sizes, x->dims, sizeof copy.sizes);
-        kn_status status = kn_emit_strided_copy(lowering, &copy, wide);
+        kn_status status = kn_emit_strided_copy(lowering, &copy);
         if (status) return status;
         begin += x->dims[axis];
     }
     return KN_OK;
 }
 
-static kn_status concat_wide(kn_lowering *lowering) {
-    return lower_concat(lowering, true);
-}
-static kn_status concat_plain(kn_lowering *lowering) {
-    return lower_concat(lowering, false);
-}
-
 KN_OPERATOR(concat, .help = "values concatenated along an axis",
             KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end")), .min_inputs = 1,
             .max_inputs = KN_MAX_INPUTS, .any_type = true, .identity = KN_IDENTITY_WHOLE,
             .shape = concat_shape, .gradient = concat_gradient, .reference = concat_reference,
-            KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = concat_wide},
-                        {.name = "plain", .lower = concat_plain}),
+            KN_VARIANTS(KN_WIDE_VARIANTS(lower_concat, kn_on_wide_vector, .name = "plain")),
             KN_CASES({.inputs = {"3,7", "3,1"}, .attributes = "axis=1", .smallest = true},
                      {.inputs = {"7,31", "33,31"}},
                      {.inputs = {"2,3,7,5", "2,1,7,5", "2,4,7,5"}, .attributes = "axis=1"},
@@ -522,16 +494,10 @@ static kn_status pad_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static kn_status lower_pad(kn_lowering *lowering, bool wide) {
+static kn_status lower_pad(kn_lowering *lowering) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     const kn_attribute_value *amounts = kn_attribute_of(lowering->node, "amounts");
     return kn_emit_pad(lowering, amounts->list, kn_attribute_of(lowering->node, "value")->number, wide);
-}
-
-static kn_status pad_wide(kn_lowering *lowering) {
-    return lower_pad(lowering, true);
-}
-static kn_status pad_plain(kn_lowering *lowering) {
-    return lower_pad(lowering, false);
 }
 
 KN_OPERATOR(
@@ -539,9 +505,7 @@ KN_OPERATOR(
     KN_ATTRIBUTES(KN_INTS("amounts", "", "elements before each axis, then after each axis"),
                   KN_FLOAT("value", 0, "the constant")),
     .min_inputs = 1, .max_inputs = 1, .shape = pad_shape, .gradient = pad_gradient,
-    .reference = pad_reference,
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = pad_wide},
-                {.name = "plain", .lower = pad_plain}),
+    .reference = pad_reference, KN_VARIANTS(KN_WIDE_VARIANTS(lower_pad, kn_on_wide_vector, .name = "plain")),
     KN_CASES({.inputs = {"3,7"}, .attributes = "amounts=0,1,2,1", .smallest = true},
              {.inputs = {"31"}, .attributes = "amounts=7,0 value=1.5"},
              {.inputs = {"2,3,7,5"}, .attributes = "amounts=0,0,1,2,0,0,1,0"},

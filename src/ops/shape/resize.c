@@ -192,7 +192,8 @@ static void resize_cost(const kn_node *node, kn_cost *cost) {
 
 enum { WORK = 16384 }; /* minimum elements per work-item on wide-vector devices */
 
-static kn_status lower_resize(kn_lowering *lowering, bool wide) {
+static kn_status lower_resize(kn_lowering *lowering) {
+    const bool wide = lowering->config == KN_METHOD_WIDE;
     const kn_node *node = lowering->node;
     kn_value *from = node->inputs[0];
     bool backward = node->op->backward;
@@ -226,13 +227,6 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status resize_wide(kn_lowering *lowering) {
-    return lower_resize(lowering, true);
-}
-static kn_status resize_threads(kn_lowering *lowering) {
-    return lower_resize(lowering, false);
-}
-
 /* Some many-thread devices limit loops to 65,535 iterations. */
 static bool accepts_threads(const kn_target *target, const kn_node *node) {
     return resizing_of(node).lanes.size <= 65535 && kn_takes_kernel_types(target, node);
@@ -249,8 +243,8 @@ static bool accepts_threads(const kn_target *target, const kn_node *node) {
         KN_FLOAT("scale", 0, "the scale that the size was computed with; 0: the ratio of the sizes")),       \
         .min_inputs = 1, .max_inputs = 1, .shape = resize_shape, .reference = resize_reference,              \
         .cost = resize_cost,                                                                                 \
-        KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = resize_wide},    \
-                    {.name = "threads", .choice.accepts = accepts_threads, .lower = resize_threads})
+        KN_VARIANTS(KN_WIDE_VARIANTS(lower_resize, kn_takes_kernel_types_wide, .name = "threads",            \
+                                     .choice.accepts = accepts_threads))
 
 KN_OPERATOR(
     resize, .help = "resizes an axis by interpolation", .gradient = resize_gradient, RESIZING,

@@ -18,7 +18,7 @@ typedef struct kn_strided_copy {
     int64_t from_offset, to_offset;
     int64_t sizes[KN_MAX_RANK], from_strides[KN_MAX_RANK], to_strides[KN_MAX_RANK];
 } kn_strided_copy;
-kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *copy, bool wide);
+kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *copy);
 /* The unsigned OpenCL type with the size of an element, for kernels that only move elements. */
 const char *kn_bits_type(kn_dtype dtype);
 /* Emits the node's input with `before[i]` elements before axis i, padded to the shape of its output with
