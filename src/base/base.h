@@ -131,6 +131,10 @@ void *kn_arena_copy(kn_arena *arena, const void *bytes, size_t count, size_t siz
 
 /* ---- text (text.c): a growing string, and locale-independent numbers ------------- */
 
+static inline bool kn_is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
 /* A key with its value in the metadata of a file. */
 typedef struct kn_text_pair {
     const char *key, *value;

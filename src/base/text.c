@@ -86,10 +86,6 @@ char *kn_text_take(kn_text *text) {
 
 /* ---- writing numbers ----------------------------------------------------- */
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /* A positive number 0.DIGITS times ten to the power `point`. */
 typedef struct decimal {
     char digits[24];
@@ -119,7 +115,7 @@ static decimal round_to(double value, int count) {
     const char *c = buffer;
     /* Any other character between the digits is the locale's separator. */
     for (; *c != '\0' && *c != 'e'; c++)
-        if (is_digit(*c) && number.count < count) number.digits[number.count++] = *c;
+        if (kn_is_digit(*c) && number.count < count) number.digits[number.count++] = *c;
     number.point = (*c == 'e' ? atoi(c + 1) : 0) + 1;
     return number;
 }
@@ -234,7 +230,7 @@ void kn_text_fixed(kn_text *text, double value, int decimals) {
     }
     const char *c = buffer;
     if (*c == '-') c++;
-    while (is_digit(*c))
+    while (kn_is_digit(*c))
         c++;
     kn_text_add_bytes(text, buffer, (size_t)(c - buffer));
     if (decimals == 0) return;
@@ -310,7 +306,7 @@ void kn_text_json_number(kn_text *text, double value) {
 
 static int digit_value(char c, int base) {
     int value = 99;
-    if (is_digit(c)) value = c - '0';
+    if (kn_is_digit(c)) value = c - '0';
     if (c >= 'a' && c <= 'f') value = c - 'a' + 10;
     if (c >= 'A' && c <= 'F') value = c - 'A' + 10;
     return value < base ? value : -1;
@@ -373,10 +369,10 @@ static bool read_digits(const char *text, int base, const char **end, double *va
         const char *e = c + 1;
         bool negative = *e == '-';
         if (*e == '-' || *e == '+') e++;
-        if (is_digit(*e)) {
+        if (kn_is_digit(*e)) {
             const int64_t large = 1000000000000000; /* no text in memory has enough digits to compensate */
             int64_t written = 0;
-            for (; is_digit(*e); e++)
+            for (; kn_is_digit(*e); e++)
                 if (written < large) written = written * 10 + (*e - '0');
             exponent += negative ? -written : written;
             c = e;
@@ -423,9 +419,9 @@ bool kn_parse_int64(const char *text, const char **end, int64_t *value) {
     const char *c = text;
     bool negative = *c == '-';
     if (*c == '-' || *c == '+') c++;
-    if (!is_digit(*c)) return false;
+    if (!kn_is_digit(*c)) return false;
     int64_t read = 0; /* accumulated as a negative number: that side has one more value */
-    for (; is_digit(*c); c++) {
+    for (; kn_is_digit(*c); c++) {
         int digit = *c - '0';
         if (read < (INT64_MIN + digit) / 10) return false;
         read = read * 10 - digit;

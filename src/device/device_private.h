@@ -12,9 +12,6 @@
 
 /* ---- characters, independent of the locale ----------------------------------------------- */
 
-static inline bool kn_is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 static inline bool kn_is_blank(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }

@@ -118,10 +118,6 @@ static kn_status fail_at(dim_reader *reader, const char *expected) {
                    expected, found);
 }
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 static bool begins_name(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -131,9 +127,9 @@ static kn_status read_sum(dim_reader *reader, kn_dim *result);
 static kn_status read_factor(dim_reader *reader, kn_dim *result) {
     char c = next(reader);
     kn_status status = KN_OK;
-    if (is_digit(c)) {
+    if (kn_is_digit(c)) {
         int64_t number = 0;
-        for (; reader->position < reader->length && is_digit(reader->text[reader->position]);
+        for (; reader->position < reader->length && kn_is_digit(reader->text[reader->position]);
              reader->position++)
             if (!kn_multiply_fits(number, 10, &number) ||
                 !kn_add_fits(number, reader->text[reader->position] - '0', &number))
@@ -145,7 +141,8 @@ static kn_status read_factor(dim_reader *reader, kn_dim *result) {
     if (begins_name(c)) {
         const char *name = reader->text + reader->position;
         size_t length = 0;
-        while (reader->position < reader->length && (begins_name(name[length]) || is_digit(name[length]))) {
+        while (reader->position < reader->length &&
+               (begins_name(name[length]) || kn_is_digit(name[length]))) {
             reader->position++;
             length++;
             if (reader->position == reader->length) break;

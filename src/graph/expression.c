@@ -64,16 +64,12 @@ static const struct {
     [KN_FUNCTION_COARSE] = {"coarse", 3},
 };
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 static bool begins_name(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 static bool in_name(char c) {
-    return begins_name(c) || is_digit(c);
+    return begins_name(c) || kn_is_digit(c);
 }
 
 static char next(expression_reader *reader) {
@@ -215,7 +211,7 @@ static kn_status read_factor(expression_reader *reader, const kn_term **result) 
         reader->position++;
         status = read_choice(reader, result);
         if (status == KN_OK && !take(reader, ")")) status = fail_at(reader, "')'");
-    } else if (is_digit(c) || (c == '.' && is_digit(reader->text[reader->position + 1]))) {
+    } else if (kn_is_digit(c) || (c == '.' && kn_is_digit(reader->text[reader->position + 1]))) {
         status = read_number(reader, result);
     } else if (begins_name(c))
         status = read_name(reader, result);

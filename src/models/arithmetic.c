@@ -13,16 +13,13 @@ typedef struct reader {
     int depth;
 } reader;
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 bool kn_is_name(const char *word) {
     if (!is_letter(*word) || *word == '_' || strlen(word) > KN_MODEL_NAME_BYTES) return false;
-    while (is_letter(*word) || is_digit(*word))
+    while (is_letter(*word) || kn_is_digit(*word))
         word++;
     return *word == '\0';
 }
@@ -102,8 +99,8 @@ static bool unknown(reader *r, const char *name) {
 static bool read_name(reader *r, int64_t *number) {
     char name[KN_MODEL_WORD_BYTES + 1];
     size_t length = 0;
-    while (r->position + length < r->end &&
-           (is_letter(r->word->text[r->position + length]) || is_digit(r->word->text[r->position + length])))
+    while (r->position + length < r->end && (is_letter(r->word->text[r->position + length]) ||
+                                             kn_is_digit(r->word->text[r->position + length])))
         length++;
     memcpy(name, r->word->text + r->position, length);
     name[length] = '\0';
@@ -120,8 +117,8 @@ static bool read_name(reader *r, int64_t *number) {
 static bool read_factor(reader *r, int64_t *number) {
     char c = next(r);
     if (is_letter(c)) return read_name(r, number);
-    if (is_digit(c)) {
-        for (*number = 0; is_digit(next(r)); r->position++)
+    if (kn_is_digit(c)) {
+        for (*number = 0; kn_is_digit(next(r)); r->position++)
             if (!multiply(*number, 10, number) || !add(*number, next(r) - '0', number)) return too_large(r);
         if (next(r) == '.' || is_letter(next(r))) return mistake(r, "an integer");
         return true;
@@ -212,7 +209,7 @@ const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *wo
 static bool holds_symbol(const char *text, size_t length, const kn_variables *variables) {
     for (size_t i = 0; i < length;) {
         size_t start = i;
-        while (i < length && (is_letter(text[i]) || (i > start && is_digit(text[i]))))
+        while (i < length && (is_letter(text[i]) || (i > start && kn_is_digit(text[i]))))
             i++;
         if (i == start)
             i++;
@@ -233,7 +230,7 @@ bool kn_fill_size(kn_model *model, const kn_line *line, const kn_word *word, siz
     }
     for (size_t i = 0; i < length;) {
         size_t start = i;
-        while (i < length && (is_letter(part[i]) || (i > start && is_digit(part[i]))))
+        while (i < length && (is_letter(part[i]) || (i > start && kn_is_digit(part[i]))))
             i++;
         if (i == start) {
             kn_text_add_bytes(text, part + i++, 1);
@@ -262,7 +259,7 @@ const char *kn_fill_word(kn_model *model, const kn_word *word, const kn_variable
     kn_text_init(&text, &model->host);
     for (size_t i = 0; i < length;) {
         size_t start = i;
-        while (i < length && (is_letter(part[i]) || (i > start && is_digit(part[i]))))
+        while (i < length && (is_letter(part[i]) || (i > start && kn_is_digit(part[i]))))
             i++;
         const kn_variable *variable = i > start ? kn_variable_find(variables, part + start, i - start) : NULL;
         if (i == start) i++;
@@ -290,7 +287,7 @@ size_t kn_size_end(const char *text, size_t start, bool commas) {
         if (depth > 0) continue;
         if (commas ? text[i] == ','
                    : text[i] == 'x' && i > start &&
-                         (is_digit(text[i - 1]) || text[i - 1] == ')' || is_digit(text[i + 1]) ||
+                         (kn_is_digit(text[i - 1]) || text[i - 1] == ')' || kn_is_digit(text[i + 1]) ||
                           text[i + 1] == '('))
             break;
     }

@@ -43,10 +43,6 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 static char peek_at(const parser *in, size_t offset) {
     return in->at + offset < in->count ? in->text[in->at + offset] : '\0';
 }
@@ -60,7 +56,7 @@ static void skip_blanks(parser *in) {
 static size_t word_length(const parser *in) {
     size_t length = 0;
     if (is_letter(peek_at(in, 0)))
-        while (is_letter(peek_at(in, length)) || is_digit(peek_at(in, length)))
+        while (is_letter(peek_at(in, length)) || kn_is_digit(peek_at(in, length)))
             length++;
     return length;
 }
@@ -145,7 +141,7 @@ static kn_branch *read_text(parser *in) {
 static kn_branch *read_number(parser *in) {
     size_t begin = in->at;
     bool real = false;
-    while (is_digit(peek_at(in, 0)) || (peek_at(in, 0) == '.' && is_digit(peek_at(in, 1)) && !real))
+    while (kn_is_digit(peek_at(in, 0)) || (peek_at(in, 0) == '.' && kn_is_digit(peek_at(in, 1)) && !real))
         real |= in->text[in->at++] == '.';
     kn_branch *value = make(in, KN_BRANCH_VALUE, begin);
     char *text = value ? kn_arena_take(in->arena, in->at - begin + 1, 1) : NULL;
@@ -204,7 +200,7 @@ static kn_branch *read_primary(parser *in) {
     size_t begin = in->at, count;
     char c = peek_at(in, 0);
     if (c == '"' || c == '\'') return read_text(in);
-    if (is_digit(c)) return read_number(in);
+    if (kn_is_digit(c)) return read_number(in);
     if (c == '(') {
         in->at++;
         kn_branch *inner = read_expression(in);

@@ -79,10 +79,6 @@ static kn_status cross_entropy_shape(kn_shape_call *call) {
 }
 
 /* logits, target, most, log_sum, gradient of the loss; and the number of rows that count. */
-static kn_status gradient_shape(kn_shape_call *call) {
-    return kn_shape_like_first(call);
-}
-
 static kn_status accuracy_shape(kn_shape_call *call) {
     kn_shape rows;
     if (check_target(call, true, &rows)) return call->error->status;
@@ -366,7 +362,7 @@ KN_OPERATOR(
              {.inputs = {"0,5", "int32 0"}, .no_gradient = true}));
 KN_OPERATOR(
     cross_entropy_gradient, .help = "gradient of cross_entropy with respect to its logits", SMOOTHING,
-    .min_inputs = 5, .max_inputs = 5, .backward = true, .shape = gradient_shape,
+    .min_inputs = 5, .max_inputs = 5, .backward = true, .shape = kn_shape_like_first,
     .reference = gradient_reference, .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
     KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", ""},
               .ranges = {NULL, LABELS(6), "1..2", "0..2"},
@@ -407,7 +403,7 @@ KN_OPERATOR(
              {.inputs = {"0,5", "int32 0"}, .no_gradient = true}));
 KN_OPERATOR(cross_entropy_counted_gradient,
             .help = "gradient of cross_entropy_counted with respect to its logits", IGNORING, .min_inputs = 6,
-            .max_inputs = 6, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
+            .max_inputs = 6, .backward = true, .shape = kn_shape_like_first, .reference = gradient_reference,
             .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
             KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", "", ""},
                       .ranges = {NULL, LABELS(6), "1..2", "0..2", NULL, "1..3"},

@@ -45,10 +45,6 @@ static kn_status ctc_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-static kn_status gradient_shape(kn_shape_call *call) {
-    return kn_shape_like_first(call);
-}
-
 /* ---- references ------------------------------------------------------------------------------ */
 
 /* One sample. */
@@ -272,7 +268,7 @@ KN_OPERATOR(
 KN_OPERATOR(ctc_gradient, .help = "gradient of ctc with respect to the log-probabilities", BLANK,
             .min_inputs = 7, .max_inputs = 7, .backward = true,
             .input_names = {"x", "labels", "times_of", "labels_of", "alphas", "losses", "dlosses"},
-            .output_names = {"dx"}, .shape = gradient_shape, .reference = gradient_reference,
+            .output_names = {"dx"}, .shape = kn_shape_like_first, .reference = gradient_reference,
             .cost = ctc_cost, .tolerance = 8,
             KN_VARIANTS({.name = "steps",
                          .choice.accepts = kn_takes_kernel_types,

@@ -84,10 +84,6 @@ static kn_status with_gradients_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-static kn_status with_gradients_shape(kn_shape_call *call) {
-    return kn_shape_like_first(call);
-}
-
 static kn_status with_gradients_reference(kn_reference_call *call) {
     call->outputs[0].data[0] = call->inputs[0].data[0];
     return KN_OK;
@@ -95,7 +91,7 @@ static kn_status with_gradients_reference(kn_reference_call *call) {
 
 KN_OPERATOR(with_gradients, .class = KN_CLASS_VIEW,
             .help = "a scalar and its gradients; only in bound graphs", .backward = true, .min_inputs = 3,
-            .max_inputs = 5, .shape = with_gradients_shape, .gradient = with_gradients_gradient,
+            .max_inputs = 5, .shape = kn_shape_like_first, .gradient = with_gradients_gradient,
             .reference = with_gradients_reference,
             KN_CASES({.inputs = {"", "3", "3"}, .no_gradient = true, .smallest = true}));
 
