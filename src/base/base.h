@@ -272,7 +272,6 @@ void kn_mutex_unlock(kn_mutex *mutex);
 kn_condition *kn_condition_create(const kn_host *host);
 void kn_condition_destroy(const kn_host *host, kn_condition **condition);
 void kn_condition_wait(kn_condition *condition, kn_mutex *mutex);
-void kn_condition_signal(kn_condition *condition);    /* wakes one */
 void kn_condition_broadcast(kn_condition *condition); /* wakes all */
 kn_thread *kn_thread_start(const kn_host *host, void (*work)(void *), void *argument);
 void kn_thread_join(const kn_host *host, kn_thread **thread);

@@ -68,10 +68,6 @@ void kn_condition_wait(kn_condition *condition, kn_mutex *mutex) {
     pthread_cond_wait(&condition->condition, &mutex->mutex);
 }
 
-void kn_condition_signal(kn_condition *condition) {
-    pthread_cond_signal(&condition->condition);
-}
-
 void kn_condition_broadcast(kn_condition *condition) {
     pthread_cond_broadcast(&condition->condition);
 }

@@ -155,9 +155,6 @@ kn_status kn_queue_copy(kn_context *context, kn_queue queue, kn_buffer *source, 
 kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset,
                         uint64_t bytes, const void *pattern, size_t pattern_bytes, kn_event *done,
                         kn_error *error);
-/* Maps memory into the host's address space, without a copy if memory is shared. Mapping blocks. */
-kn_status kn_buffer_map(kn_context *context, kn_buffer *buffer, bool write, void **bytes, kn_error *error);
-kn_status kn_buffer_unmap(kn_context *context, kn_buffer *buffer, void *bytes, kn_error *error);
 /* Makes later work on `queue` wait for the event. */
 kn_status kn_queue_after(kn_context *context, kn_queue queue, kn_event event, kn_error *error);
 /* An event for all work so far on `queue`. */

@@ -158,26 +158,6 @@ kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, 
     return submission_end(&work, code, "fill", "a fill", bytes, done, error);
 }
 
-kn_status kn_buffer_map(kn_context *context, kn_buffer *buffer, bool write, void **bytes, kn_error *error) {
-    *bytes = NULL;
-    if (buffer->bytes == 0) return KN_OK;
-    cl_int code;
-    *bytes = clEnqueueMapBuffer(context->queues[KN_QUEUE_COMPUTE], buffer->root, CL_TRUE,
-                                CL_MAP_READ | (write ? CL_MAP_WRITE : 0), (size_t)buffer->base,
-                                (size_t)buffer->bytes, 0, NULL, NULL, &code);
-    if (*bytes) return KN_OK;
-    return kn_fail_cl(error, code, "a block of %llu bytes could not be mapped",
-                      (unsigned long long)buffer->bytes);
-}
-
-kn_status kn_buffer_unmap(kn_context *context, kn_buffer *buffer, void *bytes, kn_error *error) {
-    if (!bytes) return KN_OK;
-    cl_int code =
-        clEnqueueUnmapMemObject(context->queues[KN_QUEUE_COMPUTE], buffer->root, bytes, 0, NULL, NULL);
-    if (code == CL_SUCCESS) return KN_OK;
-    return kn_fail_cl(error, code, "a block could not be unmapped");
-}
-
 void kn_event_release(kn_event *event) {
     if (event->handle) clReleaseEvent(event->handle);
     event->handle = NULL;

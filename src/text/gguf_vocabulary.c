@@ -327,14 +327,3 @@ kn_status kn_vocabulary_read_gguf(kn_vocabulary *vocabulary, const kn_gguf *file
     reader in = {vocabulary, file, &vocabulary->arena, &vocabulary->error};
     return read_file(&in);
 }
-
-kn_vocabulary *kn_vocabulary_from_gguf(const kn_host *host, const char *name, const kn_gguf *file) {
-    kn_vocabulary *vocabulary = kn_vocabulary_create(host);
-    if (!vocabulary) return NULL;
-    vocabulary->name = kn_arena_text(&vocabulary->arena, name);
-    if (!vocabulary->name)
-        kn_fail_memory(&vocabulary->error, 0);
-    else
-        kn_vocabulary_read_gguf(vocabulary, file);
-    return vocabulary;
-}

@@ -59,7 +59,7 @@ static void produce(void *argument) {
         while (shared->count == KN_COUNT_OF(shared->places))
             kn_condition_wait(shared->emptied, shared->mutex);
         shared->places[shared->count++] = i;
-        kn_condition_signal(shared->filled);
+        kn_condition_broadcast(shared->filled);
         kn_mutex_unlock(shared->mutex);
     }
 }
@@ -73,7 +73,7 @@ static void consume(void *argument) {
         if (shared->count == 0) break;
         shared->sum += shared->places[--shared->count];
         shared->taken++;
-        kn_condition_signal(shared->emptied);
+        kn_condition_broadcast(shared->emptied);
     }
     kn_mutex_unlock(shared->mutex);
 }

@@ -192,36 +192,6 @@ static void slices_do_not_overlap(void **state) {
     kn_context_destroy(&context);
 }
 
-static void mapped_memory_is_the_blocks(void **state) {
-    kn_context *context = open_context(NULL);
-    uint32_t unit = kn_context_capabilities(context)->alignment_bytes;
-    kn_buffer *block = NULL, *slice = NULL, *empty = NULL;
-    kn_kernel *kernel = NULL;
-    kn_error error = {0};
-    assert_int_equal(kn_buffer_create(context, 2 * unit, &block, &error), KN_OK);
-    assert_int_equal(kn_buffer_slice(block, unit, 16, &slice, &error), KN_OK);
-    assert_int_equal(kn_buffer_create(context, 0, &empty, &error), KN_OK);
-    assert_int_equal(kn_kernel_create(context, twice_program(context), "twice", &kernel, &error), KN_OK);
-    void *bytes = NULL;
-    assert_int_equal(kn_buffer_map(context, slice, true, &bytes, &error), KN_OK);
-    for (int i = 0; i < 4; i++)
-        ((float *)bytes)[i] = (float)i + 1.0f;
-    assert_int_equal(kn_buffer_unmap(context, slice, bytes, &error), KN_OK);
-    launch_twice(context, kernel, slice, 4);
-    assert_int_equal(kn_buffer_map(context, block, false, &bytes, &error), KN_OK);
-    for (int i = 0; i < 4; i++)
-        assert_true(((float *)bytes)[unit / sizeof(float) + i] == 2.0f * (float)i + 2.0f);
-    assert_int_equal(kn_buffer_unmap(context, block, bytes, &error), KN_OK);
-    assert_int_equal(kn_buffer_map(context, empty, true, &bytes, &error), KN_OK);
-    assert_null(bytes);
-    assert_int_equal(kn_buffer_unmap(context, empty, bytes, &error), KN_OK);
-    kn_kernel_destroy(&kernel);
-    kn_buffer_destroy(&empty);
-    kn_buffer_destroy(&slice);
-    kn_buffer_destroy(&block);
-    kn_context_destroy(&context);
-}
-
 /* Memory of the host from which writes need no wait, on a device that has separate memory; and drivers
  * without it. */
 static void staging_memory_is_written_from(void **state) {
@@ -286,7 +256,6 @@ int test_memory(void) {
         cmocka_unit_test(a_driver_without_memory_is_survived),
         cmocka_unit_test(slices_are_checked),
         cmocka_unit_test(slices_do_not_overlap),
-        cmocka_unit_test(mapped_memory_is_the_blocks),
         cmocka_unit_test(staging_memory_is_written_from),
     };
     return cmocka_run_group_tests_name("device: memory", tests, NULL, NULL);
