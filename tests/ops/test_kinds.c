@@ -26,7 +26,7 @@ typedef struct forced {
 
 /* One kernel of each family that depends on it. */
 static const char wide_kernels[] =
-    "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,pointwise,window";
+    "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,grouped,pointwise,window";
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
 
 /* Of a matrix unit, its numbers in the lanes where that has them. */

@@ -519,7 +519,11 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "depthwise_wide");
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &many), "depthwise");
     depthwise.groups = 8;
-    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "rows");
+    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "grouped");
+    assert_string_equal(taken(kn_conv(first, 40, 3, 0, &depthwise), &wide), "grouped");
+    depthwise.groups = 2;
+    assert_string_equal(taken(kn_conv(first, 32, 3, 0, &depthwise), &wide), "wide");
+    assert_string_equal(taken(kn_conv(first, 10, 3, 0, &depthwise), &wide), "rows");
     assert_string_equal(taken(first->producer->inputs[0], &many), "implicit");
     assert_string_equal(taken(kn_sum(kn_relu(second), "0,2,3", false), &wide), "images");
     assert_string_equal(taken(kn_global_average_pool(kn_max_pool(second, 2, NULL)), &wide), "images");

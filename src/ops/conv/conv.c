@@ -283,6 +283,10 @@ static const kn_node_sizes forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
 #define ROWS                                                                                                 \
     FOR_VECTORS("rows", kn_conv_rows, 0, .choice.accepts = kn_conv_rows_accepts,                             \
                 .promise.takes_epilogue = true),
+#define GROUPED(padded, which, ...)                                                                          \
+    FOR_VECTORS("grouped" #padded, kn_conv_grouped, which,                                                   \
+                .choice.accepts = kn_conv_grouped##padded##_accepts, __VA_ARGS__)
+#define GROUPED_PADDED GROUPED(_padded, KN_CONV_PADDED, .promise.takes_epilogue = true),
 #define WINOGRAD(word, which, ...)                                                                           \
     FOR_VECTORS(word, kn_conv_winograd, which, .choice.accepts = kn_conv_winograd_accepts,                   \
                 .choice.pays = kn_conv_winograd_pays, .choice.fast = true, __VA_ARGS__)
@@ -296,15 +300,15 @@ static const kn_node_sizes forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
         .choice.fast = true, .choice.measured = true, .choice.measured_at = &(sizes),                        \
         .choice.expected = kn_conv_winograd_tiled_expected, .promise.halves = {3, 1}, __VA_ARGS__            \
     }
-/* rows, first, first_padded: ROWS and FIRST(…), for conv2d only. */
+/* rows: ROWS for conv2d, GROUPED_PADDED for its gradient. first, first_padded: FIRST(…), for conv2d only. */
 #define SWEEPS(sizes, rows, first, first_padded)                                                             \
     KN_VARIANTS(                                                                                             \
         WINOGRAD("winograd4", 4, BLOCKED_IMAGES),                                                            \
         WINOGRAD("winograd4_phases", 4 | KN_CONV_PHASES, BLOCKED_IMAGES),                                    \
         WINOGRAD("winograd2", 2, BLOCKED_IMAGES),                                                            \
         WINOGRAD("winograd2_phases", 2 | KN_CONV_PHASES, BLOCKED_IMAGES),                                    \
-        DEPTHWISE_WIDE(BLOCKED_IMAGES, .promise.fuses = kn_conv_fused_depthwise_fuses), rows DEPTHWISE,      \
-        WIDE(, 0, BLOCKED_IMAGES, .promise.fusible = true),                                                  \
+        DEPTHWISE_WIDE(BLOCKED_IMAGES, .promise.fuses = kn_conv_fused_depthwise_fuses),                      \
+        GROUPED(, 0, BLOCKED_IMAGES), rows DEPTHWISE, WIDE(, 0, BLOCKED_IMAGES, .promise.fusible = true),    \
         first WIDE(_first, KN_CONV_PLAIN, .promise.outputs = {KN_LAYOUT_BLOCKED},                            \
                    .promise.takes_epilogue = true, .promise.gathers = true),                                 \
         WIDE(_last, KN_CONV_PADDED, .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true),  \
@@ -348,6 +352,22 @@ KN_OPERATOR(
         {.inputs = {"1,6,9,5", "6,1,3,1"},
          .attributes = "stride=4 padding=0,1 dilation=2,1 groups=6",
          .no_gradient = true},
+        /* Groups that fill no vectors: equal and different numbers of channels, parts of rows. */
+        {.inputs = {"2,32,6,15", "32,4,3,3"},
+         .attributes = "padding=1 groups=8",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"1,32,9,10", "32,2,3,3"},
+         .attributes = "stride=2 padding=1 groups=16",
+         .no_gradient = true},
+        {.inputs = {"2,16,5,65", "16,8,3,3"}, .attributes = "padding=1 groups=2", .no_gradient = true},
+        {.inputs = {"1,48,6,5", "32,12,3,2"},
+         .attributes = "stride=1,2 padding=2,0,1,3 groups=4",
+         .no_gradient = true},
+        {.inputs = {"1,32,9,23", "48,2,3,3"},
+         .attributes = "stride=2,3 padding=3 dilation=2 groups=16",
+         .no_gradient = true},
+        {.inputs = {"1,48,3,37", "48,24,2,3"}, .attributes = "padding=1 groups=2", .no_gradient = true},
         {.inputs = {"2,3,7,5", "4,3,3,3"}, .attributes = "padding=0,1,2,0"},
         {.inputs = {"1,3,15,15", "7,3,7,7"}, .attributes = "stride=3 padding=3"},
         {.inputs = {"1,2,9,12", "3,2,4,8"}, .attributes = "padding=2,5"},
@@ -402,7 +422,7 @@ KN_OPERATOR(
     .min_inputs = 2, .max_inputs = 2, .input_names = {"dy", "weight"}, .output_names = {"dx"},
     .at_sizes = kn_conv_transposed_at_sizes, .shape = data_shape, .wrong = gradient_wrong,
     .gradient = data_gradient, .reference = conv_reference, .cost = conv_cost,
-    SWEEPS(data_sizes, NONE, NONE, NONE),
+    SWEEPS(data_sizes, GROUPED_PADDED, NONE, NONE),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},
@@ -426,6 +446,33 @@ KN_OPERATOR(
          .no_gradient = true,
          .smallest = true,
          .attributes = "stride=2 padding=2 dilation=2 groups=2 size=7,6"},
+        /* Groups that fill no vectors. */
+        {.inputs = {"2,32,6,15", "32,4,3,3"},
+         .attributes = "padding=1 groups=8 size=6,15",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"1,32,5,5", "32,2,3,3"},
+         .attributes = "stride=2 padding=1 groups=16 size=9,10",
+         .no_gradient = true},
+        {.inputs = {"2,16,5,65", "16,8,3,3"},
+         .attributes = "padding=1 groups=2 size=5,65",
+         .no_gradient = true},
+        {.inputs = {"1,32,7,4", "32,12,3,2"},
+         .attributes = "stride=1,2 padding=2,0,1,3 groups=4 size=6,5",
+         .no_gradient = true},
+        {.inputs = {"1,48,6,9", "48,2,3,3"},
+         .attributes = "stride=2,3 padding=3 dilation=2 groups=16 size=9,23",
+         .no_gradient = true},
+        {.inputs = {"1,48,4,37", "48,24,2,3"},
+         .attributes = "padding=1 groups=2 size=3,37",
+         .no_gradient = true},
+        {.inputs = {"2,15,5,9", "15,4,3,3"},
+         .attributes = "padding=1 groups=3 size=5,9",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"2,20,6,8", "20,1,3,3"},
+         .attributes = "padding=1 groups=20 size=6,8",
+         .no_gradient = true},
         {.inputs = {"2,16,7,7", "16,16,3,3"},
          .attributes = "padding=1 size=7,7",
          .no_gradient = true,
@@ -452,7 +499,8 @@ KN_OPERATOR(
     .wrong = gradient_wrong, .reference = conv_reference, .cost = conv_cost,
     KN_VARIANTS(WINOGRAD("winograd4", 4, .promise.inputs = BOTH_BLOCKED),
                 WINOGRAD("winograd2", 2, .promise.inputs = BOTH_BLOCKED),
-                DEPTHWISE_WIDE(.promise.inputs = BOTH_BLOCKED),
+                DEPTHWISE_WIDE(.promise.inputs = BOTH_BLOCKED), GROUPED(, 0, .promise.inputs = BOTH_BLOCKED),
+                GROUPED(_padded, KN_CONV_PADDED),
                 {.name = "depthwise",
                  .choice.accepts = kn_conv_depthwise_accepts,
                  .lower = kn_conv_depthwise_lower,
@@ -491,6 +539,33 @@ KN_OPERATOR(
          .no_gradient = true,
          .smallest = true,
          .attributes = "stride=2 padding=2 dilation=2 groups=2 size=3,2"},
+        /* Groups that fill no vectors. */
+        {.inputs = {"2,32,6,15", "2,32,6,15"},
+         .attributes = "padding=1 groups=8 size=3,3",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"1,32,5,5", "1,32,9,10"},
+         .attributes = "stride=2 padding=1 groups=16 size=3,3",
+         .no_gradient = true},
+        {.inputs = {"2,16,5,65", "2,16,5,65"},
+         .attributes = "padding=1 groups=2 size=3,3",
+         .no_gradient = true},
+        {.inputs = {"1,32,7,4", "1,48,6,5"},
+         .attributes = "stride=1,2 padding=2,0,1,3 groups=4 size=3,2",
+         .no_gradient = true},
+        {.inputs = {"1,48,6,9", "1,32,9,23"},
+         .attributes = "stride=2,3 padding=3 dilation=2 groups=16 size=3,3",
+         .no_gradient = true},
+        {.inputs = {"1,48,4,37", "1,48,3,37"},
+         .attributes = "padding=1 groups=2 size=2,3",
+         .no_gradient = true},
+        {.inputs = {"2,15,5,9", "2,12,5,9"},
+         .attributes = "padding=1 groups=3 size=3,3",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"150,20,6,8", "150,20,6,8"},
+         .attributes = "padding=1 groups=20 size=3,3",
+         .no_gradient = true},
         {.inputs = {"2,16,7,7", "2,16,7,7"},
          .attributes = "padding=1 size=3,3",
          .no_gradient = true,

@@ -59,6 +59,13 @@ bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
 /* transposed.c: for at_sizes (graph/operator.h) of conv2d_data. */
 kn_status kn_conv_transposed_at_sizes(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                       kn_value **results);
+/* Adds the parts of a filter gradient dw (channels,taps), each (blocks of channels,taps,lanes), in order. */
+kn_status kn_conv_depthwise_sum(kn_lowering *lowering, int partials, int64_t channels, int64_t taps,
+                                int64_t parts);
+/* grouped.c: blocked images; others are padded. */
+bool kn_conv_grouped_accepts(const kn_target *target, const kn_node *node);
+bool kn_conv_grouped_padded_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_grouped_lower(kn_lowering *lowering);
 /* rows.c */
 bool kn_conv_rows_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_rows_lower(kn_lowering *lowering);

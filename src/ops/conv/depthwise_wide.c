@@ -55,6 +55,16 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
+kn_status kn_conv_depthwise_sum(kn_lowering *lowering, int partials, int64_t channels, int64_t taps,
+                                int64_t parts) {
+    kn_step *step = begin(lowering, "kn_depthwise_weights_sum");
+    kn_step_scratch(step, "partials", partials);
+    kn_step_write(step, "dw", lowering->result);
+    KN_STEP_SET(step, {"channels", channels}, {"taps", taps}, {"parts", parts});
+    kn_step_size1(step, (size_t)kn_divide_up(channels, lowering->target->vector_width), 1);
+    return kn_step_end(step, lowering);
+}
+
 /* dw (C,1,R,S) from dy and x: partial sums, chosen by the shape, then their sum. */
 static kn_status lower_filters(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
@@ -75,12 +85,8 @@ static kn_status lower_filters(kn_lowering *lowering) {
     kn_step_size_wide(step, parts, blocks, 1);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
-    step = begin(lowering, "kn_depthwise_weights_sum");
-    kn_step_scratch(step, "partials", partials);
-    kn_step_write(step, "dw", lowering->result);
-    KN_STEP_SET(step, {"taps", form.filter_height * form.filter_width}, {"parts", parts});
-    kn_step_size1(step, (size_t)blocks, 1);
-    return kn_step_end(step, lowering);
+    return kn_conv_depthwise_sum(lowering, partials, form.channels, form.filter_height * form.filter_width,
+                                 parts);
 }
 
 kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering) {
