@@ -105,8 +105,8 @@ static kn_value *add_moment(const kn_update_part *part, const char *kind, double
     return note(part, kn_cast(loaded, KN_FLOAT32), (kn_stored_moment){.state = state, .here = loaded});
 }
 
-kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start) {
-    return add_moment(part, kind, start, false);
+kn_value *kn_update_moment(const kn_update_part *part, const char *kind) {
+    return add_moment(part, kind, 0, false);
 }
 
 kn_value *kn_update_square(const kn_update_part *part, const char *kind, double start) {

@@ -76,7 +76,7 @@ void kn_update_gather(kn_update *update, const kn_update_part *parts, size_t cou
 
 /* The float32 value of a moment of the rule: the state PARAMETER.kind, initialized to `start` and stored as
  * kn_trainer_params.moments says. kn_update_square: for a moment that is never negative. */
-kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start);
+kn_value *kn_update_moment(const kn_update_part *part, const char *kind);
 kn_value *kn_update_square(const kn_update_part *part, const char *kind, double start);
 /* Assigns a new value to a moment that is not float32, or is in host memory; false if `moment` is not one. */
 bool kn_update_store(const kn_update *update, kn_value *moment, kn_value *value);

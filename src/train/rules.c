@@ -32,7 +32,7 @@ static void sgd(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *direction = part->gradient;
     if (params->momentum != 0) {
-        kn_value *velocity = kn_update_moment(part, "momentum", 0), *enters = part->gradient;
+        kn_value *velocity = kn_update_moment(part, "momentum"), *enters = part->gradient;
         if (params->dampening != 0) enters = kn_mul(enters, kn_update_scalar(part->update, KN_TRAIN_GAIN));
         kn_value *next = kn_add(kn_scale(velocity, params->momentum), enters);
         direction = params->nesterov ? kn_add(part->gradient, kn_scale(next, params->momentum)) : next;
@@ -45,7 +45,7 @@ static void sgd(const kn_update_part *part) {
  * include the bias corrections. AMSGrad divides by the largest v so far. */
 static void adam(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
-    kn_value *first = kn_update_moment(part, "moment1", 0);
+    kn_value *first = kn_update_moment(part, "moment1");
     kn_value *second = kn_update_square(part, "moment2", 0);
     kn_value *mean = blend(first, part->gradient, params->beta1);
     kn_value *square = blend(second, square_of(part->gradient), params->beta2), *divisor = square;
@@ -70,14 +70,14 @@ static void rmsprop(const kn_update_part *part) {
     kn_value *square = blend(second, square_of(part->gradient), params->beta2), *variance = square;
     kn_update_set(part->update, second, square);
     if (params->centered) {
-        kn_value *first = kn_update_moment(part, "moment1", 0);
+        kn_value *first = kn_update_moment(part, "moment1");
         kn_value *mean = blend(first, part->gradient, params->beta2);
         variance = kn_sub(square, square_of(mean));
         kn_update_set(part->update, first, mean);
     }
     kn_value *direction = kn_div(part->gradient, kn_shift(kn_sqrt(variance), params->epsilon));
     if (params->momentum != 0) {
-        kn_value *velocity = kn_update_moment(part, "momentum", 0);
+        kn_value *velocity = kn_update_moment(part, "momentum");
         direction = kn_add(kn_scale(velocity, params->momentum), direction);
         kn_update_set(part->update, velocity, direction);
     }
@@ -111,7 +111,7 @@ static void adadelta(const kn_update_part *part) {
 static void lamb(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_graph *graph = part->update->graph;
-    kn_value *first = kn_update_moment(part, "moment1", 0), *second = kn_update_square(part, "moment2", 0);
+    kn_value *first = kn_update_moment(part, "moment1"), *second = kn_update_square(part, "moment2", 0);
     kn_value *mean = blend(first, part->gradient, params->beta1);
     kn_value *square = blend(second, square_of(part->gradient), params->beta2);
     kn_value *root = kn_update_scalar(part->update, KN_TRAIN_ROOT);
@@ -131,7 +131,7 @@ static void lamb(const kn_update_part *part) {
  * (m - g), so that the readers of u are fused with it. */
 static void lion(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
-    kn_value *first = kn_update_moment(part, "moment1", 0);
+    kn_value *first = kn_update_moment(part, "moment1");
     kn_value *towards = blend(first, part->gradient, params->beta1);
     kn_value *back = kn_scale(kn_sub(first, part->gradient), params->beta2 - params->beta1);
     /* 0, or NaN where `towards` is not finite. */

@@ -34,9 +34,9 @@ static kn_value *along(kn_value *value, const kn_value *x) {
     return kn_reshape(value, text);
 }
 
-static kn_value *in_rows(kn_value *value, int64_t rows, int64_t columns) {
+static kn_value *in_row(kn_value *value, int64_t columns) {
     char text[TEXT];
-    snprintf(text, TEXT, "%lld,%lld", (long long)rows, (long long)columns);
+    snprintf(text, TEXT, "1,%lld", (long long)columns);
     return kn_reshape(value, text);
 }
 
@@ -80,8 +80,7 @@ static void norm_in_batch(norms *own, const kn_node *node, kn_value *const *inpu
     axes_of(x, axes);
     kn_value *mean = kn_mean(x, axes, false), *centered = kn_sub(x, along(mean, x));
     kn_value *variance = kn_mean(kn_mul(centered, centered), axes, false);
-    kn_value *parts[] = {in_rows(mean, 1, channels), in_rows(variance, 1, channels),
-                         in_rows(own->weight, 1, 1)};
+    kn_value *parts[] = {in_row(mean, channels), in_row(variance, channels), in_row(own->weight, 1)};
     kn_value *all = gather(own, kn_concat(parts, KN_COUNT_OF(parts), 1));
     kn_value *means = kn_slice(all, 1, 0, channels), *variances = kn_slice(all, 1, channels, 2 * channels);
     kn_value *weights = kn_slice(all, 1, 2 * channels, 2 * channels + 1);

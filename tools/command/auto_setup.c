@@ -48,7 +48,7 @@ static bool prepare_evaluation(void *user, kn_context *context) {
     setup_trial *trial = user;
     trial->states = kn_states_create(context, 1);
     trial->session =
-        setup_evaluation(trial->setup, context, trial->states, &trial->common->arithmetic, false, NULL);
+        setup_evaluation(trial->setup, context, trial->states, &trial->common->arithmetic, false);
     if (!trial->session) return false;
     return batch_bind(trial->session, trial->batch) == KN_OK ||
            command_error("%s", kn_session_error(trial->session));

@@ -243,9 +243,9 @@ static int evaluate(eval_run *run) {
     int64_t batch = evaluation_batch_most(setup, (int64_t)(run->batch < samples ? run->batch : samples));
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->states = kn_states_create(run->context, 1);
-    run->session =
-        run->states ? setup_evaluation(setup, run->context, run->states, &run->common.arithmetic, true, NULL)
-                    : NULL;
+    run->session = run->states
+                       ? setup_evaluation(setup, run->context, run->states, &run->common.arithmetic, true)
+                       : NULL;
     if (!run->session || !batch_fit(run->context, &plans, "evaluation continues with", &batch))
         return EXIT_FAILED;
     if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK ||

@@ -57,12 +57,12 @@ static void print_input(const kn_model *model) {
     printf("%-11s", at ? at + 1 : "");
 }
 
-static void print_settings(const kn_model *model, const char *format, const char *between) {
+static void print_settings(const kn_model *model, const char *format) {
     const char *name;
     int64_t value = 0;
     for (int i = 0; (name = kn_model_setting_name_at(model, i)); i++) {
         kn_model_setting_value(model, name, &value);
-        fputs(i ? between : "", stdout);
+        fputs(i ? ", " : "", stdout);
         printf(format, name, (long long)value);
     }
 }
@@ -75,7 +75,7 @@ static void print_json(const kn_model *model, const char *about) {
            kn_model_flops(model));
     json_text_member(stdout, "loss", kn_model_loss_name(model));
     fputs(", \"settings\": {", stdout);
-    print_settings(model, "\"%s\": %lld", ", ");
+    print_settings(model, "\"%s\": %lld");
     fputs("}}\n", stdout);
 }
 
@@ -90,7 +90,7 @@ static void print_whole(const kn_model *model, const char *about) {
     print_shapes("output", model, kn_model_output_count(model), kn_model_output_at);
     if (!kn_model_setting_name_at(model, 0)) return;
     fputs("  sizes   ", stdout);
-    print_settings(model, "%s=%lld", ", ");
+    print_settings(model, "%s=%lld");
     putchar('\n');
 }
 

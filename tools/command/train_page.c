@@ -333,8 +333,8 @@ static bool evaluation_parts(FILE *file, const train_page *page, training_setup 
     progress_now("evaluating for the report");
     evaluation *metrics = calloc(1, sizeof *metrics);
     if (!metrics) return page_fail();
-    kn_session *session = setup_evaluation(setup, context, kn_trainer_states(trainer),
-                                           &page->options->common.arithmetic, true, NULL);
+    kn_session *session =
+        setup_evaluation(setup, context, kn_trainer_states(trainer), &page->options->common.arithmetic, true);
     bool fine = session && evaluate_samples(setup, session, dataset, most, metrics);
     if (fine && !setup->validation)
         fputs("<p>There is no validation data; the following is for the training data.</p>\n", file);

@@ -637,12 +637,12 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
 /* ---- evaluation ------------------------------------------------------------------------------------ */
 
 kn_session *setup_evaluation(training_setup *setup, kn_context *context, kn_states *states,
-                             const arithmetic *how, bool whole, const char *switches) {
+                             const arithmetic *how, bool whole) {
     kn_value *values[3] = {setup->loss.eval_loss};
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;
     if (whole) values[count++] = kn_model_output_at(setup->model, 0);
-    kn_session *session = batch_session(context, values, count, states, how, switches);
+    kn_session *session = batch_session(context, values, count, states, how, NULL);
     if (kn_session_status(session) == KN_OK) return session;
     command_fail("%s", session ? kn_session_error(session) : "out of memory");
     kn_session_destroy(&session);

@@ -129,10 +129,10 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
                           size_t room);
 /* R2: 1 minus the fraction of unexplained variance; NaN if it is not a regression. */
 double setup_r2(const training_setup *setup, const kn_score *score);
-/* An inference session for loss and accuracy on given states, with `whole` also for the first output;
- * switches as in kn_session_params. The caller checks the memory limit. */
+/* An inference session for loss and accuracy on given states, with `whole` also for the first output.
+ * The caller checks the memory limit. */
 kn_session *setup_evaluation(training_setup *setup, kn_context *context, kn_states *states,
-                             const arithmetic *how, bool whole, const char *switches);
+                             const arithmetic *how, bool whole);
 void setup_finish(training_setup *setup);
 
 #endif

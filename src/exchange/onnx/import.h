@@ -392,8 +392,8 @@ kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, 
 /* Computes the node's results by `sizes` of its row if the values of all inputs are known; false without a
  * failure if not. Floating-point inputs may be sizes or constants with one element. */
 bool kn_sizes_apply(kn_import_call *call);
-/* Allocates an output's values; NULL if there are too many. */
-kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank, const int64_t *shape);
+/* Allocates the values of the first output; NULL if there are too many. */
+kn_dim *kn_sizes_take(kn_import_call *call, kn_dtype dtype, int rank, const int64_t *shape);
 kn_dim kn_dim_of(kn_graph *graph, int64_t number);
 /* Of shapes, whose values need not be known. */
 kn_status kn_sizes_shape(kn_import_call *call);

@@ -223,14 +223,13 @@ static kn_status matmul_integer(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
 }
 
-/* first * second / third of three scales. */
-static kn_value *joined_scale(kn_import_call *call, int first, int second, int third) {
-    kn_value *one = kn_import_in(call, first), *two = kn_import_in(call, second);
-    return kn_div(kn_mul(one, two), kn_import_in(call, third));
+/* The scale of a product of quantized numbers: those of x and y over that of the result. */
+static kn_value *joined_scale(kn_import_call *call) {
+    return kn_div(kn_mul(kn_import_in(call, 1), kn_import_in(call, 4)), kn_import_in(call, 6));
 }
 
 static kn_status qlinear_matmul(kn_import_call *call) {
-    kn_value *sums = product(call, 0, 2, 3, 5), *scale = joined_scale(call, 1, 4, 6);
+    kn_value *sums = product(call, 0, 2, 3, 5), *scale = joined_scale(call);
     kn_dtype dtype = kn_import_dtype(call, 7);
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
     return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_optional(call, 7), dtype, 0),
@@ -271,7 +270,7 @@ static kn_status conv_integer(kn_import_call *call) {
 }
 
 static kn_status qlinear_conv(kn_import_call *call) {
-    kn_value *sums = convolved(call, 2, 3, 5), *scale = joined_scale(call, 1, 4, 6);
+    kn_value *sums = convolved(call, 2, 3, 5), *scale = joined_scale(call);
     kn_value *bias = kn_import_optional(call, 8);
     kn_dtype dtype = kn_import_dtype(call, 7);
     int rank = sums->shape.rank;

@@ -356,7 +356,7 @@ static kn_status constant(kn_import_call *call) {
         return kn_import_status(call);
     case KN_ONNX_ATTRIBUTE_INT:
     case KN_ONNX_ATTRIBUTE_INTS: {
-        kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, given->kind == KN_ONNX_ATTRIBUTE_INTS, &count);
+        kn_dim *sizes = kn_sizes_take(call, KN_INT64, given->kind == KN_ONNX_ATTRIBUTE_INTS, &count);
         for (int64_t i = 0; sizes && i < count; i++)
             sizes[i] = kn_dim_of(call->graph, given->ints[i]);
         return sizes ? KN_OK

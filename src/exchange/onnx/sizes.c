@@ -27,11 +27,11 @@ bool kn_sizes_apply(kn_import_call *call) {
     return fine;
 }
 
-kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank, const int64_t *shape) {
-    kn_item *item = &call->outputs[output];
+kn_dim *kn_sizes_take(kn_import_call *call, kn_dtype dtype, int rank, const int64_t *shape) {
+    kn_item *item = &call->outputs[0];
     uint64_t elements = 1;
     kn_tensor_info info = {.dtype = dtype, .rank = rank};
-    if (rank > KN_MAX_RANK || output >= call->output_count) return NULL;
+    if (rank > KN_MAX_RANK || call->output_count < 1) return NULL;
     for (int i = 0; i < rank; i++)
         info.shape[i] = item->shape[i] = shape[i];
     if (!kn_tensor_elements(&info, &elements) || elements > KN_IMPORT_SIZES) return NULL;
@@ -85,7 +85,7 @@ kn_status kn_sizes_shape(kn_import_call *call) {
     if (end < 0) end += rank;
     if (end > rank) end = rank;
     int64_t count = end > start ? end - start : 0;
-    kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, 1, &count);
+    kn_dim *sizes = kn_sizes_take(call, KN_INT64, 1, &count);
     for (int64_t i = 0; sizes && i < count; i++)
         sizes[i] = shape.dims[start + i];
     return kn_import_status(call);
@@ -93,7 +93,7 @@ kn_status kn_sizes_shape(kn_import_call *call) {
 
 kn_status kn_sizes_size(kn_import_call *call) {
     const kn_shape shape = kn_import_input_shape(call, 0);
-    kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, 0, NULL);
+    kn_dim *sizes = kn_sizes_take(call, KN_INT64, 0, NULL);
     if (sizes) sizes[0] = 1;
     for (int i = 0; sizes && i < shape.rank; i++)
         sizes[0] = kn_dim_multiply(call->graph, sizes[0], shape.dims[i]);
@@ -117,7 +117,7 @@ bool kn_sizes_cast(kn_import_call *call) {
     bool small = dtype != KN_INT64 && dtype != KN_INT32 && !fractions;
     for (int i = 0; small && i < from->count; i++)
         if (!number_of(call, from->sizes[i], &number) || (number != 0 && number != 1)) return false;
-    kn_dim *sizes = kn_sizes_take(call, 0, dtype, from->rank, from->shape);
+    kn_dim *sizes = kn_sizes_take(call, dtype, from->rank, from->shape);
     for (int i = 0; sizes && i < from->count; i++)
         sizes[i] = from->sizes[i];
     return sizes != NULL;
@@ -204,7 +204,7 @@ bool kn_sizes_binary(kn_import_call *call) {
         if (!call->inputs[i] || !broadcast_shapes(call->inputs[i], &rank, shape)) return false;
     kn_dtype first = call->inputs[0]->dtype, dtype = gives_bool(call->node->type) ? KN_BOOL : first;
     if (first != KN_INT64 && first != KN_INT32 && first != KN_BOOL && !kn_dtype_is_float(first)) return false;
-    kn_dim *sizes = kn_sizes_take(call, 0, dtype, rank, shape);
+    kn_dim *sizes = kn_sizes_take(call, dtype, rank, shape);
     if (!sizes) return false;
     bool fine = true;
     for (int i = 0; i < call->outputs[0].count && fine; i++) {
@@ -223,7 +223,7 @@ bool kn_sizes_unary(kn_import_call *call) {
     const char *type = call->node->type;
     bool fine = from->dtype == KN_INT64 || from->dtype == KN_INT32 || from->dtype == KN_BOOL ||
                 kn_dtype_is_float(from->dtype);
-    kn_dim *sizes = fine ? kn_sizes_take(call, 0, from->dtype, from->rank, from->shape) : NULL;
+    kn_dim *sizes = fine ? kn_sizes_take(call, from->dtype, from->rank, from->shape) : NULL;
     fine = sizes != NULL;
     for (int i = 0; i < from->count && fine; i++) {
         int64_t number;
@@ -250,7 +250,7 @@ bool kn_sizes_where(kn_import_call *call) {
     if (call->input_count != 3) return false;
     for (int i = 0; i < 3; i++)
         if (!call->inputs[i] || !broadcast_shapes(call->inputs[i], &rank, shape)) return false;
-    kn_dim *sizes = kn_sizes_take(call, 0, call->inputs[1]->dtype, rank, shape);
+    kn_dim *sizes = kn_sizes_take(call, call->inputs[1]->dtype, rank, shape);
     for (int i = 0; sizes && i < call->outputs[0].count; i++) {
         const kn_item *test = call->inputs[0];
         if (!number_of(call, test->sizes[broadcast_position(test, rank, shape, i)], &condition)) {
@@ -283,7 +283,7 @@ bool kn_sizes_gather(kn_import_call *call) {
         inner *= (int)x->shape[i];
         shape[rank++] = x->shape[i];
     }
-    kn_dim *sizes = kn_sizes_take(call, 0, x->dtype, rank, shape);
+    kn_dim *sizes = kn_sizes_take(call, x->dtype, rank, shape);
     for (int o = 0; sizes && o < outer; o++)
         for (int k = 0; k < numbers->count; k++)
             for (int i = 0; i < inner; i++) {
@@ -307,7 +307,7 @@ bool kn_sizes_concat(kn_import_call *call) {
             return false;
         count += call->inputs[i]->count;
     }
-    kn_dim *sizes = kn_sizes_take(call, 0, call->inputs[0]->dtype, 1, &count);
+    kn_dim *sizes = kn_sizes_take(call, call->inputs[0]->dtype, 1, &count);
     for (int i = 0, at = 0; sizes && i < call->input_count; i++)
         for (int k = 0; k < call->inputs[i]->count; k++)
             sizes[at++] = call->inputs[i]->sizes[k];
@@ -335,7 +335,7 @@ bool kn_sizes_slice(kn_import_call *call) {
     end = end < low ? low : end > high ? high : end;
     int64_t distance = step > 0 ? end - begin : begin - end, stride = step > 0 ? step : -step;
     int64_t count = distance > 0 ? (distance - 1) / stride + 1 : 0;
-    kn_dim *sizes = kn_sizes_take(call, 0, x->dtype, 1, &count);
+    kn_dim *sizes = kn_sizes_take(call, x->dtype, 1, &count);
     for (int64_t i = 0; sizes && i < count; i++)
         sizes[i] = x->sizes[begin + i * step];
     return sizes != NULL;
@@ -343,7 +343,7 @@ bool kn_sizes_slice(kn_import_call *call) {
 
 static bool same_elements(kn_import_call *call, int rank, const int64_t *shape) {
     const kn_item *from = call->inputs[0];
-    kn_dim *sizes = kn_sizes_take(call, 0, from->dtype, rank, shape);
+    kn_dim *sizes = kn_sizes_take(call, from->dtype, rank, shape);
     if (!sizes || call->outputs[0].count != from->count) {
         call->outputs[0].sizes = NULL;
         return false;
@@ -422,7 +422,7 @@ bool kn_sizes_fill(kn_import_call *call) {
     if (!kn_onnx_tensor_integer(&value->tensors[0], 0, &number)) return false;
     for (int i = 0; i < of->count; i++)
         if (!number_of(call, of->sizes[i], &shape[i])) return false;
-    kn_dim *sizes = kn_sizes_take(call, 0, dtype, of->count, shape);
+    kn_dim *sizes = kn_sizes_take(call, dtype, of->count, shape);
     for (int i = 0; sizes && i < call->outputs[0].count; i++)
         sizes[i] = kn_dim_of(call->graph, number);
     return sizes != NULL;
@@ -442,7 +442,7 @@ bool kn_sizes_range(kn_import_call *call) {
     if ((number[1] - number[0]) / step >= 0)
         count = (number[1] - number[0] + step - (step > 0 ? 1 : -1)) / step;
     if (count < 0) count = 0;
-    kn_dim *sizes = kn_sizes_take(call, 0, call->inputs[0]->dtype, 1, &count);
+    kn_dim *sizes = kn_sizes_take(call, call->inputs[0]->dtype, 1, &count);
     for (int64_t i = 0; sizes && i < count; i++)
         sizes[i] = kn_dim_of(call->graph, number[0] + i * step);
     return sizes != NULL;
@@ -456,7 +456,7 @@ bool kn_sizes_reduce(kn_import_call *call) {
     if (from->rank != 1 || (!strcmp(type, "ReduceMax") + !strcmp(type, "ReduceMin") && from->count != 1))
         return false;
     if (kn_import_int(call, "noop_with_empty_axes", 0) || from->dtype == KN_BOOL) return false;
-    kn_dim *sizes = kn_sizes_take(call, 0, from->dtype, kn_import_int(call, "keepdims", 1) ? 1 : 0, shape);
+    kn_dim *sizes = kn_sizes_take(call, from->dtype, kn_import_int(call, "keepdims", 1) ? 1 : 0, shape);
     if (!sizes) return false;
     sizes[0] = !strcmp(type, "ReduceSum") ? 0 : 1;
     for (int i = 0; i < from->count; i++)

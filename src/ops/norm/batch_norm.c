@@ -16,13 +16,13 @@ extern const kn_operator kn_row_batch_norm, kn_row_batch_norm_gradient;
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */
 
-static kn_status check_channels(kn_shape_call *call, int first, int end) {
+static kn_status check_channels(kn_shape_call *call, int first) {
     const kn_shape *x = &call->inputs[0]->shape;
     if (kn_shape_float_input(call, 0)) return call->error->status;
     if (x->rank < 2)
         return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected channels, (N,C,...)",
                              kn_shape_words_of(call, 0));
-    for (int i = first; i < end; i++) {
+    for (int i = first; i < 5; i++) {
         const kn_shape *own = &call->inputs[i]->shape;
         if (own->rank != 1 || own->dims[0] != x->dims[1] || own->dtype != x->dtype)
             return kn_shape_fail(call, KN_ERROR_SHAPE,
@@ -36,7 +36,7 @@ static kn_status check_channels(kn_shape_call *call, int first, int end) {
  * (C): the batch's mean and 1 / sqrt(variance + epsilon), for the gradient, and the new running statistics,
  * for the builder to assign. */
 static kn_status norm_shape(kn_shape_call *call) {
-    if (check_channels(call, 1, 5)) return call->error->status;
+    if (check_channels(call, 1)) return call->error->status;
     call->outputs[KN_NORM_Y] = call->inputs[0]->shape;
     for (int i = KN_NORM_MEAN; i <= KN_NORM_NEXT_VARIANCE; i++)
         call->outputs[i] = call->inputs[1]->shape;
@@ -46,7 +46,7 @@ static kn_status norm_shape(kn_shape_call *call) {
 /* x, dy are (N,C,...); weight, mean, inverse are (C). The results are the gradients with respect to x, weight
  * and bias. */
 static kn_status gradient_shape(kn_shape_call *call) {
-    if (check_channels(call, 2, 5)) return call->error->status;
+    if (check_channels(call, 2)) return call->error->status;
     if (!kn_shape_same(&call->inputs[0]->shape, &call->inputs[1]->shape))
         return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and dy %s; expected the same shape",
                              kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
