@@ -3,10 +3,11 @@
  *
  * A result is stored in 16 bits if every kernel that may compute its node can write it, every reader can read
  * it (kn_promise.halves), and it depends on an input. Excluded are values computed only from states (such as
- * factors of a batch norm), what pointwise nodes compute only from integers of more than 8 bits (positions,
- * which 16 bits would round), gradients that updates read and values computed from them, updates, results of
- * rank 0 and 1, and what the caller fetches. Views and copies have the type of their source. With wide
- * vectors, images that may be blocked stay float32, since conversions between layouts move four bytes. */
+ * factors of a batch norm), what pointwise nodes and outer products compute only from integers of more than
+ * 8 bits (positions and their angles, which 16 bits would round), gradients that updates read and values
+ * computed from them, updates, results of rank 0 and 1, and what the caller fetches. Views and copies have
+ * the type of their source. With wide vectors, images that may be blocked stay float32, since conversions
+ * between layouts move four bytes. */
 #include <string.h>
 
 #include <koine/operators.h>
@@ -23,7 +24,7 @@ typedef struct precision_pass {
     int *origin;   /* the first of the values that must have the same type */
     bool *narrow;  /* of an origin: may be stored in 16 bits */
     bool *depends; /* depends on an input */
-    bool *whole;   /* float32, computed only from integers of more than 8 bits, by pointwise nodes */
+    bool *whole;   /* float32, computed only from integers of more than 8 bits (from_integers) */
     bool *late;    /* read by updates, or computed from such results only by pointwise nodes */
     bool *casts;   /* casts that this pass added for the caller */
 } precision_pass;
@@ -75,10 +76,19 @@ static bool may_be_blocked(const kn_target *target, const kn_shape *shape) {
     return target->wide_vector && kn_can_block(target, shape);
 }
 
-/* Whether pointwise nodes compute the results only from integers of more than 8 bits. */
+/* Whether a kernel has at most one multiply-add per result, such as an outer product. */
+static bool adds_nothing(const kn_node *node) {
+    kn_cost cost = {0};
+    if (node->op->class != KN_CLASS_KERNEL || node->derivative || node->output_count != 1) return false;
+    kn_node_cost(node, &cost);
+    return cost.flops <= 2.0 * (double)kn_shape_elements(&node->outputs[0]->shape);
+}
+
+/* Whether pointwise nodes and outer products compute the results only from integers of more than 8 bits. */
 static bool from_integers(const precision_pass *pass, const kn_node *node) {
     bool any = false;
-    if (pass->everywhere || (node->op->class != KN_CLASS_POINTWISE && !passes_on(node))) return false;
+    if (pass->everywhere || !(node->op->class == KN_CLASS_POINTWISE || passes_on(node) || adds_nothing(node)))
+        return false;
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *input = node->inputs[i];
         if (!input || !pass->depends[input->id]) continue;
@@ -173,7 +183,7 @@ static void allow_tf32(kn_planner *planner) {
                           target->matrix_unit(target->device, KN_FLOAT32) != KN_MATRIX_UNIT_NONE;
     for (size_t n = 0; n < planner->graph->node_count && has_unit; n++) {
         planner->work++;
-        planner->graph->nodes[n]->tf32 = true;
+        planner->graph->nodes[n]->tf32 = !adds_nothing(planner->graph->nodes[n]);
     }
 }
 

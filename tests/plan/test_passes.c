@@ -236,14 +236,27 @@ static void positions_are_not_rounded(void **state) {
     kn_value *angles = kn_name(kn_scale(kn_cast(positions, KN_FLOAT32), 0.5), "angles");
     kn_value *sines = kn_name(kn_sin(angles), "sines");
     kn_value *mixed = kn_name(kn_mul(sines, kn_name(kn_exp(bytes), "grown")), "mixed");
-    kn_value *output = kn_sum(kn_exp(mixed), NULL, false);
+    /* As exported rotary embeddings have it. */
+    kn_value *rows = kn_cast(kn_input(graph, "rows", KN_INT32, "batch,8,1"), KN_FLOAT32);
+    const float inverse[4] = {1, .1f, .01f, .001f};
+    kn_value *scales = kn_constant(graph, KN_FLOAT32, "1,4", inverse, sizeof inverse);
+    kn_value *outer = kn_name(kn_matmul(rows, scales, false, false), "outer");
+    kn_value *cosines = kn_name(kn_cos(outer), "cosines");
+    kn_value *inner = kn_name(kn_matmul(kn_cast(positions, KN_FLOAT32),
+                                        kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL), false, false),
+                              "inner");
+    kn_value *outputs[] = {kn_sum(kn_exp(mixed), NULL, false), kn_sum(kn_exp(cosines), NULL, false),
+                           kn_sum(kn_exp(inner), NULL, false)};
     check_built();
     pass_run passes;
-    passes_begin(&passes, &output, 1, false, NULL, NULL);
+    passes_begin(&passes, outputs, 3, false, NULL, NULL);
     passes.request.precision = KN_BFLOAT16;
     passes_run(&passes, "precision");
     assert_int_equal(type_of(&passes, "angles"), KN_FLOAT32);
     assert_int_equal(type_of(&passes, "sines"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "outer"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "cosines"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "inner"), KN_BFLOAT16);
     assert_int_equal(type_of(&passes, "grown"), KN_BFLOAT16);
     assert_int_equal(type_of(&passes, "mixed"), KN_BFLOAT16);
     passes_end(&passes);
