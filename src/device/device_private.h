@@ -235,6 +235,9 @@ typedef struct kn_probe {
 bool kn_tiles_allowed(void);
 /* Reads the parameter matrix_unit of a context (matrix_unit.c). */
 kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn_error *error);
+/* *unit: for 16-bit floats, from the verdicts of a device; false: it must be tried. The context, which need
+ * not be open, has the kernels that were tried. */
+bool kn_matrix_unit_stored(const kn_context *context, const kn_verdicts *verdicts, kn_matrix_unit *unit);
 
 enum { KN_PROBE_ITEMS = 64 };
 /* Compiles the kernel and launches it with KN_PROBE_ITEMS work-items (probe_run.c). */

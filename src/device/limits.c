@@ -202,7 +202,9 @@ void kn_context_choose_memory(kn_context *context) {
             status = time_blocks(context, true, &shared, &error);
             if (!status) status = time_blocks(context, false, &plain, &error);
         }
-        if (!status && shared > 0) kn_verdict_put(context, key, gain = plain / shared);
+        if (!status && shared > 0) gain = plain / shared;
+        /* A failure is stored as well, so that the next start does not repeat it. */
+        if (status != KN_ERROR_MEMORY) kn_verdict_put(context, key, gain);
         kn_attempt_end(context, &attempt);
     }
     capabilities->shares_memory = !(gain >= least_gain);

@@ -217,16 +217,37 @@ static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
     return KN_MATRIX_UNIT_NONE;
 }
 
+/* The key under which the unit for a type is stored. */
+static void name_key(const kn_context *context, int type, char key[128]) {
+    snprintf(key, 128, "matrix_unit/%s%s/%s/%016llx", types[type].name,
+             context->trust_claims ? "-claimed" : "", kn_version_text(),
+             (unsigned long long)kn_kernels_hash(context));
+}
+
+static kn_matrix_unit unit_of(double stored) {
+    return stored >= 1 && stored <= KN_MATRIX_UNIT_LAST ? (kn_matrix_unit)stored : KN_MATRIX_UNIT_NONE;
+}
+
+bool kn_matrix_unit_stored(const kn_context *context, const kn_verdicts *verdicts, kn_matrix_unit *unit) {
+    *unit = KN_MATRIX_UNIT_NONE;
+    for (int type = FLOAT16; type <= BFLOAT16 && !*unit; type++) {
+        char key[128];
+        double stored = 0;
+        name_key(context, type, key);
+        if (!kn_verdicts_get(verdicts, key, &stored) && !kn_verdicts_deadly(verdicts, key)) return false;
+        *unit = unit_of(stored);
+    }
+    return true;
+}
+
 /* From the cache, or by trial. */
 static kn_matrix_unit find(kn_context *context, int type) {
     char key[128];
     double known = 0;
-    snprintf(key, sizeof key, "matrix_unit/%s%s/%s/%016llx", types[type].name,
-             context->trust_claims ? "-claimed" : "", kn_version_text(),
-             (unsigned long long)kn_kernels_hash(context));
+    name_key(context, type, key);
     if (!context->matrix_only && !kn_verdict_prepares(context, key) &&
         kn_verdict_expect(context, key, 0, &known))
-        return known >= 1 && known <= KN_MATRIX_UNIT_LAST ? (kn_matrix_unit)known : KN_MATRIX_UNIT_NONE;
+        return unit_of(known);
     kn_attempt attempt;
     bool told = false;
     kn_attempt_begin(context, &attempt, key);

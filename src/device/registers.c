@@ -18,32 +18,35 @@ static const struct {
 } ways[] = {{256, PRODUCT("8"), NULL},
             {256, PRODUCT("8") "#define KN_REGISTERS 192\n", "-cl-intel-256-GRF-per-thread"},
             {128, PRODUCT("4"), NULL}};
-enum { WAYS = KN_COUNT_OF(ways), FEWEST = 64, USUAL = 128 };
+enum { WAYS = KN_COUNT_OF(ways), NONE_FITS = WAYS + 1, NONE_COMPILES, FEWEST = 64, USUAL = 128 };
 
-/* Whether the product compiles in this way, its kernel can be created, and the driver reports whether all
- * variables fit into registers; *fits: whether they do. */
-static bool ask(kn_context *context, int way, bool *fits) {
+typedef enum answer { UNKNOWN, REFUSED, SPILLS, FITS } answer;
+
+/* Whether all variables fit into registers if the product is compiled in this way; REFUSED: it does not
+ * compile, UNKNOWN: the driver does not report it, or there was no memory. */
+static answer ask(kn_context *context, int way) {
     kn_program_request request = {.file = "matmul/tiled.cl", .prelude = ways[way].prelude};
     kn_program *program = NULL;
     kn_kernel *kernel = NULL;
     kn_error error = {.status = KN_OK};
     uint64_t bytes = 0;
     context->register_option = ways[way].option;
-    bool told = kn_program_get(context, &request, &program, &error) == KN_OK &&
-                kn_kernel_create(context, program, "kn_matmul", &kernel, &error) == KN_OK &&
-                kn_kernel_private_bytes(kernel, &bytes);
+    if (kn_program_get(context, &request, &program, &error))
+        return error.status == KN_ERROR_COMPILE || ways[way].option ? REFUSED : UNKNOWN;
+    const bool told = kn_kernel_create(context, program, "kn_matmul", &kernel, &error) == KN_OK &&
+                      kn_kernel_private_bytes(kernel, &bytes);
     kn_kernel_destroy(&kernel);
-    *fits = told && bytes == 0;
-    return told;
+    return !told ? UNKNOWN : bytes ? SPILLS : FITS;
 }
 
-/* Applies a stored result: the index of a way plus 1; WAYS + 1: none fits. */
+/* Applies a stored result: the index of a way plus 1; NONE_FITS; or NONE_COMPILES. */
 static int use(kn_context *context, int number) {
     context->register_option = number <= WAYS ? ways[number - 1].option : NULL;
-    return number <= WAYS ? ways[number - 1].registers : FEWEST;
+    return number <= WAYS ? ways[number - 1].registers : number == NONE_FITS ? FEWEST : USUAL;
 }
 
-/* From the cache, or determined now; if the driver does not report it, other contexts ask again. */
+/* From the cache, or determined now; if the driver does not report it, other contexts ask again. A compiler
+ * that fails on many accumulators is asked for fewer. */
 static int find(kn_context *context) {
     char key[96];
     double known = 0;
@@ -52,18 +55,20 @@ static int find(kn_context *context) {
     /* 0: a process ended while asking. A precompiling context asks only if the main process shares its
      * programs, which the two must compile for the same number. */
     if (!kn_verdict_prepares(context, key) && kn_verdict_expect(context, key, 1, &known))
-        return known >= 1 && known <= WAYS + 1 ? use(context, (int)known) : USUAL;
+        return known >= 1 && known <= NONE_COMPILES ? use(context, (int)known) : USUAL;
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
-    bool told = true, fits = false;
-    int number = 0;
-    while (number < WAYS && told && !fits)
-        told = ask(context, number++, &fits) || ways[number - 1].option;
-    if (!fits) number = WAYS + 1;
-    if (told) kn_verdict_put(context, key, number);
+    int number = 0, refused = 0;
+    answer told = SPILLS;
+    while (number < WAYS && (told == SPILLS || told == REFUSED)) {
+        told = ask(context, number++);
+        refused += told == REFUSED;
+    }
+    if (told != FITS) number = refused == WAYS ? NONE_COMPILES : NONE_FITS;
+    if (told != UNKNOWN) kn_verdict_put(context, key, number);
     kn_attempt_end(context, &attempt);
     context->register_option = NULL;
-    return told ? use(context, number) : USUAL;
+    return told == UNKNOWN ? USUAL : use(context, number);
 }
 
 int kn_context_item_registers(kn_context *context) {

@@ -84,15 +84,21 @@ static void fail_none(const kn_device_list *list, const char *wanted, kn_error *
     kn_text_finish(&text);
 }
 
+/* Opens the verdicts of an entry without opening the device; the caller closes them. */
+static bool open_verdicts(const kn_device_list *list, int position, const kn_context_params *params,
+                          kn_verdicts *verdicts) {
+    char identity[1024];
+    kn_found_identity(&list->entries[position], identity, sizeof identity);
+    return kn_verdicts_open(verdicts, &list->host, params->cache_folder, identity);
+}
+
 /* GFLOP/s of an entry: from the cache, or measured on a temporary context. */
 static double speed_of(const kn_device_list *list, int position, const kn_context_params *params) {
     const kn_found_device *found = &list->entries[position];
     const kn_host *host = &list->host;
-    char identity[1024];
     kn_verdicts known;
     double speed = 0;
-    kn_found_identity(found, identity, sizeof identity);
-    if (!kn_verdicts_open(&known, host, params->cache_folder, identity)) return 0;
+    if (!open_verdicts(list, position, params, &known)) return 0;
     bool remembered = kn_verdicts_get(&known, speed_key, &speed),
          deadly = kn_verdicts_deadly(&known, speed_key);
     kn_verdicts_close(&known);
@@ -121,8 +127,14 @@ static bool is_same_gpu(const kn_found_device *left, const kn_found_device *righ
 /* The matrix unit of an entry for 16-bit floats: from the cache, or tried on a temporary context. */
 static kn_matrix_unit unit_of(const kn_device_list *list, int position, const kn_context_params *params) {
     kn_matrix_unit unit = KN_MATRIX_UNIT_NONE;
+    kn_verdicts verdicts;
     kn_context *context = kn_context_prepare(&list->host, params);
-    if (context && kn_context_open(context, &list->entries[position], NULL, NULL) == KN_OK) {
+    bool stored = false;
+    if (context && open_verdicts(list, position, params, &verdicts)) {
+        stored = kn_matrix_unit_stored(context, &verdicts, &unit);
+        kn_verdicts_close(&verdicts);
+    }
+    if (context && !stored && kn_context_open(context, &list->entries[position], NULL, NULL) == KN_OK) {
         unit = kn_context_matrix_unit_for(context, KN_FLOAT16);
         if (!unit) unit = kn_context_matrix_unit_for(context, KN_BFLOAT16);
     }

@@ -30,12 +30,14 @@ struct _cl_device_id {
     int matrix;         /* its compiler claims mma: 1 it multiplies right, 2 wrongly, 3 it does not compile */
     cl_uint capability; /* its major compute capability, if the extension is claimed */
     int few_registers;  /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
+    int few_sums;       /* does not compile: 1: 64 sums a work-item, 2: any product */
     bool reports_spills;        /* separately from private memory */
     bool compiles_binaries;     /* returning a binary takes long */
     bool embedded;              /* has the embedded profile */
     cl_device_fp_config floats; /* 0: as the full profile */
     size_t argument_bytes;      /* 0: 1024 */
     bool unified, slow_shared;  /* shares memory with the host, which may be slow */
+    bool no_reads;              /* fails to launch the kernel that measures memory */
     cl_uint slot;               /* on the PCI bus, if the extension is claimed */
     bool slow;                  /* takes 50 ms for a product */
 };
@@ -124,6 +126,9 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Phone", "OpenCL 1.2 stub", "", .type = GPU, .unified = true},
     {&dispatch, &platforms[2], "Stub Superchip", "OpenCL 1.2 stub", "", .type = GPU, .unified = true,
      .slow_shared = true},
+    {&dispatch, &platforms[2], "Stub Watch", "OpenCL 1.2 stub", "", .type = GPU, .unified = true,
+     .no_reads = true, .few_sums = 1},
+    {&dispatch, &platforms[2], "Stub Drawing", "OpenCL 1.2 stub", "", .type = GPU, .few_sums = 2},
 };
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
@@ -137,7 +142,7 @@ static void suffer(const char *call) {
         nanosleep(&(struct timespec){1, 0}, NULL);
 }
 
-/* Aborts if the environment variable names this call and text: "build kn_probe_double". */
+/* Aborts if the environment variable names this call and text: "build kn_probe_double", "open Stub Liar". */
 static void suffer_from(const char *call, const char *text) {
     const char *dies = getenv("STUB_DIES"), *of = dies ? strchr(dies, ' ') : NULL;
     if (of && strncmp(dies, call, strlen(call)) == 0 && strstr(text, of + 1)) abort();
@@ -254,6 +259,7 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
 static cl_context CL_API_CALL create_context(
     const cl_context_properties *properties, cl_uint count, const cl_device_id *list,
     void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *code) {
+    suffer_from("open", list[0]->name);
     cl_context context = calloc(1, sizeof *context);
     *code = context ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     if (context) *context = (struct _cl_context){&dispatch, list[0]};
@@ -362,6 +368,9 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
     if (program->many_registers && program->device->few_registers != 3) return CL_INVALID_BUILD_OPTIONS;
     if (program->device->frail) suffer("build");
     if (program->device->no_kernel || getenv("STUB_COMPILES_NOTHING")) return CL_BUILD_PROGRAM_FAILURE;
+    if (program->device->few_sums && program->text && strstr(program->text, "KN_ITEM_N ") &&
+        (program->device->few_sums == 2 || strstr(program->text, "KN_ITEM_N 8")))
+        return CL_BUILD_PROGRAM_FAILURE;
     if (program->device->matrix == 3 && program->text && strstr(program->text, "KN_FRAGMENT 1"))
         return CL_BUILD_PROGRAM_FAILURE;
     return program->double_precision && program->device->no_double_kernel ? CL_BUILD_PROGRAM_FAILURE
@@ -498,7 +507,7 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         run_loops(queue->device, kernel, global[0]);
     else if (strcmp(kernel->name, "kn_probe_matmul") == 0)
         run_product(queue->device, kernel);
-    else if (strcmp(kernel->name, "kn_probe_read") == 0)
+    else if (strcmp(kernel->name, "kn_probe_read") == 0 && !queue->device->no_reads)
         nanosleep(&(struct timespec){0, device_milliseconds(queue->device, kernel) * 1000000L}, NULL);
     else if (strcmp(kernel->name, "kn_probe_claims") == 0)
         *(uint32_t *)kernel->arguments[1]->bytes = queue->device->matrix ? 1u << 1 : 0;

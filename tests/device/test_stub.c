@@ -223,8 +223,9 @@ static void registers_are_asked_of_the_compiler(void **state) {
     static const struct {
         const char *name;
         int registers;
-    } devices[] = {{"Stub Liar", 256}, {"Stub Honest", 128}, {"Stub Twice", 64}, {"Stub Broken", 256}};
-    for (int i = 0; i < 4; i++) {
+    } devices[] = {{"Stub Liar", 256},   {"Stub Honest", 128}, {"Stub Twice", 64},
+                   {"Stub Broken", 256}, {"Stub Watch", 128},  {"Stub Drawing", 128}};
+    for (int i = 0; i < (int)KN_COUNT_OF(devices); i++) {
         char *folder = test_folder_make();
         kn_context *context = open_stub(devices[i].name, folder);
         assert_int_equal(kn_context_item_registers(context), devices[i].registers);
@@ -234,7 +235,9 @@ static void registers_are_asked_of_the_compiler(void **state) {
         assert_true(built > 0);
         context = open_stub(devices[i].name, folder);
         built = context->counts.programs_built;
+        setenv("STUB_DIES", "build KN_ITEM_N", 1);
         assert_int_equal(kn_context_item_registers(context), devices[i].registers);
+        unsetenv("STUB_DIES");
         assert_int_equal(context->counts.programs_built, built);
         assert_int_equal(context->register_option != NULL, i == 3); /* on the second start too */
         kn_context_destroy(&context);
@@ -341,7 +344,7 @@ static void read_death(kn_context *context, char key[96], double *seconds) {
     assert_int_equal(deaths, 1);
 }
 
-enum { GPUS = 10 }; /* that the driver shows and that can be used */
+enum { GPUS = 12 }; /* that the driver shows and that can be used */
 
 /* The second start avoids what killed the first process, reports it, and tries again later: a death while a
  * kernel runs counts more than one while it is compiled. */
@@ -546,6 +549,16 @@ static void shared_memory_is_used_unless_it_is_slow(void **state) {
     test_folder_remove(folder);
 }
 
+static void a_failed_measurement_of_memory_is_not_repeated(void **state) {
+    char *folder = test_folder_make();
+    kn_context *context = open_stub("Stub Watch", folder);
+    double gain = 0;
+    assert_true(kn_context_capabilities(context)->shares_memory);
+    assert_true(kn_verdict_get(context, "plain_memory_gain", &gain) && gain == 1);
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
 static void of_two_drivers_the_one_with_the_matrix_unit_is_used(void **state) {
     char *folder = test_folder_make();
     /* The driver without the unit is the faster one. */
@@ -554,6 +567,13 @@ static void of_two_drivers_the_one_with_the_matrix_unit_is_used(void **state) {
     assert_string_equal(kn_context_device(context)->name, "Stub Card One");
     assert_non_null(strstr(messages, "of its drivers Stub Main and Stub Open, Stub Main is used: it has the "
                                      "matrix unit mma"));
+    kn_context_destroy(&context);
+    /* The next start opens only that driver. */
+    setenv("STUB_DIES", "open Stub Card One (open)", 1);
+    context = open_stub("card one", folder);
+    unsetenv("STUB_DIES");
+    assert_string_equal(kn_context_device(context)->name, "Stub Card One");
+    assert_non_null(strstr(messages, "Stub Main is used: it has the matrix unit mma"));
     kn_context_destroy(&context);
     /* Without units, the speed decides. */
     stored_speed("Stub Card Two (open)", folder, 1e6);
@@ -583,6 +603,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
         cmocka_unit_test(shared_memory_is_used_unless_it_is_slow),
+        cmocka_unit_test(a_failed_measurement_of_memory_is_not_repeated),
         cmocka_unit_test(of_two_drivers_the_one_with_the_matrix_unit_is_used),
     };
     if (count != 2) {

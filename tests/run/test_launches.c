@@ -258,7 +258,7 @@ static const small_driver small_drivers[] = {
 /* The first start finds a smaller kernel, the second knows it. */
 static void kernels_shrink_until_they_fit(void **state) {
     const small_driver *driver = *state;
-    if (test_cases_wanted() == TEST_SMALLEST && (driver->matrix_unit || driver->rolled))
+    if (test_cases_wanted() == TEST_SMALLEST && driver->matrix_unit)
         skip_because("a simulator has less local memory, and thus other tiles");
     char *folder = test_folder_make();
     for (int start = 0; start < 2; start++) {
