@@ -39,12 +39,16 @@ typedef struct kn_verify_params {
     uint64_t seed;
     void *user;
     void (*report)(void *user, const kn_verify_result *result); /* strings are valid during the call */
+    /* called before the cases of each operator, so that one that ends the process is known; NULL: not called
+     */
+    void (*begin)(void *user, const char *name);
 } kn_verify_params;
 KN_API void kn_verify_params_init(kn_verify_params *params);
 #define KN_VERIFY_DEFAULTS KN_DEFAULTS_ZERO(kn_verify_params)
 
 /* Runs the cases, forward and gradients. *passed and *failed may be NULL. KN_ERROR_MISMATCH if any failed,
- * KN_ERROR_NOT_FOUND if `operators` names one that does not exist.
+ * KN_ERROR_NOT_FOUND if `operators` names one that does not exist. kn_verify_case_at ignores `operators` and
+ * `begin`.
  * Thread-safety: one thread per context. */
 KN_API KN_NODISCARD kn_status kn_verify(kn_context *context, const kn_verify_params *params, int *passed,
                                         int *failed);

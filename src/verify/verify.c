@@ -211,7 +211,9 @@ kn_status kn_verify(kn_context *context, const kn_verify_params *params, int *pa
     if (!all_known(run.params.operators)) return KN_ERROR_NOT_FOUND;
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
-        for (int number = 0; listed(run.params.operators, row->name) && number < row->case_count; number++)
+        if (!listed(run.params.operators, row->name)) continue;
+        if (run.params.begin && row->case_count) run.params.begin(run.params.user, row->name);
+        for (int number = 0; number < row->case_count; number++)
             if (is_wanted(row, number, run.params.thoroughness)) verify_case(&run, row, number);
     }
     return end(&run, passed, failed);

@@ -99,6 +99,47 @@ def a_crash_costs_one_stage(folder):
 
 
 @case
+def operators_share_processes(folder):
+    """A crash costs only its operator, and every line is below the stage of its operator."""
+    words = "neg,exp,log,sqrt,abs,sum,mean,softmax,tanh,transpose,relu,sin"
+    starts = os.path.join(folder, "starts")
+    env = dict(environment(folder, "kn_softmax"), FAULT_STARTS=starts)
+    report(folder, "--only", words, env=env).needs(1, out="12 of 13 stages done, 1 failed")
+    found = dict(ends(folder))
+    expect(found == {name: "crashed by Aborted" if name.endswith(" softmax") else "done" for name in
+                     ["devices --measure", *("verify --quick --operators " + word for word in words.split(","))]}, f"found {found}")
+    with open(starts, encoding="utf-8") as file:
+        checked = [line.split("--operators ")[1].split()[0].split(",") for line in file if " verify " in line]
+    # Three processes for twelve operators, and another one for those after softmax.
+    crashed, = [part for part in checked if "softmax" in part]
+    rest = crashed[crashed.index("softmax") + 1:]
+    expect(len(checked) == 3 + bool(rest) and (not rest or rest in checked), f"found {checked}")
+    expect({word for part in checked for word in part} == set(words.split(",")), f"found {checked}")
+    stage = ""
+    for line in lines(folder):
+        stage = line[len("== verify --quick --operators "):] if line.startswith("== verify") else stage
+        if line.startswith('{"name": "') and stage:
+            expect(strict(line)["name"].startswith(stage + "#"), f"{line} is below {stage}")
+
+
+@case
+def what_stopped_the_machine_among_others_is_found(folder):
+    """Of stages that ran at the same time, any may have stopped it: each runs again on its own."""
+    report(folder, "--only", "nothing").needs(0, out="1 of 1 stages done", err="")
+    names = ["verify --quick --operators " + word for word in ("neg", "sum", "relu")]
+    with open(os.path.join(folder, REPORT), "a", encoding="utf-8") as file:
+        file.write("".join(f"== {name}\n" for name in names) + f'== {names[0]}\n-- {names[0]}: done, 0.1 s\n== {names[2]}\n')
+    started(folder, "--read", REPORT).needs(0, out=[f"{name}: no end" for name in names[1:]])
+    report(folder, "--only", "neg,sum,relu").needs(0, out="4 of 4 stages done, 0 failed")
+    found = ends(folder)[2:]
+    expect(set(found[:2]) == {(name, "unclear") for name in names[1:]}, f"found {found}")
+    expect(set(found[2:]) == {(name, "done") for name in names[1:]} and len(found) == 4, f"found {found}")
+    with open(os.path.join(folder, REPORT), "a", encoding="utf-8") as file:
+        file.write(f"== {names[0]}\n")
+    report(folder, "--only", "neg,sum,relu").needs(1, out=("3 of 4 stages done, 1 failed", "lost     " + names[0]))
+
+
+@case
 def a_hang_costs_one_stage(folder):
     env = environment(folder, "kn_softmax", "hang")
     found = report(folder, "--only", "softmax,neg", "--timeout", "4", env=env).needs(1, out="2 of 3 stages done, 1 failed")

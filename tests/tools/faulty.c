@@ -2,6 +2,8 @@
  *
  * FAULT_KERNEL: where a program makes the kernel of this name, it crashes, or hangs if FAULT_WAY is hang.
  *
+ * FAULT_STARTS: a file to which each process appends its command line.
+ *
  * SLOW_COMPILER: devices are GPUs whose compiler takes this many seconds longer per program, for one program
  * at a time, and whose binaries load at once (they are the source). Each compilation appends a line to the
  * file SLOW_COMPILER_LOG: the process, and a hash of the source. */
@@ -35,6 +37,19 @@ EXPORT cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *co
         abort();
     }
     return next.call(program, name, code);
+}
+
+__attribute__((constructor)) static void log_start(void) {
+    const char *path = getenv("FAULT_STARTS");
+    FILE *line = path ? fopen("/proc/self/cmdline", "r") : NULL, *log = line ? fopen(path, "a") : NULL;
+    char words[8192];
+    size_t count = log ? fread(words, 1, sizeof words - 1, line) : 0;
+    for (size_t i = 0; i + 1 < count; i++)
+        if (!words[i]) words[i] = ' ';
+    words[count] = '\0';
+    if (log) fprintf(log, "%s\n", words);
+    if (log) fclose(log);
+    if (line) fclose(line);
 }
 
 /* ---- a slow compiler ----------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ import time
 import xml.etree.ElementTree
 
 from koine import CLASSES, ENVIRONMENT, KOINE, SAMPLES, TINY, WIDTH, Skipped
-from koine import bytes_of, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write, write_npy
+from koine import bytes_of, case, expect, koine, numbers_of, problem, read_npy, run_cases, strict, train, write, write_npy
 
 COUNT_BUFFERS = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None
 DEVICE_KEYS = ("index platform_index device_index name type platform version driver usable problem identity "
@@ -106,6 +106,14 @@ def verify(folder):
     expect(all(one["right"] and one["error"] <= 1 and not one["message"] for one in found), f"found {found}")
     expect(any(one["name"].startswith("relu#") for one in found), f"found {found}")
     koine("verify", "--operators", "relu", "--smoke", "--quiet").needs(0, out=" right, 0 wrong", err="")
+    lines = [strict(line) for line in koine("verify", "--operators", "relu,add", "--smoke", "--json", "--name-operators", "--quiet").needs(0).out.splitlines()]
+    names = [line["operator"] for line in lines if "operator" in line]
+    expect(sorted(names) == ["add", "relu"] and "operator" in lines[0], f"found {lines}")
+    name = ""
+    for line in lines:
+        name = line.get("operator", name)
+        expect("operator" in line or line["name"].startswith(name + "#"), f"{line} is below {name}")
+    koine("verify", "--operators", "relu", "--smoke", "--name-operators").needs(0, out="checking relu\n")
     text = koine("verify", "--operators", "add", "--quick", "--verbose").needs(0, out="right add#").out
     expect(len(text.splitlines()) < len(found), f"found {text}")
 

@@ -1,4 +1,5 @@
 /* Starts this program again with other arguments. */
+#define _GNU_SOURCE /* pipe2 */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -53,11 +54,10 @@ static int start_into(char *const *arguments, const int ends[2], pid_t *child) {
 
 int process_start_read(char *const *arguments, int pipes[2], pid_t *child) {
     int pairs[2][2], code = 0, made = 0;
-    while (made < 2 && pipe(pairs[made]) == 0)
+    /* Closed in other processes, which other threads may be starting. */
+    while (made < 2 && pipe2(pairs[made], O_CLOEXEC) == 0)
         made++;
     if (made < 2) code = errno;
-    for (int i = 0; i < 2 * made; i++)
-        fcntl(pairs[i / 2][i % 2], F_SETFD, FD_CLOEXEC);
     if (!code) code = start_into(arguments, (const int[]){pairs[0][1], pairs[1][1]}, child);
     for (int i = 0; i < made; i++) {
         close(pairs[i][1]);

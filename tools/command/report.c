@@ -1,28 +1,17 @@
-/* koine report: runs each stage of a report in a separate process, which may fail or hang. */
+/* koine report: runs each stage of a report in a separate process, which may fail or hang; its command line.
+ */
 #include <errno.h>
 #include <math.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "report.h"
-#include "follow.h"
 
 enum { MAX_WORDS = 32 };
 
 /* ---- the stages ---------------------------------------------------------------------------------------- */
-
-typedef struct report_run {
-    const report_options *options;
-    FILE *file;
-    report_stage stages[REPORT_MAX_STAGES];
-    int count;
-    double begin;
-    char error[400];                          /* the last error of a stage */
-    char home[1000], user[100], folder[1000]; /* strings to remove from the file */
-} report_run;
 
 /* Whether a stage contains one of the words of --only. */
 static bool is_wanted(const char *only, const char *words) {
@@ -38,12 +27,14 @@ static bool is_wanted(const char *only, const char *words) {
     return false;
 }
 
-static void add_stage(report_run *run, const char *words) {
-    if (run->count == REPORT_MAX_STAGES) return;
-    if (run->count && run->options->only && !is_wanted(run->options->only, words)) return;
+/* NULL: it is not wanted. */
+static report_stage *add_stage(report_run *run, const char *words) {
+    if (run->count == REPORT_MAX_STAGES) return NULL;
+    if (run->count && run->options->only && !is_wanted(run->options->only, words)) return NULL;
     report_stage *stage = &run->stages[run->count++];
+    *stage = (report_stage){.end = REPORT_NONE};
     snprintf(stage->name, sizeof stage->name, "%s", words);
-    stage->end = REPORT_NONE;
+    return stage;
 }
 
 /* A stage for each of these networks, in each of these ways. */
@@ -87,125 +78,18 @@ static void list_stages(report_run *run) {
     ADD_NETWORKS(run, predicted, profile);
     for (size_t i = 0; i < kn_verify_case_count(); i++) {
         if (i && !strcmp(kn_verify_case_name_at(i - 1), kn_verify_case_name_at(i))) continue;
-        snprintf(words, sizeof words, "verify --quick --operators %s", kn_verify_case_name_at(i));
-        add_stage(run, words);
+        snprintf(words, sizeof words, REPORT_OPERATOR_STAGE "%s", kn_verify_case_name_at(i));
+        report_stage *stage = add_stage(run, words);
+        if (stage) stage->operator_name = kn_verify_case_name_at(i);
     }
     add_stage(run, "bench-gemm --size 4096 --seconds 1");
     add_stage(run, "bench lenet --batch 256 --no-cache --seconds 0"); /* its first step, from source */
     add_stage(run, "tune resnet18c --seconds 60");
 }
 
-static double most_seconds(const report_run *run, const char *name) {
+double report_most_seconds(const report_run *run, const char *name) {
     if (run->options->timeout > 0) return run->options->timeout;
     return !strncmp(name, "bench", 5) ? 150 : !strncmp(name, "tune", 4) ? 90 : 60;
-}
-
-/* ---- the file ------------------------------------------------------------------------------------------ */
-
-static const char *const end_words[] = {"",        "done", "failed",      "crashed",
-                                        "stopped", "lost", "interrupted", "left out"};
-
-const char *report_end_word(report_end end) {
-    return end_words[end];
-}
-
-report_end report_end_of(const char *word) {
-    for (int end = REPORT_DONE; end <= REPORT_LEFT_OUT; end++)
-        if (!strncmp(word, end_words[end], strlen(end_words[end]))) return (report_end)end;
-    return REPORT_NONE;
-}
-
-/* Writes a line without the user's paths and names. */
-static void write_scrubbed(const report_run *run, const char *line) {
-    const struct {
-        const char *secret, *instead;
-    } hidden[] = {{run->folder, "."}, {run->home, "~"}, {run->user, "USER"}};
-    while (*line) {
-        size_t length = 0; /* length of the longest match */
-        const char *instead = "";
-        for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-            const size_t bytes = strlen(hidden[i].secret);
-            if (bytes <= length || strncmp(line, hidden[i].secret, bytes) != 0) continue;
-            length = bytes;
-            instead = hidden[i].instead;
-        }
-        if (length)
-            fputs(instead, run->file);
-        else
-            fputc(*line, run->file);
-        line += length ? length : 1;
-    }
-    fputc('\n', run->file);
-}
-
-static void find_secrets(report_run *run) {
-    const char *home = getenv("HOME"), *user = getenv("USER");
-    const struct passwd *known = getpwuid(getuid());
-    snprintf(run->home, sizeof run->home, "%s", home ? home : known ? known->pw_dir : "");
-    snprintf(run->user, sizeof run->user, "%s", user && *user ? user : known ? known->pw_name : "");
-    if (!getcwd(run->folder, sizeof run->folder)) run->folder[0] = '\0';
-    if (!strcmp(run->home, "/")) run->home[0] = '\0';
-    if (!strcmp(run->folder, "/")) run->folder[0] = '\0';
-    /* A short name would match inside other words. */
-    if (strlen(run->user) < 3 || !strcmp(run->user, "root")) run->user[0] = '\0';
-}
-
-/* Write to disk: the machine may hang at the next stage. */
-static bool file_flush(const report_run *run) {
-    return fflush(run->file) == 0 && fsync(fileno(run->file)) == 0;
-}
-
-static report_stage *find_stage(report_run *run, const char *name) {
-    for (int i = 0; i < run->count; i++)
-        if (!strcmp(run->stages[i].name, name)) return &run->stages[i];
-    return NULL;
-}
-
-/* Reads the results of an earlier run; a stage without an end line was lost. */
-static bool take_over(report_run *run, FILE *earlier, const char *second) {
-    char *line = NULL;
-    size_t room = 0;
-    report_stage *open = NULL;
-    bool good = true;
-    for (int number = 0; getline(&line, &room, earlier) >= 0; number++) {
-        line[strcspn(line, "\n")] = '\0';
-        char *colon = strrchr(line, ':');
-        if (number < 2)
-            good = good && !strcmp(line, number ? second : REPORT_FIRST_LINE);
-        else if (!strncmp(line, "== ", 3)) {
-            if ((open = find_stage(run, line + 3))) open->end = REPORT_LOST;
-        } else if (!strncmp(line, "-- ", 3) && colon) {
-            *colon = '\0';
-            report_stage *stage = find_stage(run, line + 3);
-            if (stage) stage->end = report_end_of(colon + 2);
-            open = NULL;
-        }
-    }
-    free(line);
-    if (good && open) fprintf(run->file, "\n-- %s: %s\n", open->name, report_end_word(REPORT_LOST));
-    return good;
-}
-
-/* Opens the file to append to. */
-static bool open_file(report_run *run) {
-    const report_options *options = run->options;
-    char second[300];
-    snprintf(second, sizeof second, "koine %s, --device %s", kn_version_text(), options->device);
-    FILE *earlier = options->overwrite ? NULL : fopen(options->path, "r");
-    run->file = fopen(options->path, options->overwrite ? "w" : "a");
-    if (!run->file) {
-        if (earlier) fclose(earlier);
-        return command_error("'%s' cannot be written: %s", options->path, strerror(errno));
-    }
-    if (!earlier) fprintf(run->file, "%s\n%s\n", REPORT_FIRST_LINE, second);
-    if (!earlier) return true;
-    const bool good = take_over(run, earlier, second);
-    fclose(earlier);
-    return good ||
-           command_error(
-               "'%s' is not a report of this version of koine for --device %s: give another file with "
-               "--output, or replace it with --overwrite",
-               options->path, options->device);
 }
 
 /* ---- one stage ----------------------------------------------------------------------------------------- */
@@ -213,86 +97,92 @@ static bool open_file(report_run *run) {
 /* A running stage. */
 typedef struct stage_lines {
     report_run *run;
+    report_stage *stage;
     double until;
 } stage_lines;
 
-static void write_line(void *user, bool errors, const char *line) {
-    report_run *run = ((stage_lines *)user)->run;
-    if (errors) {
-        fputs("! ", run->file);
-        snprintf(run->error, sizeof run->error, "%s", line);
-    }
-    write_scrubbed(run, line);
+static void take_line(void *user, bool errors, const char *line) {
+    const stage_lines *lines = user;
+    report_file_line(lines->run, lines->stage, errors, line);
 }
 
 static double stage_until(void *user) {
     return ((stage_lines *)user)->until;
 }
 
-static report_end stage_end(follow_end end, int result) {
+report_end report_end_after(follow_end end, int result) {
     if (end == FOLLOW_STOPPED) return REPORT_STOPPED;
     if (end == FOLLOW_INTERRUPTED) return REPORT_INTERRUPTED;
     if (end == FOLLOW_LOST) return interrupted() ? REPORT_INTERRUPTED : REPORT_STOPPED;
     return WIFSIGNALED(result) ? REPORT_CRASHED : WEXITSTATUS(result) ? REPORT_FAILED : REPORT_DONE;
 }
 
-/* Splits the words of a stage into arguments; `words` stores their bytes. */
-static void make_arguments(const report_run *run, char *words, char **arguments) {
+follow_end report_follow(const report_run *run, const char *line, const follow_reader *reader, int *result,
+                         int *code) {
     static char program[] = "koine", json[] = "--json", quiet[] = "--quiet", device[] = "--device";
+    char words[REPORT_COMMAND_BYTES], *arguments[MAX_WORDS], *rest = NULL;
     int count = 0;
+    snprintf(words, sizeof words, "%s", line);
     arguments[count++] = program;
-    for (char *word = strtok(words, " "); word && count < MAX_WORDS - 6; word = strtok(NULL, " "))
+    for (char *word = strtok_r(words, " ", &rest); word && count < MAX_WORDS - 5;
+         word = strtok_r(NULL, " ", &rest))
         arguments[count++] = word;
     arguments[count++] = json;
     arguments[count++] = quiet;
     arguments[count++] = device;
     arguments[count++] = (char *)(uintptr_t)run->options->device;
     arguments[count] = NULL;
+    const follow_end end = follow(arguments, reader, result, code);
+    if (*code) command_error("a process for '%s' could not be started: %s", line, strerror(*code));
+    if (end == FOLLOW_LOST)
+        command_error("the process of '%s' does not end: restart the machine and repeat this command, "
+                      "which continues after it",
+                      line);
+    return end;
 }
 
 /* `left` seconds remain for all stages. Returns false if no further stage can run. */
 static bool run_stage(report_run *run, report_stage *stage, double left) {
-    const double most = most_seconds(run, stage->name);
-    char words[REPORT_STAGE_BYTES], *arguments[MAX_WORDS];
-    const double begin = clock_now();
-    stage_lines lines = {run, begin + (left < most ? left : most)};
-    const follow_reader reader = {&lines, write_line, stage_until};
+    const double most = report_most_seconds(run, stage->name);
+    stage_lines lines = {run, stage, clock_now() + (left < most ? left : most)};
+    const follow_reader reader = {&lines, take_line, stage_until};
     int result = 0, code = 0;
-    fprintf(run->file, "== %s\n", stage->name);
-    if (!file_flush(run))
-        return command_error("'%s' cannot be written: %s", run->options->path, strerror(errno));
-    snprintf(words, sizeof words, "%s", stage->name);
-    make_arguments(run, words, arguments);
-    const follow_end end = follow(arguments, &reader, &result, &code);
-    if (code)
-        return command_error("a process for '%s' could not be started: %s", stage->name, strerror(code));
-    stage->end = stage_end(end, result);
-    if (stage->end == REPORT_STOPPED && left < most) stage->end = REPORT_LEFT_OUT;
-    fprintf(run->file, "-- %s: %s%s%s, %.1f s\n", stage->name, report_end_word(stage->end),
-            stage->end == REPORT_CRASHED ? " by " : "",
-            stage->end == REPORT_CRASHED ? strsignal(WTERMSIG(result)) : "", clock_now() - begin);
-    return end != FOLLOW_LOST ||
-           command_error("the process of '%s' does not end: restart the machine and repeat this command, "
-                         "which continues after it",
-                         stage->name);
+    if (!report_file_begin(run, stage)) return false;
+    const follow_end end = report_follow(run, stage->name, &reader, &result, &code);
+    if (code) return false;
+    const report_end ended = report_end_after(end, result);
+    report_file_end(run, stage, ended == REPORT_STOPPED && left < most ? REPORT_LEFT_OUT : ended,
+                    ended == REPORT_CRASHED ? WTERMSIG(result) : 0);
+    return end != FOLLOW_LOST;
 }
 
 /* ---- all stages ----------------------------------------------------------------------------------- */
 
-/* Whether a later run repeats the stage. */
-static bool is_open(report_end end) {
-    return end == REPORT_NONE || end == REPORT_INTERRUPTED || end == REPORT_LEFT_OUT;
+bool report_is_open(report_end end) {
+    return end == REPORT_NONE || end == REPORT_INTERRUPTED || end == REPORT_LEFT_OUT || end == REPORT_UNCLEAR;
+}
+
+void report_progress(report_run *run, const report_stage *stage) {
+    const int number = (int)(stage - run->stages);
+    pthread_mutex_lock(&run->writing);
+    if (progress_plain_due()) command_info("%d of %d stages: %s", number, run->count, stage->name);
+    progress_line("%d of %d, %.0f min left at most: %s", number + 1, run->count,
+                  ceil((run->until - clock_now()) / 60), stage->name);
+    pthread_mutex_unlock(&run->writing);
 }
 
 static bool run_stages(report_run *run) {
-    const double until = run->begin + 60 * run->options->minutes;
     for (int i = 0; i < run->count; i++) {
         report_stage *stage = &run->stages[i];
-        const double left = until - clock_now();
+        const double left = run->until - clock_now();
         if (interrupted() || !(left > 0)) return true;
-        if (!is_open(stage->end)) continue;
-        if (progress_plain_due()) command_info("%d of %d stages: %s", i, run->count, stage->name);
-        progress_line("%d of %d, %.0f min left at most: %s", i + 1, run->count, ceil(left / 60), stage->name);
+        if (!report_is_open(stage->end)) continue;
+        /* Those that an earlier run may have lost run alone. */
+        if (stage->operator_name && stage->end != REPORT_UNCLEAR) {
+            if (!report_operators(run)) return false;
+            continue;
+        }
+        report_progress(run, stage);
         if (!run_stage(run, stage, left)) return false;
         if (i == 0 && stage->end == REPORT_FAILED) {
             progress_clear();
@@ -310,13 +200,13 @@ static int name_open(const report_run *run, char *text, size_t room) {
     int open = 0, operators = 0;
     size_t used = 0;
     for (int i = 0; i < run->count; i++)
-        operators += is_open(run->stages[i].end) && !strncmp(run->stages[i].name, "verify", 6);
+        operators += report_is_open(run->stages[i].end) && !strncmp(run->stages[i].name, "verify", 6);
     text[0] = '\0';
     if (operators) used = (size_t)snprintf(text, room, "%d operators", operators);
     for (int i = 0; i < run->count; i++) {
         const char *name = run->stages[i].name;
-        open += is_open(run->stages[i].end);
-        if (!is_open(run->stages[i].end) || !strncmp(name, "verify", 6) || used >= room) continue;
+        open += report_is_open(run->stages[i].end);
+        if (!report_is_open(run->stages[i].end) || !strncmp(name, "verify", 6) || used >= room) continue;
         const char *options = strstr(name, strncmp(name, "bench ", 6) ? " --" : " --seconds");
         used += (size_t)snprintf(text + used, room - used, "%s%.*s", used ? ", " : "",
                                  (int)(options ? options - name : (ptrdiff_t)strlen(name)), name);
@@ -331,7 +221,7 @@ static int print_result(const report_run *run) {
     for (int i = 0; i < run->count; i++) {
         const report_stage *stage = &run->stages[i];
         done += stage->end == REPORT_DONE;
-        if (stage->end == REPORT_DONE || is_open(stage->end)) continue;
+        if (stage->end == REPORT_DONE || report_is_open(stage->end)) continue;
         printf("%-8s %s\n", report_end_word(stage->end), stage->name);
         wrong++;
     }
@@ -348,17 +238,18 @@ static int report_write(const report_options *options) {
     report_run *run = calloc(1, sizeof *run);
     if (!run) return command_fail("out of memory");
     run->options = options;
-    run->begin = clock_now();
+    run->until = clock_now() + 60 * options->minutes;
+    pthread_mutex_init(&run->writing, NULL);
     list_stages(run);
-    find_secrets(run);
-    bool good = open_file(run);
+    bool good = report_file_open(run);
     if (good) {
         interrupts_watch();
         good = run_stages(run);
     }
     int status = good ? print_result(run) : EXIT_FAILED;
-    if (run->file && (!file_flush(run) | (fclose(run->file) != 0)) && good)
+    if (run->file && !report_file_close(run) && good)
         status = command_fail("'%s' could not be written: %s", options->path, strerror(errno));
+    pthread_mutex_destroy(&run->writing);
     free(run);
     return status;
 }
@@ -410,8 +301,9 @@ const command command_report = {
     "koine report\n"
     "koine report --device cpu --minutes 5\n"
     "koine report --read koine-report.txt",
-    "Checks every operator on one device and times networks, each in a separate process: a process that\n"
-    "crashes or hangs does not stop the others, and if it stops the machine, the same command continues\n"
+    "Checks every operator on one device and times networks, in separate processes: an operator or network\n"
+    "that crashes or hangs does not stop the others, and if it stops the machine, the same command "
+    "continues\n"
     "after it. The report is text without names of files or users. GPU measurements are wanted: please\n"
     "attach the report to an issue.",
     run};

@@ -40,6 +40,7 @@ typedef struct report_text {
     char *line; /* the current line without its newline */
     size_t room;
     char stage[REPORT_STAGE_BYTES];  /* the stage of the current line */
+    report_stage running[16];        /* stages without an end so far; those of empty names are free */
     char device[NAME_BYTES];         /* device name */
     double limit_gflops, limit_gb_s; /* measured */
     int right, wrong, done;
@@ -148,9 +149,23 @@ static void print_tune(const report_text *report) {
                number_of(report->line, "faster"), 1e-3 * tuned, 1e-3 * untuned);
 }
 
+/* Notes that the stage of this name runs, or has ended. */
+static void note_running(report_text *report, const char *name, int length, bool runs) {
+    report_stage *end = report->running + sizeof report->running / sizeof *report->running, *at, *free = NULL;
+    for (at = report->running; at < end; at++) {
+        if (!at->name[0])
+            free = at;
+        else if ((int)strlen(at->name) == length && !strncmp(at->name, name, (size_t)length))
+            break;
+    }
+    if (runs && at == end && free) snprintf(free->name, sizeof free->name, "%.*s", length, name);
+    if (!runs && at < end) at->name[0] = '\0';
+}
+
 static void print_end(report_text *report) {
     const char *colon = strrchr(report->line, ':');
     if (!colon) return;
+    note_running(report, report->line + 3, (int)(colon - report->line) - 3, false);
     const report_end end = report_end_of(colon + 2);
     report->done += end == REPORT_DONE;
     const bool told = end == REPORT_DONE || end == REPORT_LEFT_OUT ||
@@ -162,9 +177,10 @@ static void print_end(report_text *report) {
 
 static void print_line(report_text *report) {
     const char *line = report->line;
-    if (!strncmp(line, "== ", 3))
+    if (!strncmp(line, "== ", 3)) {
         snprintf(report->stage, sizeof report->stage, "%s", line + 3);
-    else if (!strncmp(line, "-- left out: ", 13))
+        note_running(report, report->stage, (int)strlen(report->stage), true);
+    } else if (!strncmp(line, "-- left out: ", 13))
         snprintf(report->left_out, sizeof report->left_out, "%s", line + 13);
     else if (!strncmp(line, "-- ", 3))
         print_end(report);
@@ -193,7 +209,9 @@ int report_read(const char *path) {
         if (read_line(&report)) printf("%s\n", report.line);
         while (read_line(&report))
             print_line(&report);
-        if (report.stage[0]) printf("%s: no end, it is running or ended the machine\n", report.stage);
+        for (size_t i = 0; i < sizeof report.running / sizeof *report.running; i++)
+            if (report.running[i].name[0])
+                printf("%s: no end, it is running or ended the machine\n", report.running[i].name);
         printf("%s%d cases right, %d wrong; %d stages done", report.heading ? "\n" : "", report.right,
                report.wrong, report.done);
         if (report.left_out[0]) printf("; left out: %s", report.left_out);

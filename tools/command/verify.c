@@ -22,6 +22,7 @@ static void report(void *user, const kn_verify_result *result) {
         printf(", \"message\": ");
         json_text(stdout, result->message);
         printf("}\n");
+        fflush(stdout); /* the next case may crash the program */
     } else if (result->status != KN_OK) {
         progress_clear();
         printf("WRONG %s: %s\n", result->name, result->message);
@@ -30,6 +31,12 @@ static void report(void *user, const kn_verify_result *result) {
         printf("right %s, %.3f of the tolerance, %.3f s\n", result->name, result->error, result->seconds);
     } else
         progress_line("%d checked, now %s", run->done, result->name);
+}
+
+static void begin(void *user, const char *name) {
+    progress_clear();
+    printf(((verify_run *)user)->common->json ? "{\"operator\": \"%s\"}\n" : "checking %s\n", name);
+    fflush(stdout);
 }
 
 /* The number of cases of each operator; cases of an operator are consecutive. */
@@ -53,7 +60,7 @@ static int run(int count, char **arguments) {
     kn_verify_params params;
     kn_verify_params_init(&params);
     verify_run state = {.common = &common};
-    bool smoke = false, quick = false, counts = false;
+    bool smoke = false, quick = false, counts = false, names = false;
     const option options[] = {
         HEADING("cases"),
         {"operators", OPTION_TEXT, "A,B", "only these operators", &params.operators},
@@ -61,6 +68,8 @@ static int run(int count, char **arguments) {
         {"quick", OPTION_FLAG, NULL, "only one case per operator and kernel", &quick},
         {"smoke", OPTION_FLAG, NULL, "only the smallest cases, for simulators and slow devices", &smoke},
         {"count", OPTION_FLAG, NULL, "print the number of cases of each operator", &counts},
+        {"name-operators", OPTION_FLAG, NULL,
+         "print the name of each operator before its cases, to find one that crashes", &names},
         {"precision", OPTION_TEXT, "TYPE", "only kernels that support this type: float16, bfloat16 or tf32",
          &common.precision},
         {"seed", OPTION_COUNT, "N", "random seed of the inputs (1)", &params.seed},
@@ -79,6 +88,7 @@ static int run(int count, char **arguments) {
     params.thoroughness = smoke ? 2 : quick ? 1 : 0;
     params.user = &state;
     params.report = report;
+    if (names) params.begin = begin;
     kn_context *context = context_open(&common);
     if (!context) return EXIT_FAILED;
     kn_status result = kn_verify(context, &params, &passed, &failed);
