@@ -280,10 +280,10 @@ KN_DEFINE_STORE(store_dv, KN_HALF_dv, KN_NO_FACTORS, KN_BY_ONE)
 /* For a score, in gradients: the weight, its dropout factor, and the slope of the score; requires `seen`, and the
  * log-sum and delta of its query. */
 #define KN_WEIGHT_AND_SLOPE(log_sum_at, delta_at)                                                            \
-    const KN_A score = KN_SUM_AT(scores, i, j, e) * scale, slope = KN_SUM_AT(slopes, i, j, e);               \
+    const KN_A score = KN_SCORE_OF(KN_SUM_AT(scores, i, j, e)), slope = KN_SUM_AT(slopes, i, j, e);               \
     const KN_A weight = seen ? exp(KN_MASKED(score, query, key) - (log_sum_at)) : (KN_A)0;                   \
     const KN_A kept = KN_KEPT(query, key);                                                                   \
-    const KN_A score_slope = seen ? weight * (slope * kept - (delta_at)) * scale : (KN_A)0;
+    const KN_A score_slope = seen ? weight * (slope * kept - (delta_at)) * KN_SCORE_SLOPE(score) : (KN_A)0;
 /* For kernels whose work-groups compute a head of q. */
 #define KN_HEAD_PLACES                                                                                       \
     KN_PLACES                                                                                                \
@@ -324,7 +324,7 @@ KN_WORK_GROUP kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q)
             const int row = KN_SUM_IN_ROW(i, e), column = KN_SCORE_COLUMN(j, e);
             const int query = first + row, key = key0 + column;
             const bool seen = key < KN_SEEN_KEYS(query);
-            const KN_A score = KN_SUM_AT(scores, i, j, e) * scale;
+            const KN_A score = KN_SCORE_OF(KN_SUM_AT(scores, i, j, e));
             score_tile[KN_STAGE_LINE(row) * KN_SCORE_ROW + column] = seen ? KN_MASKED(score, query, key) : (KN_A)(-INFINITY);
         }
         barrier(CLK_LOCAL_MEM_FENCE);

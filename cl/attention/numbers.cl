@@ -15,7 +15,7 @@
  * by batch and head, 0 where it is broadcast. KN_DROPOUT appends the step counter, the key of the stream in two words,
  * and the rate: weight (batch,head,query,key) is dropped depending on the random number at its row-major index.
  * KN_WINDOW appends a window: a query attends only to keys fewer than `window` positions before it and, unless causal,
- * after it. */
+ * after it. KN_SOFTCAP appends softcap: a score s becomes softcap tanh(s / softcap) before the mask is added. */
 #include "attention/stored.cl"
 #include "common/types.cl"
 #ifndef KN_HEAD
@@ -42,6 +42,16 @@
 #define KN_FIRST_KEY(query) 0
 #define KN_END_QUERY(key) queries
 #endif
+/* The score of a dot product of a query and a key, and the derivative of that score by the dot product. */
+#ifdef KN_SOFTCAP
+#define KN_SOFTCAP_PARAMETERS , const KN_A softcap
+#define KN_SCORE_OF(dot) (softcap * tanh((dot) * scale / softcap))
+#define KN_SCORE_SLOPE(score) (scale * ((softcap - (score)) * (softcap + (score)) / (softcap * softcap)))
+#else
+#define KN_SOFTCAP_PARAMETERS
+#define KN_SCORE_OF(dot) ((dot) * scale)
+#define KN_SCORE_SLOPE(score) scale
+#endif
 #ifdef KN_MASK
 #define KN_MASK_PARAMETERS , global const mask_stored *restrict mask, const KN_INDEX mask_batch, const KN_INDEX mask_head
 #define KN_MASKED(score, query, key)                                                                         \
@@ -66,7 +76,7 @@
     const int queries, const int keys, const KN_INDEX q_first, const KN_INDEX k_first,                       \
         const KN_INDEX v_first, const KN_INDEX q_row, const KN_INDEX k_row, const KN_INDEX y_row,            \
         const int causal, const int last, const int group, const int heads,                                  \
-        const KN_A scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS KN_WINDOW_PARAMETERS
+        const KN_A scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS KN_WINDOW_PARAMETERS KN_SOFTCAP_PARAMETERS
 /* The number of keys of a batch, and the position of its first query. */
 #define KN_LIMITS const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
 #define KN_QUERY_PLACES                                                                                      \

@@ -38,7 +38,9 @@ KN_DOT(dot_slope_result, KN_HALF_dy, KN_HALF_y)
 #define KN_QUERY(i) (q + q_at + (i)*q_row)
 #define KN_KEY(j) (k + k_at + (j)*k_row)
 #define KN_VALUE(j) (v + v_at + (j)*k_row)
-#define KN_SCORE(i, j) KN_MASKED(dot_query_key(KN_QUERY(i), KN_KEY(j)) * scale, i, j)
+/* Before the mask and the window. */
+#define KN_PLAIN_SCORE(i, j) KN_SCORE_OF(dot_query_key(KN_QUERY(i), KN_KEY(j)))
+#define KN_SCORE(i, j) KN_MASKED(KN_PLAIN_SCORE(i, j), i, j)
 /* For a query: its head, and the number of keys that it attends to. */
 #define KN_QUERY_ITEM                                                                                        \
     const int query = get_global_id(0);                                                                      \
@@ -80,9 +82,9 @@ kernel void kn_attention_queries(global const KN_STORED(KN_HALF_dy) *restrict dy
     const KN_A delta = dot_slope_result(slope, y + y_at + query * y_row), own_sum = (KN_A)log_sum[sums_at + query];
     KN_CLEAR(result)
     for (int j = KN_FIRST_KEY(query); j < seen; j++) {
-        const KN_A weight = exp(KN_SCORE(query, j) - own_sum);
-        KN_ADD_ROW(result, weight * (dot_slope_value(slope, KN_VALUE(j)) * KN_KEPT(query, j) - delta) * scale, KN_HALF_k,
-                   KN_KEY(j))
+        const KN_A score = KN_PLAIN_SCORE(query, j), weight = exp(KN_MASKED(score, query, j) - own_sum);
+        KN_ADD_ROW(result, weight * (dot_slope_value(slope, KN_VALUE(j)) * KN_KEPT(query, j) - delta) * KN_SCORE_SLOPE(score),
+                   KN_HALF_k, KN_KEY(j))
     }
     KN_STORE_ROW(result, KN_HALF_dq, dq + q_at + query * q_row)
 }
@@ -105,9 +107,11 @@ kernel void kn_attention_keys(global const KN_STORED(KN_HALF_dy) *restrict dy, g
         for (int query = causal ? max(0, key - offset) : 0; query < KN_END_QUERY(key); query++) {
             global const KN_STORED(KN_HALF_dy) *slope = dy + y_at + query * y_row;
             const KN_A delta = dot_slope_result(slope, y + y_at + query * y_row), kept = KN_KEPT(query, key);
-            const KN_A weight = exp(KN_SCORE(query, key) - (KN_A)log_sum[sums_at + query]);
+            const KN_A score = KN_PLAIN_SCORE(query, key);
+            const KN_A weight = exp(KN_MASKED(score, query, key) - (KN_A)log_sum[sums_at + query]);
             KN_ADD_ROW(value_result, weight * kept, KN_HALF_dy, slope)
-            KN_ADD_ROW(key_result, weight * (dot_slope_value(slope, KN_VALUE(key)) * kept - delta) * scale, KN_HALF_q,
+            KN_ADD_ROW(key_result,
+                       weight * (dot_slope_value(slope, KN_VALUE(key)) * kept - delta) * KN_SCORE_SLOPE(score), KN_HALF_q,
                        KN_QUERY(query))
         }
     }

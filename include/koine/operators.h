@@ -251,6 +251,8 @@ typedef struct kn_attention_params {
     /* a query attends only to keys fewer than this many positions before it and, unless causal, after it; 0:
      * to all */
     int64_t window;
+    /* scaled scores s become softcap * tanh(s / softcap), before the mask is added; 0: they stay */
+    double softcap;
 } kn_attention_params;
 #define KN_ATTENTION_DEFAULTS KN_DEFAULTS_ZERO(kn_attention_params)
 KN_API void kn_attention_params_init(kn_attention_params *params);

@@ -27,7 +27,16 @@ static kn_value *build_dropout(kn_layer_call *call) {
     return kn_dropout(call->inputs[0], call->values[0].given ? call->values[0].number : 0.5);
 }
 
-enum { ATTEND_HEADS, ATTEND_KEY_HEADS, ATTEND_CAUSAL, ATTEND_LAST, ATTEND_SCALE, ATTEND_RATE, ATTEND_WINDOW };
+enum {
+    ATTEND_HEADS,
+    ATTEND_KEY_HEADS,
+    ATTEND_CAUSAL,
+    ATTEND_LAST,
+    ATTEND_SCALE,
+    ATTEND_RATE,
+    ATTEND_WINDOW,
+    ATTEND_SOFTCAP
+};
 static const kn_option attention_arguments[] = {
     WHOLE("heads", "number of heads, which divides the columns", .usual = "1"),
     WHOLE("key_heads", "number of heads of k and v, each shared by several heads of q", .usual = "heads"),
@@ -37,6 +46,7 @@ static const kn_option attention_arguments[] = {
     NUMBER("rate", "probability that an attention weight becomes 0", .usual = "0.1"),
     WHOLE("window", "keys that a query sees, its own and those before it; unless causal, as many after it",
           .usual = "all"),
+    NUMBER("softcap", "scores s become softcap * tanh(s / softcap)", .usual = "no"),
 };
 
 /* Inputs are those of the attention operator: q, k and v (B,T,columns), or all three packed in one; lengths
@@ -51,6 +61,7 @@ static kn_value *build_attention_dropout(kn_layer_call *call) {
     if (values[ATTEND_KEY_HEADS].given) params.key_heads = values[ATTEND_KEY_HEADS].whole;
     if (values[ATTEND_WINDOW].given) params.window = values[ATTEND_WINDOW].whole;
     if (values[ATTEND_SCALE].given) params.scale = values[ATTEND_SCALE].number;
+    if (values[ATTEND_SOFTCAP].given) params.softcap = values[ATTEND_SOFTCAP].number;
     kn_value *data[3] = {NULL};
     int count = 0;
     for (int i = 0; i < call->input_count; i++) {

@@ -212,10 +212,29 @@ static kn_value *logits_of(kn_value *output) {
     return axis == -1 || axis == output->shape.rank - 1 ? node->inputs[0] : output;
 }
 
-/* The product of a large vocabulary whose result the logits are, or NULL: the loss need not store all of
- * them. */
-static const kn_node *product_of(const kn_loss_call *call, const kn_loss_row *row) {
-    const kn_node *node = call->output->producer;
+/* The node of an operator that makes x, or NULL. */
+static const kn_node *made_by(const kn_value *x, const char *operator) {
+    return x->producer && !strcmp(x->producer->op->name, operator) ? x->producer : NULL;
+}
+
+/* The c of logits c tanh(x / c), and x in *logits; 0: they are not of this form. */
+static double softcap_of(const kn_value **logits) {
+    const kn_node *mul = made_by(*logits, "mul"), *tanh = mul ? made_by(mul->inputs[0], "tanh") : NULL;
+    const kn_node *div = tanh ? made_by(tanh->inputs[0], "div") : NULL;
+    const kn_value *cap = div ? div->inputs[1] : NULL;
+    if (!cap || cap != mul->inputs[1] || cap->kind != KN_VALUE_CONSTANT || cap->shape.rank) return 0;
+    const double number = kn_element_get(cap->shape.dtype, cap->data, 0);
+    if (!(number > 0 && number < INFINITY)) return 0;
+    *logits = div->inputs[0];
+    return number;
+}
+
+/* The product of a large vocabulary whose result the logits are, up to a softcap, or NULL: the loss need not
+ * store all of them. */
+static const kn_node *product_of(const kn_loss_call *call, const kn_loss_row *row, double *softcap) {
+    const kn_value *logits = call->output;
+    *softcap = softcap_of(&logits);
+    const kn_node *node = logits->producer;
     if (row->build != build_cross_entropy || call->weights || call->settings[SMOOTHING] != 0 || !node ||
         strcmp(node->op->name, "matmul") != 0 || node->derivative)
         return NULL;
@@ -229,13 +248,13 @@ static const kn_node *product_of(const kn_loss_call *call, const kn_loss_row *ro
 /* The loss and the accuracy of logits that a product computes, as sums divided by the number of targets that
  * count. */
 static void build_of_product(kn_model *model, const kn_loss_call *call, const kn_node *product,
-                             kn_model_loss *loss) {
-    char attributes[40];
+                             double softcap, kn_model_loss *loss) {
+    char attributes[80];
     const bool ignores = !isnan(call->settings[IGNORE]);
     const int64_t ignored = ignores ? (int64_t)call->settings[IGNORE] : (int64_t)1 << 32 /* none */;
     const int32_t index = ignores ? (int32_t)ignored : 0;
     kn_value *inputs[3] = {product->inputs[0], product->inputs[1], call->target};
-    snprintf(attributes, sizeof attributes, "ignored=%lld", (long long)ignored);
+    snprintf(attributes, sizeof attributes, "ignored=%lld softcap=%.17g", (long long)ignored, softcap);
     kn_value *sum = kn_apply(model->graph, "cross_entropy_of_product", inputs, 3, attributes);
     kn_value *counts =
         ignores ? kn_not_equal(call->target, kn_constant(model->graph, KN_INT32, "", &index, sizeof index))
@@ -316,9 +335,10 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     loss->duplicate_activation = applied_again(row, call.output);
     if (kn_is_half(kn_value_dtype(call.output))) call.output = kn_cast(call.output, KN_FLOAT32);
     loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
-    const kn_node *product = mixed ? NULL : product_of(&call, row);
+    double softcap = 0;
+    const kn_node *product = mixed ? NULL : product_of(&call, row, &softcap);
     if (product)
-        build_of_product(model, &call, product, loss);
+        build_of_product(model, &call, product, softcap, loss);
     else
         loss->value = loss->eval_loss = row->build(&call);
     name_if_free(model, loss->eval_loss, "loss");

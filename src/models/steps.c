@@ -158,6 +158,7 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     params.key_heads = kn_attribute_of(node, "key_heads")->integer;
     params.window = kn_attribute_of(node, "window")->integer;
     params.scale = kn_attribute_of(node, "scale")->number;
+    params.softcap = kn_attribute_of(node, "softcap")->number;
     if (count == 1) {
         int64_t columns = node->outputs[0]->shape.dims[2], all = node->inputs[0]->shape.dims[2];
         int64_t between = columns + (all - columns) / 2;

@@ -488,7 +488,7 @@ def settings_that_would_change_results_are_errors():
     refuse({**LLAMA, "rope_parameters": {**LLAMA3, "high_freq_factor": 1.0}}, None, "high_freq_factor")
     refuse({**LLAMA, "rope_parameters": {"partial_rotary_factor": 0.5}}, None, "partial_rotary_factor")
     gemma = config_of("gemma3_text", "Gemma3ForCausalLM", hidden_activation="gelu_pytorch_tanh")
-    refuse({**gemma, "final_logit_softcapping": 30.0}, None, "final_logit_softcapping")
+    refuse({**gemma, "final_logit_softcapping": "high"}, None, "final_logit_softcapping")
     refuse({**gemma, "use_bidirectional_attention": True}, None, "use_bidirectional_attention")
     refuse({**gemma, "layer_types": ["full_attention"]}, None, "layer_types")
     refuse({**gemma, "layer_types": ["chunked_attention"] * LAYERS}, None, "layer_types")

@@ -579,7 +579,7 @@ static int draw_product(drawing *to) {
 
 static int draw_sequence(drawing *to) {
     const int x = choose(to, is_sequence);
-    char words[96], window[24] = "";
+    char words[112], limits[48] = "";
     if (x < 0) return -1;
     const char *const kinds[] = {"lstm", "gru", "rnn"};
     switch (random_below(&to->stream, 4)) {
@@ -591,10 +591,13 @@ static int draw_sequence(drawing *to) {
         return add1(to, kinds[random_below(&to->stream, 3)], x, words);
     case 2: {
         if (random_chance(&to->stream, 40))
-            snprintf(window, sizeof window, " window=%d", 1 + random_below(&to->stream, 6));
+            snprintf(limits, sizeof limits, " window=%d", 1 + random_below(&to->stream, 6));
+        if (random_chance(&to->stream, 30))
+            snprintf(limits + strlen(limits), sizeof limits - strlen(limits), " softcap=%d",
+                     1 + random_below(&to->stream, 3));
         snprintf(words, sizeof words, "heads=%d%s%s%s", 1 << random_below(&to->stream, 3),
                  random_chance(&to->stream, 50) ? " causal=yes" : "",
-                 random_chance(&to->stream, 25) ? " last=yes" : "", window);
+                 random_chance(&to->stream, 25) ? " last=yes" : "", limits);
         const int64_t *dims = to->graph->lines[x].dims;
         const int64_t other[] = {dims[0], random_chance(&to->stream, 50) ? dims[1] : draw_size(to), dims[2]};
         const int keys = random_chance(&to->stream, 50) ? x : add_input(to, other, 3, "", 0);

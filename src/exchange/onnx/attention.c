@@ -100,8 +100,8 @@ static kn_status take_inputs(attention *a) {
 /* The attention operator suffices if there are only queries, keys and values of the same size. */
 static bool is_plain(const attention *a) {
     const kn_import_call *call = a->call;
-    return call->input_count <= 3 && a->q_heads == a->kv_heads && kn_import_float(call, "softcap", 0) == 0 &&
-           call->output_count == 1 && kn_import_int(call, "left_window_size", -1) < 0 &&
+    return call->input_count <= 3 && a->q_heads == a->kv_heads && call->output_count == 1 &&
+           kn_import_float(call, "softcap", 0) >= 0 && kn_import_int(call, "left_window_size", -1) < 0 &&
            kn_import_int(call, "right_window_size", -1) < 0 &&
            a->k->shape.dims[a->flat ? 2 : 3] == a->v->shape.dims[a->flat ? 2 : 3];
 }
@@ -110,7 +110,8 @@ static kn_status plain(attention *a) {
     kn_attention_params params = {.size = sizeof params,
                                   .heads = a->flat ? a->q_heads : 1,
                                   .causal = kn_import_int(a->call, "is_causal", 0) != 0,
-                                  .scale = kn_import_float(a->call, "scale", 0)};
+                                  .scale = kn_import_float(a->call, "scale", 0),
+                                  .softcap = kn_import_float(a->call, "softcap", 0)};
     if (a->flat) return kn_import_put(a->call, 0, kn_attention(a->q, a->k, a->v, &params));
     kn_value *rows[3] = {a->q, a->k, a->v};
     for (int i = 0; i < 3; i++) {

@@ -348,6 +348,12 @@ static bool attend(kn_export_call *call) {
     const char *q = by_heads(call, &a, 0), *k = by_heads(call, &a, 1), *v = by_heads(call, &a, 2);
     const char *scores = kn_export_two(call, "Mul", NULL, kn_export_two(call, "MatMul", NULL, q, k), factor),
                *seen = NULL;
+    const double softcap = kn_attribute_of(call->node, "softcap")->number;
+    if (softcap > 0) {
+        const char *cap = kn_export_number(call, a.q->shape.dtype, softcap);
+        scores = kn_export_one(call, "Tanh", NULL, kn_export_two(call, "Div", NULL, scores, cap));
+        scores = kn_export_two(call, "Mul", NULL, scores, cap);
+    }
     if (a.lengths && !(seen = seen_by_lengths(call, &a))) return false;
     if (a.causal && !seen) scores = kn_export_two(call, "Add", NULL, scores, causal_mask(call, &a));
     if (a.mask) scores = kn_export_two(call, "Add", NULL, scores, a.mask->name);

@@ -139,13 +139,14 @@ static kn_value *by_products(const heads *a) {
 /* (B,T,heads*E). Uses the attention operator unless a bias needs a gradient. */
 static kn_value *attended(const heads *a) {
     bool same = a->k->shape.dims[2] == a->v->shape.dims[2];
-    if (a->bias || a->sink || a->softcap > 0 || a->window >= 0 || !same) return by_products(a);
+    if (a->bias || a->sink || a->window >= 0 || !same) return by_products(a);
     kn_attention_params params = {.size = sizeof params,
                                   .heads = a->heads,
                                   .key_heads = a->kv_heads,
                                   .causal = a->causal,
                                   .last = true,
                                   .scale = a->scale,
+                                  .softcap = a->softcap > 0 ? a->softcap : 0,
                                   .lengths = a->lengths,
                                   .mask = a->mask};
     if (a->mask) {

@@ -49,6 +49,7 @@ void kn_attention_describe(const kn_node *node, int first, kn_attention_form *fo
     }
     double scale = kn_attribute_of(node, "scale")->number;
     form->scale = scale != 0 ? scale : form->head > 0 ? 1 / sqrt((double)form->head) : 1;
+    form->softcap = kn_attribute_of(node, "softcap")->number;
     /* A window as wide as all positions is none; so sums of positions and the window fit in the kernels' int.
      */
     form->window = kn_attribute_of(node, "window")->integer;
@@ -86,6 +87,10 @@ static kn_status check_heads(kn_shape_call *call, int first) {
     if (kn_shape_attribute(call, "window")->integer < 0)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a window of %lld; expected at least 0",
                              (long long)kn_shape_attribute(call, "window")->integer);
+    const double softcap = kn_shape_attribute(call, "softcap")->number;
+    if (!(softcap >= 0 && softcap < INFINITY))
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a softcap of %g; expected a number from 0 on",
+                             softcap);
     if (key_heads == 0) key_heads = heads;
     int64_t parts = data == 1 ? heads + 2 * key_heads : heads;
     if (q->rank != 3 || !kn_dim_known(q->dims[2]) || q->dims[2] % parts)
@@ -250,11 +255,17 @@ static int64_t keys_seen(const kn_attention_form *form, const head_rows *rows, i
     return form->causal && position + 1 < rows->length ? position + 1 : rows->length;
 }
 
+/* Before the mask. */
+static double own_score(const kn_attention_form *form, const head_rows *rows, int64_t query, int64_t key) {
+    double score = form->scale * dot(rows->q + query * form->q_row, rows->k + key * form->k_row, form->head);
+    return form->softcap > 0 ? form->softcap * tanh(score / form->softcap) : score;
+}
+
 static double score_of(const kn_attention_form *form, const head_rows *rows, int64_t query, int64_t key) {
     int64_t before = query + rows->offset - key;
     if (form->window && (before >= form->window || (!form->causal && -before >= form->window)))
         return -INFINITY;
-    double score = form->scale * dot(rows->q + query * form->q_row, rows->k + key * form->k_row, form->head);
+    double score = own_score(form, rows, query, key);
     return rows->mask ? score + rows->mask[query * form->keys + key] : score;
 }
 
@@ -302,6 +313,7 @@ static void attend_back(const kn_attention_form *form, const head_rows *rows, co
             double weight = exp(score_of(form, rows, i, j) - log_sum[rows->sums_at + i]);
             double factor = kept(form, rows, i, j);
             double score_slope = weight * (factor * dot(slope, value, form->head) - delta) * form->scale;
+            if (form->softcap > 0) score_slope *= 1 - pow(own_score(form, rows, i, j) / form->softcap, 2);
             for (int64_t d = 0; d < form->head; d++) {
                 slopes->q[i * form->q_row + d] += score_slope * key[d];
                 slopes->k[j * form->k_row + d] += score_slope * query[d];
@@ -388,7 +400,8 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
         KN_INT(                                                                                              \
             "window", 0,                                                                                     \
             "each query sees only keys fewer than this many positions before it and, unless causal, after "  \
-            "it; 0: all")
+            "it; 0: all"),                                                                                   \
+        KN_FLOAT("softcap", 0, "scores s become softcap tanh(s / softcap); 0: they stay")
 #define ATTRIBUTES KN_ATTRIBUTES(LIST)
 #define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "fraction of weights dropped"))
 /* The arguments are kn_halves: all except the log-sums. */
@@ -455,6 +468,14 @@ KN_OPERATOR(
         {.inputs = {"2,31,20", "2,93,10", "2,93,10", "int32 2"},
          .attributes = "heads=4 key_heads=2 causal=1 last=1 window=17",
          .ranges = {NULL, NULL, NULL, "0..93"}},
+        {.inputs = {"2,7,30"}, .attributes = "heads=2 causal=1 scale=2 softcap=1.5", .smallest = true},
+        {.inputs = {"1,140,48"}, .attributes = "causal=1 scale=1 softcap=4"},
+        {.inputs = {"1,131,48"}, .attributes = "window=20 scale=9 softcap=2"},
+        {.inputs = {"2,31,20", "2,93,10", "2,93,10", "int32 2", "1,4,31,93"},
+         .attributes = "heads=4 key_heads=2 causal=1 last=1 scale=1 softcap=0.7",
+         .ranges = {NULL, NULL, NULL, "0..93"},
+         .no_gradient = true},
+        {.inputs = {"float64 1,7,30"}, .attributes = "heads=2 softcap=0.5", .no_gradient = true},
         {.inputs = {"2,1,20", "2,93,10", "2,93,10", "int32 2", "1,4,1,93"},
          .attributes = "heads=4 key_heads=2 causal=1 last=1 window=5",
          .ranges = {NULL, NULL, NULL, "0..93"},
@@ -485,7 +506,12 @@ KN_OPERATOR(attention_gradient, .help = "gradients of attention with respect to 
                       .smallest = true},
                      {APART_CASE("1,93,32", "1,33,32", "1,2,93"), .attributes = "heads=2 window=12"},
                      {LIMITED_CASE("1,7,20", "1,93,10", "1,4,7", "int32 1", "1,4,7,93", "71..71"),
-                      .attributes = "heads=4 key_heads=2 causal=1 last=1 window=6"}));
+                      .attributes = "heads=4 key_heads=2 causal=1 last=1 window=6"},
+                     {APART_CASE("2,33,31", "2,93,31", "2,1,33"),
+                      .attributes = "causal=1 window=20 scale=1 softcap=3", .smallest = true},
+                     {APART_CASE("1,31,32", "1,93,32", "1,2,31"), .attributes = "heads=2 softcap=0.5"},
+                     {LIMITED_CASE("1,7,20", "1,93,10", "1,4,7", "int32 1", "1,4,7,93", "71..71"),
+                      .attributes = "heads=4 key_heads=2 causal=1 last=1 scale=1 softcap=2"}));
 KN_OPERATOR(
     attention_packed_gradient, .help = "gradient of attention with respect to packed q, k and v", ATTRIBUTES,
     .min_inputs = 4, .max_inputs = 6, .backward = true, .shape = gradient_shape,
@@ -494,7 +520,9 @@ KN_OPERATOR(
              {PACKED_CASE("2,33,93", "2,33,31", "2,1,33")},
              {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1"},
              {PACKED_CASE("1,93,192", "1,93,64", "1,1,93"), .attributes = "causal=1"},
-             {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1 window=33"}));
+             {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1 window=33"},
+             {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"),
+              .attributes = "heads=2 causal=1 scale=1 softcap=1"}));
 
 KN_OPERATOR(attention_dropout, .help = "attention with dropout of the weights in training", RATE_TOO,
             .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .at_sizes = kn_attention_of_parts,
@@ -507,6 +535,10 @@ KN_OPERATOR(attention_dropout, .help = "attention with dropout of the weights in
                       .smallest = true},
                      {.inputs = {"2,33,155", "uint32"},
                       .attributes = "heads=3 key_heads=1 causal=1 rate=0.5",
+                      .ranges = {NULL, "0..9"},
+                      .training = true},
+                     {.inputs = {"2,33,155", "uint32"},
+                      .attributes = "heads=3 key_heads=1 causal=1 softcap=0.6 rate=0.5",
                       .ranges = {NULL, "0..9"},
                       .training = true},
                      {.inputs = {"1,3,15", "uint32"}, .ranges = {NULL, "0..9"}}));
@@ -561,6 +593,7 @@ static kn_value *build(kn_value *const *data, int count, const kn_attention_para
     kn_settings_int(&settings, "last", given.last);
     kn_settings_float(&settings, "scale", given.scale);
     kn_settings_int(&settings, "window", given.window);
+    kn_settings_float(&settings, "softcap", given.softcap);
     return kn_build(row, inputs, count, &settings);
 }
 

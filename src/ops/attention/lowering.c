@@ -14,6 +14,7 @@ void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_atten
                 {"last", form->last}, {"group", form->group}, {"heads", form->heads});
     kn_step_number(step, "scale", type, form->scale);
     if (form->window) KN_STEP_SET(step, {"window", form->window});
+    if (form->softcap > 0) kn_step_number(step, "softcap", type, form->softcap);
     if (form->lengths_at >= 0) {
         kn_step_read(step, "lengths", node->inputs[form->lengths_at]);
         KN_STEP_SET(step, {"lengths_row", form->lengths_row});
@@ -37,6 +38,7 @@ void kn_attention_define_limits(kn_step *step, const kn_attention_form *form) {
     if (form->mask_at >= 0) KN_STEP_DEFINE(step, {"KN_MASK", 1});
     if (form->step_at >= 0) KN_STEP_DEFINE(step, {"KN_DROPOUT", 1});
     if (form->window) KN_STEP_DEFINE(step, {"KN_WINDOW", 1});
+    if (form->softcap > 0) KN_STEP_DEFINE(step, {"KN_SOFTCAP", 1});
 }
 
 void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first) {

@@ -21,7 +21,8 @@ static bool choose_block(const kn_target *target, const kn_node *node, const kn_
         while (wide->block > 16 && wide->block / 2 >= form->queries)
             wide->block /= 2;
         int64_t numbers = backward ? 2 * form->head * wide->keys + 3 * wide->keys * padded +
-                                         3 * wide->block * padded + 2 * wide->block * wide->keys
+                                         3 * wide->block * padded +
+                                         (form->softcap > 0 ? 3 : 2) * wide->block * wide->keys
                                    : form->head * wide->keys + wide->keys * padded +
                                          wide->block * (wide->keys + padded * (packs_queries ? 2 : 1) + 2);
         if ((uint64_t)numbers * sizeof(float) <= target->local_bytes) return true;

@@ -42,6 +42,10 @@ static kn_status shape(kn_shape_call *call) {
     if (classes->integer < 0) classes->number = (double)(classes->integer = w->dims[0]);
     if (classes->integer != w->dims[0])
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "classes must be the number of rows of w, or -1");
+    const double softcap = kn_shape_attribute(call, "softcap")->number;
+    if (!(softcap >= 0 && softcap < INFINITY))
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a softcap of %g; expected a number from 0 on",
+                             softcap);
     if (kn_shape_attribute(call, "limit")->integer < 1)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "limit must be above 0");
     call->outputs[LOSS] = call->outputs[HITS] = (kn_shape){.dtype = KN_FLOAT32};
@@ -114,6 +118,7 @@ typedef struct chunks {
     int64_t size; /* rows of w in a slice */
     int slices;
     bool keeps; /* the logits of a part */
+    double softcap;
 } chunks;
 
 /* By shape only, so that the same shape gives the same bits. At most `limit` logits at a time, as far as the
@@ -202,8 +207,16 @@ static kn_value *log_sum_exp(const part *p, kn_value *x, kn_value *best, kn_valu
     return kn_add(*most, kn_result(loss, 2));
 }
 
+/* The logits of a slice whose rows of w are given, (rows,size). */
+static kn_value *logits_of(const chunks *own, const part *p, kn_value *rows) {
+    kn_value *product = kn_matmul(p->x, rows, false, true);
+    if (!(own->softcap > 0)) return product;
+    kn_value *cap = kn_scalar(own->graph, own->softcap);
+    return kn_mul(kn_tanh(kn_div(product, cap)), cap);
+}
+
 static slice_facts look_at(const chunks *own, const part *p, int slice) {
-    slice_facts facts = {.logits = kn_matmul(p->x, weights(own, slice), false, true)};
+    slice_facts facts = {.logits = logits_of(own, p, weights(own, slice))};
     facts.best = kn_argmax(facts.logits, -1, true);
     facts.sum = column_of(p, log_sum_exp(p, facts.logits, facts.best, &facts.most));
     facts.most = column_of(p, facts.most);
@@ -230,12 +243,15 @@ static kn_value *loss_of(const chunks *own, const part *p, kn_value *sum, kn_val
     return kn_sum(losses, NULL, false);
 }
 
-/* The gradient of the loss by the logits of a slice: probabilities, less 1 for the target; 0 in rows that are
- * ignored, whose `sum`, (rows,1), is infinite. */
+/* The gradient of the loss by the products of a slice: probabilities, less 1 for the target; 0 in rows that
+ * are ignored, whose `sum`, (rows,1), is infinite. */
 static kn_value *slopes(const chunks *own, const part *p, int slice, kn_value *logits, kn_value *sum) {
     kn_value *target = kn_cast(target_in(own, p, slice), KN_FLOAT32);
     kn_value *inputs[3] = {kn_exp(kn_sub(logits, sum)), target, positions(own, slice)};
-    return kn_build(&kn_row_picked_slope, inputs, 3, NULL);
+    kn_value *slope = kn_build(&kn_row_picked_slope, inputs, 3, NULL);
+    if (!(own->softcap > 0)) return slope;
+    kn_value *share = kn_div(logits, kn_scalar(own->graph, own->softcap));
+    return kn_mul(slope, kn_sub(kn_scalar(own->graph, 1), kn_mul(share, share)));
 }
 
 static void build_part(const chunks *own, part *p) {
@@ -264,7 +280,7 @@ static void build_part(const chunks *own, part *p) {
     for (int s = 0; s < own->slices; s++) {
         if (!one) kn_stage_begin(own->graph);
         kn_value *rows = weights(own, s);
-        kn_value *same = own->keeps ? logits[s] : kn_matmul(p->x, rows, false, true);
+        kn_value *same = own->keeps ? logits[s] : logits_of(own, p, rows);
         kn_value *slope = slopes(own, p, s, same, sum), *dx = kn_matmul(slope, rows, false, false);
         p->dx = s ? kn_add(p->dx, dx) : dx;
         dw[s] = kn_matmul(slope, p->x, true, false);
@@ -282,6 +298,7 @@ static kn_status at_sizes(kn_graph *bound, const kn_node *node, kn_value *const 
     const int64_t rows = row_count(&inputs[X]->shape);
     chunks own = {.graph = bound, .w = w, .codes = kn_value_in_blocks(w), .classes = w->shape.dims[0]};
     own.width = w->shape.dims[1];
+    own.softcap = kn_attribute_of(node, "softcap")->number;
     const int64_t ignored = kn_attribute_of(node, "ignored")->integer;
     own.ignores = ignored >= INT32_MIN && ignored <= INT32_MAX;
     if (own.ignores) own.ignored = (int32_t)ignored;
@@ -326,7 +343,8 @@ KN_OPERATOR(
             "the target's; without storing all logits",
     KN_ATTRIBUTES(KN_INT("ignored", -100, "class index of rows to ignore; no int32: none"),
                   KN_INT("classes", -1, "rows of w; -1: all"),
-                  KN_INT("limit", 1 << 24, "logits that are stored at a time")),
+                  KN_INT("limit", 1 << 24, "logits that are stored at a time"),
+                  KN_FLOAT("softcap", 0, "logits z become softcap tanh(z / softcap); 0: they stay")),
     .min_inputs = 3, .max_inputs = 3, .outputs = 2, .sums = true, .halves = 1 << W, .index = {.number = 3},
     .at_sizes = at_sizes, .shape = shape, .cost = cost, .tolerance = 4,
     KN_CASES(
@@ -339,6 +357,10 @@ KN_OPERATOR(
          .ranges = {NULL, NULL, "0..4"},
          .attributes = "limit=31 ignored=3"},
         {.inputs = {"700,3", "5,3", "int32 700"}, .ranges = {NULL, NULL, "0..4"}, .attributes = "limit=1300"},
+        {.inputs = {"31,7", "93,7", "int32 31"},
+         .ranges = {NULL, NULL, "0..4"},
+         .attributes = "limit=700 ignored=3 softcap=1.5"},
+        {.inputs = {"3,5", "7,5", "int32 3"}, .ranges = {NULL, NULL, "0..6"}, .attributes = "softcap=2"},
         {.inputs = {"5", "6,5", "int32"}, .ranges = {NULL, NULL, "0..5"}},
         {.inputs = {"7,4", "5,4", "int32 7"}, .ranges = {NULL, NULL, "-1..5"}, .no_gradient = true},
         {.inputs = {"7,4", "1,4", "int32 7"}, .ranges = {NULL, NULL, "0..0"}},
