@@ -16,7 +16,9 @@ typedef struct kind {
     const char *name;
     int heads, key_heads, head, window;
     bool divisors, biases, head_norms, post_norms, tied, interleaved, scaled, tanh_gate;
-    bool factor; /* positions are divided, without a type of scaling */
+    bool factor;    /* positions are divided, without a type of scaling */
+    int sliding_of; /* of this many layers, all but the last have the window */
+    float softcap;  /* of scores; that of logits is twice as large */
 } kind;
 
 static const kind kinds[] = {
@@ -24,8 +26,10 @@ static const kind kinds[] = {
     {"llama", 2, 2, 16, .interleaved = true, .divisors = true, .factor = true},
     {"qwen2", 4, 1, 8, .biases = true},
     {"qwen3", 2, 1, 32, .head_norms = true, .tied = true},
+    {"gemma2", 4, 2, 8, 3, .post_norms = true, .tied = true, .scaled = true, .tanh_gate = true,
+     .sliding_of = 2, .softcap = 0.75f},
     {"gemma3", 4, 1, 32, 3, .head_norms = true, .post_norms = true, .tied = true, .scaled = true,
-     .tanh_gate = true},
+     .tanh_gate = true, .sliding_of = 6},
 };
 
 typedef struct weight {
@@ -132,6 +136,10 @@ static void make(making *m, const kind *of) {
         gguf_add_integer(file, key_of(of, "attention.value_length"), (uint32_t)of->head);
     }
     if (of->window) gguf_add_integer(file, key_of(of, "attention.sliding_window"), (uint32_t)of->window);
+    if (of->softcap > 0) {
+        gguf_add_real(file, key_of(of, "attn_logit_softcapping"), of->softcap);
+        gguf_add_real(file, key_of(of, "final_logit_softcapping"), 2 * of->softcap);
+    }
     gguf_add_real(file, key_of(of, "attention.layer_norm_rms_epsilon"), 0.001f);
     gguf_add_real(file, key_of(of, "rope.freq_base"), 500);
     if (of->scaled) gguf_add_string(file, key_of(of, "rope.scaling.type"), "linear");
@@ -196,6 +204,10 @@ static void project(const making *m, const kind *of, int layer, char part, int h
     }
 }
 
+static double capped(double x, float cap) {
+    return cap > 0 ? (double)cap * tanh(x / (double)cap) : x;
+}
+
 static void attend(const kind *of, int window, const double *q, const double *k, const double *v, double *y) {
     int columns = of->heads * of->head, key_columns = of->key_heads * of->head;
     memset(y, 0, (size_t)(LENGTH * columns) * sizeof *y);
@@ -208,7 +220,7 @@ static void attend(const kind *of, int window, const double *q, const double *k,
                 double score = 0;
                 for (int d = 0; d < of->head; d++)
                     score += q[at + d] * k[s * key_columns + key + d];
-                sum += weights[s] = exp(score / sqrt(of->head));
+                sum += weights[s] = exp(capped(score / sqrt(of->head), of->softcap));
             }
             for (int s = first; s <= t; s++)
                 for (int d = 0; d < of->head; d++)
@@ -225,8 +237,8 @@ static void add_to(const float *norm, const double *change, double *x) {
 
 static void compute_layer(const making *m, const kind *of, int layer, double (*x)[WIDTH]) {
     static double normal[LENGTH][WIDTH], q[LENGTH * 128], k[LENGTH * 128], v[LENGTH * 128], y[LENGTH * 128];
-    bool slides = of->window && layer % 6 < 5;
-    double base = slides ? 10000 : 500, gate[HIDDEN], up[HIDDEN], change[WIDTH];
+    bool slides = of->window && (layer + 1) % of->sliding_of != 0;
+    double base = slides && of->sliding_of == 6 ? 10000 : 500, gate[HIDDEN], up[HIDDEN], change[WIDTH];
     for (int t = 0; t < LENGTH; t++)
         normalize(get(m, in_layer(layer, "attn_norm.weight")), WIDTH, x[t], normal[t]);
     project(m, of, layer, 'q', of->heads, base, normal, q);
@@ -264,6 +276,8 @@ static void compute(const making *m, const kind *of, const int32_t *tokens, doub
     for (int t = 0; t < LENGTH; t++) {
         normalize(get(m, "output_norm.weight"), WIDTH, x[t], normal);
         multiply(output ? output : table, NULL, VOCABULARY, WIDTH, normal, logits + t * VOCABULARY);
+        for (int i = 0; i < VOCABULARY; i++)
+            logits[t * VOCABULARY + i] = capped(logits[t * VOCABULARY + i], 2 * of->softcap);
     }
 }
 
@@ -306,9 +320,11 @@ static kn_session *open_session(kn_model *model, kn_context *context, kn_states 
 }
 
 /* Computes `rows` positions from `start` on; start < 0: all, without caches. */
-static void run(kn_session *session, const int32_t *tokens, int32_t start, int32_t rows, float *logits) {
+static void run(const kind *of, kn_session *session, const int32_t *tokens, int32_t start, int32_t rows,
+                float *logits) {
     kn_feed feeds[] = {{"x", tokens, (size_t)rows * sizeof *tokens}, {"step.start", &start, sizeof start}};
-    kn_fetch fetch = {"output", logits, (size_t)rows * VOCABULARY * sizeof *logits};
+    kn_fetch fetch = {of->softcap > 0 ? "logits" : "output", logits,
+                      (size_t)rows * VOCABULARY * sizeof *logits};
     good(session, kn_session_run(session, feeds, start < 0 ? 1 : 2, &fetch, 1));
 }
 
@@ -327,16 +343,16 @@ static void try_kind(kn_context *context, const char *path, const kind *of, uint
     kn_states *states = kn_states_create(context, 1);
     kn_session *whole = open_session(model, context, states, 0);
     if (kn_model_load(model, NULL, states, NULL, NULL) != KN_OK) fail_msg("%s", kn_model_error(model));
-    run(whole, tokens, -1, LENGTH, got);
+    run(of, whole, tokens, -1, LENGTH, got);
     compare(of, "all at once", got, expected, LENGTH * VOCABULARY);
     kn_plan_info info = {.size = sizeof info}; /* weights are stored in the file's blocks, each aligned */
     good(whole, kn_session_plan(whole, &info));
     assert_in_range(info.state_bytes, m.bytes, m.bytes + 256 * (uint64_t)m.count);
     kn_session *few = open_session(model, context, states, 3), *one = open_session(model, context, states, 1);
-    run(few, tokens, 0, 3, got);
-    run(few, tokens + 3, 3, 3, got + 3 * VOCABULARY);
+    run(of, few, tokens, 0, 3, got);
+    run(of, few, tokens + 3, 3, 3, got + 3 * VOCABULARY);
     for (int32_t t = 6; t < LENGTH; t++)
-        run(one, tokens + t, t, 1, got + t * VOCABULARY);
+        run(of, one, tokens + t, t, 1, got + t * VOCABULARY);
     compare(of, "in steps", got, expected, LENGTH * VOCABULARY);
     /* The same in pieces of three rows, the last with two and a padding. */
     kn_session *last = open_session(model, context, states, LAST);
@@ -344,7 +360,7 @@ static void try_kind(kn_context *context, const char *path, const kind *of, uint
         const int32_t rows[3] = {tokens[start], tokens[start + 1], start < 6 ? tokens[start + 2] : 0};
         if (start == 6) count = 2;
         kn_feed feeds[] = {{"x", rows, sizeof rows}, {"step.start", &start, 4}, {"step.count", &count, 4}};
-        kn_fetch fetch = {"output", got, VOCABULARY * sizeof *got};
+        kn_fetch fetch = {of->softcap > 0 ? "logits" : "output", got, VOCABULARY * sizeof *got};
         good(last, kn_session_run(last, feeds, 3, &fetch, 1));
         compare(of, "the last of a piece", got, expected + (start + count - 1) * VOCABULARY, VOCABULARY);
     }
@@ -449,8 +465,8 @@ static void make_folder(making *m, const kind *of, peft_folder *to) {
 }
 
 /* Opens the model with an adapter and computes all logits; saves the adapter to `to` unless that is NULL. */
-static void run_adapted(kn_context *context, const char *path, const char *adapter, const int32_t *tokens,
-                        float *logits, const char *to) {
+static void run_adapted(kn_context *context, const kind *of, const char *path, const char *adapter,
+                        const int32_t *tokens, float *logits, const char *to) {
     kn_model *model = kn_model_open(path, NULL);
     if (kn_model_open_adapter(model, adapter) != KN_OK) fail_msg("%s", kn_model_error(model));
     kn_states *states = kn_states_create(context, 1);
@@ -460,9 +476,9 @@ static void run_adapted(kn_context *context, const char *path, const char *adapt
     if (kn_model_load(model, NULL, states, NULL, NULL) != KN_OK ||
         kn_model_load_adapter(model, adapter, states) != KN_OK)
         fail_msg("%s", kn_model_error(model));
-    run(whole, tokens, -1, LENGTH, logits);
+    run(of, whole, tokens, -1, LENGTH, logits);
     for (int32_t t = 0; t < LENGTH; t += 3)
-        run(few, tokens + t, t, 3, pieces + t * VOCABULARY);
+        run(of, few, tokens + t, t, 3, pieces + t * VOCABULARY);
     for (int i = 0; i < LENGTH * VOCABULARY; i++)
         if (!(fabsf(pieces[i] - logits[i]) <= 2e-5f * (1 + fabsf(logits[i]))))
             fail_msg("logit %d: %.9g in steps, %.9g at once", i, (double)pieces[i], (double)logits[i]);
@@ -519,12 +535,12 @@ static void adapters_are_read_and_written(void **state) {
         for (int t = 0; t < LENGTH; t++)
             tokens[t] = next_random(&m, VOCABULARY);
         compute(&m, &kinds[i], tokens, expected);
-        run_adapted(context, path, adapter.path, tokens, got, again);
+        run_adapted(context, &kinds[i], path, adapter.path, tokens, got, again);
         compare(&kinds[i], "with an adapter", got, expected, LENGTH * VOCABULARY);
         same_matrices(&adapter, again);
-        run_adapted(context, path, again, tokens, other, gguf);
+        run_adapted(context, &kinds[i], path, again, tokens, other, gguf);
         assert_memory_equal(got, other, sizeof got);
-        run_adapted(context, path, gguf, tokens, other, NULL);
+        run_adapted(context, &kinds[i], path, gguf, tokens, other, NULL);
         assert_memory_equal(got, other, sizeof got);
         for (int k = 0; k < m.count; k++)
             free(m.weights[k].numbers);

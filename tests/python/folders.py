@@ -108,7 +108,12 @@ def rotate(x, angle, factor=1.0):
     return np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., 2 * half:]], -1)
 
 
-def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5, factor=1.0):
+def capped(x, cap):
+    return cap * np.tanh(x / cap) if cap else x
+
+
+def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5, factor=1.0,
+           softcap=None, output_softcap=None):
     """(LENGTH,VOCABULARY): angle: of layers without a window; windows: by layer, or None."""
     w = {name: array.astype(np.float64) for name, array in weights.items()}
 
@@ -133,7 +138,7 @@ def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * L
             turn = angle if windows[i] is None or sliding_angle is None else sliding_angle
             q, k = rotate(q, turn, factor), rotate(k, turn, factor)
         k, v = np.repeat(k, HEADS // KEYS, 1), np.repeat(v, HEADS // KEYS, 1)
-        scores = np.einsum("qhd,khd->hqk", q, k) * scale
+        scores = capped(np.einsum("qhd,khd->hqk", q, k) * scale, softcap)
         hidden = (distance < 0) | (distance >= (windows[i] or LENGTH))
         powers = np.exp(np.where(hidden, -np.inf, scores) - np.where(hidden, -np.inf, scores).max(-1, keepdims=True))
         x = product(np.einsum("hqk,khd->qhd", powers / powers.sum(-1, keepdims=True), v).reshape(LENGTH, -1), layer + "self_attn.o_proj")
@@ -141,7 +146,7 @@ def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * L
         x = norm(h, layer + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"))
         x = product(activation(product(x, layer + "mlp.gate_proj")) * product(x, layer + "mlp.up_proj"), layer + "mlp.down_proj")
         h = h + (norm(x, layer + "post_feedforward_layernorm") if gemma else x)
-    return norm(h, "model.norm") @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
+    return capped(norm(h, "model.norm") @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T, output_softcap)
 
 
 def compare(config, weights, decoder=None, **more):
@@ -187,6 +192,20 @@ def qwen3_normalizes_heads():
     config = config_of("qwen3", "Qwen3ForCausalLM", hidden_act="silu", use_sliding_window=False, sliding_window=3, max_window_layers=2,
                        layer_types=["full_attention"] * LAYERS)
     compare(config, weights_of(config, head_norms=True), angle=angles(10000.0))
+
+
+@case
+def gemma2_limits_scores_and_logits():
+    config = config_of("gemma2", "Gemma2ForCausalLM", hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh", sliding_window=4,
+                       query_pre_attn_scalar=3, rope_theta=700.0, cache_implementation="hybrid", attn_logit_softcapping=1.5)
+    weights, more = weights_of(config, gemma=True, tied=True), dict(gemma=True, scale=3 ** -0.5, windows=(4, None, 4, None), angle=angles(700.0))
+    compare({**config, "final_logit_softcapping": 3.0}, weights, softcap=1.5, output_softcap=3.0, **more)
+    compare(config, weights, softcap=1.5, output_softcap=30.0, **more)
+    compare({**config, "attn_logit_softcapping": None, "final_logit_softcapping": None}, weights, **more)
+    types = ["full_attention", "full_attention", "sliding_attention", "full_attention"]
+    compare({**config, "layer_types": types}, weights, softcap=1.5, output_softcap=30.0, **{**more, "windows": (None, None, 4, None)})
+    refuse({**config, "attn_logit_softcapping": -1.0}, None, "attn_logit_softcapping", "expected")
+    refuse({**config, "sliding_window_pattern": 3}, None, "sliding_window_pattern")
 
 
 @case

@@ -21,6 +21,8 @@ KINDS = {"llama": ("LlamaForCausalLM", {"attention_bias": True, "mlp_bias": True
          "mistral": ("MistralForCausalLM", {"sliding_window": 16, "tie_word_embeddings": True}),
          "qwen2": ("Qwen2ForCausalLM", {}),
          "qwen3": ("Qwen3ForCausalLM", {"tie_word_embeddings": True}),
+         "gemma2": ("Gemma2ForCausalLM", {"hidden_activation": "gelu_pytorch_tanh", "sliding_window": 4, "query_pre_attn_scalar": 8,
+                                          "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5, "tie_word_embeddings": True}),
          "gemma3_text": ("Gemma3ForCausalLM", {"hidden_activation": "gelu_pytorch_tanh", "sliding_window": 4, "query_pre_attn_scalar": 8,
                                                "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0},
                                                                    "sliding_attention": {"rope_type": "default", "rope_theta": 90.0}}})}
@@ -56,7 +58,7 @@ def weights_of(config):
         norms = {"input_layernorm": width, "post_attention_layernorm": width}
         if kind in ("qwen3", "gemma3_text"):
             norms.update({"self_attn.q_norm": head, "self_attn.k_norm": head})
-        if kind == "gemma3_text":
+        if "gemma" in kind:
             norms.update({"pre_feedforward_layernorm": width, "post_feedforward_layernorm": width})
         made.update({f"{layer}{norm}.weight": (size,) for norm, size in norms.items()})
     return {name: random.standard_normal(shape).astype(np.float32) * (1.6 * shape[-1] ** -0.5 if len(shape) > 1 else 0.2) + ("norm" in name and "gemma" not in kind)
@@ -410,6 +412,8 @@ def what_files_cannot_express_is_an_error():
     refuse("windows", "gemma3_text", sliding_window_pattern=2)
     refuse("attention scores", "gemma3_text", query_pre_attn_scalar=24)
     refuse("activation", "qwen3", hidden_act="gelu")
+    refuse("softcap", "gemma2", final_logit_softcapping=None)
+    refuse("softcap", "gemma3_text", attn_logit_softcapping=20.0)
     refuse("Q3_K", blocks="Q3_K")
     refuse("F16", blocks="F16", change=enlarge)
     refuse("blk0.ffn_up.weight", blocks="Q8_0", change=spoil)

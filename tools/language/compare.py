@@ -37,6 +37,9 @@ def decoders():
     yield "qwen2", "whole", T.Qwen2Config, dict(num_key_value_heads=2, tie_word_embeddings=True)
     yield "qwen2", "window", T.Qwen2Config, dict(num_key_value_heads=2, use_sliding_window=True, sliding_window=9, max_window_layers=1)
     yield "qwen3", "whole", T.Qwen3Config, dict(num_key_value_heads=2, head_dim=32)
+    yield "gemma2", "windows", T.Gemma2Config, dict(num_key_value_heads=2, head_dim=32, sliding_window=5, query_pre_attn_scalar=24,
+                                                    attn_logit_softcapping=2.0, final_logit_softcapping=3.0)
+    yield "gemma2", "usual caps", T.Gemma2Config, dict(num_key_value_heads=4, head_dim=16, sliding_window=20, query_pre_attn_scalar=16)
     yield "gemma3_text", "windows", T.Gemma3TextConfig, dict(num_key_value_heads=1, head_dim=32, sliding_window=5, query_pre_attn_scalar=24)
     yield "smollm3", "whole", T.SmolLM3Config, dict(num_key_value_heads=2, no_rope_layer_interval=2)
     yield "llama", "yarn", T.LlamaConfig, dict(rope_parameters={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64,

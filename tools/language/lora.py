@@ -28,20 +28,24 @@ CASES = [
     ("llama", T.LlamaConfig, dict(num_key_value_heads=1, tie_word_embeddings=True), ["q_proj", "v_proj"], dict(r=8, lora_alpha=4, use_rslora=True)),
     ("qwen2", T.Qwen2Config, dict(num_key_value_heads=2), ["k_proj", "down_proj", "lm_head"], dict(r=3, lora_alpha=7)),
     ("qwen3", T.Qwen3Config, dict(num_key_value_heads=2, head_dim=16), ["q_proj", "k_proj"], dict(r=2, lora_alpha=16)),
+    ("gemma2", T.Gemma2Config, dict(num_key_value_heads=2, head_dim=16, sliding_window=9, query_pre_attn_scalar=16, attn_logit_softcapping=2.0,
+                                    final_logit_softcapping=3.0, attn_implementation="eager"),
+     ["q_proj", "k_proj", "v_proj", "down_proj"], dict(r=4, lora_alpha=8)),
 ]
 NAMES = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
          "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.down_proj": "ffn_down", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
+GEMMA = {**NAMES, "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 failed = False
 
 
-def name_in_gguf(name):
+def name_in_gguf(name, names):
     for theirs, own in (("model.embed_tokens", "token_embd"), ("model.norm", "output_norm"), ("lm_head", "output")):
         if name.startswith(theirs + "."):
             return own + name[len(theirs):]
     layer, part = name[len("model.layers."):].split(".", 1)
     stem, ending = part.rsplit(".", 1)
-    return f"blk.{layer}.{NAMES[stem]}.{ending}"
+    return f"blk.{layer}.{names[stem]}.{ending}"
 
 
 def alternate(rows, heads):
@@ -63,6 +67,10 @@ def write_gguf(path, architecture, network):
     writer.add_value_length(head)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    if architecture == "gemma2":
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
     for name, tensor in network.state_dict().items():
         if config.tie_word_embeddings and name == "lm_head.weight":
             continue
@@ -71,7 +79,9 @@ def write_gguf(path, architecture, network):
             numbers = alternate(numbers, config.num_attention_heads)
         if architecture == "llama" and ".k_proj." in name:
             numbers = alternate(numbers, config.num_key_value_heads)
-        writer.add_tensor(name_in_gguf(name), np.ascontiguousarray(numbers))
+        if architecture == "gemma2" and "norm." in name:
+            numbers = numbers + 1
+        writer.add_tensor(name_in_gguf(name, GEMMA if architecture == "gemma2" else NAMES), np.ascontiguousarray(numbers))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -152,7 +162,7 @@ def small(folder):
         data = batches(STEPS, LENGTH, SIZES["vocab_size"])
         for path in (whole, file):
             label = f"{architecture}, {'GGUF file' if path == file else 'folder'}, {len(targets)} targets"
-            compare(label, path, lambda: T.AutoModelForCausalLM.from_pretrained(whole), targets, adapter, data, 1e-3, folder, data[0][:, :-1])
+            compare(label, path, lambda: T.AutoModelForCausalLM.from_pretrained(whole, attn_implementation=more.get("attn_implementation")), targets, adapter, data, 1e-3, folder, data[0][:, :-1])
 
 
 def large(path, folder):

@@ -10,6 +10,14 @@ static const kn_gguf_family families[] = {
     {.name = "llama", .interleaved = true, .all_biases = true, .gate = "silu"},
     {.name = "qwen2", .gate = "silu"},
     {.name = "qwen3", .gate = "silu"},
+    {.name = "gemma2",
+     .gate = "gelu_tanh",
+     .scaled_table = true,
+     .sliding_of = 2,
+     .window = 4096,
+     .softcap = 50,
+     .output_softcap = 30,
+     .wide_scale = 46},
     {.name = "gemma3",
      .gate = "gelu_tanh",
      .scaled_table = true,
@@ -118,6 +126,8 @@ static const char *const known[] = {
     "feed_forward_length",
     "vocab_size",
     "tensor_data_layout",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
     "expert_count",
     "expert_used_count",
     "attention.head_count",
@@ -170,8 +180,10 @@ static bool read_window(const reading *r, const kn_gguf_family *of, kn_language 
     language->sliding_rotation.divisor = 1;
     for (int64_t i = 0; i < language->layers; i++)
         if ((i + 1) % of->sliding_of != 0) language->kinds[i] = KN_LAYER_SLIDES;
-    return whole(r, "attention.sliding_window", INT32_MAX, 0, &language->window) &&
-           real(r, "rope.freq_base_swa", of->sliding_base, &language->sliding_rotation.base) &&
+    if (!(of->sliding_base > 0)) language->sliding_rotation = language->rotation;
+    return whole(r, "attention.sliding_window", INT32_MAX, of->window, &language->window) &&
+           real(r, "rope.freq_base_swa", of->sliding_base > 0 ? of->sliding_base : language->rotation.base,
+                &language->sliding_rotation.base) &&
            must_be(r, "attention.sliding_window_pattern", of->sliding_of);
 }
 
@@ -195,6 +207,8 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
         !must_be(&r, "rope.dimension_count", language->head) || !must_be(&r, "expert_count", 0) ||
         !real(&r, "attention.layer_norm_rms_epsilon", 1e-5, &language->epsilon) ||
         !real(&r, "rope.freq_base", 10000, &language->rotation.base) ||
+        !real(&r, "attn_logit_softcapping", of->softcap, &language->softcap) ||
+        !real(&r, "final_logit_softcapping", of->output_softcap, &language->output_softcap) ||
         !read_scaling(&r, &language->rotation.divisor) || !read_window(&r, of, language))
         return false;
     if (language->layers == of->wide_scale)

@@ -52,11 +52,14 @@ static bool check(kn_model *model, const kn_language *language, const kn_gguf_fa
     if (!is_close(language->table_scale > 0 ? language->table_scale : 1,
                   family->scaled_table ? sqrt(width) : 1))
         return refuse(model, "the scale of its embedding is not the usual one");
+    if ((language->softcap > 0) != (family->softcap > 0) ||
+        (language->output_softcap > 0) != (family->output_softcap > 0))
+        return refuse(model, family->softcap > 0 ? "it has no softcap" : "it has a softcap");
     if ((language->output_bias || language->hidden_biases) && !family->all_biases)
         return refuse(model, "it has biases after attention or in feed-forward layers");
     if ((language->rotation.divisors || language->sliding_rotation.divisors) && !family->interleaved)
         return refuse(model, "its rotary embedding is scaled by more than one factor");
-    return !family->sliding_of || language->sliding_rotation.divisor == 1 ||
+    return !(family->sliding_base > 0) || language->sliding_rotation.divisor == 1 ||
            refuse(model, "the rotary embedding of layers with a window is scaled");
 }
 
@@ -101,8 +104,18 @@ bool kn_language_describe(kn_model *model, const kn_language *language, kn_gguf_
     if (of->sliding_of) {
         snprintf(key, sizeof key, "%s.attention.sliding_window", of->name);
         kn_gguf_put_integer(head, key, KN_GGUF_UINT32, language->window);
+    }
+    if (of->sliding_base > 0) {
         snprintf(key, sizeof key, "%s.rope.freq_base_swa", of->name);
         kn_gguf_put_real(head, key, language->sliding_rotation.base);
+    }
+    if (language->softcap > 0) {
+        snprintf(key, sizeof key, "%s.attn_logit_softcapping", of->name);
+        kn_gguf_put_real(head, key, language->softcap);
+    }
+    if (language->output_softcap > 0) {
+        snprintf(key, sizeof key, "%s.final_logit_softcapping", of->name);
+        kn_gguf_put_real(head, key, language->output_softcap);
     }
     return true;
 }

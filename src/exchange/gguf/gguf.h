@@ -12,8 +12,10 @@ typedef struct kn_gguf_family {
     bool all_biases;     /* any product may have a bias */
     const char *gate;    /* the activation of the gate */
     int sliding_of;      /* of this many layers, all but the last see only a window; 0: no layer has one */
-    double sliding_base; /* base of the rotation in these layers, unless the file has it */
-    int wide_scale;      /* with this many layers, the scale of scores is sqrt(heads / width); 0: never */
+    double sliding_base; /* base of the rotation in these layers, unless the file has it; 0: of all */
+    double softcap, output_softcap; /* unless the file has them */
+    int64_t window;                 /* the same; 0: the file must have it */
+    int wide_scale; /* with this many layers, the scale of scores is sqrt(heads / width); 0: never */
 } kn_gguf_family;
 /* NULL if Koine does not have the architecture. */
 const kn_gguf_family *kn_gguf_family_find(const char *name, size_t length);

@@ -12,6 +12,7 @@ typedef enum sliding {
     SLIDING_NULL,    /* Phi 3: the same, but absent is null */
     SLIDING_LATE,    /* Qwen: with use_sliding_window, from max_window_layers on */
     SLIDING_UNSAID,  /* SmolLM3: with use_sliding_window, layers without a rotation */
+    SLIDING_TURNS,   /* Gemma 2: every second layer, from the first on */
     SLIDING_PATTERN, /* Gemma 3: all but the last of six */
 } sliding;
 
@@ -26,8 +27,9 @@ typedef struct about {
     bool attention_bias; /* a member attention_bias: q, k, v and the product after attention */
     bool mlp_bias;       /* a member mlp_bias */
     bool head_norms, post_norms;
-    bool scaled;    /* the table is multiplied by the root of the width, and scores by a member's root */
-    double epsilon; /* 0: 1e-6 */
+    bool scaled; /* the table is multiplied by the root of the width, and scores by a member's root */
+    double softcap, output_softcap; /* if their members are absent */
+    double epsilon;                 /* 0: 1e-6 */
     bool partial;   /* a part of a head may be rotated, and original_max_position_embeddings is a member */
     bool unrotated; /* members no_rope_layers and no_rope_layer_interval */
 } about;
@@ -48,6 +50,17 @@ static const about qwen3 = {.key_heads = 32,
                             .sliding = SLIDING_LATE,
                             .attention_bias = true,
                             .head_norms = true};
+static const about gemma2 = {.key_heads = 4,
+                             .head = 256,
+                             .base = 10000,
+                             .activation = "hidden_activation",
+                             .sliding = SLIDING_TURNS,
+                             .tied = true,
+                             .attention_bias = true,
+                             .post_norms = true,
+                             .scaled = true,
+                             .softcap = 50,
+                             .output_softcap = 30};
 static const about gemma3 = {.key_heads = 4,
                              .head = 256,
                              .base = 1e6,
@@ -144,6 +157,7 @@ static bool mark_usual(kn_fields *config, const about *of, bool used, kn_languag
         return false;
     for (int64_t i = 0; i < language->layers && used; i++) {
         const bool slides = of->sliding == SLIDING_LATE      ? i >= first
+                            : of->sliding == SLIDING_TURNS   ? i % 2 == 0
                             : of->sliding == SLIDING_PATTERN ? (i + 1) % pattern != 0
                             : of->sliding == SLIDING_UNSAID  ? (language->kinds[i] & KN_LAYER_UNROTATED) != 0
                                                              : true;
@@ -161,7 +175,8 @@ static bool has_window(const kn_language *language) {
 static bool read_window(kn_fields *config, const about *of, kn_language *language) {
     const bool all = of->sliding == SLIDING_ALL || of->sliding == SLIDING_NULL;
     const bool none = of->sliding == SLIDING_UNSAID || of->sliding == SLIDING_NULL;
-    bool used = all || of->sliding == SLIDING_PATTERN;
+    const bool own = of->sliding == SLIDING_PATTERN || of->sliding == SLIDING_TURNS;
+    bool used = all || own;
     if (of->sliding == SLIDING_NONE) return true;
     /* Absent, it is 4096, but for SmolLM3 and Phi 3. */
     language->window = none || kn_fields_has(config, "sliding_window") ? 0 : 4096;
@@ -169,7 +184,7 @@ static bool read_window(kn_fields *config, const about *of, kn_language *languag
         !kn_fields_whole(config, "sliding_window", 1, INT32_MAX, &language->window))
         return false;
     /* Without a window, Mistral, Qwen and SmolLM3 have none in any layer. */
-    if (!used || (!language->window && of->sliding != SLIDING_PATTERN)) used = false;
+    if (!used || (!language->window && !own)) used = false;
     const kn_json *types = all ? NULL : kn_fields_find(config, "layer_types");
     if (types && of->sliding == SLIDING_PATTERN)
         kn_fields_find(config, "_sliding_window_pattern"); /* the same */
@@ -227,10 +242,18 @@ static bool read_rotations(kn_fields *config, const about *of, kn_folder *folder
            kn_fields_fail(config, "rope_parameters", "layers with sliding_attention without such a scaling");
 }
 
+/* null: no cap. */
+static bool read_softcap(kn_fields *config, const char *name, double usual, double *softcap) {
+    *softcap = kn_fields_has(config, name) ? 0 : usual;
+    return kn_fields_real(config, name, 1e-6, 1e12, softcap);
+}
+
 static bool read_scales(kn_fields *config, const about *of, kn_language *language) {
     double scalar = 256;
     if (!of->scaled) return true;
     if (!kn_fields_real(config, "query_pre_attn_scalar", 1e-6, 1e12, &scalar) ||
+        !read_softcap(config, "attn_logit_softcapping", of->softcap, &language->softcap) ||
+        !read_softcap(config, "final_logit_softcapping", of->output_softcap, &language->output_softcap) ||
         !kn_fields_must_be(config, "use_bidirectional_attention", false))
         return false;
     language->scale = 1 / sqrt(scalar);
@@ -239,7 +262,9 @@ static bool read_scales(kn_fields *config, const about *of, kn_language *languag
 }
 
 /* Members that do not change the results of these architectures. */
-static void ignore(kn_fields *config) {
+static void ignore(kn_fields *config, const about *of) {
+    /* Gemma 2: transformers reads hidden_activation instead. */
+    if (strcmp(of->activation, "hidden_act")) kn_fields_find(config, "hidden_act");
     static const char *const all[] = {"embd_pdrop", "resid_pdrop"};
     for (size_t i = 0; i < KN_COUNT_OF(all); i++)
         kn_fields_find(config, all[i]);
@@ -250,7 +275,7 @@ static bool write_decoder(kn_fields *config, const kn_folder_family *family, kn_
     const about *of = family->about;
     kn_language language = {.name = family->type};
     (void)path;
-    ignore(config);
+    ignore(config, of);
     if (!read_sizes(config, of, &language) || !read_flags(config, of, &language) ||
         !read_scales(config, of, &language) || (of->unrotated && !read_unrotated(config, &language)) ||
         !read_window(config, of, &language) || !read_rotations(config, of, folder, &language))
@@ -331,6 +356,7 @@ const kn_folder_family kn_folder_decoders[] = {
     {"mistral", "MistralForCausalLM", &names, write_decoder, &mistral},
     {"qwen2", "Qwen2ForCausalLM", &names, write_decoder, &qwen2},
     {"qwen3", "Qwen3ForCausalLM", &names, write_decoder, &qwen3},
+    {"gemma2", "Gemma2ForCausalLM", &gemma_names, write_decoder, &gemma2},
     {"gemma3_text", "Gemma3ForCausalLM", &gemma_names, write_decoder, &gemma3},
     {"smollm3", "SmolLM3ForCausalLM", &names, write_decoder, &smollm3},
     {"phi3", "Phi3ForCausalLM", &phi_names, write_decoder, &phi3},

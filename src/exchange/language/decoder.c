@@ -60,6 +60,10 @@ static void write_attention(const kn_language *language, kn_text *text, int kind
         kn_text_add(text, " scale=");
         kn_text_number_float(text, (float)language->scale);
     }
+    if (language->softcap > 0) {
+        kn_text_add(text, " softcap=");
+        kn_text_number_float(text, (float)language->softcap);
+    }
     if (kind & KN_LAYER_SLIDES) kn_text_format(text, " window=%" PRId64, language->window);
     kn_text_add(text, "\n");
     write_product(text, "attn_output", "", language->width, language->output_bias);
@@ -122,6 +126,11 @@ void kn_language_write(const kn_language *language, kn_text *text) {
     write_norm(language, text, "output_norm", "");
     kn_text_format(text, "output = linear %" PRId64 " bias=no%s\n", language->vocabulary,
                    language->tied ? " share=token_embd" : "");
+    if (language->output_softcap > 0) {
+        kn_text_add(text, "cap = number ");
+        kn_text_number_float(text, (float)language->output_softcap);
+        kn_text_add(text, "\ndiv @output @cap\ntanh\nlogits = mul @ @cap\n");
+    }
 }
 
 bool kn_language_open(kn_model *model, const kn_text *text) {

@@ -33,18 +33,20 @@ typedef struct kn_language {
     uint8_t kinds[KN_LANGUAGE_LAYERS]; /* by layer: bits of KN_LAYER_ */
     double epsilon;
     kn_language_rotation rotation, sliding_rotation;
-    double scale;       /* of scores; 0: 1 / sqrt(head) */
-    double table_scale; /* of the embedding; 0: 1 */
-    bool interleaved;   /* rotated pairs are adjacent */
-    bool biases;        /* q, k and v have biases */
-    bool output_bias;   /* the product after attention has one */
-    bool hidden_biases; /* products of the feed-forward layer have biases */
-    bool head_norms;    /* q and k are normalized by head */
-    bool post_norms;    /* attention and feed-forward results are normalized before they are added */
-    bool tied;          /* the output uses the embedding's table */
-    bool plain;         /* feed-forward layers have no gate, and norms subtract the mean and have biases */
-    bool parallel;      /* feed-forward layers read what attention reads */
-    int64_t positions;  /* rows of a table that is added to the embedding; 0: there is none */
+    double scale;          /* of scores; 0: 1 / sqrt(head) */
+    double table_scale;    /* of the embedding; 0: 1 */
+    double softcap;        /* scores s become softcap * tanh(s / softcap); 0: they stay */
+    double output_softcap; /* the same for the logits */
+    bool interleaved;      /* rotated pairs are adjacent */
+    bool biases;           /* q, k and v have biases */
+    bool output_bias;      /* the product after attention has one */
+    bool hidden_biases;    /* products of the feed-forward layer have biases */
+    bool head_norms;       /* q and k are normalized by head */
+    bool post_norms;       /* attention and feed-forward results are normalized before they are added */
+    bool tied;             /* the output uses the embedding's table */
+    bool plain;            /* feed-forward layers have no gate, and norms subtract the mean and have biases */
+    bool parallel;         /* feed-forward layers read what attention reads */
+    int64_t positions;     /* rows of a table that is added to the embedding; 0: there is none */
 } kn_language;
 
 /* How the vectors of tokens become the vector of a text. */
