@@ -15,7 +15,8 @@
  * by batch and head, 0 where it is broadcast. KN_DROPOUT appends the step counter, the key of the stream in two words,
  * and the rate: weight (batch,head,query,key) is dropped depending on the random number at its row-major index.
  * KN_WINDOW appends a window: a query attends only to keys fewer than `window` positions before it and, unless causal,
- * after it. KN_SOFTCAP appends softcap: a score s becomes softcap tanh(s / softcap) before the mask is added. */
+ * after it. KN_SOFTCAP appends softcap: a score s becomes softcap tanh(s / softcap) before the mask is added. KN_FIRST
+ * appends first, the first key that each query sees, (batch,query), and its stride by batch, 0 where it is broadcast. */
 #include "attention/stored.cl"
 #include "common/types.cl"
 #ifndef KN_HEAD
@@ -29,18 +30,45 @@
 #define KN_LENGTHS_PARAMETERS
 #define KN_LIMIT keys
 #endif
+#ifdef KN_FIRST
+#define KN_FIRST_PARAMETERS , global const int *restrict first_keys, const KN_INDEX first_row
+#define KN_FIRST_OF(query) first_keys[batch * first_row + min(query, queries - 1)]
+#define KN_FROM_FIRST(score, query, key) ((key) >= KN_FIRST_OF(query) ? (score) : (KN_A)(-INFINITY))
+/* The least of the first keys of `count` queries. */
+static inline int least_first(global const int *first_keys, const int query, const int count, const int queries) {
+    int least = first_keys[query];
+    for (int i = query + 1; i < min(query + count, queries); i++)
+        least = min(least, first_keys[i]);
+    return max(least, 0);
+}
+/* The end of the queries before `end` that see a key up to `last`. */
+static inline int end_of_seeing(global const int *first_keys, const int last, int end) {
+    while (end > 0 && first_keys[end - 1] > last)
+        end--;
+    return end;
+}
+#define KN_LEAST_FIRST(query, count) min(least_first(first_keys + batch * first_row, query, count, queries), keys)
+#define KN_END_OF_SEEING(last, end) end_of_seeing(first_keys + batch * first_row, last, end)
+#else
+#define KN_FIRST_PARAMETERS
+#define KN_FROM_FIRST(score, query, key) (score)
+#define KN_LEAST_FIRST(query, count) 0
+#define KN_END_OF_SEEING(last, end) (end)
+#endif
 #ifdef KN_WINDOW
 #define KN_WINDOW_PARAMETERS , const int window
 #define KN_IN_WINDOW(score, query, key)                                                                      \
-    ((query) + offset - (key) < window && (causal || (key) - (query) - offset < window) ? (score) : (KN_A)(-INFINITY))
-/* The first key that a query may see, and the end of the queries that may see a key. */
-#define KN_FIRST_KEY(query) max(0, (query) + offset - window + 1)
-#define KN_END_QUERY(key) min(queries, (key) - offset + window)
+    ((query) + offset - (key) < window && (causal || (key) - (query) - offset < window)                      \
+         ? KN_FROM_FIRST(score, query, key)                                                                  \
+         : (KN_A)(-INFINITY))
+/* The first key that any of `count` queries may see, and the end of the queries that may see a key up to `last`. */
+#define KN_FIRST_KEY(query, count) max(KN_LEAST_FIRST(query, count), (query) + offset - window + 1)
+#define KN_END_QUERY(last) KN_END_OF_SEEING(last, min(queries, (last) - offset + window))
 #else
 #define KN_WINDOW_PARAMETERS
-#define KN_IN_WINDOW(score, query, key) (score)
-#define KN_FIRST_KEY(query) 0
-#define KN_END_QUERY(key) queries
+#define KN_IN_WINDOW(score, query, key) KN_FROM_FIRST(score, query, key)
+#define KN_FIRST_KEY(query, count) KN_LEAST_FIRST(query, count)
+#define KN_END_QUERY(last) KN_END_OF_SEEING(last, queries)
 #endif
 /* The score of a dot product of a query and a key, and the derivative of that score by the dot product. */
 #ifdef KN_SOFTCAP
@@ -76,7 +104,8 @@
     const int queries, const int keys, const KN_INDEX q_first, const KN_INDEX k_first,                       \
         const KN_INDEX v_first, const KN_INDEX q_row, const KN_INDEX k_row, const KN_INDEX y_row,            \
         const int causal, const int last, const int group, const int heads,                                  \
-        const KN_A scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS KN_WINDOW_PARAMETERS KN_SOFTCAP_PARAMETERS
+        const KN_A scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS KN_WINDOW_PARAMETERS KN_SOFTCAP_PARAMETERS \
+            KN_FIRST_PARAMETERS
 /* The number of keys of a batch, and the position of its first query. */
 #define KN_LIMITS const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
 #define KN_QUERY_PLACES                                                                                      \

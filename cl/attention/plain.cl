@@ -58,9 +58,9 @@ kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q) *restrict q, 
     KN_QUERY_ITEM
     KN_A most = -INFINITY, sum = 0;
     KN_CLEAR(result)
-    for (int j = KN_FIRST_KEY(query); j < seen; j++)
+    for (int j = KN_FIRST_KEY(query, 1); j < seen; j++)
         most = fmax(most, KN_SCORE(query, j));
-    for (int j = KN_FIRST_KEY(query); j < seen && most != -INFINITY; j++) {
+    for (int j = KN_FIRST_KEY(query, 1); j < seen && most != -INFINITY; j++) {
         const KN_A weight = exp(KN_SCORE(query, j) - most);
         sum += weight;
         KN_ADD_ROW(result, weight * KN_KEPT(query, j), KN_HALF_v, KN_VALUE(j))
@@ -81,7 +81,7 @@ kernel void kn_attention_queries(global const KN_STORED(KN_HALF_dy) *restrict dy
     global const KN_STORED(KN_HALF_dy) *slope = dy + y_at + query * y_row;
     const KN_A delta = dot_slope_result(slope, y + y_at + query * y_row), own_sum = (KN_A)log_sum[sums_at + query];
     KN_CLEAR(result)
-    for (int j = KN_FIRST_KEY(query); j < seen; j++) {
+    for (int j = KN_FIRST_KEY(query, 1); j < seen; j++) {
         const KN_A score = KN_PLAIN_SCORE(query, j), weight = exp(KN_MASKED(score, query, j) - own_sum);
         KN_ADD_ROW(result, weight * (dot_slope_value(slope, KN_VALUE(j)) * KN_KEPT(query, j) - delta) * KN_SCORE_SLOPE(score),
                    KN_HALF_k, KN_KEY(j))
@@ -104,7 +104,8 @@ kernel void kn_attention_keys(global const KN_STORED(KN_HALF_dy) *restrict dy, g
     KN_CLEAR(value_result)
     for (KN_INDEX head = key_head * group; head < (key_head + 1) * group && key < limit; head++) {
         KN_QUERY_PLACES
-        for (int query = causal ? max(0, key - offset) : 0; query < KN_END_QUERY(key); query++) {
+        const int query_end = KN_END_QUERY(key);
+        for (int query = causal ? max(0, key - offset) : 0; query < query_end; query++) {
             global const KN_STORED(KN_HALF_dy) *slope = dy + y_at + query * y_row;
             const KN_A delta = dot_slope_result(slope, y + y_at + query * y_row), kept = KN_KEPT(query, key);
             const KN_A score = KN_PLAIN_SCORE(query, key);

@@ -253,6 +253,9 @@ typedef struct kn_attention_params {
     int64_t window;
     /* scaled scores s become softcap * tanh(s / softcap), before the mask is added; 0: they stay */
     double softcap;
+    /* int32 (B,T) or (1,T): the first key that each query sees, so that several texts fit in one row. May be
+     * NULL */
+    kn_value *first;
 } kn_attention_params;
 #define KN_ATTENTION_DEFAULTS KN_DEFAULTS_ZERO(kn_attention_params)
 KN_API void kn_attention_params_init(kn_attention_params *params);

@@ -50,7 +50,7 @@ static const kn_option attention_arguments[] = {
 };
 
 /* Inputs are those of the attention operator: q, k and v (B,T,columns), or all three packed in one; lengths
- * (B); a mask (B,heads,T,S). */
+ * (B); first keys (B,T); a mask (B,heads,T,S). */
 static kn_value *build_attention_dropout(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_attention_params params = {.size = sizeof params,
@@ -69,15 +69,19 @@ static kn_value *build_attention_dropout(kn_layer_call *call) {
         int rank = kn_value_rank(input);
         if (rank == 3 && count < 3) data[count++] = input;
         if (rank == 1) params.lengths = input;
+        if (rank == 2) params.first = input;
         if (rank == 4) params.mask = input;
     }
-    if (count + (params.lengths != NULL) + (params.mask != NULL) == call->input_count && count % 2)
+    if (count + (params.lengths != NULL) + (params.first != NULL) + (params.mask != NULL) ==
+            call->input_count &&
+        count % 2)
         return count == 1 ? kn_attention_packed(data[0], &params)
                           : kn_attention(data[0], data[1], data[2], &params);
     return kn_layer_mistake(call,
                             "expected the inputs of attention: (batch,length,columns) once or three times, "
                             "then optionally "
-                            "lengths (batch) and a mask (batch,heads,length,length)");
+                            "lengths (batch), first keys (batch,length) and a mask "
+                            "(batch,heads,length,length)");
 }
 
 static kn_value *build_flatten(kn_layer_call *call) {

@@ -232,7 +232,7 @@ typedef struct attention {
 } attention;
 
 /* The inputs are q, k and v, or one packed tensor, then lengths, a mask and dropout's step counter,
- * distinguished by rank. False: there is no counterpart, as for a window. */
+ * distinguished by rank. False: there is no counterpart, as for a window or first keys. */
 static bool describe_attention(const kn_node *node, attention *a) {
     int data = 0, count = node->input_count - (node->op->random ? 1 : 0);
     while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
@@ -246,8 +246,10 @@ static bool describe_attention(const kn_node *node, attention *a) {
                      .k = node->inputs[data > 1 ? 1 : 0]};
     if (!a->key_heads) a->key_heads = a->heads;
     a->head = a->q->shape.dims[2] / (a->packed ? a->heads + 2 * a->key_heads : a->heads);
-    for (int i = data; i < count; i++)
+    for (int i = data; i < count; i++) {
+        if (node->inputs[i]->shape.rank == 2) return false;
         *(node->inputs[i]->shape.rank == 4 ? &a->mask : &a->lengths) = node->inputs[i];
+    }
     return a->head > 0 && kn_attribute_of(node, "window")->integer == 0;
 }
 

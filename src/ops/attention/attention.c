@@ -14,8 +14,8 @@
 
 enum { RESULT, LOG_SUM };
 
-/* q, k and v have three axes, lengths (B) one, a mask (B,heads,T,S) four. */
-enum { RANK_OF_LENGTHS = 1, RANK_OF_DATA = 3, RANK_OF_MASK = 4 };
+/* q, k and v have three axes, lengths (B) one, first keys (B,T) two, a mask (B,heads,T,S) four. */
+enum { RANK_OF_LENGTHS = 1, RANK_OF_FIRST = 2, RANK_OF_DATA = 3, RANK_OF_MASK = 4 };
 
 /* The number of inputs starting at `first` that hold q, k and v: one (packed) or three. */
 static int count_data(kn_value *const *inputs, int first, int count) {
@@ -29,7 +29,8 @@ static int count_data(kn_value *const *inputs, int first, int count) {
 void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form) {
     const kn_shape *q = &node->inputs[first]->shape;
     int data = count_data(node->inputs, first, node->input_count);
-    *form = (kn_attention_form){.packed = data == 1, .lengths_at = -1, .mask_at = -1, .step_at = -1};
+    *form = (kn_attention_form){
+        .packed = data == 1, .lengths_at = -1, .first_at = -1, .mask_at = -1, .step_at = -1};
     form->heads = kn_attribute_of(node, "heads")->integer;
     form->key_heads = kn_attribute_of(node, "key_heads")->integer;
     if (form->key_heads == 0) form->key_heads = form->heads;
@@ -59,6 +60,9 @@ void kn_attention_describe(const kn_node *node, int first, kn_attention_form *fo
         if (shape->rank == RANK_OF_LENGTHS) {
             form->lengths_at = i;
             form->lengths_row = shape->dims[0] == 1 ? 0 : 1;
+        } else if (shape->rank == RANK_OF_FIRST) {
+            form->first_at = i;
+            form->first_row = shape->dims[0] == 1 ? 0 : form->queries;
         } else if (shape->rank == 0) {
             form->step_at = i;
             form->rate = kn_attribute_of(node, "rate")->number;
@@ -113,7 +117,7 @@ static kn_status check_heads(kn_shape_call *call, int first) {
     return KN_OK;
 }
 
-/* The inputs after q, k and v: lengths, a mask, or both in this order. */
+/* The inputs after q, k and v: lengths, first keys and a mask, each optional, in this order. */
 static kn_status check_limits(kn_shape_call *call, int first) {
     const kn_shape *q = &call->inputs[first]->shape;
     int data = count_data(call->inputs, first, call->input_count), last_rank = 0;
@@ -135,19 +139,21 @@ static kn_status check_limits(kn_shape_call *call, int first) {
         if (!call->inputs[i])
             return kn_shape_fail(
                 call, KN_ERROR_ARGUMENT,
-                "input %d is missing; expected q, k and v, or a single packed input, then lengths and a mask",
+                "input %d is missing; expected q, k and v, or a single packed input, then lengths, "
+                "first keys and a mask",
                 i - first);
         const kn_shape *own = &call->inputs[i]->shape;
         bool lengths = own->rank == RANK_OF_LENGTHS && own->dtype == KN_INT32;
+        bool firsts = own->rank == RANK_OF_FIRST && own->dtype == KN_INT32 && own->dims[1] == q->dims[1];
         bool mask = own->rank == RANK_OF_MASK && own->dtype == q->dtype &&
                     (own->dims[1] == 1 || own->dims[1] == heads) && own->dims[2] == q->dims[1] &&
                     own->dims[3] == keys;
-        if ((!lengths && !mask) || (own->dims[0] != 1 && own->dims[0] != q->dims[0]) ||
+        if ((!lengths && !firsts && !mask) || (own->dims[0] != 1 && own->dims[0] != q->dims[0]) ||
             own->rank <= last_rank)
             return kn_shape_fail(
                 call, KN_ERROR_SHAPE,
-                "input %d after q, k and v is %s; expected lengths, int32 (B), then a mask of the "
-                "type of q, (B,heads,T,S), where B and heads may be 1",
+                "input %d after q, k and v is %s; expected lengths, int32 (B), then first keys, int32 (B,T), "
+                "then a mask of the type of q, (B,heads,T,S), where B and heads may be 1",
                 i - first - data + 1, kn_shape_words_of(call, i));
         last_rank = own->rank;
     }
@@ -155,8 +161,8 @@ static kn_status check_limits(kn_shape_call *call, int first) {
 }
 
 /* Either one packed input q, k and v, (B,T,(heads+2*key_heads)*D); or three, q (B,T,heads*D), k and v
- * (B,S,key_heads*D). Then, optionally, lengths (B) and a mask (B,heads,T,S). The result is (B,T,heads*D); the
- * hidden output is each query's log(sum(exp(score))), (B,heads,T). */
+ * (B,S,key_heads*D). Then, optionally, lengths (B), first keys (B,T) and a mask (B,heads,T,S). The result is
+ * (B,T,heads*D); the hidden output is each query's log(sum(exp(score))), (B,heads,T). */
 static kn_status attention_shape(kn_shape_call *call) {
     const kn_shape *q = &call->inputs[0]->shape;
     if (check_heads(call, 0) || check_limits(call, 0)) return call->error->status;
@@ -208,6 +214,7 @@ typedef struct head_rows {
     double *q, *k, *v;
     int64_t y_at, sums_at;
     int64_t length, offset; /* keys within the length; query i is at position i + offset */
+    const double *first;    /* (T), or NULL */
     const double *mask;     /* (T,S), or NULL */
     bool drops;
     uint64_t key; /* key of the step's random numbers */
@@ -228,6 +235,7 @@ static head_rows rows_of(const kn_attention_form *form, const kn_reference_call 
         rows.length = (int64_t)fmin(fmax(length, 0), (double)form->keys);
     }
     if (form->last && rows.length > form->queries) rows.offset = rows.length - form->queries;
+    if (form->first_at >= 0) rows.first = call->inputs[form->first_at].data + batch * form->first_row;
     if (form->mask_at >= 0)
         rows.mask = call->inputs[form->mask_at].data + batch * form->mask_batch + head * form->mask_head;
     rows.drops = form->step_at >= 0;
@@ -265,6 +273,7 @@ static double score_of(const kn_attention_form *form, const head_rows *rows, int
     int64_t before = query + rows->offset - key;
     if (form->window && (before >= form->window || (!form->causal && -before >= form->window)))
         return -INFINITY;
+    if (rows->first && (double)key < rows->first[query]) return -INFINITY;
     double score = own_score(form, rows, query, key);
     return rows->mask ? score + rows->mask[query * form->keys + key] : score;
 }
@@ -357,11 +366,12 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradient and rows ----------------------------------------------------------------------- */
 
-/* Lengths and masks have no gradient. The random key of the forward node reproduces the dropped weights */
+/* Lengths, first keys and masks have no gradient. The random key of the forward node reproduces the dropped
+ * weights */
 static kn_status attention_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[RESULT]) return KN_OK;
-    kn_value *inputs[9] = {call->output_gradients[RESULT], node->outputs[RESULT], node->outputs[LOG_SUM]};
+    kn_value *inputs[10] = {call->output_gradients[RESULT], node->outputs[RESULT], node->outputs[LOG_SUM]};
     for (int i = 0; i < node->input_count; i++)
         inputs[KN_ATTENTION_Q + i] = node->inputs[i];
     int data = count_data(node->inputs, 0, node->input_count);
@@ -430,9 +440,9 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 KN_OPERATOR(
     attention,
     .help = "softmax(scale q kᵀ) v by head, for q (B,T,columns), k and v (B,S,columns), or one packed input "
-            "(B,T,3*columns); optionally with int32 lengths (B), and a mask (B,heads,T,S) that is added to "
-            "the scores",
-    ATTRIBUTES, .min_inputs = 1, .max_inputs = 5, .hidden = 1, .at_sizes = kn_attention_of_parts,
+            "(B,T,3*columns); optionally with int32 lengths (B), the first key that each query sees, int32 "
+            "(B,T), and a mask (B,heads,T,S) that is added to the scores",
+    ATTRIBUTES, .min_inputs = 1, .max_inputs = 6, .hidden = 1, .at_sizes = kn_attention_of_parts,
     .shape = attention_shape, .gradient = attention_gradient, .reference = attention_reference,
     .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
     KN_CASES(
@@ -476,6 +486,15 @@ KN_OPERATOR(
          .ranges = {NULL, NULL, NULL, "0..93"},
          .no_gradient = true},
         {.inputs = {"float64 1,7,30"}, .attributes = "heads=2 softcap=0.5", .no_gradient = true},
+        {.inputs = {"2,7,30", "int32 2,7"},
+         .attributes = "heads=2 causal=1",
+         .ranges = {NULL, "0..5"},
+         .smallest = true},
+        {.inputs = {"1,140,48", "int32 1,140"}, .attributes = "causal=1", .ranges = {NULL, "0..120"}},
+        {.inputs = {"2,31,20", "2,93,10", "2,93,10", "int32 2", "int32 2,31"},
+         .attributes = "heads=4 key_heads=2 causal=1 last=1 window=40",
+         .ranges = {NULL, NULL, NULL, "0..93", "0..90"}},
+        {.inputs = {"1,131,48", "int32 1,131"}, .attributes = "softcap=1", .ranges = {NULL, "64..140"}},
         {.inputs = {"2,1,20", "2,93,10", "2,93,10", "int32 2", "1,4,1,93"},
          .attributes = "heads=4 key_heads=2 causal=1 last=1 window=5",
          .ranges = {NULL, NULL, NULL, "0..93"},
@@ -488,8 +507,11 @@ KN_OPERATOR(
 #define LIMITED_CASE(q, k, sums, lengths, mask, length)                                                      \
     .inputs = {q, q, sums, q, k, k, lengths, mask},                                                          \
     .ranges = {NULL, NULL, "1..2", "-1..1", "-1..1", NULL, length}, .no_gradient = true
+#define FIRST_CASE(q, k, sums, first, range)                                                                 \
+    .inputs = {q, q, sums, q, k, k, first}, .ranges = {NULL, NULL, "1..2", "-1..1", "-1..1", NULL, range},   \
+    .no_gradient = true
 KN_OPERATOR(attention_gradient, .help = "gradients of attention with respect to q, k and v", ATTRIBUTES,
-            .min_inputs = 6, .max_inputs = 8, .outputs = 3, .backward = true, .wrong = gradient_wrong,
+            .min_inputs = 6, .max_inputs = 9, .outputs = 3, .backward = true, .wrong = gradient_wrong,
             .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
             BACKWARD_VARIANTS,
             KN_CASES({APART_CASE("1,3,10", "1,7,10", "1,2,3"), .attributes = "heads=2", .smallest = true},
@@ -510,11 +532,17 @@ KN_OPERATOR(attention_gradient, .help = "gradients of attention with respect to 
                      {APART_CASE("2,33,31", "2,93,31", "2,1,33"),
                       .attributes = "causal=1 window=20 scale=1 softcap=3", .smallest = true},
                      {APART_CASE("1,31,32", "1,93,32", "1,2,31"), .attributes = "heads=2 softcap=0.5"},
+                     {FIRST_CASE("2,33,20", "2,33,10", "2,4,33", "int32 2,33", "0..30"),
+                      .attributes = "heads=4 key_heads=2 causal=1", .smallest = true},
+                     {FIRST_CASE("1,200,32", "1,200,32", "1,2,200", "int32 1,200", "64..190"),
+                      .attributes = "heads=2 causal=1"},
+                     {FIRST_CASE("2,93,31", "2,33,31", "2,1,93", "int32 1,93", "20..40"),
+                      .attributes = "window=60"},
                      {LIMITED_CASE("1,7,20", "1,93,10", "1,4,7", "int32 1", "1,4,7,93", "71..71"),
                       .attributes = "heads=4 key_heads=2 causal=1 last=1 scale=1 softcap=2"}));
 KN_OPERATOR(
     attention_packed_gradient, .help = "gradient of attention with respect to packed q, k and v", ATTRIBUTES,
-    .min_inputs = 4, .max_inputs = 6, .backward = true, .shape = gradient_shape,
+    .min_inputs = 4, .max_inputs = 7, .backward = true, .shape = gradient_shape,
     .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
     KN_CASES({PACKED_CASE("1,3,30", "1,3,10", "1,2,3"), .attributes = "heads=2 causal=1", .smallest = true},
              {PACKED_CASE("2,33,93", "2,33,31", "2,1,33")},
@@ -522,10 +550,14 @@ KN_OPERATOR(
              {PACKED_CASE("1,93,192", "1,93,64", "1,1,93"), .attributes = "causal=1"},
              {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1 window=33"},
              {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"),
-              .attributes = "heads=2 causal=1 scale=1 softcap=1"}));
+              .attributes = "heads=2 causal=1 scale=1 softcap=1"},
+             {.inputs = {"1,140,32", "1,140,32", "1,2,140", "1,140,96", "int32 1,140"},
+              .attributes = "heads=2 causal=1",
+              .ranges = {NULL, NULL, "1..2", "-1..1", "0..139"},
+              .no_gradient = true}));
 
 KN_OPERATOR(attention_dropout, .help = "attention with dropout of the weights in training", RATE_TOO,
-            .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .at_sizes = kn_attention_of_parts,
+            .min_inputs = 2, .max_inputs = 7, .hidden = 1, .random = true, .at_sizes = kn_attention_of_parts,
             .shape = attention_shape, .gradient = attention_gradient, .without_training = without_training,
             .reference = attention_reference, .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
             KN_CASES({.inputs = {"2,7,20", "2,3,10", "2,3,10", "int32 2", "uint32"},
@@ -543,7 +575,7 @@ KN_OPERATOR(attention_dropout, .help = "attention with dropout of the weights in
                       .training = true},
                      {.inputs = {"1,3,15", "uint32"}, .ranges = {NULL, "0..9"}}));
 KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout with respect to q, k and v",
-            RATE_TOO, .min_inputs = 7, .max_inputs = 9, .outputs = 3, .backward = true, .random = true,
+            RATE_TOO, .min_inputs = 7, .max_inputs = 10, .outputs = 3, .backward = true, .random = true,
             .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
             BACKWARD_VARIANTS,
             KN_CASES({.inputs = {"1,31,32", "1,31,32", "1,2,31", "1,31,32", "1,93,16", "1,93,16", "uint32"},
@@ -554,7 +586,7 @@ KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout 
                       .smallest = true}));
 KN_OPERATOR(attention_dropout_packed_gradient,
             .help = "gradient of attention_dropout with respect to packed q, k and v", RATE_TOO,
-            .min_inputs = 5, .max_inputs = 7, .backward = true, .random = true, .shape = gradient_shape,
+            .min_inputs = 5, .max_inputs = 8, .backward = true, .random = true, .shape = gradient_shape,
             .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
             KN_CASES({.inputs = {"1,3,10", "1,3,10", "1,2,3", "1,3,30", "uint32"},
                       .attributes = "heads=2 causal=1",
@@ -576,10 +608,11 @@ static kn_value *build(kn_value *const *data, int count, const kn_attention_para
     if (kn_value_failed(data[0])) return data[0];
     kn_attention_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(data[0], kn_attention_params, &given, params);
-    kn_value *inputs[6];
+    kn_value *inputs[7];
     for (int i = 0; i < count; i++)
         inputs[i] = data[i];
     if (given.lengths) inputs[count++] = given.lengths;
+    if (given.first) inputs[count++] = given.first;
     if (given.mask) inputs[count++] = mask_of(given.mask, data[0]->shape.dtype);
     bool drops = given.dropout != 0;
     const kn_operator *row = drops ? &kn_row_attention_dropout : &kn_row_attention;

@@ -11,13 +11,13 @@ typedef struct kn_attention_form {
     bool packed, causal, last;
     int64_t batches, heads, key_heads, group, head, queries, keys;
     int64_t q_first, k_first, v_first, q_row, k_row, y_row;
-    double scale, softcap;   /* softcap: of scores; 0: none */
-    int64_t window;          /* positions that a query sees before and after its own, and its own; 0: all */
-    int lengths_at, mask_at; /* indices of inputs; -1: none */
-    int64_t lengths_row;     /* stride between samples; 0: the same for all */
-    int64_t mask_batch, mask_head; /* strides in elements; 0: the same for all */
-    int step_at;                   /* index of the step counter, for dropout; -1: no dropout */
-    double rate;                   /* fraction of weights to drop */
+    double scale, softcap; /* softcap: of scores; 0: none */
+    int64_t window;        /* positions that a query sees before and after its own, and its own; 0: all */
+    int lengths_at, first_at, mask_at; /* indices of inputs; -1: none */
+    int64_t lengths_row, first_row;    /* strides between samples; 0: the same for all */
+    int64_t mask_batch, mask_head;     /* strides in elements; 0: the same for all */
+    int step_at;                       /* index of the step counter, for dropout; -1: no dropout */
+    double rate;                       /* fraction of weights to drop */
 } kn_attention_form;
 /* `first` is the index of input q, or of the packed input. */
 void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form);
@@ -40,7 +40,7 @@ int kn_attention_first(const kn_node *node);
 /* Without queries or keys there is nothing to add, and kernels would divide by zero: results are zeros. */
 bool kn_attention_is_empty(const kn_attention_form *form);
 kn_status kn_attention_fill_zero(kn_lowering *lowering);
-/* Defines KN_LENGTHS, KN_MASK, KN_DROPOUT, KN_WINDOW and KN_SOFTCAP if the attention has them. */
+/* Defines KN_LENGTHS, KN_MASK, KN_DROPOUT, KN_WINDOW, KN_SOFTCAP and KN_FIRST if the attention has them. */
 void kn_attention_define_limits(kn_step *step, const kn_attention_form *form);
 /* q, k or v (part 0, 1, 2) in `values`, or the packed value. Results of the gradient rows are stored in the
  * same way. */

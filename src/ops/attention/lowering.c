@@ -19,6 +19,10 @@ void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_atten
         kn_step_read(step, "lengths", node->inputs[form->lengths_at]);
         KN_STEP_SET(step, {"lengths_row", form->lengths_row});
     }
+    if (form->first_at >= 0) {
+        kn_step_read(step, "first_keys", node->inputs[form->first_at]);
+        KN_STEP_SET(step, {"first_row", form->first_row});
+    }
     if (form->mask_at >= 0) {
         kn_step_read(step, "mask", node->inputs[form->mask_at]);
         KN_STEP_SET(step, {"mask_batch", form->mask_batch}, {"mask_head", form->mask_head});
@@ -35,6 +39,7 @@ const char *const kn_attention_gradient_names[] = {"dq", "dk", "dv"};
 
 void kn_attention_define_limits(kn_step *step, const kn_attention_form *form) {
     if (form->lengths_at >= 0) KN_STEP_DEFINE(step, {"KN_LENGTHS", 1});
+    if (form->first_at >= 0) KN_STEP_DEFINE(step, {"KN_FIRST", 1});
     if (form->mask_at >= 0) KN_STEP_DEFINE(step, {"KN_MASK", 1});
     if (form->step_at >= 0) KN_STEP_DEFINE(step, {"KN_DROPOUT", 1});
     if (form->window) KN_STEP_DEFINE(step, {"KN_WINDOW", 1});
