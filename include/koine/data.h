@@ -136,7 +136,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *                     kn_dataset_params.tokenizer as tokens of its vocabulary
  *   chat:FILE, jsonl:FILE  a conversation or a text per line, as tokens of that vocabulary:
  *                     {"messages": [...]}, {"prompt": ..., "completion": ...} or {"text": ...}. Targets
- *                     that are not part of an answer, and padding, are -100
+ *                     that are not part of an answer, and padding, are -100. chat:FILE,pack: several
+ *                     texts per sample, and a field "first" for kn_model_pack
  * Bytes become float32 from 0 to 1; other "x" become float32 unscaled. "y" is int32 class indices if there is
  * one integer per sample and none is negative, otherwise float32. With `tokens` every array of integers
  * becomes int32. params NULL means defaults. */

@@ -289,6 +289,14 @@ KN_API KN_NODISCARD kn_status kn_model_save_adapter(kn_model *model, const char 
  * fit; after another error, some layers may have been changed. */
 KN_API KN_NODISCARD kn_status kn_model_merge_adapter(kn_model *model, const char *path, kn_states *states);
 
+/* Lets rows of the model's input have several texts: adds the input "first", int32 like the input x
+ * (batch,window), the position at which the text of each position begins. Attention sees no position before
+ * it. For sessions and trainers that are created afterwards; packed false removes the input again. Datasets
+ * of such rows have a field of this name (",pack" after chat:FILE). KN_ERROR_UNSUPPORTED, with the model
+ * unchanged: the model has a table of positions, or something other than causal attention connects positions.
+ */
+KN_API KN_NODISCARD kn_status kn_model_pack(kn_model *model, bool packed);
+
 /* ---- files ---------------------------------------------------------------------------------------- */
 
 typedef struct kn_model_pair {

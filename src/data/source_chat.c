@@ -1,5 +1,6 @@
 /* Conversations and texts, one JSON object per line, as tokens of a language model: each is a separate
- * sample, padded to the length, whose targets outside answers are ignored. */
+ * sample, padded to the length, whose targets outside answers are ignored; or a sample has several of them.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +16,11 @@ typedef struct chat_reading {
     kn_arena arena; /* of one line */
     uint64_t line;
     uint64_t length; /* positions per sample */
-    int32_t *x, *y;  /* (count,length) */
-    size_t count, room;
+    bool packed;     /* a sample has several texts */
+    int32_t *x, *y;  /* the tokens of all texts, one after another, and their targets */
+    size_t used, room;
+    uint32_t *sizes; /* of the texts */
+    size_t count, count_room;
     uint64_t cut, dropped;
     /* The tokens of the line, and whether each is part of an answer. */
     int32_t *tokens;
@@ -236,31 +240,37 @@ static kn_status read_line(chat_reading *r, const kn_json *line) {
 
 /* ---- samples ------------------------------------------------------------------------------------------- */
 
-/* Adds the tokens of the line as a sample, unless none is a target. */
-static kn_status add_sample(chat_reading *r) {
-    const size_t length = (size_t)r->length;
-    if (r->count == r->room) {
-        const size_t room = r->room ? 2 * r->room : 64;
-        int32_t *x = kn_resize(r->host, r->x, room * length, sizeof *x);
-        if (x) r->x = x;
-        int32_t *y = x ? kn_resize(r->host, r->y, room * length, sizeof *y) : NULL;
-        if (y) r->y = y;
-        if (!y)
-            return kn_fail_memory_for(r->error, "the tokens of the samples", 2 * room * length, sizeof *y);
-        r->room = room;
-    }
-    int32_t *x = r->x + r->count * length, *y = r->y + r->count * length;
+/* Makes room for a text of `size` tokens. */
+static kn_status reserve(chat_reading *r, size_t size) {
+    size_t room = r->room, x_room = room;
+    if (!kn_reserve(r->host, (void **)&r->x, &x_room, r->used + size, sizeof *r->x) ||
+        !kn_reserve(r->host, (void **)&r->y, &room, r->used + size, sizeof *r->y))
+        return kn_fail_memory_for(r->error, "the tokens of the samples", r->used + size, 2 * sizeof *r->x);
+    r->room = room;
+    return kn_reserve(r->host, (void **)&r->sizes, &r->count_room, r->count + 1, sizeof *r->sizes)
+               ? KN_OK
+               : kn_fail_memory_for(r->error, "the sizes of the samples", r->count, sizeof *r->sizes);
+}
+
+/* Adds the tokens of the line, unless none is a target. The last token, which has no target, is left out of
+ * samples with several texts. */
+static kn_status add_text(chat_reading *r) {
+    const size_t length = (size_t)r->length, most = r->token_count - (r->packed && r->token_count > 0);
+    const size_t size = most < length ? most : length;
+    if (reserve(r, size) != KN_OK) return r->error->status;
+    int32_t *x = r->x + r->used, *y = r->y + r->used;
     bool any = false;
     r->cut += r->token_count > length + 1;
-    for (size_t i = 0; i < length; i++) {
-        const bool there = i < r->token_count, next = i + 1 < r->token_count;
-        const bool counts = next && (r->options->all_tokens || r->answers[i + 1]);
-        x[i] = there ? r->tokens[i] : 0;
+    for (size_t i = 0; i < size; i++) {
+        const bool counts = i + 1 < r->token_count && (r->options->all_tokens || r->answers[i + 1]);
+        x[i] = r->tokens[i];
         y[i] = counts ? r->tokens[i + 1] : IGNORED;
         any = any || counts;
     }
     r->dropped += !any;
-    r->count += any;
+    if (!any) return KN_OK;
+    r->sizes[r->count++] = (uint32_t)size;
+    r->used += size;
     return KN_OK;
 }
 
@@ -285,27 +295,63 @@ static kn_status read_lines(chat_reading *r, const char *text, uint64_t bytes) {
         status = kn_json_read(&r->arena, name, begin, length, LINE_BYTES, DEPTH, &line, r->error);
         if (status == KN_OK) status = read_line(r, line);
         kn_arena_finish(&r->arena);
-        if (status == KN_OK) status = add_sample(r);
+        if (status == KN_OK) status = add_text(r);
     }
     return status;
 }
 
-static kn_status make_store(chat_reading *r, kn_sample_store **made) {
+enum { X, Y, FIRST, FIELDS };
+
+/* Fills the fields, (rows,length) each, with the texts of the rows. */
+static kn_status fill(const chat_reading *r, const kn_row_plan *plan, int32_t *const *fields) {
+    const size_t length = (size_t)r->length;
+    uint32_t *ends = kn_allocate(r->host, plan->rows + 1, sizeof *ends);
+    if (!ends) return kn_fail_memory_for(r->error, "the rows", plan->rows, sizeof *ends);
+    for (size_t i = 0, from = 0; i < r->count; from += r->sizes[i++]) {
+        const size_t row = plan->row_of[i], at = row * length + ends[row], size = r->sizes[i];
+        memcpy(fields[X] + at, r->x + from, size * sizeof *r->x);
+        memcpy(fields[Y] + at, r->y + from, size * sizeof *r->y);
+        for (size_t k = 0; k < size && fields[FIRST]; k++)
+            fields[FIRST][at + k] = (int32_t)ends[row];
+        ends[row] += (uint32_t)size;
+    }
+    for (size_t row = 0; row < plan->rows; row++)
+        for (size_t at = row * length + ends[row]; at < (row + 1) * length; at++) {
+            fields[Y][at] = IGNORED;
+            if (fields[FIRST]) fields[FIRST][at] = (int32_t)ends[row];
+        }
+    kn_release(r->host, ends);
+    return KN_OK;
+}
+
+static kn_status make_store(chat_reading *r, const kn_row_plan *plan, kn_sample_store **made) {
+    static const char *const names[FIELDS] = {"x", "y", "first"};
     const kn_tensor_info sample = {KN_INT32, 1, {(int64_t)r->length}};
     kn_sample_store *store = *made = kn_sample_store_create(r->host, r->error);
-    kn_sample_field *x, *y;
+    kn_sample_field *field;
+    int32_t *fields[FIELDS] = {NULL};
+    const size_t count = plan->rows * (size_t)r->length;
     if (!store) return r->error->status;
-    store->count = r->count;
+    store->count = plan->rows;
     store->classes = kn_vocabulary_size(r->words.vocabulary);
-    kn_status status = kn_sample_store_add(store, "x", &sample, KN_INT32, 1, &x, r->error);
-    if (status == KN_OK) status = kn_sample_store_add(store, "y", &sample, KN_INT32, 1, &y, r->error);
-    if (status != KN_OK) return status;
-    store->blocks[0] = r->x;
-    store->blocks[1] = r->y;
-    x->bytes = store->blocks[0];
-    y->bytes = store->blocks[1];
-    r->x = r->y = NULL;
-    return KN_OK;
+    for (int i = 0; i < FIELDS - !r->packed; i++) {
+        const kn_status status = kn_sample_store_add(store, names[i], &sample, KN_INT32, 1, &field, r->error);
+        if (status != KN_OK) return status;
+        store->blocks[i] = fields[i] = kn_allocate(r->host, count, sizeof *fields[i]);
+        if (!fields[i])
+            return kn_fail_memory_for(r->error, "the tokens of the samples", count, sizeof *fields[i]);
+        field->bytes = store->blocks[i];
+    }
+    return fill(r, plan, fields);
+}
+
+static kn_status make_rows(chat_reading *r, kn_sample_store **made) {
+    kn_row_plan plan = {.rows = 0};
+    kn_status status =
+        kn_row_plan_make(&plan, r->host, r->sizes, r->count, r->packed ? r->length : 0, r->error);
+    if (status == KN_OK) status = make_store(r, &plan, made);
+    kn_release(r->host, plan.row_of);
+    return status;
 }
 
 static void report(const chat_reading *r) {
@@ -335,10 +381,11 @@ static kn_status read_file(chat_reading *r, kn_dataset *dataset) {
                              "%s: has no sample with a target; expected lines with "
                              "answers (messages of the role \"assistant\")",
                              r->path);
-        if (status == KN_OK) status = make_store(r, &dataset->store);
+        if (status == KN_OK) status = make_rows(r, &dataset->store);
     }
     kn_release(r->host, r->x);
     kn_release(r->host, r->y);
+    kn_release(r->host, r->sizes);
     kn_release(r->host, r->tokens);
     kn_release(r->host, r->answers);
     kn_words_close(&r->words);
@@ -347,7 +394,7 @@ static kn_status read_file(chat_reading *r, kn_dataset *dataset) {
 
 static kn_status open_chat(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     chat_reading r = {.host = &dataset->host, .options = options, .error = &dataset->error};
-    const kn_spec_option known[] = {{"length", KN_SPEC_COUNT, &r.length}};
+    const kn_spec_option known[] = {{"length", KN_SPEC_COUNT, &r.length}, {"pack", KN_SPEC_FLAG, &r.packed}};
     char *path;
     kn_status status = kn_spec_read(r.host, "chat", rest, &path, known, KN_COUNT_OF(known), r.error);
     if (status != KN_OK) return status;
@@ -375,10 +422,13 @@ static kn_status open_chat(kn_dataset *dataset, const char *rest, const kn_sourc
 
 const kn_source_row kn_data_source_chat = {
     .name = "chat",
-    .usage = "chat:FILE[,length=N]",
+    .usage = "chat:FILE[,length=N][,pack]",
     .text = "for language models: a conversation or text per line, as JSON: {\"messages\": [...]},\n"
-            "{\"prompt\": ..., \"completion\": ...} or {\"text\": ...}; only answers are targets",
+            "{\"prompt\": ..., \"completion\": ...} or {\"text\": ...}; only answers are targets; pack: a\n"
+            "sample has as many of them as fit",
     .open = open_chat};
 
-const kn_source_row kn_data_source_jsonl = {
-    .name = "jsonl", .usage = "jsonl:FILE[,length=N]", .text = "the same as chat:FILE", .open = open_chat};
+const kn_source_row kn_data_source_jsonl = {.name = "jsonl",
+                                            .usage = "jsonl:FILE[,length=N][,pack]",
+                                            .text = "the same as chat:FILE",
+                                            .open = open_chat};

@@ -120,6 +120,8 @@ struct kn_model {
     int open_size_count;
     bool loss_added;
     kn_adapter *adapter; /* NULL: none */
+    kn_value *first;     /* the input of kn_model_pack, once it was needed; NULL: it was not */
+    bool packed;
 };
 
 /* Reads a text model and creates its graph. */

@@ -23,6 +23,12 @@ enum {
     KN_MODEL_LIST = 2 * KN_MAX_RANK,
 };
 
+/* Whether positions of the model's input, (batch,window), are connected only by causal attention, which
+ * depends on distances, not on positions (steps.c). */
+bool kn_model_sees_distances(const kn_model *model);
+/* Name of the input of kn_model_pack. */
+#define KN_MODEL_FIRST "first"
+
 /* ---- lines (lines.c) ----------------------------------------------------------------------------------- */
 
 /* A word of the text. text NULL: no word. */

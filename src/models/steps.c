@@ -19,7 +19,8 @@ typedef struct carrying {
         int64_t rows;
         kn_value *start, *end; /* positions of the first row, and after the last one */
     } run, final, now;         /* all rows; the last valid row; those of the node that is being carried */
-    bool bounded; /* the window limits the number of positions: a layer depends on absolute positions */
+    bool bounded;  /* the window limits the number of positions: a layer depends on absolute positions */
+    bool absolute; /* a table has a row for each position, or a layer is recurrent */
 } carrying;
 
 /* Recurrent operators: the index of the input that is the initial state; cells, if any, and lengths follow
@@ -117,7 +118,7 @@ static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs)
  * (1,window,C). */
 static kn_value *rows_of_run(carrying *c, const kn_value *table, kn_value *rows) {
     char shape[64];
-    c->bounded = true;
+    c->bounded = c->absolute = true;
     snprintf(shape, sizeof shape, "1,%lld,%lld", (long long)c->window,
              (long long)table->shape.dims[table->shape.rank - 1]);
     return kn_take_rows(kn_reshape(rows, shape), c->now.start, c->now.rows);
@@ -206,6 +207,7 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
         if (kn_value_failed(inputs[i]) || is_along(c, input) != (i == 0)) return false;
     }
     const kn_shape *shape = &node->outputs[0]->shape;
+    c->absolute = true;
     if (shape->dims[1] != c->window || kn_attribute_of(node, "reverse")->integer) return false;
     inputs[kind->start] = initial_state(c, node, "state", &state);
     if (kind->cells) inputs[kind->start + 1] = initial_state(c, node, "cells", &cells);
@@ -329,7 +331,9 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output, bo
     return made && is_along(c, output) && kn_graph_status(c->to) == KN_OK;
 }
 
-static kn_graph *make_step(const kn_model *model, int64_t rows, bool last, kn_value **output, bool *bounded) {
+/* bounded, absolute: as in `carrying`; may be NULL. */
+static kn_graph *make_step(const kn_model *model, int64_t rows, bool last, kn_value **output, bool *bounded,
+                           bool *absolute) {
     const kn_value *input = kn_model_input_at(model, 0), *made = kn_model_output_at(model, 0);
     if (output) *output = NULL;
     if (!output || !input || !made || kn_model_input_count(model) != 1 || input->shape.rank != 2) return NULL;
@@ -354,25 +358,33 @@ static kn_graph *make_step(const kn_model *model, int64_t rows, bool last, kn_va
     kn_release(&model->host, c.along);
     kn_release(&model->host, c.all);
     kn_release(&model->host, c.last);
-    *bounded = c.bounded;
+    if (bounded) *bounded = c.bounded;
+    if (absolute) *absolute = c.absolute;
     return c.to;
 }
 
 kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) {
-    bool bounded;
-    return make_step(model, rows, false, output, &bounded);
+    return make_step(model, rows, false, output, NULL, NULL);
 }
 
 kn_graph *kn_model_step_last(const kn_model *model, int64_t rows, kn_value **output) {
-    bool bounded;
-    return make_step(model, rows, true, output, &bounded);
+    return make_step(model, rows, true, output, NULL, NULL);
 }
 
 bool kn_model_can_stream(const kn_model *model) {
     bool bounded = true;
     kn_value *output;
-    kn_graph *graph = make_step(model, 1, false, &output, &bounded);
+    kn_graph *graph = make_step(model, 1, false, &output, &bounded, NULL);
     bool made = graph != NULL;
     kn_graph_destroy(&graph);
     return made && !bounded;
+}
+
+bool kn_model_sees_distances(const kn_model *model) {
+    bool absolute = true;
+    kn_value *output;
+    kn_graph *graph = make_step(model, 1, false, &output, NULL, &absolute);
+    const bool made = graph != NULL;
+    kn_graph_destroy(&graph);
+    return made && !absolute;
 }

@@ -37,7 +37,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static kn_dataset *open_lines(const char *kind, const char *lines, bool all, watcher *memory) {
+static kn_dataset *open_lines(const char *kind, const char *options, const char *lines, bool all,
+                              watcher *memory) {
     static const kn_tensor_info wanted = {KN_INT32, 1, {LENGTH}};
     char path[4096], words[4096], spec[4200];
     add_file(folder, "lines.jsonl", lines, strlen(lines));
@@ -48,7 +49,7 @@ static kn_dataset *open_lines(const char *kind, const char *lines, bool all, wat
     params.tokenizer = words;
     params.expected = &wanted;
     params.all_tokens = all;
-    snprintf(spec, sizeof spec, "%s:%s", kind, path);
+    snprintf(spec, sizeof spec, "%s:%s%s", kind, path, options);
     return kn_dataset_open(spec, &params);
 }
 
@@ -80,7 +81,7 @@ static const struct {
 static void lines_become_tokens(void **state) {
     (void)state;
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
-        kn_dataset *dataset = open_lines(i % 2 ? "jsonl" : "chat", cases[i].line, cases[i].all, NULL);
+        kn_dataset *dataset = open_lines(i % 2 ? "jsonl" : "chat", "", cases[i].line, cases[i].all, NULL);
         int32_t tokens[2][LENGTH];
         assert_usable(dataset);
         assert_int_equal(kn_dataset_count(dataset), 1);
@@ -96,10 +97,37 @@ static void lines_become_tokens(void **state) {
     }
 }
 
+/* The longest first, each in the fullest sample with room; in the order of the file there. */
+static void texts_share_samples(void **state) {
+    (void)state;
+    static const int32_t expected[3][3][LENGTH] = {
+        {{3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 3, 3, 3, 3, 3}, {0}},
+        {{3, 3, 3, 1, 1, 1, 1, 1}, {3, 3, 8, 1, 1, 1, 1, 8}, {0, 0, 0, 3, 3, 3, 3, 3}},
+        {{2, 2, 3, 5, 0, 0, 0, 0}, {2, 8, 5, 8, N, N, N, N}, {0, 0, 2, 2, 4, 4, 4, 4}}};
+    watcher memory = {0};
+    kn_dataset *dataset = open_lines("jsonl", ",pack",
+                                     "{\"text\":\"bb\"}\n{\"text\":\"ccc\"}\n{\"text\":\"cccccccccccc\"}\n"
+                                     "{\"text\":\"aaaaa\"}\n{\"prompt\":\"c\",\"completion\":\" \"}\n"
+                                     "{\"prompt\":\"ccccccccc\",\"completion\":\" \"}\n",
+                                     false, &memory);
+    assert_usable(dataset);
+    assert_int_equal(kn_dataset_count(dataset), 3);
+    for (size_t field = 0; field < 3; field++) {
+        int32_t found[3][LENGTH];
+        assert_int_equal(kn_dataset_read(dataset, NULL, 3, field, found, sizeof found, NULL, 0), KN_OK);
+        for (int row = 0; row < 3; row++)
+            for (int k = 0; k < LENGTH; k++)
+                if (found[row][k] != expected[row][field][k])
+                    fail_msg("sample %d, field %zu, position %d: %d", row, field, k, found[row][k]);
+    }
+    kn_dataset_destroy(&dataset);
+    assert_int_equal(memory.live, 0);
+}
+
 static void long_lines_are_cut(void **state) {
     (void)state;
     watcher memory = {0};
-    kn_dataset *dataset = open_lines("jsonl",
+    kn_dataset *dataset = open_lines("jsonl", "",
                                      "{\"text\":\"ccccccccccc\"}\n \r\n{\"prompt\":\"ccccccccccc\","
                                      "\"completion\":\"a\"}\n{\"text\":\"a\"}\n",
                                      false, &memory);
@@ -112,28 +140,29 @@ static void long_lines_are_cut(void **state) {
 
 static void mistakes_are_named(void **state) {
     (void)state;
-    assert_failed(open_lines("chat", "{\"text\":\"a\"}\n{\"words\":\"a\"}", false, NULL), KN_ERROR_FORMAT,
+    assert_failed(open_lines("chat", "", "{\"text\":\"a\"}\n{\"words\":\"a\"}", false, NULL), KN_ERROR_FORMAT,
                   "lines.jsonl: line 2: expected an object with \"messages\"");
-    assert_failed(open_lines("chat", "{\"text\":\"a\"}\n{", false, NULL), KN_ERROR_FORMAT, "line 2:1:2");
-    assert_failed(open_lines("chat", "[1]", false, NULL), KN_ERROR_FORMAT, "line 1: expected an object");
-    assert_failed(open_lines("chat", "{\"messages\":3}", false, NULL), KN_ERROR_FORMAT, "not an array");
-    assert_failed(open_lines("chat", "{\"messages\":[{\"content\":\"a\"}]}", false, NULL), KN_ERROR_FORMAT,
-                  "no \"role\"");
+    assert_failed(open_lines("chat", "", "{\"text\":\"a\"}\n{", false, NULL), KN_ERROR_FORMAT, "line 2:1:2");
+    assert_failed(open_lines("chat", "", "[1]", false, NULL), KN_ERROR_FORMAT, "line 1: expected an object");
+    assert_failed(open_lines("chat", "", "{\"messages\":3}", false, NULL), KN_ERROR_FORMAT, "not an array");
+    assert_failed(open_lines("chat", "", "{\"messages\":[{\"content\":\"a\"}]}", false, NULL),
+                  KN_ERROR_FORMAT, "no \"role\"");
     assert_failed(
-        open_lines("chat", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000\"}]}", false, NULL),
+        open_lines("chat", "", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000\"}]}", false, NULL),
         KN_ERROR_FORMAT, "zero byte");
     /* Such a key is not "messages". */
-    assert_failed(open_lines("chat",
+    assert_failed(open_lines("chat", "",
                              "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
                              "\"messages\\u0000\":5}",
                              false, NULL),
                   KN_ERROR_FORMAT, "zero byte");
-    assert_failed(open_lines("chat", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", false, NULL),
-                  KN_ERROR_SHAPE, "no sample with a target");
-    assert_failed(open_lines("chat", "", false, NULL), KN_ERROR_SHAPE, "no sample with a target");
+    assert_failed(
+        open_lines("chat", "", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", false, NULL),
+        KN_ERROR_SHAPE, "no sample with a target");
+    assert_failed(open_lines("chat", "", "", false, NULL), KN_ERROR_SHAPE, "no sample with a target");
     add_file(folder, "words/chat_template.jinja", FORGETFUL, strlen(FORGETFUL));
-    assert_failed(open_lines("chat", cases[2].line, false, NULL), KN_ERROR_FORMAT, "on a separate line");
-    kn_dataset *dataset = open_lines("chat", cases[2].line, true, NULL);
+    assert_failed(open_lines("chat", "", cases[2].line, false, NULL), KN_ERROR_FORMAT, "on a separate line");
+    kn_dataset *dataset = open_lines("chat", "", cases[2].line, true, NULL);
     assert_usable(dataset);
     kn_dataset_destroy(&dataset);
     assert_failed(kn_dataset_open("chat:nowhere.jsonl", NULL), KN_ERROR_ARGUMENT, "vocabulary");
@@ -143,7 +172,7 @@ static void mistakes_are_named(void **state) {
 static void texts_have_tokens(void **state) {
     (void)state;
     int32_t y[LENGTH];
-    kn_dataset *dataset = open_lines("text", "ab c ab c ab c", false, NULL);
+    kn_dataset *dataset = open_lines("text", "", "ab c ab c ab c", false, NULL);
     assert_usable(dataset);
     assert_int_equal(kn_dataset_count(dataset), 1);
     assert_false(kn_dataset_has_test(dataset));
@@ -154,11 +183,12 @@ static void texts_have_tokens(void **state) {
     char many[200] = "";
     for (int i = 0; i < 95; i++)
         strcat(many, "a ");
-    dataset = open_lines("text", many, false, NULL);
+    dataset = open_lines("text", "", many, false, NULL);
     assert_usable(dataset);
     assert_true(kn_dataset_has_test(dataset) && kn_dataset_count(dataset) == 21);
     kn_dataset_destroy(&dataset);
-    assert_failed(open_lines("text", "ab c", false, NULL), KN_ERROR_SHAPE, "a part of 3 tokens is too short");
+    assert_failed(open_lines("text", "", "ab c", false, NULL), KN_ERROR_SHAPE,
+                  "a part of 3 tokens is too short");
 }
 
 static void memory_may_run_out(void **state) {
@@ -168,7 +198,7 @@ static void memory_may_run_out(void **state) {
         strcat(strcat(lines, cases[i].line), "\n");
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
-        kn_dataset *dataset = open_lines("chat", lines, false, &memory);
+        kn_dataset *dataset = open_lines("chat", ",pack", lines, false, &memory);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);
@@ -181,6 +211,7 @@ static void memory_may_run_out(void **state) {
 int test_chats(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lines_become_tokens, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(texts_share_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_lines_are_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mistakes_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(texts_have_tokens, set_up, tear_down),

@@ -114,7 +114,8 @@ def capped(x, cap):
 
 def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * LAYERS, gemma=False, sliding_angle=None, scale=HEAD ** -0.5, factor=1.0,
            softcap=None, output_softcap=None):
-    """(LENGTH,VOCABULARY): angle: of layers without a window; windows: by layer, or None."""
+    """(length,VOCABULARY) for the length of `tokens`: angle: of layers without a window; windows: by layer, or None."""
+    length = len(tokens)
     w = {name: array.astype(np.float64) for name, array in weights.items()}
 
     def norm(x, name):
@@ -126,22 +127,22 @@ def decode(weights, tokens, angle, windows=(None,) * LAYERS, rotated=(True,) * L
     def activation(x):
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))) if gemma else x / (1 + np.exp(-x))
 
-    distance = np.arange(LENGTH)[:, None] - np.arange(LENGTH)
+    distance = np.arange(length)[:, None] - np.arange(length)
     h = w["model.embed_tokens.weight"][tokens] * (math.sqrt(WIDTH) if gemma else 1)
     for i in range(LAYERS):
         layer = f"model.layers.{i}."
         x = norm(h, layer + "input_layernorm")
-        q, k, v = (product(x, f"{layer}self_attn.{part}_proj").reshape(LENGTH, -1, HEAD) for part in "qkv")
+        q, k, v = (product(x, f"{layer}self_attn.{part}_proj").reshape(length, -1, HEAD) for part in "qkv")
         if layer + "self_attn.q_norm.weight" in w:
             q, k = norm(q, layer + "self_attn.q_norm"), norm(k, layer + "self_attn.k_norm")
         if rotated[i]:
             turn = angle if windows[i] is None or sliding_angle is None else sliding_angle
-            q, k = rotate(q, turn, factor), rotate(k, turn, factor)
+            q, k = rotate(q, turn[:length], factor), rotate(k, turn[:length], factor)
         k, v = np.repeat(k, HEADS // KEYS, 1), np.repeat(v, HEADS // KEYS, 1)
         scores = capped(np.einsum("qhd,khd->hqk", q, k) * scale, softcap)
-        hidden = (distance < 0) | (distance >= (windows[i] or LENGTH))
+        hidden = (distance < 0) | (distance >= (windows[i] or length))
         powers = np.exp(np.where(hidden, -np.inf, scores) - np.where(hidden, -np.inf, scores).max(-1, keepdims=True))
-        x = product(np.einsum("hqk,khd->qhd", powers / powers.sum(-1, keepdims=True), v).reshape(LENGTH, -1), layer + "self_attn.o_proj")
+        x = product(np.einsum("hqk,khd->qhd", powers / powers.sum(-1, keepdims=True), v).reshape(length, -1), layer + "self_attn.o_proj")
         h = h + (norm(x, layer + "post_attention_layernorm") if gemma else x)
         x = norm(h, layer + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"))
         x = product(activation(product(x, layer + "mlp.gate_proj")) * product(x, layer + "mlp.up_proj"), layer + "mlp.down_proj")
@@ -206,6 +207,64 @@ def gemma2_limits_scores_and_logits():
     compare({**config, "layer_types": types}, weights, softcap=1.5, output_softcap=30.0, **{**more, "windows": (None, None, 4, None)})
     refuse({**config, "attn_logit_softcapping": -1.0}, None, "attn_logit_softcapping", "expected")
     refuse({**config, "sliding_window_pattern": 3}, None, "sliding_window_pattern")
+
+
+ALPHABET = {"model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate("abcdefghijklmnopqrst")}, "merges": []},
+            "added_tokens": [{"id": 20, "content": "<e>", "special": True}]}
+PARTS_OF_LAYERS = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "ffn_up": "mlp.up_proj"}
+
+
+@case
+def packed_texts_have_the_loss_and_the_gradient_of_separate_ones():
+    config = config_of("gemma2", "Gemma2ForCausalLM", hidden_activation="gelu_pytorch_tanh", sliding_window=3, query_pre_attn_scalar=3, rope_theta=700.0,
+                       attn_logit_softcapping=1.5, final_logit_softcapping=3.0)
+    weights, random, rate = weights_of(config, gemma=True, tied=True), np.random.default_rng(4), 0.25
+    texts = ["".join(random.choice(list(ALPHABET["model"]["vocab"]), size)) for size in (7, 2, 11, 4, 1, 5, 12, 3)]
+    names = {f"blk{i}.{own}.weight": f"model.layers.{i}.{part}.weight" for i in range(LAYERS) for own, part in PARTS_OF_LAYERS.items()}
+    names["token_embd.weight"] = "model.embed_tokens.weight"
+
+    def loss(now):
+        """In double precision, of separate texts."""
+        total, count = 0.0, 0
+        for text in texts:
+            tokens = np.array([ord(letter) - ord("a") for letter in text] + [20])
+            scores = decode(now, tokens[:-1], angles(700.0), gemma=True, scale=3 ** -0.5, windows=(3, None) * 2, softcap=1.5, output_softcap=3.0)
+            most = scores.max(-1)
+            total += (most + np.log(np.exp(scores - most[:, None]).sum(-1)) - scores[np.arange(len(text)), tokens[1:]]).sum()
+            count += len(text)
+        return total / count
+
+    with folder() as path:
+        write(path, "config.json", config)
+        write(path, "tokenizer.json", ALPHABET)
+        write(path, "tokenizer_config.json", {"eos_token": "<e>"})
+        koine.io.save_safetensors(os.path.join(path, "model.safetensors"), weights)
+        with open(os.path.join(path, "texts.jsonl"), "w") as file:
+            file.writelines(json.dumps({"text": text}) + "\n" for text in texts)
+        model, tokens = koine.Model(path), np.arange(LENGTH, dtype=np.int32)[None]
+        before, logits = {name: model.states[name] for name in names}, model.predict(tokens)
+        history = model.fit(f"jsonl:{path}/texts.jsonl,pack", optimizer="sgd", momentum=0, learning_rate=rate, schedule="constant", steps=1, batch_size=4,
+                            validation_split=0, progress=False)
+        expected = loss(weights)
+        expect(abs(history.losses[0] - expected) < 1e-5 * expected, f"the loss is {history.losses[0]}, not {expected}")
+        slopes = {name: (before[name].astype(np.float64) - model.states[name]) / rate for name in names}
+        for names_now in (["token_embd.weight"], [name for name in names if "attn" in name], [name for name in names if "ffn" in name]):
+            direction = {name: random.standard_normal(before[name].shape) for name in names_now}
+            ends = [loss({**weights, **{names[name]: weights[names[name]].astype(np.float64) + step * direction[name] for name in names_now}})
+                    for step in (-1e-5, 1e-5)]
+            found, slope = sum((slopes[name] * direction[name]).sum() for name in names_now), (ends[1] - ends[0]) / 2e-5
+            expect(abs(found - slope) < 2e-5 * max(1, abs(slope)), f"{names_now[0]}: the slope is {found}, not {slope}")
+        expect_equal([value.name for value in model.inputs], ["x"])
+        for name, values in before.items():
+            model.states[name] = values
+        expect(np.array_equal(model.predict(tokens)[0], logits[0]) or len(names) < len(model.weights), "the model is not as before")
+        with raises(koine.KoineError, "pack"):
+            model.evaluate(f"jsonl:{path}/texts.jsonl,pack")
+        write(path, "config.json", {**GPT2, "n_positions": LENGTH, "n_inner": HIDDEN})
+        gpt2 = as_gpt2(plain_weights(HIDDEN, LENGTH))
+        koine.io.save_safetensors(os.path.join(path, "model.safetensors"), gpt2)
+        with raises(koine.KoineError, "several samples in a row", "table of positions"):
+            koine.Model(path).fit(f"jsonl:{path}/texts.jsonl,pack", steps=1, progress=False)
 
 
 @case

@@ -601,7 +601,10 @@ static int draw_sequence(drawing *to) {
         const int64_t *dims = to->graph->lines[x].dims;
         const int64_t other[] = {dims[0], random_chance(&to->stream, 50) ? dims[1] : draw_size(to), dims[2]};
         const int keys = random_chance(&to->stream, 50) ? x : add_input(to, other, 3, "", 0);
-        return add(to, "attention", (int[]){x, keys, random_chance(&to->stream, 50) ? keys : x}, 3, words);
+        int inputs[4] = {x, keys, random_chance(&to->stream, 50) ? keys : x}, count = 3;
+        if (random_chance(&to->stream, 25))
+            inputs[count++] = add_input(to, dims, 2, "int32", (int)(other[1] < 1 ? 1 : other[1]));
+        return add(to, "attention", inputs, count, words);
     }
     default:
         snprintf(words, sizeof words, "heads=2%s%s", random_chance(&to->stream, 30) ? " interleaved=yes" : "",

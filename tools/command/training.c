@@ -558,6 +558,14 @@ static bool name_classes(training_setup *setup) {
     return true;
 }
 
+/* Lets the model have several texts per sample, if the data has. */
+static bool pack_model(training_setup *setup) {
+    size_t first;
+    if (!kn_dataset_find_field(setup->all, "first", &first)) return true;
+    return kn_model_pack(setup->model, true) == KN_OK ||
+           command_error("%s: %s", setup->data, kn_model_error(setup->model));
+}
+
 bool setup_data(training_setup *setup, double share, uint64_t seed) {
     const char *data = setup->data;
     progress_now("opening %s", data);
@@ -586,7 +594,7 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
         print_skipped(test, "for testing");
         kn_dataset_destroy(&test);
     }
-    if (!fit_to_table(setup, data) || !fit_sizes(setup)) return false;
+    if (!fit_to_table(setup, data) || !fit_sizes(setup) || !pack_model(setup)) return false;
     if (answers_itself(setup)) {
         kn_dataset_destroy(&setup->all);
         params.target_is_input = true;

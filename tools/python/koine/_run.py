@@ -1,15 +1,17 @@
 """One call of Model.fit(): its data, its trainer, and the loop over batches from an iterable."""
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ._library import lib
 from ._log import logger
-from ._samples import batches_of, by_name, check_labels, fed, is_samples
+from ._samples import batches_of, by_name, check_labels, fed, has_several_texts, is_samples
 from .dataset import Dataset, augmentation
 from .callbacks import Callback, StopTraining
 from .errors import NotFiniteError, error_of
@@ -137,10 +139,11 @@ class Run:
             if self.augment.mix_up or self.augment.cut_mix:
                 raise ValueError("sample_weight cannot be combined with mix-up and cut-mix")
             value = model._weighted_loss(self._samples.read(model.inputs[0].name, np.arange(min(8, len(self._samples)))))
-        self.trainer = Trainer(value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
-                               **model._arithmetic(), **rule)
         values = [loss.eval_loss] + ([loss.accuracy] if loss.accuracy is not None else [])
-        self.eval_session = Session(values, model.context, states=self.states, **model._arithmetic()) if self.validation_data is not None else None
+        with self._packed():
+            self.trainer = Trainer(value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
+                                   **model._arithmetic(), **rule)
+            self.eval_session = Session(values, model.context, states=self.states, **model._arithmetic()) if self.validation_data is not None else None
         if checkpoints is not None:
             self.checkpoints = Checkpoints(checkpoints)
         newest = self.checkpoints.newest if self.checkpoints is not None and resume else None
@@ -158,6 +161,20 @@ class Run:
             model._fill(self.states)
         if init is not None and not model._made.load(init, self.states, incomplete=True):
             raise error_of(12, f"no array in '{init}' has the name and the shape of a parameter of '{model.name}'")
+
+    @contextlib.contextmanager
+    def _packed(self) -> Iterator[None]:
+        """The model's graph with several texts per row, if the data has that."""
+        made, packed = self.model._made, has_several_texts(self.train)
+        if self.validation_data is not None and has_several_texts(self.validation_data) != packed:
+            raise ValueError("give the validation data 'pack' if the training data has it, and only then")
+        if packed:
+            made._call(lib.kn_model_pack, True)
+        try:
+            yield
+        finally:
+            if packed:
+                made._call(lib.kn_model_pack, False)
 
     def _go_on_from(self, path: str) -> None:
         if self.model.lora is not None:  # whose files lack what they do not train

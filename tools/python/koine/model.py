@@ -37,7 +37,7 @@ from ._log import log_into
 from ._run import Run
 from ._settings import names_in, only, with_settings
 from ._samples import (Finite, are_shares, batches_of, by_name, check_numbers, fed, is_samples, is_torch_dataset, of_arrays, of_torch,
-                       sample_shapes, shaped, slices, wanted_of, validation_of, weights_of_samples)
+                       one_text_each, sample_shapes, shaped, slices, wanted_of, validation_of, weights_of_samples)
 from .callbacks import Callback
 from .dataset import Dataset, Field, load_dataset
 from .device import Context, context_on
@@ -941,7 +941,8 @@ class Model:
             groups: Settings for some parameters, by patterns of their names: [{"pattern": "*.bias", "weight_decay": 0}, …].
             milestones: For the schedule "multi-step": the updates after which the rate falls.
             lora: Add adapters of linear layers and train only them.
-            loss_on: "answers", or "all": the tokens of chat:FILE and jsonl:FILE that the loss covers.
+            loss_on: "answers", or "all": the tokens of chat:FILE and jsonl:FILE that the loss covers. With chat:FILE,pack a sample has several
+                texts, which do not see each other.
 
         Returns:
             The losses of steps and epochs.
@@ -1022,6 +1023,7 @@ class Model:
         return self._evaluate_dataset(dataset, batch_size)
 
     def _evaluate_dataset(self, dataset: Dataset, batch_size: int) -> Evaluation:
+        one_text_each(dataset)
         parts = self._made.loss
         self.states
         accuracy = parts.accuracy.name if parts.accuracy is not None else None
@@ -1076,6 +1078,7 @@ class Model:
         if isinstance(x, Dataset):
             value = self.inputs[0]
             x = x.adapted(expected=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
+            one_text_each(x)
             x = {value.name: x.read(value.field) for value in self.inputs}
         inputs = self._file.inputs
         if isinstance(x, Mapping):
