@@ -118,7 +118,7 @@ void kn_gguf_head_finish(kn_gguf_head *head);
 void kn_gguf_put_integer(kn_gguf_head *head, const char *key, kn_gguf_kind kind, int64_t number);
 /* A float32. */
 void kn_gguf_put_real(kn_gguf_head *head, const char *key, double number);
-void kn_gguf_put_string(kn_gguf_head *head, const char *key, const char *bytes, size_t count);
+void kn_gguf_put_string(kn_gguf_head *head, const char *key, const char *text);
 /* A value of a file. */
 void kn_gguf_put_value(kn_gguf_head *head, const kn_gguf_value *value);
 /* An array, whose `count` elements follow by the functions below. */

@@ -57,9 +57,9 @@ void kn_gguf_put_real(kn_gguf_head *head, const char *key, double number) {
     kn_gguf_add_real(head, number);
 }
 
-void kn_gguf_put_string(kn_gguf_head *head, const char *key, const char *bytes, size_t count) {
+void kn_gguf_put_string(kn_gguf_head *head, const char *key, const char *text) {
     begin(head, key, KN_GGUF_STRING);
-    put_text(&head->pairs, bytes, count);
+    put_text(&head->pairs, text, strlen(text));
 }
 
 void kn_gguf_put_array(kn_gguf_head *head, const char *key, kn_gguf_kind kind, uint64_t count) {

@@ -276,15 +276,19 @@ static bool check_params(kn_model *model, const kn_adapter_params *params) {
     return error->status == KN_OK;
 }
 
+double kn_adapter_scale(const kn_adapter_params *params) {
+    const double rank = (double)params->rank;
+    return params->alpha / (params->rank_stabilized ? sqrt(rank) : rank);
+}
+
 bool kn_model_adapt_where(kn_model *model, const kn_adapter_params *params, kn_adapter_wanted wanted,
                           void *user) {
     if (!check_params(model, params)) return false;
     kn_adapter *adapter = kn_arena_take(&model->arena, 1, sizeof *adapter);
     if (!adapter) return kn_model_no_memory(model);
-    const double rank = (double)params->rank;
     *adapter = (kn_adapter){.rank = params->rank,
                             .alpha = params->alpha,
-                            .scale = params->alpha / (params->rank_stabilized ? sqrt(rank) : rank),
+                            .scale = kn_adapter_scale(params),
                             .dropout = params->dropout,
                             .rank_stabilized = params->rank_stabilized};
     if (!build(model, adapter, wanted, user)) return false;

@@ -72,6 +72,8 @@ typedef struct kn_adapter {
     size_t layer_count;
 } kn_adapter;
 
+/* The factor of an adapter's results. */
+double kn_adapter_scale(const kn_adapter_params *params);
 /* Whether a linear layer gets an adapter. last: its result is an output, perhaps after pointwise nodes. */
 typedef bool (*kn_adapter_wanted)(void *user, const char *layer, bool last);
 /* Adds adapters to all linear layers that `wanted` selects; without any, the model is unchanged. False with

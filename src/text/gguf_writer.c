@@ -88,8 +88,7 @@ static kn_status put_roles(writing *w) {
     kn_gguf_put_integer(w->head, "tokenizer.ggml.add_bos_token", KN_GGUF_BOOL, vocabulary->before_count > 0);
     kn_gguf_put_integer(w->head, "tokenizer.ggml.add_eos_token", KN_GGUF_BOOL, vocabulary->after_count > 0);
     if (vocabulary->chat_template)
-        kn_gguf_put_string(w->head, "tokenizer.chat_template", vocabulary->chat_template,
-                           strlen(vocabulary->chat_template));
+        kn_gguf_put_string(w->head, "tokenizer.chat_template", vocabulary->chat_template);
     return KN_OK;
 }
 
@@ -156,8 +155,8 @@ static kn_status write_bytes(writing *w) {
         (vocabulary->normalizer_count &&
          !(normal->kind == KN_NORMALIZER_FORM && normal->composed && !normal->compatible)))
         return refuse(w, "its normalizer is not NFC");
-    kn_gguf_put_string(w->head, "tokenizer.ggml.model", "gpt2", 4);
-    kn_gguf_put_string(w->head, "tokenizer.ggml.pre", pre, strlen(pre));
+    kn_gguf_put_string(w->head, "tokenizer.ggml.model", "gpt2");
+    kn_gguf_put_string(w->head, "tokenizer.ggml.pre", pre);
     kn_status status = put_tokens(w, false);
     return status == KN_OK ? put_merges(w) : status;
 }
@@ -238,8 +237,8 @@ static kn_status write_scored(writing *w) {
     bool prefix;
     if (!reads_spaces(w->vocabulary, &prefix) || w->vocabulary->model.ignore_merges)
         return refuse(w, "its normalizer or pre-tokenizer is not one that GGUF files can name");
-    kn_gguf_put_string(w->head, "tokenizer.ggml.model", "llama", 5);
-    kn_gguf_put_string(w->head, "tokenizer.ggml.pre", "default", 7);
+    kn_gguf_put_string(w->head, "tokenizer.ggml.model", "llama");
+    kn_gguf_put_string(w->head, "tokenizer.ggml.pre", "default");
     kn_gguf_put_integer(w->head, "tokenizer.ggml.add_space_prefix", KN_GGUF_BOOL, prefix);
     kn_status status = put_tokens(w, true);
     return status == KN_OK ? put_scores(w) : status;

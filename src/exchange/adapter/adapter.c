@@ -121,17 +121,14 @@ kn_status kn_model_open_adapter(kn_model *model, const char *path) {
 
 /* ---- loading ------------------------------------------------------------------------------------- */
 
-static bool load_matrix(kn_model *model, const kn_adapter_file *file, const kn_adapted *layer, bool b,
-                        kn_states *states) {
-    const kn_adapter_pair *pair = pair_of(file, layer->layer);
+float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn_adapter_pair *pair, bool b) {
     const kn_array *array = b ? &pair->b : &pair->a;
-    const kn_value *value = b ? layer->b : layer->a;
-    const kn_tensor_info info = {KN_FLOAT32, 2, {array->shape[0], array->shape[1]}};
-    const int64_t heads = b ? kn_adapter_heads(model, layer->layer, layer->units, file->alternates) : 0;
+    const int64_t rows = array->shape[0];
+    const int64_t heads = b ? kn_adapter_heads(model, pair->layer, rows, file->alternates) : 0;
     const size_t count = (size_t)array->count;
-    if (heads < 0) return false;
-    float *numbers = kn_allocate(&model->host, count, sizeof *numbers);
-    float *moved = heads ? kn_allocate(&model->host, count, sizeof *moved) : NULL;
+    if (heads < 0) return NULL;
+    float *numbers = kn_allocate(&model->host, count + 1, sizeof *numbers);
+    float *moved = heads ? kn_allocate(&model->host, count + 1, sizeof *moved) : NULL;
     if (!numbers || (heads && !moved)) kn_fail_memory(&model->error, count * sizeof *numbers);
     for (size_t i = 0; model->error.status == KN_OK && i < count; i++) {
         numbers[i] = (float)kn_array_number(array, i);
@@ -140,22 +137,31 @@ static bool load_matrix(kn_model *model, const kn_adapter_file *file, const kn_a
                     "%s: matrix %s of '%.200s' has a number that is not finite", file->path, b ? "B" : "A",
                     pair->name);
     }
-    if (heads && model->error.status == KN_OK)
-        kn_adapter_reorder(numbers, moved, layer->units, array->shape[1], heads, file->alternates);
-    if (model->error.status == KN_OK) {
-        kn_status status =
-            kn_states_set(states, value->name, &info, heads ? moved : numbers, count * sizeof *numbers);
-        if (status != KN_OK)
-            kn_fail(&model->error, status, "state '%s': %s", value->name, kn_states_error(states));
-    }
+    const bool fine = model->error.status == KN_OK;
+    if (fine && heads) kn_adapter_reorder(numbers, moved, rows, array->shape[1], heads, file->alternates);
+    if (!fine || heads) kn_release(&model->host, numbers);
+    if (!fine) kn_release(&model->host, moved);
+    return !fine ? NULL : heads ? moved : numbers;
+}
+
+static bool load_matrix(kn_model *model, const kn_adapter_file *file, const kn_adapted *layer, bool b,
+                        kn_states *states) {
+    const kn_adapter_pair *pair = pair_of(file, layer->layer);
+    const kn_array *array = b ? &pair->b : &pair->a;
+    const kn_value *value = b ? layer->b : layer->a;
+    const kn_tensor_info info = {KN_FLOAT32, 2, {array->shape[0], array->shape[1]}};
+    float *numbers = kn_adapter_numbers(model, file, pair, b);
+    if (!numbers) return false;
+    const kn_status status =
+        kn_states_set(states, value->name, &info, numbers, (size_t)array->count * sizeof *numbers);
+    if (status != KN_OK)
+        kn_fail(&model->error, status, "state '%s': %s", value->name, kn_states_error(states));
     kn_release(&model->host, numbers);
-    kn_release(&model->host, moved);
-    return model->error.status == KN_OK;
+    return status == KN_OK;
 }
 
 static bool same_scale(kn_model *model, const kn_adapter_file *file) {
-    const double rank = (double)file->params.rank, own = model->adapter->scale;
-    const double scale = file->params.alpha / (file->params.rank_stabilized ? sqrt(rank) : rank);
+    const double scale = kn_adapter_scale(&file->params), own = model->adapter->scale;
     return fabs(scale - own) <= 1e-6 * own ||
            kn_fail(
                &model->error, KN_ERROR_ARGUMENT,

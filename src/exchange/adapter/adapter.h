@@ -36,6 +36,9 @@ void kn_adapter_close_file(kn_model *model, kn_adapter_file *file);
 /* The checks that all functions begin with; `call` is the function. */
 kn_status kn_adapter_begin(kn_model *model, const char *path, const char *call);
 
+/* The elements of a matrix, finite, with the rows in the order of the model. Released by the caller; NULL
+ * with the model's error set. */
+float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn_adapter_pair *pair, bool b);
 /* Adds one matrix, A or B, of a layer (pairs.c). */
 bool kn_adapter_add(kn_model *model, kn_adapter_file *file, const char *layer, const char *name, bool b,
                     const kn_array *array);

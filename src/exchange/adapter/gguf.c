@@ -89,13 +89,13 @@ bool kn_adapter_open_gguf(kn_model *model, kn_adapter_file *file) {
 
 /* ---- writing ------------------------------------------------------------------------------------- */
 
-static void describe(const kn_model *model, kn_arena *arena, const kn_gguf_text *architecture,
-                     kn_gguf_head *head) {
+static void describe(const kn_model *model, kn_arena *arena, kn_gguf_head *head) {
     const kn_adapter *adapter = model->adapter;
     const kn_block_type *type = kn_block_type_named("F32");
-    kn_gguf_put_string(head, "general.architecture", architecture->bytes, (size_t)architecture->count);
-    kn_gguf_put_string(head, "general.type", "adapter", 7);
-    kn_gguf_put_string(head, "adapter.type", "lora", 4);
+    /* The file was opened by it. */
+    kn_gguf_put_value(head, kn_gguf_find(model->gguf, "general.architecture"));
+    kn_gguf_put_string(head, "general.type", "adapter");
+    kn_gguf_put_string(head, "adapter.type", "lora");
     /* llama.cpp scales by alpha / rank. */
     kn_gguf_put_real(head, "adapter.lora.alpha", adapter->scale * (double)adapter->rank);
     for (size_t i = 0; i < 2 * adapter->layer_count; i++) {
@@ -120,7 +120,6 @@ static kn_status write_numbers(kn_model *model, kn_file_writer *writer, kn_state
 }
 
 kn_status kn_adapter_save_gguf(kn_model *model, const char *path, kn_states *states) {
-    kn_gguf_text architecture = {0};
     kn_file_writer *writer = NULL;
     kn_arena arena;
     kn_gguf_head head;
@@ -130,11 +129,10 @@ kn_status kn_adapter_save_gguf(kn_model *model, const char *path, kn_states *sta
             "%s: an adapter in a GGUF file needs a model from a GGUF file, which '%s' is not; a folder "
             "is written for any",
             path, model->name);
-    kn_status status = kn_gguf_string(model->gguf, "general.architecture", &architecture, &model->error);
     kn_arena_init(&arena, &model->host);
     kn_gguf_head_init(&head, &model->host);
-    if (status == KN_OK) describe(model, &arena, &architecture, &head);
-    if (status == KN_OK) status = kn_gguf_writer_open(&model->host, path, &head, &writer, &model->error);
+    describe(model, &arena, &head);
+    kn_status status = kn_gguf_writer_open(&model->host, path, &head, &writer, &model->error);
     if (status == KN_OK) status = write_numbers(model, writer, states);
     kn_gguf_head_finish(&head);
     kn_arena_finish(&arena);

@@ -1,5 +1,4 @@
 /* Adds an adapter to the weights of a model without one. */
-#include <math.h>
 #include <string.h>
 
 #include "exchange/adapter/adapter.h"
@@ -8,8 +7,13 @@ typedef struct merging {
     kn_model *model;
     kn_states *states;
     const kn_adapter_file *file;
-    double scale;
 } merging;
+
+/* A weight to add to: (units,inputs), or (inputs,units). */
+typedef struct target {
+    const kn_value *weight;
+    bool by_units;
+} target;
 
 /* The product that reads a weight, if nothing else does; otherwise NULL with the model's error set. */
 static const kn_node *reader_of(const merging *m, const kn_adapter_pair *pair, const kn_value *weight) {
@@ -31,53 +35,29 @@ static const kn_node *reader_of(const merging *m, const kn_adapter_pair *pair, c
     return NULL;
 }
 
-static const kn_value *weight_of(const merging *m, const kn_adapter_pair *pair) {
+static bool find_target(const merging *m, const kn_adapter_pair *pair, target *found) {
     kn_model *model = m->model;
     const char *name = kn_arena_format(&model->arena, "%s.weight", pair->layer);
-    if (!name) kn_model_no_memory(model);
-    return name ? kn_graph_find(model->graph, name) : NULL;
-}
-
-/* Whether the weight is (units,inputs) and not (inputs,units). */
-static bool is_by_units(const kn_node *product) {
-    return kn_attribute_of(product, "transpose_b")->integer != 0;
-}
-
-static bool check(const merging *m, const kn_adapter_pair *pair) {
-    const kn_value *weight = weight_of(m, pair);
-    const kn_node *product = m->model->error.status == KN_OK ? reader_of(m, pair, weight) : NULL;
+    if (!name) return kn_model_no_memory(model);
+    const kn_value *weight = kn_graph_find(model->graph, name);
+    const kn_node *product = reader_of(m, pair, weight);
     if (!product) return false;
-    const bool by_units = is_by_units(product);
+    const bool by_units = kn_attribute_of(product, "transpose_b")->integer != 0;
     const int64_t units = weight->shape.dims[!by_units], inputs = weight->shape.dims[by_units];
+    *found = (target){weight, by_units};
     if (pair->b.shape[0] == units && pair->a.shape[1] == inputs)
-        return kn_adapter_heads(m->model, pair->layer, units, m->file->alternates) >= 0;
-    kn_fail(&m->model->error, KN_ERROR_SHAPE,
+        return kn_adapter_heads(model, pair->layer, units, m->file->alternates) >= 0;
+    kn_fail(&model->error, KN_ERROR_SHAPE,
             "%s: '%.200s' is for %lld inputs and %lld units; layer '%s' of the model has %lld and %lld",
             m->file->path, pair->name, (long long)pair->a.shape[1], (long long)pair->b.shape[0], pair->layer,
             (long long)inputs, (long long)units);
     return false;
 }
 
-/* The elements of a matrix, finite; NULL with the model's error set. */
-static float *numbers_of(const merging *m, const kn_adapter_pair *pair, const kn_array *array) {
-    kn_model *model = m->model;
-    float *numbers = kn_allocate(&model->host, (size_t)array->count + 1, sizeof *numbers);
-    if (!numbers) kn_fail_memory(&model->error, (size_t)array->count * sizeof *numbers);
-    for (uint64_t i = 0; numbers && i < array->count && model->error.status == KN_OK; i++) {
-        numbers[i] = (float)kn_array_number(array, i);
-        if (!isfinite(numbers[i]))
-            kn_fail(&model->error, KN_ERROR_NOT_FINITE,
-                    "%s: a matrix of '%.200s' has a number that is not finite", m->file->path, pair->name);
-    }
-    if (model->error.status == KN_OK) return numbers;
-    kn_release(&model->host, numbers);
-    return NULL;
-}
-
 /* w += scale * b a: w is (units,inputs), or (inputs,units); a is (rank,inputs), b (units,rank). `row`,
  * (inputs), is memory. */
-static void add_product(const merging *m, float *w, bool by_units, const kn_adapter_pair *pair,
-                        const float *a, const float *b, double *row) {
+static void add_product(double scale, float *w, bool by_units, const kn_adapter_pair *pair, const float *a,
+                        const float *b, double *row) {
     const int64_t units = pair->b.shape[0], inputs = pair->a.shape[1], rank = pair->a.shape[0];
     for (int64_t unit = 0; unit < units; unit++) {
         for (int64_t i = 0; i < inputs; i++)
@@ -89,35 +69,31 @@ static void add_product(const merging *m, float *w, bool by_units, const kn_adap
         }
         for (int64_t i = 0; i < inputs; i++) {
             float *to = &w[by_units ? unit * inputs + i : i * units + unit];
-            *to = (float)((double)*to + m->scale * row[i]);
+            *to = (float)((double)*to + scale * row[i]);
         }
     }
 }
 
-static void merge(const merging *m, const kn_adapter_pair *pair) {
+static void merge(const merging *m, const kn_adapter_pair *pair, const target *to) {
     kn_model *model = m->model;
-    const kn_value *weight = weight_of(m, pair);
-    const int64_t units = pair->b.shape[0], inputs = pair->a.shape[1], rank = pair->a.shape[0];
-    const size_t count = (size_t)(units * inputs);
+    const kn_value *weight = to->weight;
+    const size_t inputs = (size_t)pair->a.shape[1], count = (size_t)pair->b.shape[0] * inputs;
     const kn_tensor_info info = {KN_FLOAT32, 2, {weight->shape.dims[0], weight->shape.dims[1]}};
-    const int64_t heads = kn_adapter_heads(model, pair->layer, units, m->file->alternates);
-    float *a = numbers_of(m, pair, &pair->a), *b = a ? numbers_of(m, pair, &pair->b) : NULL;
-    float *moved = kn_allocate(&model->host, (size_t)(units * rank), sizeof *moved);
+    float *a = kn_adapter_numbers(model, m->file, pair, false);
+    float *b = a ? kn_adapter_numbers(model, m->file, pair, true) : NULL;
     float *w = kn_allocate(&model->host, count, sizeof *w);
-    double *row = kn_allocate(&model->host, (size_t)inputs, sizeof *row);
+    double *row = kn_allocate(&model->host, inputs, sizeof *row);
     kn_status status = KN_OK;
-    if (a && b && (!moved || !w || !row)) kn_fail_memory(&model->error, count * sizeof *w);
+    if (b && (!w || !row)) kn_fail_memory(&model->error, count * sizeof *w);
     if (model->error.status == KN_OK) status = kn_states_get(m->states, weight->name, w, count * sizeof *w);
     if (model->error.status == KN_OK && status == KN_OK) {
-        if (heads) kn_adapter_reorder(b, moved, units, rank, heads, m->file->alternates);
-        add_product(m, w, is_by_units(reader_of(m, pair, weight)), pair, a, heads ? moved : b, row);
+        add_product(kn_adapter_scale(&m->file->params), w, to->by_units, pair, a, b, row);
         status = kn_states_set(m->states, weight->name, &info, w, count * sizeof *w);
     }
     if (status != KN_OK)
         kn_fail(&model->error, status, "state '%s': %s", weight->name, kn_states_error(m->states));
     kn_release(&model->host, a);
     kn_release(&model->host, b);
-    kn_release(&model->host, moved);
     kn_release(&model->host, w);
     kn_release(&model->host, row);
 }
@@ -130,16 +106,13 @@ kn_status kn_model_merge_adapter(kn_model *model, const char *path, kn_states *s
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_merge_adapter: %s",
                        states ? "the model has an adapter; expected a model without one" : "states is NULL");
     if (kn_adapter_open_file(model, path, &file)) {
-        const double rank = (double)file.params.rank;
-        const merging m = {.model = model,
-                           .states = states,
-                           .file = &file,
-                           .scale = file.params.alpha / (file.params.rank_stabilized ? sqrt(rank) : rank)};
-        bool fine = true;
+        const merging m = {.model = model, .states = states, .file = &file};
+        target *targets = kn_arena_take(&file.arena, file.count + 1, sizeof *targets);
+        bool fine = targets || kn_model_no_memory(model);
         for (size_t i = 0; i < file.count && fine; i++)
-            fine = check(&m, &file.pairs[i]);
+            fine = find_target(&m, &file.pairs[i], &targets[i]);
         for (size_t i = 0; i < file.count && model->error.status == KN_OK; i++)
-            merge(&m, &file.pairs[i]);
+            merge(&m, &file.pairs[i], &targets[i]);
     }
     kn_adapter_close_file(model, &file);
     return model->error.status;

@@ -44,6 +44,14 @@ const kn_gguf_family *kn_gguf_family_find(const char *name, size_t length) {
     return NULL;
 }
 
+void kn_gguf_family_imply(const kn_gguf_family *family, kn_language *language) {
+    const double width = (double)language->width;
+    for (int64_t i = 0; i < language->layers; i++)
+        language->kinds[i] = family->sliding_of && (i + 1) % family->sliding_of ? KN_LAYER_SLIDES : 0;
+    language->scale = language->layers == family->wide_scale ? sqrt((double)language->heads / width) : 0;
+    language->table_scale = family->scaled_table ? sqrt(width) : 0;
+}
+
 static const kn_gguf_family *find_family(reading *r) {
     kn_gguf_text name = {"", 0};
     kn_text list;
@@ -178,8 +186,6 @@ static bool read_window(const reading *r, const kn_gguf_family *of, kn_language 
                       "architecture");
     }
     language->sliding_rotation.divisor = 1;
-    for (int64_t i = 0; i < language->layers; i++)
-        if ((i + 1) % of->sliding_of != 0) language->kinds[i] = KN_LAYER_SLIDES;
     if (!(of->sliding_base > 0)) language->sliding_rotation = language->rotation;
     return whole(r, "attention.sliding_window", INT32_MAX, of->window, &language->window) &&
            real(r, "rope.freq_base_swa", of->sliding_base > 0 ? of->sliding_base : language->rotation.base,
@@ -211,9 +217,7 @@ bool kn_language_read(kn_model *model, const kn_gguf *file, kn_language *languag
         !real(&r, "final_logit_softcapping", of->output_softcap, &language->output_softcap) ||
         !read_scaling(&r, &language->rotation.divisor) || !read_window(&r, of, language))
         return false;
-    if (language->layers == of->wide_scale)
-        language->scale = sqrt((double)language->heads / (double)language->width);
-    if (of->scaled_table) language->table_scale = sqrt((double)language->width);
+    kn_gguf_family_imply(of, language);
     if (!table || table->rank != 2 || table->shape[0] < 1 || table->shape[0] > most)
         return refuse(&r, KN_ERROR_FORMAT,
                       "the tensor token_embd.weight is missing or has no suitable shape; expected "

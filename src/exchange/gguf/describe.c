@@ -23,34 +23,28 @@ static const kn_gguf_family *family_of(const char *type) {
     return kn_gguf_family_find(type, strlen(type));
 }
 
-/* Whether each layer is as the architecture has it. */
-static bool has_usual_layers(const kn_gguf_family *family, const kn_language *language) {
-    for (int64_t i = 0; i < language->layers; i++) {
-        const bool slides = family->sliding_of && (i + 1) % family->sliding_of != 0;
-        /* A window as large as the context has no effect. */
-        const bool whole = !family->sliding_of && language->window >= language->context;
-        if (language->kinds[i] & KN_LAYER_UNROTATED) return false;
-        if (!whole && slides != ((language->kinds[i] & KN_LAYER_SLIDES) != 0)) return false;
-    }
-    return true;
-}
-
 static bool is_close(double one, double other) {
     return fabs(one - other) <= 1e-6 * fabs(other);
 }
 
+static double scale_of(const kn_language *language) {
+    return language->scale > 0 ? language->scale : 1 / sqrt((double)language->head);
+}
+
 static bool check(kn_model *model, const kn_language *language, const kn_gguf_family *family) {
-    const double width = (double)language->width, head = (double)language->head;
-    const bool wide = language->layers == family->wide_scale;
-    const double scale = wide ? sqrt((double)language->heads / width) : 1 / sqrt(head);
+    kn_language usual = *language;
+    kn_gguf_family_imply(family, &usual);
+    /* A window as large as the context has no effect. */
+    const bool whole = !family->sliding_of && language->window >= language->context;
     if (strcmp(language->gate, family->gate) != 0)
         return refuse(model, "its activation is not the usual one");
-    if (!has_usual_layers(family, language))
-        return refuse(model, "its layers have windows, or rotations, that differ from the usual ones");
-    if (!is_close(language->scale > 0 ? language->scale : 1 / sqrt(head), scale))
+    for (int64_t i = 0; i < language->layers; i++)
+        if ((language->kinds[i] & ~(whole ? KN_LAYER_SLIDES : 0)) != usual.kinds[i])
+            return refuse(model, "its layers have windows, or rotations, that differ from the usual ones");
+    if (!is_close(scale_of(language), scale_of(&usual)))
         return refuse(model, "the scale of its attention scores is not the usual one");
     if (!is_close(language->table_scale > 0 ? language->table_scale : 1,
-                  family->scaled_table ? sqrt(width) : 1))
+                  usual.table_scale > 0 ? usual.table_scale : 1))
         return refuse(model, "the scale of its embedding is not the usual one");
     if ((language->softcap > 0) != (family->softcap > 0) ||
         (language->output_softcap > 0) != (family->output_softcap > 0))
@@ -84,9 +78,9 @@ bool kn_language_describe(kn_model *model, const kn_language *language, kn_gguf_
     char key[96];
     if (!of) return refuse(model, "Koine knows no GGUF architecture for this kind of model");
     if (!check(model, language, of)) return false;
-    kn_gguf_put_string(head, "general.architecture", of->name, strlen(of->name));
-    kn_gguf_put_string(head, "general.type", "model", 5);
-    kn_gguf_put_string(head, "general.name", model->name, strlen(model->name));
+    kn_gguf_put_string(head, "general.architecture", of->name);
+    kn_gguf_put_string(head, "general.type", "model");
+    kn_gguf_put_string(head, "general.name", model->name);
     for (size_t i = 0; i < KN_COUNT_OF(integers); i++) {
         snprintf(key, sizeof key, "%s.%s", of->name, integers[i].key);
         kn_gguf_put_integer(head, key, KN_GGUF_UINT32, integers[i].number);
@@ -97,7 +91,7 @@ bool kn_language_describe(kn_model *model, const kn_language *language, kn_gguf_
     kn_gguf_put_real(head, key, language->rotation.base);
     if (language->rotation.divisor != 1) {
         snprintf(key, sizeof key, "%s.rope.scaling.type", of->name);
-        kn_gguf_put_string(head, key, "linear", 6);
+        kn_gguf_put_string(head, key, "linear");
         snprintf(key, sizeof key, "%s.rope.scaling.factor", of->name);
         kn_gguf_put_real(head, key, language->rotation.divisor);
     }

@@ -17,6 +17,8 @@ typedef struct kn_gguf_family {
     int64_t window;                 /* the same; 0: the file must have it */
     int wide_scale; /* with this many layers, the scale of scores is sqrt(heads / width); 0: never */
 } kn_gguf_family;
+/* Sets which layers see only a window, and the scales of scores and of the embedding, from the sizes. */
+void kn_gguf_family_imply(const kn_gguf_family *family, kn_language *language);
 /* NULL if Koine does not have the architecture. */
 const kn_gguf_family *kn_gguf_family_find(const char *name, size_t length);
 

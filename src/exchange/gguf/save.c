@@ -78,7 +78,7 @@ static bool write_vocabulary(saving *s, int64_t size) {
     const char *path = kn_path_join(&s->arena, model->source, "tokenizer.json");
     if (!path) return kn_model_no_memory(model);
     if (!kn_path_exists(path)) {
-        kn_gguf_put_string(&s->head, "tokenizer.ggml.model", "none", 4);
+        kn_gguf_put_string(&s->head, "tokenizer.ggml.model", "none");
         return true;
     }
     kn_vocabulary *vocabulary = kn_vocabulary_open(model->source, NULL);
