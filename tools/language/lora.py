@@ -136,7 +136,7 @@ def compare(label, path, network_of, targets, adapter, data, rate, folder, token
     torch.manual_seed(2)
     network = peft.get_peft_model(network_of(), peft.LoraConfig(target_modules=targets, **adapter)).eval()
     network.save_pretrained(first, save_embedding_layers=False)
-    model = koine.Model(path, adapter=first, window=tokens.shape[1])
+    model = koine.Model(path, adapter=first, window=tokens.shape[1], fast_math=False)
     expected, found = train_torch(network, data, rate), train_koine(model, data, rate)
     report(f"{label}: losses of {len(data)} steps ({expected[0]:.4f} to {expected[-1]:.4f})", difference(found, np.array(expected)))
     logits = logits_of(network, tokens)
@@ -146,7 +146,7 @@ def compare(label, path, network_of, targets, adapter, data, rate, folder, token
     loaded = peft.PeftModel.from_pretrained(network_of(), mine).eval()
     report(f"{label}: logits of PEFT with Koine's adapter", difference(logits_of(loaded, tokens), own))
     network.save_pretrained(first, save_embedding_layers=False)
-    report(f"{label}: logits of Koine with PEFT's adapter", difference(koine.Model(path, adapter=first, window=tokens.shape[1]).predict(tokens), logits))
+    report(f"{label}: logits of Koine with PEFT's adapter", difference(koine.Model(path, adapter=first, window=tokens.shape[1], fast_math=False).predict(tokens), logits))
 
 
 def small(folder):
