@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The newest version of the table whose functions are known. */
-enum { ORT_API_VERSION = 29 };
+/* The newest published version of the table. */
+enum { ORT_API_VERSION = 32 };
 
 #define BEGIN(type) typedef enum type {
 #define VALUE(name, number) name = number,

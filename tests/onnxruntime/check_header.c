@@ -10,10 +10,11 @@
 #define OPEN(index, tier, gives, name)                                                                       \
     _Static_assert(offsetof(struct OrtApi, name) == (index) * sizeof(void (*)(void)), #name);
 #define CALLED(index, tier, gives, type, name, parameters) DONE(index, tier, type, name, parameters)
+#define UNNAMED(index, gives)
 #include "onnxruntime/functions.def"
 
-_Static_assert(sizeof(struct OrtApi) == 425 * sizeof(void (*)(void)), "number of functions");
-_Static_assert(ORT_API_VERSION == 29, "version");
+_Static_assert(sizeof(struct OrtApi) == 426 * sizeof(void (*)(void)), "number of functions");
+_Static_assert(ORT_API_VERSION == 30, "version");
 
 #define BEGIN(type)
 #define VALUE(name, number) _Static_assert((int)(name) == (number), #name);

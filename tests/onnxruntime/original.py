@@ -3,7 +3,7 @@
 usage: original.py HOUSE_FOLDER LIBRARY TEST_PROGRAM SOURCE_FOLDER COMPILER...
 
 Two environment variables name what is not part of this project; cases that need one are skipped without it.
-KOINE_ORT_HEADER: the folder with onnxruntime_c_api.h and the headers that it includes, of version 1.29.
+KOINE_ORT_HEADER: the folder with onnxruntime_c_api.h and the headers that it includes, of version 1.30.
 KOINE_ORT_LIBRARY: the library, such as libonnxruntime.so.1.32.0 of the Python package.
 """
 import os
