@@ -55,6 +55,7 @@ static ort_device *device_new(const char *name, const char *cache, OrtStatus **s
         if (device) destroy(device);
         return NULL;
     }
+    kn_process_enable_amx(); /* as the command does: both use the same kernels */
     kn_context_params params = KN_CONTEXT_DEFAULTS;
     params.log = ort_logger_for_koine(&environment.logger);
     params.device = device->name;
