@@ -37,11 +37,15 @@ typedef struct kn_model_setting {
  * dimensions replace the input's; a negative one keeps that of the file. If its elements determine what is
  * computed (a shape, an axis, k) the input becomes a constant and is no longer an input of the model;
  * otherwise they are not used, and data may be NULL. kn_model_bind also takes arrays for missing values
- * (kn_model_missing_value), with elements. */
+ * (kn_model_missing_value), with elements. An input of strings (kn_model_string), a sequence, or an optional
+ * always becomes a constant. */
 typedef struct kn_model_given {
     const char *name;
     kn_tensor_info info;
     const void *data;
+    const char *const *texts; /* the elements of an input of strings, whose type in `info` is KN_INT64 */
+    const struct kn_model_given *elements; /* the tensors of a sequence or an optional; `info` is not used */
+    size_t element_count;
 } kn_model_given;
 
 typedef struct kn_model_params {
@@ -121,6 +125,11 @@ KN_API const char *kn_model_missing_value(const kn_model *model);
 /* kn_model_bind for a model whose only output is that value, with the part of the graph that computes it. */
 KN_API KN_NODISCARD kn_model *kn_model_bind_value(kn_model *model, const char *name,
                                                   const kn_model_given *given, size_t given_count);
+/* Whether an output of an ONNX file is one of strings. */
+KN_API bool kn_model_output_has_strings_at(const kn_model *model, size_t position);
+/* The string for an element of such an output: the graph computes with a number for each different string of
+ * the model, as int64. NULL for a number that no string has. Valid as long as the model. */
+KN_API const char *kn_model_string(const kn_model *model, int64_t number);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_model_status(const kn_model *model);
@@ -147,7 +156,8 @@ KN_API const char *kn_model_augmentation(const kn_model *model);
 /* Owned by the model; NULL for a failed model. */
 KN_API kn_graph *kn_model_graph(const kn_model *model);
 /* In the order of the text; NULL past the last. Targets of a loss are not among the inputs. Outputs are NULL
- * while the model is not bound (kn_model_bound); their names are known. */
+ * while the model is not bound (kn_model_bound); their names are known. Of a bound model, a sequence or an
+ * optional of an ONNX file is as many outputs as it has tensors, with one name. */
 KN_API size_t kn_model_input_count(const kn_model *model);
 KN_API kn_value *kn_model_input_at(const kn_model *model, size_t position);
 KN_API size_t kn_model_output_count(const kn_model *model);

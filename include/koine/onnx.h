@@ -78,6 +78,10 @@ typedef struct kn_onnx_tensor_file kn_onnx_tensor_file;
  * such element type. Otherwise as kn_onnx_file_open. */
 KN_API KN_NODISCARD kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path,
                                                                   const kn_allocator *allocator);
+/* Reads a tensor of a file with a sequence or, if `optional`, an optional, which may contain a sequence; in
+ * the data of ONNX's tests, the model declares which. KN_ERROR_NOT_FOUND past the last tensor. */
+KN_API KN_NODISCARD kn_onnx_tensor_file *
+kn_onnx_tensor_file_open_at(const char *path, bool optional, size_t position, const kn_allocator *allocator);
 KN_API void kn_onnx_tensor_file_destroy(kn_onnx_tensor_file **file);
 KN_API kn_status kn_onnx_tensor_file_status(const kn_onnx_tensor_file *file);
 KN_API const char *kn_onnx_tensor_file_error(const kn_onnx_tensor_file *file);
@@ -85,6 +89,9 @@ KN_API const char *kn_onnx_tensor_file_error(const kn_onnx_tensor_file *file);
 KN_API const char *kn_onnx_tensor_file_name(const kn_onnx_tensor_file *file);
 /* Element type and shape. False, and *info is unchanged, for a failed file. */
 KN_API bool kn_onnx_tensor_file_info(const kn_onnx_tensor_file *file, kn_tensor_info *info);
+/* An element of a tensor of strings, by its row-major position; NULL for other tensors, and out of range. The
+ * info of such a tensor has the type KN_INT64, and kn_onnx_tensor_file_copy refuses it. */
+KN_API const char *kn_onnx_tensor_file_text_at(const kn_onnx_tensor_file *file, uint64_t position);
 /* Copies the elements, row-major, converted to dtype; `bytes` must be exactly their size. Conversions to
  * integers round to nearest and saturate. */
 KN_API kn_status kn_onnx_tensor_file_copy(const kn_onnx_tensor_file *file, kn_dtype dtype, void *data,

@@ -171,19 +171,69 @@ struct kn_onnx_tensor_file {
     kn_error error;
     kn_onnx_value_file value;
     kn_array array;
+    const kn_onnx_tensor *tensor; /* in the value */
+    const char **texts;           /* of strings */
 };
 
-kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path, const kn_allocator *allocator) {
+/* Copies strings, which the file does not terminate, into the file's arena. */
+static kn_status take_texts(kn_onnx_tensor_file *file, const kn_onnx_tensor *tensor) {
+    kn_arena *arena = &file->value.arena;
+    if (tensor->rank > KN_MAX_RANK)
+        return kn_fail(&file->error, KN_ERROR_UNSUPPORTED, "has %zu dimensions; at most %d are supported",
+                       tensor->rank, KN_MAX_RANK);
+    file->array = (kn_array){.type = KN_INT64, .rank = (int)tensor->rank};
+    if (tensor->rank) memcpy(file->array.shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+    file->texts = kn_arena_take(arena, (size_t)tensor->count + 1, sizeof *file->texts);
+    for (uint64_t i = 0; file->texts && i < tensor->count; i++) {
+        char *copy = kn_arena_take(arena, tensor->strings[i].count + 1, 1);
+        if (!copy) return kn_fail_memory(&file->error, tensor->strings[i].count);
+        if (tensor->strings[i].count) memcpy(copy, tensor->strings[i].bytes, tensor->strings[i].count);
+        copy[tensor->strings[i].count] = 0;
+        file->texts[i] = copy;
+    }
+    return file->texts ? KN_OK : kn_fail_memory(&file->error, (size_t)tensor->count);
+}
+
+static kn_status take_elements(kn_onnx_tensor_file *file, const kn_onnx_tensor *tensor) {
+    file->tensor = tensor;
+    if (tensor->type == KN_ONNX_STRING) return take_texts(file, tensor);
+    return kn_onnx_tensor_array(&file->host, tensor, &file->array, &file->error);
+}
+
+/* The tensor at a position among those in a value, from which *position is counted down. */
+static const kn_onnx_tensor *find_tensor(const kn_onnx_value *value, size_t *position) {
+    if (value->kind == KN_ONNX_TENSOR) return (*position)-- == 0 ? value->tensor : NULL;
+    const kn_onnx_tensor *found = NULL;
+    for (size_t i = 0; !found && i < value->count; i++)
+        found = find_tensor(&value->items[i], position);
+    return found;
+}
+
+static kn_onnx_tensor_file *open_tensor(const char *path, kn_onnx_kind kind, size_t position,
+                                        const kn_allocator *allocator) {
     kn_host host = kn_host_with(allocator);
     kn_onnx_tensor_file *file = kn_allocate(&host, 1, sizeof *file);
     if (!file) return NULL;
     file->host = host;
-    if (!path)
+    if (!path) {
         kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of a tensor file is NULL");
-    else if (kn_onnx_value_open(&file->host, path, KN_ONNX_TENSOR, &file->value, &file->error) == KN_OK &&
-             kn_onnx_tensor_array(&file->host, file->value.value.tensor, &file->array, &file->error) != KN_OK)
-        kn_fail_in(&file->error, "%s", path);
+    } else if (kn_onnx_value_open(&file->host, path, kind, &file->value, &file->error) == KN_OK) {
+        const kn_onnx_tensor *tensor = find_tensor(&file->value.value, &position);
+        if (!tensor)
+            kn_fail(&file->error, KN_ERROR_NOT_FOUND, "%s: has fewer tensors", path);
+        else if (take_elements(file, tensor) != KN_OK)
+            kn_fail_in(&file->error, "%s", path);
+    }
     return file;
+}
+
+kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path, const kn_allocator *allocator) {
+    return open_tensor(path, KN_ONNX_TENSOR, 0, allocator);
+}
+
+kn_onnx_tensor_file *kn_onnx_tensor_file_open_at(const char *path, bool optional, size_t position,
+                                                 const kn_allocator *allocator) {
+    return open_tensor(path, optional ? KN_ONNX_OPTIONAL : KN_ONNX_SEQUENCE, position, allocator);
 }
 
 void kn_onnx_tensor_file_destroy(kn_onnx_tensor_file **file) {
@@ -214,10 +264,15 @@ bool kn_onnx_tensor_file_info(const kn_onnx_tensor_file *file, kn_tensor_info *i
     return true;
 }
 
+const char *kn_onnx_tensor_file_text_at(const kn_onnx_tensor_file *file, uint64_t position) {
+    if (kn_onnx_tensor_file_status(file) != KN_OK || !file->texts) return NULL;
+    return position < file->tensor->count ? file->texts[position] : NULL;
+}
+
 kn_status kn_onnx_tensor_file_copy(const kn_onnx_tensor_file *file, kn_dtype dtype, void *data,
                                    size_t bytes) {
     if (kn_onnx_tensor_file_status(file) != KN_OK) return kn_onnx_tensor_file_status(file);
-    return kn_array_copy(&file->array, dtype, data, bytes);
+    return file->texts ? KN_ERROR_UNSUPPORTED : kn_array_copy(&file->array, dtype, data, bytes);
 }
 
 kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_tensor_info *info,

@@ -320,6 +320,15 @@ kn_model *kn_model_bind_value(kn_model *model, const char *name, const kn_model_
     return failed ? refuse(failed, KN_ERROR_ARGUMENT, "kn_model_bind_value: the name is NULL") : NULL;
 }
 
+bool kn_model_output_has_strings_at(const kn_model *model, size_t position) {
+    return model && model->output_texts && position < (size_t)model->output_count &&
+           model->output_texts[position];
+}
+
+const char *kn_model_string(const kn_model *model, int64_t number) {
+    return model && number >= 0 && (uint64_t)number < model->text_count ? model->texts[number] : NULL;
+}
+
 static void release_model(kn_model *model) {
     kn_host host = model->host;
     kn_text_model *text = model->text;

@@ -121,8 +121,11 @@ struct kn_model {
     } open_sizes[KN_MODEL_OPEN_SIZES]; /* without the batch; also filled in if opening failed */
     int open_size_count;
     bool loss_added;
-    kn_adapter *adapter; /* NULL: none */
-    kn_value *first;     /* the input of kn_model_pack, once it was needed; NULL: it was not */
+    const char **texts; /* the strings of the graph, by their numbers */
+    size_t text_count;
+    const bool *output_texts; /* by output: it is one of strings; NULL: none is */
+    kn_adapter *adapter;      /* NULL: none */
+    kn_value *first;          /* the input of kn_model_pack, once it was needed; NULL: it was not */
     bool packed;
 };
 

@@ -67,6 +67,33 @@ static bool same_info(const kn_tensor_info *one, const kn_tensor_info *other) {
            !memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape);
 }
 
+/* Whether an input has the elements of a constant; both have the same shape. */
+static bool same_elements(const kn_model_given *given, const char *constant) {
+    uint64_t count = 0;
+    if (!given->texts) return !memcmp(constant, given->data, ort_info_bytes(&given->info));
+    kn_tensor_elements(&given->info, &count);
+    for (uint64_t i = 0; i < count; constant += strlen(constant) + 1, i++)
+        if (strcmp(constant, given->texts[i])) return false;
+    return true;
+}
+
+/* A copy of the elements; strings one after another. NULL when out of memory. */
+static char *copy_elements(const kn_model_given *given) {
+    uint64_t count = 0;
+    size_t bytes = given->texts ? 0 : ort_info_bytes(&given->info), at = 0;
+    kn_tensor_elements(&given->info, &count);
+    for (uint64_t i = 0; given->texts && i < count; i++)
+        bytes += strlen(given->texts[i]) + 1;
+    char *copy = malloc(bytes + 1);
+    if (copy && !given->texts) memcpy(copy, given->data, bytes);
+    for (uint64_t i = 0; copy && given->texts && i < count; i++) {
+        const size_t length = strlen(given->texts[i]) + 1;
+        memcpy(copy + at, given->texts[i], length);
+        at += length;
+    }
+    return copy;
+}
+
 static bool plan_suits(const ort_plan *plan, const ort_run *run) {
     if (plan->output_count != run->output_count ||
         memcmp(plan->outputs, run->outputs, run->output_count * sizeof *run->outputs))
@@ -77,9 +104,7 @@ static bool plan_suits(const ort_plan *plan, const ort_run *run) {
     if (!plan->constants) return same || kn_model_fits(plan->model, run->inputs, run->session->input_count);
     if (!same) return false;
     for (size_t i = 0; i < run->session->input_count; i++) {
-        if (plan->constants[i] &&
-            memcmp(plan->constants[i], run->inputs[i].data, ort_info_bytes(&run->inputs[i].info)))
-            return false;
+        if (plan->constants[i] && !same_elements(&run->inputs[i], plan->constants[i])) return false;
     }
     return true;
 }
@@ -99,11 +124,9 @@ static OrtStatus *keep_constants(ort_plan *plan, const ort_run *run) {
     plan->constants = calloc(count + 1, sizeof *plan->constants);
     if (!plan->constants) return ort_no_memory();
     for (size_t i = 0; i < count; i++) {
-        const size_t bytes = ort_info_bytes(&run->inputs[i].info);
         if (position_in(plan->model, run->inputs[i].name) >= 0) continue;
-        plan->constants[i] = malloc(bytes + 1);
+        plan->constants[i] = copy_elements(&run->inputs[i]);
         if (!plan->constants[i]) return ort_no_memory();
-        memcpy(plan->constants[i], run->inputs[i].data, bytes);
     }
     return NULL;
 }

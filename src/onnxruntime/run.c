@@ -38,7 +38,9 @@ static OrtStatus *take_input(const ort_port *port, const OrtValue *value, kn_mod
     OrtStatus *status = check_shape(port, value);
     if (status) return status;
     *given = (kn_model_given){.name = port->name, .data = value->data ? value->data : ""};
-    if (!ort_element_to(value->type, &given->info.dtype))
+    given->texts = (const char *const *)value->strings;
+    given->info.dtype = KN_INT64; /* of strings */
+    if (!value->strings && !ort_element_to(value->type, &given->info.dtype))
         return ort_fail(ORT_NOT_IMPLEMENTED, "input '%s': elements of type %s are not supported", port->name,
                         ort_element_name(value->type));
     if (value->rank > KN_MAX_RANK)
@@ -86,8 +88,8 @@ static OrtStatus *take_outputs(ort_run *run, const char *const *names, size_t co
 
 /* ---- outputs ----------------------------------------------------------------------------- */
 
-static OrtStatus *make_output(const ort_run *run, size_t i, const kn_tensor_info *info, OrtValue **made) {
-    const ONNXTensorElementDataType type = ort_element_from(info->dtype);
+static OrtStatus *make_output(const ort_run *run, size_t i, const kn_tensor_info *info,
+                              ONNXTensorElementDataType type, OrtValue **made) {
     const size_t rank = (size_t)info->rank;
     void *data = NULL;
     if (!run->memory.give) return ort_tensor_new(ort_default_allocator(), info->shape, rank, type, made);
@@ -106,12 +108,14 @@ static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i
     const char *name = kn_value_name(kn_model_output_at(plan->model, plan->outputs[i]));
     const kn_status status = kn_session_info(plan->session, name, &info);
     if (status != KN_OK) return ort_fail_as(status, kn_session_error(plan->session));
-    const ONNXTensorElementDataType type = ort_element_from(info.dtype);
+    const bool text = kn_model_output_has_strings_at(plan->model, plan->outputs[i]);
+    const ONNXTensorElementDataType type =
+        text ? ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING : ort_element_from(info.dtype);
     if (port->kind == ONNX_TYPE_TENSOR && port->type && port->type != type)
         return ort_fail(ORT_NOT_IMPLEMENTED, "output '%s' is computed as %s, but the file declares %s",
                         port->name, ort_element_name(type), ort_element_name(port->type));
     if (!given) {
-        OrtStatus *failed = make_output(run, i, &info, made);
+        OrtStatus *failed = make_output(run, i, &info, type, made);
         if (failed) return failed;
         given = *made;
     }
@@ -126,7 +130,21 @@ static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i
             "the output",
             port->name);
     *fetch = (kn_fetch){name, given->data, given->bytes};
-    return NULL;
+    if (!text) return NULL;
+    fetch->bytes = ort_info_bytes(&info);
+    fetch->data = malloc(fetch->bytes + 1); /* the numbers of the strings */
+    return fetch->data ? NULL : ort_no_memory();
+}
+
+/* Fills an output of strings, whose numbers are `numbers`. */
+static OrtStatus *take_texts(const kn_model *model, OrtValue *value, const int64_t *numbers) {
+    OrtStatus *status = NULL;
+    for (size_t i = 0; !status && i < value->count; i++) {
+        const char *text = kn_model_string(model, numbers[i]);
+        status = text ? ort_FillStringTensorElement(value, text, i)
+                      : ort_fail(ORT_RUNTIME_EXCEPTION, "no string has the number of element %zu", i);
+    }
+    return status;
 }
 
 /* The position of the fetch of a value; `count` if there is none. */
@@ -169,6 +187,12 @@ static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_f
     for (size_t i = 0; !status && i < plan->output_count; i++)
         status = take_output(plan, run, i, &made[i], &fetches[i]);
     if (!status) status = compute(plan, feeds, feed_count, fetches);
+    for (size_t i = 0; made && fetches && i < plan->output_count; i++) {
+        OrtValue *value = made[i] ? made[i] : run->values[i];
+        if (!value || !value->strings) continue;
+        if (!status) status = take_texts(plan->model, value, fetches[i].data);
+        free(fetches[i].data);
+    }
     for (size_t i = 0; made && i < plan->output_count; i++) {
         if (status)
             ort_ReleaseValue(made[i]);

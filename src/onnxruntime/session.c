@@ -112,6 +112,15 @@ static kn_model *open_path(const char *path, const kn_model_params *params) {
     return model;
 }
 
+static OrtStatus *refuse_others(const char *word, const ort_port *ports, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (ports[i].kind != ONNX_TYPE_TENSOR)
+            return ort_fail(ORT_NOT_IMPLEMENTED,
+                            "%s '%s' of the model is not a tensor, which Koine does not support", word,
+                            ports[i].name);
+    return NULL;
+}
+
 /* Opens what the file declares, then the model. `path` NULL: from memory. */
 static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes,
                              const OrtSessionOptions *options) {
@@ -124,6 +133,9 @@ static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes
     if (!read_ports(session->file, &inputs, fixed, &session->inputs, &session->input_count) ||
         !read_ports(session->file, &outputs, fixed, &session->outputs, &session->output_count))
         return ort_no_memory();
+    OrtStatus *status = refuse_others("input", session->inputs, session->input_count);
+    if (!status) status = refuse_others("output", session->outputs, session->output_count);
+    if (status) return status;
     kn_model_params params = KN_MODEL_DEFAULTS;
     params.log = ort_logger_for_koine(&session->logger);
     size_t count = 0;

@@ -198,7 +198,7 @@ kn_status kn_regex_create(const kn_host *host, const char *pattern, size_t lengt
                           kn_error *error) {
     *regex = NULL;
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "the tokenizer has a regular expression, and this Koine was built without PCRE2; install "
+                   "a regular expression is needed, and this Koine was built without PCRE2; install "
                    "libpcre2-dev and build Koine again");
 }
 

@@ -13,4 +13,19 @@
 kn_status kn_vocabulary_write_gguf(const kn_vocabulary *vocabulary, int64_t size, kn_gguf_head *head,
                                    kn_error *error);
 
+/* ---- regular expressions (regex.c), by PCRE2 -------------------------------------------------------- */
+
+typedef struct kn_regex kn_regex;
+/* KN_ERROR_UNSUPPORTED if Koine was built without PCRE2, or for an unsupported construct. */
+kn_status kn_regex_create(const kn_host *host, const char *pattern, size_t length, kn_regex **regex,
+                          kn_error *error);
+void kn_regex_destroy(const kn_host *host, kn_regex **regex);
+/* A search in one text, on one thread. */
+typedef struct kn_regex_search kn_regex_search;
+kn_regex_search *kn_regex_search_create(const kn_host *host, const kn_regex *regex);
+void kn_regex_search_destroy(const kn_host *host, kn_regex_search **search);
+/* The first match that is not empty in valid UTF-8, from `from` on. *found is false if there is none. */
+kn_status kn_regex_find(kn_regex_search *search, const char *text, size_t count, size_t from, size_t *begin,
+                        size_t *end, bool *found);
+
 #endif

@@ -90,21 +90,6 @@ void kn_characters_normalize(const char *bytes, size_t count, bool compatible, b
 /* Appends the lower case of a character. */
 void kn_character_lower(const char *bytes, size_t count, uint32_t code, kn_text *to);
 
-/* ---- regular expressions (regex.c), by PCRE2 -------------------------------------------------------- */
-
-typedef struct kn_regex kn_regex;
-/* KN_ERROR_UNSUPPORTED if Koine was built without PCRE2, or for an unsupported construct. */
-kn_status kn_regex_create(const kn_host *host, const char *pattern, size_t length, kn_regex **regex,
-                          kn_error *error);
-void kn_regex_destroy(const kn_host *host, kn_regex **regex);
-/* A search in one text, on one thread. */
-typedef struct kn_regex_search kn_regex_search;
-kn_regex_search *kn_regex_search_create(const kn_host *host, const kn_regex *regex);
-void kn_regex_search_destroy(const kn_host *host, kn_regex_search **search);
-/* The first match that is not empty in valid UTF-8, from `from` on. *found is false if there is none. */
-kn_status kn_regex_find(kn_regex_search *search, const char *text, size_t count, size_t from, size_t *begin,
-                        size_t *end, bool *found);
-
 /* ---- a text, or a regular expression (regex.c) -------------------------------------------------------- */
 
 typedef struct kn_pattern {

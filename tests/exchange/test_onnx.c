@@ -280,9 +280,13 @@ static void refusals(void **state) {
     onnx_output(&graph, "c");
     onnx_refused(&graph, NULL, "unsupported operators: Foo (node 'a'), Bar (node 'b')");
     graph.bytes.count = 0;
+    onnx_input(&graph, "x", 14, "2");
+    onnx_output(&graph, "x");
+    onnx_refused(&graph, NULL, "input 'x' has the unsupported type complex64");
+    graph.bytes.count = 0;
     onnx_input(&graph, "x", 8, "2");
     onnx_output(&graph, "x");
-    onnx_refused(&graph, NULL, "input 'x' has the unsupported type string");
+    onnx_refused(&graph, NULL, "input 'x': its elements must be given before the graph can be built");
     graph.bytes.count = 0;
     onnx_input(&graph, "x", ONNX_FLOAT, "2");
     onnx_node(&graph, "Relu", "missing", "y", NULL);

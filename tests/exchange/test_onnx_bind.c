@@ -358,6 +358,71 @@ static void sizes_that_differ(void **state) {
     }
 }
 
+/* An input of tensors of floats: SEQUENCE or OPTIONAL. */
+enum { SEQUENCE = 4, OPTIONAL = 9 };
+static void held_input(onnx_graph *graph, const char *name, uint32_t kind) {
+    made tensor = {.count = 0}, inner = tensor, holder = tensor, type = tensor, input = tensor;
+    add_message(&inner, 1, add_number(&tensor, 1, ONNX_FLOAT));
+    add_message(&type, kind, add_message(&holder, 1, &inner));
+    add_message(&graph->bytes, 11, add_message(add_text(&input, 1, name), 2, &type));
+}
+
+/* Sequences and optionals are given with their elements, and are as many outputs as they have tensors. */
+static void sequences(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    held_input(&graph, "parts", SEQUENCE);
+    held_input(&graph, "extra", OPTIONAL);
+    onnx_integers(&graph, "second", "1");
+    onnx_node(&graph, "SequenceAt", "parts,second", "part", NULL);
+    onnx_node(&graph, "OptionalHasElement", "extra", "has", NULL);
+    onnx_node(&graph, "Cast", "has", "number", "to=1");
+    onnx_node(&graph, "Sub", "part,number", "y", NULL);
+    onnx_output(&graph, "y");
+    onnx_output(&graph, "parts");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_false(kn_model_bound(model));
+    assert_non_null(strstr(kn_model_error(model), "'extra': its elements must be given"));
+    const float numbers[] = {1, 2, 7, 8, 9};
+    const kn_model_given elements[] = {array(NULL, KN_FLOAT32, 1, (int64_t[]){2}, numbers),
+                                       array(NULL, KN_FLOAT32, 1, (int64_t[]){3}, numbers + 2)};
+    for (size_t extra = 0; extra < 2; extra++) {
+        const kn_model_given given[] = {{.name = "parts", .elements = elements, .element_count = 2},
+                                        {.name = "extra", .elements = elements, .element_count = extra}};
+        kn_model *bound = bound_to(model, given, 2);
+        assert_int_equal(kn_model_input_count(bound), 0);
+        assert_int_equal(kn_model_output_count(bound), 3);
+        for (size_t i = 1; i < 3; i++)
+            assert_string_equal(kn_model_output_name_at(bound, i), "parts");
+        assert_int_equal(kn_value_dimension(kn_model_output_at(bound, 1), 0), 2);
+        assert_int_equal(kn_value_dimension(kn_model_output_at(bound, 2), 0), 3);
+        double y[3];
+        compute(bound, 1, NULL, 0, y, 3);
+        assert_true(y[0] == 7 - (double)extra && y[2] == 9 - (double)extra);
+        kn_model_destroy(&bound);
+    }
+    const int64_t whole = 3;
+    const kn_model_given other = array(NULL, KN_INT64, 0, NULL, &whole);
+    const struct {
+        kn_model_given parts, extra;
+        const char *word;
+    } wrong[] = {
+        {array("parts", KN_FLOAT32, 1, (int64_t[]){2}, numbers), {.name = "extra"}, "expected a sequence"},
+        {{.name = "parts", .elements = &other, .element_count = 1}, {.name = "extra"}, "a different type"},
+        {{.name = "parts", .elements = elements, .element_count = 1}, {.name = "extra"}, "out of range"},
+        {{.name = "parts", .elements = elements, .element_count = 2},
+         {.name = "extra", .elements = elements, .element_count = 2},
+         "more than one element"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const kn_model_given given[] = {wrong[i].parts, wrong[i].extra};
+        kn_model *bound = kn_model_bind(model, given, 2);
+        assert_false(kn_model_bound(bound));
+        assert_non_null(strstr(kn_model_error(bound), wrong[i].word));
+        kn_model_destroy(&bound);
+    }
+    kn_model_destroy(&model);
+}
+
 /* A condition that the graph computes from an input without values: computed by a model of its own, and
  * given. */
 static void missing_values(void **state) {
@@ -478,11 +543,12 @@ static void external_data_of_memory(void **state) {
 
 int test_onnx_bind(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_of_inputs),         cmocka_unit_test(refusals_of_binding),
-        cmocka_unit_test(values_of_inputs),        cmocka_unit_test(weights_of_loops),
-        cmocka_unit_test(sizes_that_differ),       cmocka_unit_test(long_loops),
-        cmocka_unit_test(slices_of_open_axes),     cmocka_unit_test(models_in_memory),
-        cmocka_unit_test(external_data_of_memory), cmocka_unit_test(missing_values),
+        cmocka_unit_test(sequences),           cmocka_unit_test(sizes_of_inputs),
+        cmocka_unit_test(refusals_of_binding), cmocka_unit_test(values_of_inputs),
+        cmocka_unit_test(weights_of_loops),    cmocka_unit_test(sizes_that_differ),
+        cmocka_unit_test(long_loops),          cmocka_unit_test(slices_of_open_axes),
+        cmocka_unit_test(models_in_memory),    cmocka_unit_test(external_data_of_memory),
+        cmocka_unit_test(missing_values),
     };
     return cmocka_run_group_tests_name("onnx bind", tests, NULL, NULL);
 }

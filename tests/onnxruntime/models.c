@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FLOAT = 1, INT64 = 7, NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
+enum { FLOAT = 1, INT64 = 7, STRING = 8, BOOL = 9, NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
 
 /* The second input and the attribute may be NULL. */
 static void add_call(made *graph, const char *type, const char *x, const char *y, const char *result,
@@ -39,6 +39,17 @@ static made branch(const char *type, const char *second, const char *result) {
     add_text(&graph, 2, result);
     const char *name = second ? "then_branch" : "else_branch";
     return *add_number(add_message(add_text(&attribute, 1, name), 6, &graph), 20, 5);
+}
+
+void model_strings(made *model) {
+    made graph = {.count = 0};
+    add_typed_value(&graph, INPUT, "a", STRING, "n");
+    add_typed_value(&graph, INPUT, "b", STRING, "1");
+    add_call(&graph, "StringConcat", "a", "b", "y", NULL, NULL);
+    add_call(&graph, "Equal", "a", "b", "same", NULL, NULL);
+    add_typed_value(&graph, OUTPUT, "y", STRING, "n");
+    add_typed_value(&graph, OUTPUT, "same", BOOL, "n");
+    make_small_model(model, add_text(&graph, 2, "strings"));
 }
 
 void model_branches(made *model) {

@@ -17,6 +17,8 @@ void model_reshaped(made *model);
 void model_unknown(made *model);
 /* y = -x, both (1,a,b) with open sizes whose names differ only after 190 characters. */
 void model_long_names(made *model);
+/* y (n) = strings a (n) and then b (1); "same" (n): whether a is b. */
+void model_strings(made *model);
 /* y (2,2), int64, = Cast(x), float32, and "again", the same. */
 void model_cast(made *model);
 

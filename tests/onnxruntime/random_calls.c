@@ -47,16 +47,18 @@ static void drop(OrtStatus *status) {
 }
 
 static const char *name(void) {
-    static const char *const names[] = {"x", "y", "z", "batch", "rate", "", "some words"};
-    return draw(9) ? names[draw(7)] : NULL;
+    static const char *const names[] = {"x", "y", "z", "batch", "rate", "", "some words", "same"};
+    return draw(9) ? names[draw(8)] : NULL;
 }
 
 static OrtStatus *make_value(OrtValue **value) {
-    const int64_t sizes[3] = {draw(5), draw(6) ? 3 : (int64_t)draw(4) - 1, 1};
-    const size_t rank = draw(6) ? 2 : draw(4);
-    const ONNXTensorElementDataType type =
-        draw(5) ? ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT : (ONNXTensorElementDataType)draw(30);
-    if (draw(4))
+    const bool text = !draw(6);
+    const int64_t sizes[3] = {text ? 1 : draw(5), draw(6) ? 3 : (int64_t)draw(4) - 1, 1};
+    const size_t rank = text ? 1 : draw(6) ? 2 : draw(4);
+    const ONNXTensorElementDataType type = text      ? ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING
+                                           : draw(5) ? ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT
+                                                     : (ONNXTensorElementDataType)draw(30);
+    if (!text && draw(4))
         return api->CreateTensorWithDataAsOrtValue(ANY(memories), numbers, sizeof numbers, sizes, rank, type,
                                                    value);
     OrtStatus *status = api->CreateTensorAsOrtValue(draw(8) ? allocator : NULL, sizes, rank, type, value);
@@ -72,9 +74,10 @@ static OrtStatus *make_value(OrtValue **value) {
 }
 
 static OrtStatus *make_session(OrtSession **session) {
-    static made models[5];
-    const unsigned which = draw(5);
-    void (*const make[5])(made *) = {model_sum, model_branches, model_unknown, model_cast, model_computed};
+    static made models[6];
+    const unsigned which = draw(6);
+    void (*const make[6])(made *) = {model_sum,  model_branches, model_unknown,
+                                     model_cast, model_computed, model_strings};
     make[which](&models[which]);
     const size_t count = models[which].count - (draw(10) ? 0 : draw(40));
     return api->CreateSessionFromArray(ANY(envs), models[which].bytes, count, ANY(options), session);
@@ -86,7 +89,9 @@ static void run(void) {
     const OrtValue *given[2] = {ANY(values), ANY(values)};
     OrtValue *results[2] = {draw(4) ? NULL : ANY(values), NULL};
     OrtValue *const before = results[0];
-    const size_t count = 1 + !draw(5), wanted = draw(20) ? 1 : draw(3);
+    const bool text = !draw(4);
+    if (text) inputs[0] = "a", inputs[1] = "b", outputs[0] = draw(2) ? "y" : "same";
+    const size_t count = text ? 2 : 1 + !draw(5), wanted = draw(20) ? 1 : draw(3);
     OrtStatus *status =
         api->Run(ANY(sessions), ANY(run_options), inputs, given, count, outputs, wanted, results);
     size_t elements = 0;

@@ -2,6 +2,8 @@
 #include "interface_tests.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void runs(void **state) {
@@ -81,6 +83,46 @@ static void branches(void **state) {
         api->ReleaseValue(y);
         api->ReleaseValue(values[0]);
         api->ReleaseValue(values[1]);
+    }
+    api->ReleaseSession(session);
+}
+
+static OrtValue *words(const char *const *texts, int64_t count) {
+    OrtValue *value = NULL;
+    succeeds(api->CreateTensorAsOrtValue(allocator, &count, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &value));
+    succeeds(api->FillStringTensor(value, texts, (size_t)count));
+    return value;
+}
+
+/* Strings go in and come out, also into the caller's tensor; more or other strings do. */
+static void runs_of_strings(void **state) {
+    made model;
+    model_strings(&model);
+    OrtSession *session = open_bytes(&model, NULL);
+    static const char *const given[][3] = {
+        {"one", "", "m\xc3\xa4"}, {"one", "", "m\xc3\xa4"}, {"a", "bc", "-"}, {"ab", "c", "-"}};
+    static const char *const ends[] = {"-", "", "-", "-"};
+    static const int64_t counts[] = {3, 3, 2, 3};
+    const char *const inputs[] = {"a", "b"}, *const outputs[] = {"y", "same"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        OrtValue *values[2] = {words(given[i], counts[i]), words(&ends[i], 1)}, *results[2] = {NULL, NULL};
+        if (i == 1) results[0] = words(given[2], 3);
+        succeeds(api->Run(session, NULL, inputs, (const OrtValue *const *)values, 2, outputs, 2, results));
+        has_shape(results[0], 1, counts[i], 0);
+        for (int64_t k = 0; k < counts[i]; k++) {
+            char wanted[16], found[16] = "";
+            size_t length = 0;
+            snprintf(wanted, sizeof wanted, "%s%s", given[i][k], ends[i]);
+            succeeds(api->GetStringTensorElementLength(results[0], (size_t)k, &length));
+            assert_int_equal(length, strlen(wanted));
+            succeeds(api->GetStringTensorElement(results[0], sizeof found, (size_t)k, found));
+            assert_string_equal(found, wanted);
+            assert_int_equal(((const uint8_t *)numbers(results[1]))[k], !strcmp(given[i][k], ends[i]));
+        }
+        for (int k = 0; k < 2; k++) {
+            api->ReleaseValue(values[k]);
+            api->ReleaseValue(results[k]);
+        }
     }
     api->ReleaseSession(session);
 }
@@ -244,7 +286,9 @@ static void bindings(void **state) {
 
 /* ---- threads ----------------------------------------------------------------------------- */
 
+/* The usual number of runs of each thread; KOINE_ORT_RUNS has another. */
 enum { THREADS = 8, RUNS = 40 };
+static int thread_runs;
 typedef struct worker {
     pthread_t thread;
     OrtSession *session;
@@ -253,7 +297,7 @@ typedef struct worker {
 
 static void *work(void *argument) {
     worker *own = argument;
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < thread_runs; i++) {
         float x[6];
         const int64_t rows = 1 + i % 2, sizes[2] = {rows, 3};
         for (int k = 0; k < 6; k++)
@@ -277,6 +321,7 @@ static void threads(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST)
         skip_because("a simulator runs kernels of one thread at a time");
     made model;
+    thread_runs = getenv("KOINE_ORT_RUNS") ? atoi(getenv("KOINE_ORT_RUNS")) : RUNS;
     model_sum(&model);
     for (int shared = 0; shared < 2; shared++) {
         worker workers[THREADS];
@@ -303,6 +348,7 @@ int test_runs(void) {
         cmocka_unit_test(long_names_of_sizes),
         cmocka_unit_test(other_types),
         cmocka_unit_test(bindings),
+        cmocka_unit_test(runs_of_strings),
         cmocka_unit_test(threads),
     };
     return run_group("runs", tests);

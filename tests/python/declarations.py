@@ -33,6 +33,7 @@ UNREACHED = {
     "kn_model_step": "generation calls kn_model_step_last",
     "kn_interrupt_clear": "Python's signal handlers run between calls",
     "kn_model_open_memory": "koine.Model opens files", "kn_model_missing_value": "koine.Model takes the values of inputs",
+    "kn_onnx_tensor_file_open_at": "koine.load_onnx_tensor reads files with one tensor",
     "kn_model_bind_value": "likewise", "kn_shard_count": "the default of shards", "kn_largest_batch": "Trainer.fit_memory finds it",
 }
 

@@ -221,4 +221,31 @@ def trained():
     expect_equal(again.open_sizes, ["height", "width"])
 
 
+@case
+def strings():
+    STRING = 8
+    def split(name):
+        return node("StringSplit", name, "parts counts", delimiter="-")
+    model = koine.Model(onnx_file("strings.onnx", value(11, "a", STRING, ("n",)), value(11, "b", STRING, (1,)), node("StringConcat", "a b", "ab"),
+                                  split("ab"), output("parts"), output("counts")))
+    for words, end in ((["x-y", "", "ä"], "-z"), (["x-y", "", "ä"], "z"), (["a-b-c"], "")):
+        found = model.predict({"a": np.array(words), "b": np.array([end], object)})
+        expected = [(word + end).split("-") for word in words]
+        width = max(map(len, expected))
+        np.testing.assert_array_equal(found["parts"], [parts + [""] * (width - len(parts)) for parts in expected])
+        np.testing.assert_array_equal(found["counts"], list(map(len, expected)))
+    with raises(koine.DtypeError, "'b'"):
+        model.predict({"a": np.array(["x"]), "b": np.float32([1])})
+    numbers = koine.Model(onnx_file("numbers.onnx", value(11, "a", STRING, ("n",)), node("Neg", "a", "out"), output("out")))
+    with raises(koine.UnsupportedError, "is of strings"):
+        numbers.predict(np.array(["1", "2"]))
+    # Labels of computed positions.
+    labels = field(5, field(1, 3) + field(2, STRING) + field(8, "names") + b"".join(field(6, name) for name in ("cat", "", "dog")))
+    classes = koine.Model(onnx_file("labels.onnx", value(11, "x", sizes=("n", 3)), labels, node("ArgMax", "x", "best", axis=1, keepdims=0),
+                                    node("Gather", "names best", "label"), field(12, field(1, "label") + field(2, field(1, field(1, STRING)))))
+                          )
+    x = random(7, 3)
+    np.testing.assert_array_equal(classes.predict(x), np.array(["cat", "", "dog"])[x.argmax(1)])
+
+
 run()

@@ -323,7 +323,8 @@ static int infer(infer_run *run, const char *output) {
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s lists them",
                             kn_model_name(run->model), file.name, run->file);
-    if ((strcmp(file.path, "-") && !path_writable(file.path, PATH_WHOLE, run->common.overwrite)) ||
+    if (!infer_refuse_strings(run->model, run->output) ||
+        (strcmp(file.path, "-") && !path_writable(file.path, PATH_WHOLE, run->common.overwrite)) ||
         !measure_inputs(run))
         return EXIT_FAILED;
     if (!choose_device(run)) return EXIT_FAILED;

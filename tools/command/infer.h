@@ -19,5 +19,7 @@ typedef struct infer_files {
 /* Runs an ONNX model on arrays: on `batch` rows at a time if all inputs and outputs have a row per sample,
  * otherwise on the whole arrays. Returns the command's status. */
 int infer_onnx(const common_options *common, const infer_files *files);
+/* False, with an error, if an output of the model is one of strings. */
+bool infer_refuse_strings(const kn_model *model, const kn_value *output);
 
 #endif

@@ -166,6 +166,14 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     return true;
 }
 
+bool infer_refuse_strings(const kn_model *model, const kn_value *output) {
+    for (size_t i = 0; i < kn_model_output_count(model); i++)
+        if (kn_model_output_at(model, i) == output && kn_model_output_has_strings_at(model, i))
+            return command_error("the output '%s' is of strings, which koine infer does not write",
+                                 kn_model_output_name_at(model, i));
+    return true;
+}
+
 static bool find_outputs(onnx_run *run) {
     for (int i = 0; i < run->output_count; i++) {
         const char *name = run->outputs[i].name;
@@ -175,7 +183,9 @@ static bool find_outputs(onnx_run *run) {
         if (!run->values[i])
             return command_error("'%s' has no output '%s'; its first is '%s'", run->path, name,
                                  kn_model_output_name_at(run->model, 0));
-        if (!path_writable(run->outputs[i].path, PATH_WHOLE, run->common.overwrite)) return false;
+        if (!infer_refuse_strings(run->model, run->values[i]) ||
+            !path_writable(run->outputs[i].path, PATH_WHOLE, run->common.overwrite))
+            return false;
     }
     return true;
 }

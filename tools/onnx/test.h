@@ -36,9 +36,9 @@ bool join(test_outcome *outcome, char path[PATH_ROOM], const char *folder, const
 void run_case(kn_context *context, const char *folder, const char *name, const char *outputs,
               test_outcome *outcome);
 
-/* Whether an output is as the tensor in a file, which is opened here and not before: type and shape exactly,
- * numbers within 1e-3 of the expected and 1e-7. Otherwise a reason. */
-bool compare_output(const char *path, const char *name, const kn_tensor_info *info, const void *data,
-                    test_outcome *outcome);
+/* Whether an output is as the tensor in a file: type and shape exactly, numbers within 1e-3 of the expected
+ * and 1e-7, and strings exactly, whose numbers in the model are `data` if `texts`. Otherwise a reason. */
+bool compare_output(const kn_onnx_tensor_file *file, const char *name, const kn_tensor_info *info,
+                    const void *data, const kn_model *texts, test_outcome *outcome);
 
 #endif

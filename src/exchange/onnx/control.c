@@ -331,7 +331,7 @@ static kn_status sequence_empty(kn_import_call *call) {
 }
 
 static kn_status optional(kn_import_call *call) {
-    return make_sequence(call, call->inputs, (size_t)(call->input_count ? 1 : 0), kn_import_dtype(call, 0));
+    return make_sequence(call, call->inputs, kn_import_has(call, 0), kn_import_dtype(call, 0));
 }
 
 static kn_status optional_get(kn_import_call *call) {
@@ -348,6 +348,42 @@ static kn_status optional_has(kn_import_call *call) {
     return kn_import_status(call);
 }
 
+/* Applies a body to each element of input 0; of other inputs that are sequences, to the element at that
+ * position. */
+static kn_status sequence_map(kn_import_call *call) {
+    const kn_onnx_graph *body = body_of(call, "body");
+    const kn_item *sequence = body ? take_sequence(call) : NULL;
+    if (!sequence) return kn_import_status(call);
+    kn_arena *arena = call->import->arena;
+    const size_t count = sequence->element_count, inputs = (size_t)call->input_count,
+                 outputs = (size_t)call->output_count;
+    kn_item *given = kn_arena_take(arena, inputs + 1, sizeof *given);
+    kn_item *made = kn_arena_take(arena, count * outputs + 1, sizeof *made);
+    if (!given || !made) return kn_import_no_memory(call->import);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < inputs; k++) {
+            const kn_item *input = call->inputs[k];
+            if (!input || (input->sequence && input->element_count != count))
+                return kn_import_fail(call, KN_ERROR_FORMAT, "input %zu is missing, or has another length",
+                                      k);
+            given[k] = input->sequence ? *input->elements[i] : *input;
+        }
+        if (kn_import_subgraph(call, body, given, inputs, made + i * outputs, outputs) != KN_OK)
+            return kn_import_status(call);
+    }
+    for (size_t k = 0; k < outputs; k++) {
+        kn_item *item = &call->outputs[k];
+        item->sequence = true;
+        item->element_count = count;
+        item->dtype = count ? made[k].dtype : sequence->dtype;
+        item->elements = kn_arena_take(arena, count + 1, sizeof *item->elements);
+        if (!item->elements) return kn_import_no_memory(call->import);
+        for (size_t i = 0; i < count; i++)
+            item->elements[i] = &made[i * outputs + k];
+    }
+    return kn_import_status(call);
+}
+
 const kn_import_row kn_import_control[] = {
     {.type = "If", .build = if_branch},
     {.type = "Loop", .build = loop},
@@ -358,6 +394,7 @@ const kn_import_row kn_import_control[] = {
     {.type = "SequenceErase", .build = sequence_erase},
     {.type = "SequenceLength", .build = sequence_length},
     {.type = "SplitToSequence", .build = split_to_sequence},
+    {.type = "SequenceMap", .build = sequence_map},
     {.type = "ConcatFromSequence", .build = concat_from_sequence},
     {.type = "SequenceEmpty", .build = sequence_empty},
     {.type = "Optional", .build = optional},

@@ -7,18 +7,11 @@
 
 enum { MEL_NUMBERS = 1 << 22, BOX_COMPARISONS = 1 << 26 };
 
-/* Reads the known values of input i. A failure names the input. */
-static kn_status take_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data) {
-    double number;
-    if (kn_import_has(call, i) && kn_item_known(call->import, call->inputs[i], info, data)) return KN_OK;
-    return kn_import_numbers(call, i, &number, 1, NULL);
-}
-
 static kn_status non_zero(kn_import_call *call) {
     kn_tensor_info info;
     const void *data;
     uint64_t elements = 0;
-    if (take_known(call, 0, &info, &data) != KN_OK) return kn_import_status(call);
+    if (kn_import_known(call, 0, &info, &data) != KN_OK) return kn_import_status(call);
     kn_tensor_elements(&info, &elements);
     int rank = info.rank ? info.rank : 1;
     int64_t count = 0, strides[KN_MAX_RANK], stride = 1;
@@ -91,7 +84,7 @@ static kn_status unique(kn_import_call *call) {
     int axis = 0;
     slices p = {.outer = 1, .count = 1, .inner = 1};
     kn_value *x = kn_import_in(call, 0);
-    if (take_known(call, 0, &info, &p.data) != KN_OK) return kn_import_status(call);
+    if (kn_import_known(call, 0, &info, &p.data) != KN_OK) return kn_import_status(call);
     bool flat = !kn_import_attribute(call, "axis");
     if (!flat) axis = kn_import_axis(call, kn_import_int(call, "axis", 0), info.rank);
     p.dtype = info.dtype;
@@ -161,8 +154,8 @@ static bool overlap(const boxes *b, int64_t left, int64_t right) {
 static kn_status take_boxes(kn_import_call *call, boxes *b) {
     b->centers = kn_import_int(call, "center_point_box", 0) != 0;
     b->overlap = (float)kn_import_input_number(call, 3, 0);
-    if (take_known(call, 0, &b->info, &b->data) != KN_OK ||
-        take_known(call, 1, &b->score_info, &b->scores) != KN_OK)
+    if (kn_import_known(call, 0, &b->info, &b->data) != KN_OK ||
+        kn_import_known(call, 1, &b->score_info, &b->scores) != KN_OK)
         return kn_import_status(call);
     if (b->info.rank != 3 || b->score_info.rank != 3 || b->info.shape[2] != 4 ||
         b->info.shape[0] != b->score_info.shape[0] || b->info.shape[1] != b->score_info.shape[2])

@@ -110,7 +110,7 @@ static kn_status compress(kn_import_call *call) {
 }
 
 const kn_import_row kn_import_gather[] = {
-    {.type = "Gather", .build = gather, .sizes = kn_sizes_gather},
+    {.type = "Gather", .build = gather, .sizes = kn_sizes_gather, KN_MOVES_TEXT(1)},
     {.type = "GatherElements", .build = gather},
     {.type = "GatherND", .build = gather_nd},
     KN_OF_MICROSOFT("GatherND", gather_nd),

@@ -108,9 +108,14 @@ static kn_status build_node(kn_import_call *call) {
     if (function) return build_function(call, function);
     call->row = kn_import_find(call->node->domain, call->node->type);
     if (!call->row) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the operator is not supported");
-    if ((call->row->sizes && kn_sizes_apply(call)) || kn_import_status(call) != KN_OK)
-        return kn_import_status(call);
-    return call->row->build(call);
+    bool texts = false;
+    if (kn_import_check_texts(call, &texts) != KN_OK) return kn_import_status(call);
+    kn_status status = KN_OK;
+    if (!(call->row->sizes && kn_sizes_apply(call)) && kn_import_status(call) == KN_OK)
+        status = call->row->build(call);
+    for (int i = 0; texts && call->row->moves_text && i < call->output_count; i++)
+        call->outputs[i].text = true;
+    return status == KN_OK ? kn_import_status(call) : status;
 }
 
 /* Replaces a result of the file's graph by the elements that the caller gave for it. */
@@ -129,7 +134,7 @@ static void take_given(kn_import *import, const char *name, kn_item *item) {
         kn_value *value = kn_constant(import->graph, given->info.dtype,
                                       kn_import_list(import, given->info.shape, given->info.rank),
                                       given->data, (size_t)bytes);
-        *item = (kn_item){.name = name, .dtype = item->dtype, .value = value};
+        *item = (kn_item){.name = name, .dtype = item->dtype, .text = item->text, .value = value};
         return;
     }
 }
@@ -161,7 +166,12 @@ static kn_status define_initializers(kn_import *import, const kn_onnx_graph *gra
         kn_item item = {.tensor = tensor, .initializer = true};
         if (kn_map_get_text(&import->scope->items, tensor->name))
             continue; /* an input that the caller gave */
-        if (!kn_item_type(tensor->type, &item.dtype, &item.bits))
+        if (tensor->type == KN_ONNX_STRING)
+            item = (kn_item){.dtype = KN_INT64,
+                             .text = true,
+                             .value =
+                                 kn_import_texts(import, tensor->strings, tensor->shape, (int)tensor->rank)};
+        else if (!kn_item_type(tensor->type, &item.dtype, &item.bits))
             kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED,
                           "initializer '%.100s' has the unsupported type %s", tensor->name,
                           kn_onnx_type_name(tensor->type));
@@ -431,18 +441,98 @@ static const char *find_batch(const kn_onnx_graph *graph) {
     return "batch";
 }
 
+/* The strings that the caller gave for an input. */
+static kn_value *given_texts(kn_import *import, const char *name, const kn_model_given *given) {
+    uint64_t count = 0;
+    bool whole = kn_tensor_elements(&given->info, &count);
+    for (uint64_t i = 0; whole && i < count; i++)
+        whole = given->texts[i] != NULL;
+    kn_onnx_string *strings = whole ? kn_arena_take(import->arena, (size_t)count + 1, sizeof *strings) : NULL;
+    for (uint64_t i = 0; strings && i < count; i++)
+        strings[i] = (kn_onnx_string){given->texts[i], strlen(given->texts[i])};
+    if (strings) return kn_import_texts(import, strings, given->info.shape, given->info.rank);
+    if (whole) return kn_graph_fail(import->graph, KN_ERROR_MEMORY, "out of host memory");
+    return kn_graph_fail(import->graph, KN_ERROR_ARGUMENT,
+                         "input '%.100s': a string is NULL, or a size is open", name);
+}
+
+/* Makes a sequence or an optional, whose element is *item for an optional that contains one. */
+static kn_status hold(kn_import *import, kn_item *item, size_t count) {
+    item->sequence = true;
+    item->element_count = count;
+    item->elements = kn_arena_take(import->arena, count + 1, sizeof *item->elements);
+    for (size_t i = 0; item->elements && i < count; i++)
+        if (!(item->elements[i] = kn_arena_take(import->arena, 1, sizeof **item->elements)))
+            return kn_import_no_memory(import);
+    return item->elements ? KN_OK : kn_import_no_memory(import);
+}
+
+/* The item for the elements that the caller gave for an input of this type: constants. */
+static kn_status given_item(kn_import *import, const char *name, const kn_onnx_value_type *type,
+                            const kn_model_given *given, kn_item *item) {
+    static const kn_onnx_value_type unknown = {.kind = KN_ONNX_NO_KIND};
+    const kn_onnx_value_type *inner = type->inner ? type->inner : &unknown;
+    kn_status status = KN_OK;
+    uint64_t bytes = 0;
+    *item = (kn_item){.name = name};
+    if (type->kind == KN_ONNX_SEQUENCE) {
+        if (given->data || given->texts)
+            return fail_input(import, name, KN_ERROR_ARGUMENT, "expected a sequence, found a tensor");
+        status = hold(import, item, given->element_count);
+        for (size_t i = 0; status == KN_OK && i < given->element_count; i++)
+            status = given_item(import, name, inner, &given->elements[i], item->elements[i]);
+        kn_item_type(inner->type, &item->dtype, &item->bits);
+        return status;
+    }
+    if (type->kind == KN_ONNX_OPTIONAL) {
+        const kn_model_given *own =
+            given->element_count && inner->kind == KN_ONNX_TENSOR ? given->elements : given;
+        const bool has = given->element_count || given->data || given->texts;
+        if (inner->kind == KN_ONNX_TENSOR && given->element_count > 1)
+            return fail_input(import, name, KN_ERROR_ARGUMENT,
+                              "an optional tensor has more than one element");
+        status = hold(import, item, has);
+        if (status == KN_OK && has) status = given_item(import, name, inner, own, item->elements[0]);
+        return status;
+    }
+    item->text = type->type == KN_ONNX_STRING;
+    item->dtype = KN_INT64;
+    if (type->kind != KN_ONNX_TENSOR || (!item->text && !kn_item_type(type->type, &item->dtype, &item->bits)))
+        return fail_input(import, name, KN_ERROR_UNSUPPORTED, "has elements of an unsupported type");
+    if (given->info.dtype != item->dtype)
+        return fail_input(import, name, KN_ERROR_DTYPE, "an element has a different type");
+    if (item->text ? !given->texts : !given->data || !kn_tensor_bytes(&given->info, &bytes))
+        return fail_input(import, name, KN_ERROR_ARGUMENT, "an element has no data");
+    item->value = item->text ? given_texts(import, name, given)
+                             : kn_constant(import->graph, item->dtype,
+                                           kn_import_list(import, given->info.shape, given->info.rank),
+                                           given->data, (size_t)bytes);
+    return kn_graph_status(import->graph);
+}
+
 static kn_status add_input(kn_import *import, int position, const kn_onnx_value_info *input) {
     const kn_model_given *given = find_given(import, input->name);
     kn_item item = {.given = given, .wanted = &import->wanted[position]};
     if (!given && is_initializer(&import->file->graph, input->name)) return KN_OK;
+    if (input->type.kind == KN_ONNX_SEQUENCE || input->type.kind == KN_ONNX_OPTIONAL) {
+        if (!given) import->needs_array = input->name;
+        if (given && given_item(import, input->name, &input->type, given, &item) != KN_OK)
+            return kn_graph_status(import->graph);
+        item.sequence = true;
+        return kn_import_define(import, input->name, &item);
+    }
     if (input->type.kind != KN_ONNX_TENSOR)
-        return fail_input(import, input->name, KN_ERROR_UNSUPPORTED, "is not a tensor");
-    if (!kn_item_type(input->type.type, &item.dtype, &item.bits)) {
+        return fail_input(import, input->name, KN_ERROR_UNSUPPORTED, "is neither a tensor nor a sequence");
+    item.text = input->type.type == KN_ONNX_STRING;
+    if (item.text) {
+        item.dtype = KN_INT64;
+        if (!given || !given->texts) import->needs_array = input->name;
+    } else if (!kn_item_type(input->type.type, &item.dtype, &item.bits)) {
         kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED, "input '%.100s' has the unsupported type %s",
                       input->name, kn_onnx_type_name(input->type.type));
         return KN_ERROR_UNSUPPORTED;
     }
-    const bool widened = given && item.dtype == KN_INT64 && given->info.dtype == KN_INT32;
+    const bool widened = given && item.dtype == KN_INT64 && !item.text && given->info.dtype == KN_INT32;
     if (given && given->info.dtype != item.dtype && !widened)
         return fail_input(import, input->name, KN_ERROR_DTYPE, "the array has a different type");
     kn_text shape;
@@ -450,7 +540,9 @@ static kn_status add_input(kn_import *import, int position, const kn_onnx_value_
     kn_model *model = import->model;
     uint64_t bytes = 0;
     input_shape(import, input, given, &shape);
-    if (import->wanted[position]) {
+    if (item.text && given && given->texts) {
+        item.value = given_texts(import, input->name, given);
+    } else if (import->wanted[position]) {
         if (!given || !given->data || !kn_tensor_bytes(&given->info, &bytes))
             fail_input(import, input->name, KN_ERROR_ARGUMENT,
                        "its values must be known; expected an array with its whole shape");
@@ -460,7 +552,7 @@ static kn_status add_input(kn_import *import, int position, const kn_onnx_value_
         if (widened) item.value = kn_cast(item.value, KN_INT64);
     } else {
         const char *name = kn_import_name(import, input->name);
-        bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
+        bool narrow = import->params->narrow_integers && item.dtype == KN_INT64 && !item.text;
         item.value = kn_input(import->graph, name ? name : "", narrow ? KN_INT32 : item.dtype, shape.data);
         /* data sets call a single input "x" */
         if (import->one_input && !kn_value_failed(item.value)) kn_input_alias(item.value, "x");
@@ -488,30 +580,63 @@ static bool is_output_already(const kn_model *model, const kn_value *value) {
     return false;
 }
 
-/* Makes each output a separate node, with the type in the file. */
-static kn_status add_output(kn_import *import, const kn_onnx_value_info *output) {
+/* Room for one more output; false when out of memory. */
+static bool grow_outputs(kn_import *import) {
+    kn_model *model = import->model;
+    const size_t count = (size_t)model->output_count, more = 2 * import->output_capacity;
+    if (count < import->output_capacity) return true;
+    if (more > INT16_MAX) return false;
+    kn_value **outputs = kn_arena_take(&model->arena, more, sizeof *outputs);
+    const char **names = kn_arena_take(&model->arena, more, sizeof *names);
+    bool *texts = kn_arena_take(&model->arena, more, sizeof *texts);
+    if (!outputs || !names || !texts) return false;
+    memcpy(outputs, model->outputs, count * sizeof *outputs);
+    memcpy(names, model->output_names, count * sizeof *names);
+    memcpy(texts, import->output_texts, count * sizeof *texts);
+    model->outputs = outputs;
+    model->output_names = names;
+    model->output_texts = import->output_texts = texts;
+    import->output_capacity = more;
+    return true;
+}
+
+/* Makes each output a separate node, with the type in the file; a sequence is as many outputs as it has
+ * tensors. */
+static kn_status add_item(kn_import *import, const kn_onnx_value_info *output, kn_item *item) {
     kn_model *model = import->model;
     kn_graph *graph = import->graph;
-    kn_item *item = kn_import_item(import, output->name);
+    const bool tensor = output->type.kind == KN_ONNX_TENSOR;
     kn_dtype declared;
     int bits;
-    if (!item || item->sequence) {
-        kn_graph_fail(graph, item ? KN_ERROR_UNSUPPORTED : KN_ERROR_FORMAT, "output '%.100s' %s",
-                      output->name, item ? "is not a tensor" : "is not defined by any node");
-        return kn_graph_status(graph);
-    }
+    for (size_t i = 0; item->sequence && !tensor && i < item->element_count; i++)
+        if (add_item(import, output, item->elements[i]) != KN_OK) break;
+    if (item->sequence && tensor)
+        kn_graph_fail(graph, KN_ERROR_FORMAT, "output '%.100s' is declared as a tensor, but it is a sequence",
+                      output->name);
+    if (item->sequence || kn_graph_status(graph) != KN_OK) return kn_graph_status(graph);
     kn_value *value = kn_import_cast(kn_item_value(import, item), item->dtype);
-    if (output->type.kind == KN_ONNX_TENSOR && kn_item_type(output->type.type, &declared, &bits) &&
-        declared != item->dtype)
+    if (tensor && (output->type.type == KN_ONNX_STRING) != item->text)
+        kn_graph_fail(graph, KN_ERROR_FORMAT, "output '%.100s' is declared as %s, but its node computes %s",
+                      output->name, kn_onnx_type_name(output->type.type), item->text ? "strings" : "numbers");
+    if (tensor && kn_item_type(output->type.type, &declared, &bits) && declared != item->dtype)
         kn_graph_fail(graph, KN_ERROR_FORMAT, "output '%.100s' is declared as %s, but its node computes %s",
                       output->name, kn_dtype_name(declared), kn_dtype_name(item->dtype));
     if (value->kind != KN_VALUE_RESULT || is_output_already(model, value))
         value = kn_apply(graph, "copy", &value, 1, NULL);
     const char *name = kn_import_name(import, output->name);
     value = kn_output(value, name ? name : "");
+    if (!grow_outputs(import)) return kn_import_no_memory(import);
+    import->output_texts[model->output_count] = item->text;
     model->output_names[model->output_count] = output->name;
     model->outputs[model->output_count++] = value;
     return kn_graph_status(graph);
+}
+
+static kn_status add_output(kn_import *import, const kn_onnx_value_info *output) {
+    kn_item *item = kn_import_item(import, output->name);
+    if (item) return add_item(import, output, item);
+    kn_graph_fail(import->graph, KN_ERROR_FORMAT, "output '%.100s' is not defined by any node", output->name);
+    return kn_graph_status(import->graph);
 }
 
 /* ---- entry points -------------------------------------------------------------------------------------- */
@@ -530,6 +655,10 @@ static kn_status begin_graph(kn_import *import) {
     import->state_count = import->training_count = import->nodes = 0;
     import->depth = 0;
     import->lacks = import->open = false;
+    import->needs_array = NULL;
+    kn_map_finish(&import->texts);
+    kn_map_init(&import->texts, &model->host);
+    model->text_count = import->text_capacity = 0;
     import->one_input = has_one_input(import);
     kn_status status = KN_OK;
     for (size_t i = 0; status == KN_OK && i < graph->input_count; i++)
@@ -570,6 +699,12 @@ static kn_status build_graph(kn_import *import) {
     kn_import_open_scope(import, &scope);
     kn_status status = begin_graph(import);
     if (status == KN_OK) status = define_initializers(import, graph);
+    if (status == KN_OK && import->needs_array) {
+        import->lacks = true;
+        status = fail_input(
+            import, import->needs_array, KN_ERROR_UNSUPPORTED,
+            "its elements must be given before the graph can be built, since it is not a tensor of numbers");
+    }
     if (status == KN_OK)
         status = import->model->only ? build_value(import, graph) : build_outputs(import, graph);
     kn_import_close_scope(import, &scope);
@@ -634,9 +769,12 @@ static bool make_room(kn_import *import) {
     model->input_names = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *model->input_names);
     model->output_names = kn_arena_take(&model->arena, graph->output_count + 1, sizeof *model->output_names);
     import->wanted = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *import->wanted);
+    import->output_capacity = graph->output_count + 1;
+    model->output_texts = import->output_texts =
+        kn_arena_take(&model->arena, graph->output_count + 1, sizeof *import->output_texts);
     import->taken = kn_arena_take(&model->arena, import->params->setting_count + 1, sizeof *import->taken);
     return (model->inputs && model->outputs && model->input_names && model->output_names && import->wanted &&
-            import->taken) ||
+            import->output_texts && import->taken) ||
            kn_model_no_memory(model);
 }
 
@@ -659,6 +797,7 @@ bool kn_import_onnx(kn_model *model) {
     if (!make_room(&import)) return false;
     import.batch = find_batch(&import.file->graph);
     kn_map_init(&import.constants, &model->host);
+    kn_map_init(&import.texts, &model->host);
     do {
         import.again = false;
         import.missing = NULL;
@@ -668,6 +807,7 @@ bool kn_import_onnx(kn_model *model) {
     const bool fine = model->error.status == KN_OK ? check_wanted(&import) == KN_OK
                                                    : may_be_bound(&import) && keep_inputs(&import);
     kn_map_finish(&import.constants);
+    kn_map_finish(&import.texts);
     imported->states = import.states;
     imported->state_count = import.state_count;
     imported->training_nodes = import.training;

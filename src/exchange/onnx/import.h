@@ -77,6 +77,7 @@ struct kn_item {
     const char *name; /* in the file */
     kn_dtype dtype;   /* in the file; the graph computes 16-bit floats as float32 */
     int bits;         /* 4 or 2 for integers smaller than a byte, stored in a byte each; 0: as dtype */
+    bool text;        /* of strings, whose numbers are the elements (texts.c) */
     kn_value *value;  /* NULL until a node computes with it */
     const kn_onnx_tensor *tensor; /* its elements, if they are in the file */
     bool initializer;             /* a tensor that may be trainable */
@@ -113,9 +114,14 @@ struct kn_import {
     bool one_input;    /* the model has only one input */
     const char *batch; /* the file's name for the batch dimension, "" if unnamed; NULL: there is no batch */
     int depth;
-    size_t nodes;            /* number built so far */
-    bool *wanted;            /* by input of the file: its values must be known */
-    bool *taken;             /* by setting of the caller: an input has that dynamic size */
+    size_t nodes;       /* number built so far */
+    bool *output_texts; /* by output of the model: it is one of strings */
+    bool *wanted;       /* by input of the file: its values must be known */
+    bool *taken;        /* by setting of the caller: an input has that dynamic size */
+    kn_map texts;       /* string -> number (texts.c) */
+    size_t text_capacity;
+    size_t output_capacity;
+    const char *needs_array; /* an input without an array, which it must have; NULL: none */
     kn_map constants;        /* addresses of initializers whose values must be known, and which are not
                               * trained */
     bool again;              /* another value must be known: build again */
@@ -146,7 +152,12 @@ typedef struct kn_import_row {
     bool (*sizes)(kn_import_call *call);
     kn_value *(*reduce)(kn_value *, const char *, bool);
     const char *domain;
+    unsigned texts; /* inputs that may be of strings, as bits, the last one also for later inputs: all or none
+                       of them */
+    bool moves_text; /* the outputs are of strings if these inputs are */
 } kn_import_row;
+/* Rows of operators that move elements, whose inputs of the bits may be of strings. */
+#define KN_MOVES_TEXT(bits) .texts = (bits), .moves_text = true
 /* The family of pointwise operators (pointwise.c). */
 extern const kn_import_row kn_import_pointwise[];
 extern const int kn_import_pointwise_count;
@@ -217,6 +228,13 @@ const char *kn_import_weight_name(kn_import *import, const kn_onnx_tensor *tenso
 kn_status kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
                              size_t input_count, kn_item *outputs, size_t output_count);
 
+/* ---- texts.c ------------------------------------------------------------------------------------------- */
+
+/* The constant for strings, with their numbers as elements: int64. */
+kn_value *kn_import_texts(kn_import *import, const kn_onnx_string *strings, const int64_t *shape, int rank);
+/* Fails unless the node's inputs of strings are those that its row allows. *found: some are of strings. */
+kn_status kn_import_check_texts(kn_import_call *call, bool *found);
+
 /* ---- order.c ------------------------------------------------------------------------------------------- */
 
 /* Sorts the nodes topologically, including those of bodies; nodes that are already sorted keep their order. A
@@ -277,6 +295,8 @@ static inline bool kn_import_has(const kn_import_call *call, int i) {
 static inline bool kn_import_wants(const kn_import_call *call, int i) {
     return i >= 0 && i < call->output_count && *call->outputs[i].name;
 }
+/* Reads the values of input i, which must be known. A failure names the input. */
+kn_status kn_import_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data);
 /* The type of input i in the file. */
 kn_dtype kn_import_dtype(const kn_import_call *call, int i);
 /* The bits of its elements if fewer than those of the type; otherwise 0. */

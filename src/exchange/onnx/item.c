@@ -474,6 +474,11 @@ kn_status kn_import_numbers(kn_import_call *call, int i, double *numbers, int mo
     return kn_import_status(call);
 }
 
+kn_status kn_import_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data) {
+    if (kn_import_has(call, i) && kn_item_known(call->import, call->inputs[i], info, data)) return KN_OK;
+    return kn_import_status(call) == KN_OK ? fail_unknown(call, i) : kn_import_status(call);
+}
+
 int64_t kn_import_input_integer(kn_import_call *call, int i, int64_t usual) {
     if (kn_import_has(call, i)) kn_import_integers(call, i, &usual, 1, NULL);
     return usual;

@@ -10,6 +10,33 @@ static bool recognizes(const uint8_t *bytes, uint64_t count) {
             bytes[2] == 0x32 || bytes[2] == 0x3a || bytes[2] == 0x42);
 }
 
+static bool keep_texts(kn_arena *arena, kn_model_given *given) {
+    uint64_t count = 0;
+    if (!kn_tensor_elements(&given->info, &count)) return true; /* refused by the importer */
+    const char **texts = kn_arena_take(arena, (size_t)count + 1, sizeof *texts);
+    if (texts && count) memcpy(texts, given->texts, (size_t)count * sizeof *texts);
+    for (uint64_t i = 0; texts && i < count; i++)
+        if (texts[i] && !(texts[i] = kn_arena_text(arena, texts[i]))) return false;
+    given->texts = texts;
+    return texts != NULL;
+}
+
+/* Copies what an array points to into the arena. */
+static bool keep_given(kn_arena *arena, kn_model_given *given) {
+    uint64_t bytes = 0;
+    if (given->name && !(given->name = kn_arena_text(arena, given->name))) return false;
+    if (given->texts && !keep_texts(arena, given)) return false;
+    kn_model_given *elements = kn_arena_copy(arena, given->elements, given->element_count, sizeof *elements);
+    if (!elements && given->element_count) return false;
+    for (size_t i = 0; i < given->element_count; i++)
+        if (!keep_given(arena, &elements[i])) return false;
+    given->elements = elements;
+    if (!given->data) return true;
+    const bool whole = kn_tensor_bytes(&given->info, &bytes); /* false for dynamic sizes */
+    given->data = whole ? kn_arena_copy(arena, given->data, (size_t)bytes, 1) : NULL;
+    return given->data || !whole;
+}
+
 /* Copies everything that params point to into the model's arena, for models bound later. */
 static bool keep_params(kn_model *model) {
     kn_model_params *params = &model->params;
@@ -20,15 +47,8 @@ static bool keep_params(kn_model *model) {
     bool fine = (settings || !params->setting_count) && (given || !params->given_count);
     for (size_t i = 0; fine && i < params->setting_count; i++)
         fine = !settings[i].name || (settings[i].name = kn_arena_text(arena, settings[i].name)) != NULL;
-    for (size_t i = 0; fine && i < params->given_count; i++) {
-        uint64_t bytes = 0;
-        fine = !given[i].name || (given[i].name = kn_arena_text(arena, given[i].name)) != NULL;
-        if (!fine || !given[i].data) continue;
-        const bool whole = kn_tensor_bytes(&given[i].info, &bytes); /* false for dynamic sizes */
-        const void *data = whole ? kn_arena_copy(arena, given[i].data, (size_t)bytes, 1) : NULL;
-        fine = data || !whole;
-        given[i].data = data;
-    }
+    for (size_t i = 0; fine && i < params->given_count; i++)
+        fine = keep_given(arena, &given[i]);
     if (!fine) return kn_model_no_memory(model);
     params->settings = settings;
     params->given = given;

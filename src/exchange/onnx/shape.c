@@ -339,17 +339,28 @@ static kn_status move_blocks(kn_import_call *call) {
 
 /* ---- constants and generators -------------------------------------------------------------------------- */
 
+static kn_status put_texts(kn_import_call *call, const kn_onnx_string *strings, const int64_t *shape,
+                           int rank) {
+    call->outputs[0].tensor = NULL;
+    kn_import_put_as(call, 0, kn_import_texts(call->import, strings, shape, rank), KN_INT64);
+    call->outputs[0].text = true;
+    return kn_import_status(call);
+}
+
 static kn_status constant(kn_import_call *call) {
     const kn_onnx_attribute *given = NULL;
-    static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats"};
+    static const char *const names[] = {"value",        "value_int",    "value_ints",   "value_float",
+                                        "value_floats", "value_string", "value_strings"};
     for (size_t i = 0; i < KN_COUNT_OF(names) && !given; i++)
         given = kn_import_attribute(call, names[i]);
-    if (!given) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has no numeric value");
+    if (!given) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has no value of numbers or strings");
     kn_item *item = &call->outputs[0];
     int64_t count = (int64_t)given->count;
     switch (given->kind) {
     case KN_ONNX_ATTRIBUTE_TENSOR:
         item->tensor = &given->tensors[0];
+        if (item->tensor->type == KN_ONNX_STRING)
+            return put_texts(call, item->tensor->strings, item->tensor->shape, (int)item->tensor->rank);
         if (!kn_item_type(item->tensor->type, &item->dtype, &item->bits))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "type %s is not supported",
                                   kn_onnx_type_name(item->tensor->type));
@@ -369,8 +380,11 @@ static kn_status constant(kn_import_call *call) {
         return kn_import_put(call, 0,
                              kn_import_constant(call->import, KN_FLOAT32, given->floats, &count,
                                                 given->kind == KN_ONNX_ATTRIBUTE_FLOATS));
+    case KN_ONNX_ATTRIBUTE_STRING:
+    case KN_ONNX_ATTRIBUTE_STRINGS:
+        return put_texts(call, given->strings, &count, given->kind == KN_ONNX_ATTRIBUTE_STRINGS);
     default:
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "value is %s; expected numbers",
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "value is %s; expected numbers or strings",
                               kn_onnx_attribute_kind_name(given->kind));
     }
 }
@@ -467,28 +481,27 @@ static kn_status cosine_window(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 
-#define SIZED(word, function, sized)                                                                         \
-    { .type = word, .build = function, .sizes = sized }
+#define SIZED(word, function, sized) .type = word, .build = function, .sizes = sized
 const kn_import_row kn_import_shape[] = {
-    SIZED("Reshape", reshape, kn_sizes_reshape),
-    SIZED("Squeeze", squeeze, kn_sizes_squeeze),
-    SIZED("Unsqueeze", unsqueeze, kn_sizes_unsqueeze),
-    {.type = "Flatten", .build = flatten},
-    {.type = "Expand", .build = expand},
-    {.type = "Transpose", .build = transpose},
-    SIZED("Concat", concat, kn_sizes_concat),
-    {.type = "Split", .build = split},
-    SIZED("Slice", slice, kn_sizes_slice),
-    {.type = "Tile", .build = tile},
+    {SIZED("Reshape", reshape, kn_sizes_reshape), KN_MOVES_TEXT(1)},
+    {SIZED("Squeeze", squeeze, kn_sizes_squeeze), KN_MOVES_TEXT(1)},
+    {SIZED("Unsqueeze", unsqueeze, kn_sizes_unsqueeze), KN_MOVES_TEXT(1)},
+    {.type = "Flatten", .build = flatten, KN_MOVES_TEXT(1)},
+    {.type = "Expand", .build = expand, KN_MOVES_TEXT(1)},
+    {.type = "Transpose", .build = transpose, KN_MOVES_TEXT(1)},
+    {SIZED("Concat", concat, kn_sizes_concat), KN_MOVES_TEXT(~0u)},
+    {.type = "Split", .build = split, KN_MOVES_TEXT(1)},
+    {SIZED("Slice", slice, kn_sizes_slice), KN_MOVES_TEXT(1)},
+    {.type = "Tile", .build = tile, KN_MOVES_TEXT(1)},
     {.type = "Pad", .build = pad},
     {.type = "CenterCropPad", .build = center},
     {.type = "DepthToSpace", .build = move_blocks},
     {.type = "SpaceToDepth", .build = move_blocks},
-    {.type = "Shape", .build = kn_sizes_shape},
-    {.type = "Size", .build = kn_sizes_size},
+    {.type = "Shape", .build = kn_sizes_shape, .texts = 1},
+    {.type = "Size", .build = kn_sizes_size, .texts = 1},
     {.type = "Constant", .build = constant},
-    SIZED("ConstantOfShape", constant_of_shape, kn_sizes_fill),
-    SIZED("Range", range, kn_sizes_range),
+    {SIZED("ConstantOfShape", constant_of_shape, kn_sizes_fill)},
+    {SIZED("Range", range, kn_sizes_range)},
     {.type = "HannWindow", .build = cosine_window},
     {.type = "HammingWindow", .build = cosine_window},
     {.type = "BlackmanWindow", .build = cosine_window},

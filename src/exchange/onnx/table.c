@@ -5,7 +5,7 @@
 #define FAMILIES(X)                                                                                          \
     X(pointwise) X(shape) X(resize) X(gather) X(data_dependent) X(sample) X(regions) X(steps) X(fourier) X(linear)       \
     X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)     \
-    X(features) X(qlinear) X(packed) X(fused) X(runtime_attention)
+    X(features) X(strings) X(qlinear) X(packed) X(fused) X(runtime_attention)
 /* clang-format on */
 
 #define DECLARE(family)                                                                                      \

@@ -29,6 +29,11 @@ def given_rows(arrays: Mapping[str, Any], keep: List[Any]) -> Any:
         if isinstance(array, tuple):
             row.info = info_of(array[1], type_number(array[0]))[0]
             continue
+        if array.dtype.kind == "U":
+            words = [ffi.new("char[]", encoded(str(word))) for word in array.ravel()]
+            keep.extend([words, ffi.new("char *[]", [*words, ffi.NULL])])
+            row.info, row.texts = info_of(array.shape, type_number("int64"))[0], keep[-1]
+            continue
         array = ready(array, type_number(array.dtype), name)
         keep.append(array)
         row.info, row.data = info_of(array.shape, type_number(array.dtype))[0], address(array)
@@ -100,7 +105,8 @@ class Shapes:
         """All results for whole arrays, which are given by graph input name."""
         model = self.model
         inputs = {value.name: value for value in model._file.inputs}
-        arrays = {name: ready(array, type_number(inputs[name].dtype), name) for name, array in fed(arrays, model.inputs).items()}
+        arrays = {name: array.astype(str) if array.dtype.kind in "UO" else ready(array, type_number(inputs[name].dtype), name)
+                  for name, array in fed(arrays, model.inputs).items()}
         by_file = {name: arrays[value] for name, value in zip(model._file.input_names, inputs)}
         bound = None
         if not model._made.bound or not self.fits(by_file):
@@ -111,10 +117,10 @@ class Shapes:
                     raise
         if bound is None:  # if nothing fits, the session reports the mismatch
             self.names = [value.name for value in model.outputs]
-            return model._session("outputs").run(arrays)
+            return model._made.readable(model._session("outputs").run(arrays))
         self.names = [value.name for value in bound.made.outputs]
         own = dict(zip(bound.made.input_names, (value.name for value in bound.made.inputs)))
-        return bound.session.run({own[name]: array for name, array in by_file.items() if name in own})
+        return bound.made.readable(bound.session.run({own[name]: array for name, array in by_file.items() if name in own}))
 
     def in_parts(self, arrays: Mapping[str, np.ndarray], batch: int) -> Optional[List[np.ndarray]]:
         """Like at_once, in batches of `batch` samples; None if a result does not have one row per sample."""

@@ -70,6 +70,12 @@ def load_onnx_tensor(path: Path) -> Tuple[str, np.ndarray]:
     """Returns the name and the array of a tensor in a separate file (.pb), as in the ONNX test data."""
     with _File("kn_onnx_tensor_file", path) as file:
         name = text(lib.kn_onnx_tensor_file_name(file._pointer)) or ""
+        if lib.kn_onnx_tensor_file_text_at(file._pointer, 0) != NULL:
+            info = ffi.new("kn_tensor_info *")
+            lib.kn_onnx_tensor_file_info(file._pointer, info)
+            shape = tuple(info.shape[0:info.rank])
+            words = [text(lib.kn_onnx_tensor_file_text_at(file._pointer, i)) for i in range(int(np.prod(shape)))]
+            return name, np.array(words, dtype=str).reshape(shape)
     return name, _npy("kn_onnx_tensor_file", path)
 
 

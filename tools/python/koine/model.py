@@ -207,6 +207,14 @@ class _Opened(Handle):
             return []
         return self.graph._all(lambda _: lib.kn_model_output_count(self._pointer), lambda _, i: lib.kn_model_output_at(self._pointer, i))
 
+    def readable(self, results: List[np.ndarray]) -> List[np.ndarray]:
+        """The results for all outputs, of which those of strings contain numbers."""
+        def strings(numbers: np.ndarray) -> np.ndarray:
+            return np.array([text(lib.kn_model_string(self._pointer, int(number))) for number in numbers.ravel()],
+                            dtype=str).reshape(numbers.shape)
+        return [strings(result) if lib.kn_model_output_has_strings_at(self._pointer, position) else result
+                for position, result in enumerate(results)]
+
     @property
     def input_names(self) -> List[str]:
         return [text(lib.kn_model_input_name_at(self._pointer, i)) or "" for i in range(lib.kn_model_input_count(self._pointer))]
@@ -1109,7 +1117,7 @@ class Model:
                 session.compile(part)
                 results = self._whole(session, outputs, min(batch, total), total)
             session.run(part, out=[result[place] for result in results])
-        return results if results is not None else session.run(fed(arrays, self.inputs))
+        return self._made.readable(results if results is not None else session.run(fed(arrays, self.inputs)))
 
     def _whole(self, session: Session, outputs: Sequence[Value], count: int, total: int) -> List[np.ndarray]:
         """Arrays for all results, whose slices batches are written to."""
