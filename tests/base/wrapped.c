@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "wrapping.h"
+
 wrapped wrapped_calls;
 
-int __real_fsync(int file);
-int __wrap_fsync(int file);
-int __wrap_fsync(int file) {
+WRAPPED(int, fsync, (int file)) {
     struct stat about;
     if (fstat(file, &about) != 0) return -1;
     bool folder = S_ISDIR(about.st_mode);
@@ -22,9 +22,7 @@ int __wrap_fsync(int file) {
     return __real_fsync(file);
 }
 
-ssize_t __real_read(int file, void *bytes, size_t count);
-ssize_t __wrap_read(int file, void *bytes, size_t count);
-ssize_t __wrap_read(int file, void *bytes, size_t count) {
+WRAPPED(ssize_t, read, (int file, void *bytes, size_t count)) {
     wrapped_calls.reads++;
     if (wrapped_calls.fail_read || (wrapped_calls.tedious && wrapped_calls.reads % 2)) {
         errno = wrapped_calls.fail_read ? wrapped_calls.fail_read : EINTR;
@@ -33,9 +31,7 @@ ssize_t __wrap_read(int file, void *bytes, size_t count) {
     return __real_read(file, bytes, wrapped_calls.tedious && count > 3 ? 3 : count);
 }
 
-ssize_t __real_write(int file, const void *bytes, size_t count);
-ssize_t __wrap_write(int file, const void *bytes, size_t count);
-ssize_t __wrap_write(int file, const void *bytes, size_t count) {
+WRAPPED(ssize_t, write, (int file, const void *bytes, size_t count)) {
     wrapped_calls.writes++;
     if (wrapped_calls.write_nothing) return 0;
     if (wrapped_calls.fail_write || (wrapped_calls.tedious && wrapped_calls.writes % 2)) {
@@ -45,26 +41,18 @@ ssize_t __wrap_write(int file, const void *bytes, size_t count) {
     return __real_write(file, bytes, wrapped_calls.tedious && count > 3 ? 3 : count);
 }
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *),
-                          void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *),
-                          void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *),
-                          void *argument) {
+WRAPPED(int, pthread_create,
+        (pthread_t * thread, const pthread_attr_t *attributes, void *(*work)(void *), void *argument)) {
     if (wrapped_calls.fail_thread) return wrapped_calls.fail_thread;
     return __real_pthread_create(thread, attributes, work, argument);
 }
 
-int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes) {
+WRAPPED(int, pthread_mutex_init, (pthread_mutex_t * mutex, const pthread_mutexattr_t *attributes)) {
     if (wrapped_calls.fail_mutex) return wrapped_calls.fail_mutex;
     return __real_pthread_mutex_init(mutex, attributes);
 }
 
-int __real_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes);
-int __wrap_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes);
-int __wrap_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes) {
+WRAPPED(int, pthread_cond_init, (pthread_cond_t * condition, const pthread_condattr_t *attributes)) {
     if (wrapped_calls.fail_condition) return wrapped_calls.fail_condition;
     return __real_pthread_cond_init(condition, attributes);
 }

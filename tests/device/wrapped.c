@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "wrapping.h"
+
 wrapped wrapped_calls;
 
 void wrapped_reset(void) {
@@ -26,16 +28,12 @@ static bool fails(const char *name) {
 
 /* WRAP(function, parameters, arguments) returns a code; MAKE(type, …) returns an object and sets *code. */
 #define WRAP(name, parameters, arguments)                                                                    \
-    cl_int __real_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters {                                                                        \
+    WRAPPED(cl_int, name, parameters) {                                                                      \
         if (fails(#name)) return wrapped_calls.fail_code;                                                    \
         return __real_##name arguments;                                                                      \
     }
 #define MAKE(type, name, parameters, arguments, counter)                                                     \
-    type __real_##name parameters;                                                                           \
-    type __wrap_##name parameters;                                                                           \
-    type __wrap_##name parameters {                                                                          \
+    WRAPPED(type, name, parameters) {                                                                        \
         count(counter);                                                                                      \
         if (fails(#name)) {                                                                                  \
             if (code) *code = wrapped_calls.fail_code;                                                       \
@@ -72,12 +70,9 @@ MAKE(cl_command_queue, clCreateCommandQueue,
 MAKE(cl_kernel, clCreateKernel, (cl_program program, const char *name, cl_int *code), (program, name, code),
      &uncounted)
 
-cl_int __real_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
-                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user);
-cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
-                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user);
-cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
-                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user) {
+WRAPPED(cl_int, clBuildProgram,
+        (cl_program program, cl_uint devices, const cl_device_id *device, const char *options,
+         void(CL_CALLBACK *notify)(cl_program, void *), void *user)) {
     count(&wrapped_calls.builds);
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&one_at_a_time);
@@ -124,19 +119,13 @@ WRAP(clGetDeviceIDs,
      (platform, type, room, devices, found))
 WRAP(clWaitForEvents, (cl_uint count, const cl_event *events), (count, events))
 
-cl_int __real_clFinish(cl_command_queue queue);
-cl_int __wrap_clFinish(cl_command_queue queue);
-cl_int __wrap_clFinish(cl_command_queue queue) {
+WRAPPED(cl_int, clFinish, (cl_command_queue queue)) {
     count(&wrapped_calls.finishes);
     return fails("clFinish") ? wrapped_calls.fail_code : __real_clFinish(queue);
 }
 
-cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed) {
+WRAPPED(cl_int, clGetDeviceInfo,
+        (cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed)) {
     if (fails("clGetDeviceInfo")) return wrapped_calls.fail_code;
     cl_int code = __real_clGetDeviceInfo(device, what, bytes, value, needed);
     if (code == CL_SUCCESS && what == wrapped_calls.lie_about)
@@ -144,12 +133,8 @@ cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t b
     return code;
 }
 
-cl_int __real_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t bytes,
-                                    void *value, size_t *written);
-cl_int __wrap_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t bytes,
-                                    void *value, size_t *written);
-cl_int __wrap_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t bytes,
-                                    void *value, size_t *written) {
+WRAPPED(cl_int, clGetCommandQueueInfo,
+        (cl_command_queue queue, cl_command_queue_info what, size_t bytes, void *value, size_t *written)) {
     if (fails("clGetCommandQueueInfo")) return wrapped_calls.fail_code;
     const cl_int code = __real_clGetCommandQueueInfo(queue, what, bytes, value, written);
     if (code == CL_SUCCESS && what == CL_QUEUE_REFERENCE_COUNT && wrapped_calls.holds > 0) {
@@ -159,9 +144,7 @@ cl_int __wrap_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_inf
     return code;
 }
 
-cl_int __real_clReleaseDevice(cl_device_id device);
-cl_int __wrap_clReleaseDevice(cl_device_id device);
-cl_int __wrap_clReleaseDevice(cl_device_id device) {
+WRAPPED(cl_int, clReleaseDevice, (cl_device_id device)) {
     count(&wrapped_calls.devices_released);
     return __real_clReleaseDevice(device);
 }

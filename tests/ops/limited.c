@@ -5,6 +5,8 @@
 
 #include <koine/opencl.h>
 
+#include "wrapping.h"
+
 enum { GROUPS = 64, ITEMS = 16, BUFFERS = 1024, KNOWN_BYTES = 4000 };
 static const cl_uint filled = 0x7fc0beefu; /* NaN */
 
@@ -17,12 +19,8 @@ static bool follows(void) {
 
 /* ---- replaced calls ------------------------------------------------------------------------------ */
 
-cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed) {
+WRAPPED(cl_int, clGetDeviceInfo,
+        (cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed)) {
     cl_int code = __real_clGetDeviceInfo(device, what, bytes, value, needed);
     if (code != CL_SUCCESS || !value) return code;
     size_t *items = value;
@@ -33,12 +31,9 @@ cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t b
     return code;
 }
 
-cl_int __real_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                       size_t bytes, void *value, size_t *needed);
-cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                       size_t bytes, void *value, size_t *needed);
-cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                       size_t bytes, void *value, size_t *needed) {
+WRAPPED(cl_int, clGetKernelWorkGroupInfo,
+        (cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t bytes, void *value,
+         size_t *needed)) {
     cl_int code = __real_clGetKernelWorkGroupInfo(kernel, device, what, bytes, value, needed);
     size_t *items = value;
     if (code == CL_SUCCESS && value && what == CL_KERNEL_WORK_GROUP_SIZE && *items > LIMITED_ITEMS)
@@ -69,9 +64,8 @@ static cl_int after_write(cl_command_queue queue, cl_mem memory, cl_int code) {
     return code == CL_SUCCESS && follows() ? count_as_written(queue, memory) : code;
 }
 
-cl_mem __real_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
-cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
-cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code) {
+WRAPPED(cl_mem, clCreateBuffer,
+        (cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code)) {
     if (bytes > LIMITED_BLOCK_BYTES) {
         limited_calls.refused++;
         *code = CL_INVALID_BUFFER_SIZE;
@@ -84,9 +78,7 @@ cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t byte
 }
 
 #define WRITES(name, target, parameters, arguments)                                                          \
-    cl_int __real_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters {                                                                        \
+    WRAPPED(cl_int, name, parameters) {                                                                      \
         return after_write(queue, target, __real_##name arguments);                                          \
     }
 

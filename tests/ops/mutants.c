@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wrapping.h"
+
 /* The smallest cases with chosen kernels (which `operator-smoke` runs), and kernels for other devices. */
 typedef struct setting {
     const char *name;
@@ -69,15 +71,9 @@ static void write_program(kn_context *context, const kn_program_request *request
 
 /* ---- instead of the library's functions -------------------------------------------------------- */
 
-kn_status __real_kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
-                                    const kn_progress *progress, kn_program **got, size_t *position,
-                                    kn_error *error);
-kn_status __wrap_kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
-                                    const kn_progress *progress, kn_program **got, size_t *position,
-                                    kn_error *error);
-kn_status __wrap_kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
-                                    const kn_progress *progress, kn_program **got, size_t *position,
-                                    kn_error *error) {
+WRAPPED(kn_status, kn_program_get_all,
+        (kn_context * context, const kn_program_request *requests, size_t count, const kn_progress *progress,
+         kn_program **got, size_t *position, kn_error *error)) {
     if (!listing) return __real_kn_program_get_all(context, requests, count, progress, got, position, error);
     for (size_t i = 0; i < count; i++)
         write_program(context, &requests[i]);
@@ -85,9 +81,7 @@ kn_status __wrap_kn_program_get_all(kn_context *context, const kn_program_reques
     return kn_fail(error, KN_ERROR_CANCELLED, "only listed");
 }
 
-kn_status __real_kn_trial_reference(kn_trial *trial, double *results[], kn_error *error);
-kn_status __wrap_kn_trial_reference(kn_trial *trial, double *results[], kn_error *error);
-kn_status __wrap_kn_trial_reference(kn_trial *trial, double *results[], kn_error *error) {
+WRAPPED(kn_status, kn_trial_reference, (kn_trial * trial, double *results[], kn_error *error)) {
     if (!listing) return __real_kn_trial_reference(trial, results, error);
     for (int k = 0; k < trial->output_count; k++)
         results[k] = kn_allocate(trial->host, (size_t)kn_trial_result_elements(trial, k) + 1, sizeof(double));

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wrapping.h"
+
 wrapped wrapped_calls;
 static int write_count;
 
@@ -23,38 +25,28 @@ static bool fails(const char *name) {
     return true;
 }
 
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
+WRAPPED(void *, malloc, (size_t bytes)) {
     count(&wrapped_calls.memory);
     return __real_malloc(bytes);
 }
-void *__real_calloc(size_t items, size_t bytes);
-void *__wrap_calloc(size_t items, size_t bytes);
-void *__wrap_calloc(size_t items, size_t bytes) {
+WRAPPED(void *, calloc, (size_t items, size_t bytes)) {
     count(&wrapped_calls.memory);
     return __real_calloc(items, bytes);
 }
-void *__real_realloc(void *old, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes) {
+WRAPPED(void *, realloc, (void *old, size_t bytes)) {
     count(&wrapped_calls.memory);
     return __real_realloc(old, bytes);
 }
 
 /* WRAP returns a status; MAKE returns an object and sets *code. */
 #define WRAP(name, counter, parameters, arguments)                                                           \
-    cl_int __real_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters {                                                                        \
+    WRAPPED(cl_int, name, parameters) {                                                                      \
         count(counter);                                                                                      \
         if (fails(#name)) return CL_OUT_OF_HOST_MEMORY;                                                      \
         return __real_##name arguments;                                                                      \
     }
 #define MAKE(type, name, counter, parameters, arguments)                                                     \
-    type __real_##name parameters;                                                                           \
-    type __wrap_##name parameters;                                                                           \
-    type __wrap_##name parameters {                                                                          \
+    WRAPPED(type, name, parameters) {                                                                        \
         count(counter);                                                                                      \
         if (fails(#name)) {                                                                                  \
             *code = CL_OUT_OF_HOST_MEMORY;                                                                   \
@@ -117,9 +109,8 @@ static int *note_barrier(cl_uint waits, const cl_event *list) {
     return &uncounted;
 }
 
-cl_mem __real_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
-cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
-cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code) {
+WRAPPED(cl_mem, clCreateBuffer,
+        (cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code)) {
     count(&wrapped_calls.buffers);
     const bool refused = wrapped_calls.no_staging && flags & CL_MEM_ALLOC_HOST_PTR;
     if (!fails("clCreateBuffer") && !refused) return __real_clCreateBuffer(context, flags, bytes, host, code);
@@ -127,15 +118,9 @@ cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t byte
     return NULL;
 }
 
-void *__real_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
-                                size_t offset, size_t bytes, cl_uint waits, const cl_event *list,
-                                cl_event *event, cl_int *code);
-void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
-                                size_t offset, size_t bytes, cl_uint waits, const cl_event *list,
-                                cl_event *event, cl_int *code);
-void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
-                                size_t offset, size_t bytes, cl_uint waits, const cl_event *list,
-                                cl_event *event, cl_int *code) {
+WRAPPED(void *, clEnqueueMapBuffer,
+        (cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags, size_t offset, size_t bytes,
+         cl_uint waits, const cl_event *list, cl_event *event, cl_int *code)) {
     const bool refused = fails("clEnqueueMapBuffer") || wrapped_calls.no_maps;
     if (refused && code) *code = CL_OUT_OF_HOST_MEMORY;
     void *mapped = refused ? NULL
@@ -149,12 +134,9 @@ void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool w
     return mapped;
 }
 
-cl_int __real_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits,
-                                      const cl_event *list, cl_event *event);
-cl_int __wrap_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits,
-                                      const cl_event *list, cl_event *event);
-cl_int __wrap_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits,
-                                      const cl_event *list, cl_event *event) {
+WRAPPED(cl_int, clEnqueueUnmapMemObject,
+        (cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits, const cl_event *list,
+         cl_event *event)) {
     for (int i = 0; i < wrapped_maps; i++) {
         if (maps[i].memory != mapped) continue;
         if (maps[i].written) clReleaseEvent(maps[i].written);
@@ -186,12 +168,9 @@ static bool has_fault(enum wrapped_fault fault, cl_program program) {
     return found;
 }
 
-cl_int __real_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
-                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user);
-cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
-                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user);
-cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
-                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user) {
+WRAPPED(cl_int, clBuildProgram,
+        (cl_program program, cl_uint devices, const cl_device_id *device, const char *options,
+         void(CL_CALLBACK *notify)(cl_program, void *), void *user)) {
     count(&wrapped_calls.builds);
     if (fails("clBuildProgram")) return CL_OUT_OF_HOST_MEMORY;
     if (has_fault(WRAPPED_FAILS, program)) return CL_BUILD_PROGRAM_FAILURE;
@@ -200,9 +179,7 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_devic
 }
 
 /* Indices of 64 bits are not told from memory, so tests that look at null_arguments have narrow ones. */
-cl_int __real_clSetKernelArg(cl_kernel kernel, cl_uint position, size_t bytes, const void *value);
-cl_int __wrap_clSetKernelArg(cl_kernel kernel, cl_uint position, size_t bytes, const void *value);
-cl_int __wrap_clSetKernelArg(cl_kernel kernel, cl_uint position, size_t bytes, const void *value) {
+WRAPPED(cl_int, clSetKernelArg, (cl_kernel kernel, cl_uint position, size_t bytes, const void *value)) {
     static const cl_mem nothing;
     count(&wrapped_calls.arguments);
     if (fails("clSetKernelArg")) return CL_OUT_OF_HOST_MEMORY;
@@ -219,12 +196,9 @@ static bool is_limited(cl_kernel kernel) {
            !strcmp(name, wrapped_calls.kernel);
 }
 
-cl_int __real_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                       size_t bytes, void *value, size_t *needed);
-cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                       size_t bytes, void *value, size_t *needed);
-cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                       size_t bytes, void *value, size_t *needed) {
+WRAPPED(cl_int, clGetKernelWorkGroupInfo,
+        (cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t bytes, void *value,
+         size_t *needed)) {
     cl_int code = __real_clGetKernelWorkGroupInfo(kernel, device, what, bytes, value, needed);
     size_t most = wrapped_calls.most_items;
     if (code == CL_SUCCESS && what == CL_KERNEL_WORK_GROUP_SIZE && is_limited(kernel) &&
@@ -233,12 +207,8 @@ cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl
     return code;
 }
 
-cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
-                              size_t *needed) {
+WRAPPED(cl_int, clGetDeviceInfo,
+        (cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed)) {
     cl_int code = __real_clGetDeviceInfo(device, what, bytes, value, needed);
     if (code == CL_SUCCESS && what == CL_DEVICE_MAX_WORK_GROUP_SIZE && value && wrapped_calls.most_items &&
         !wrapped_calls.kernel)
@@ -274,15 +244,9 @@ static bool lies(cl_kernel kernel) {
            has_fault(WRAPPED_LIES, program);
 }
 
-cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-                                     const size_t *offset, const size_t *global, const size_t *local,
-                                     cl_uint waits, const cl_event *list, cl_event *event);
-cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-                                     const size_t *offset, const size_t *global, const size_t *local,
-                                     cl_uint waits, const cl_event *list, cl_event *event);
-cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-                                     const size_t *offset, const size_t *global, const size_t *local,
-                                     cl_uint waits, const cl_event *list, cl_event *event) {
+WRAPPED(cl_int, clEnqueueNDRangeKernel,
+        (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+         const size_t *global, const size_t *local, cl_uint waits, const cl_event *list, cl_event *event)) {
     count(&wrapped_calls.launches);
     if (write_count) count(&wrapped_calls.unordered);
     if (fails("clEnqueueNDRangeKernel")) return CL_OUT_OF_HOST_MEMORY;
@@ -299,15 +263,9 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                          event);
 }
 
-cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset,
-                                   size_t bytes, const void *source, cl_uint waits, const cl_event *list,
-                                   cl_event *event);
-cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset,
-                                   size_t bytes, const void *source, cl_uint waits, const cl_event *list,
-                                   cl_event *event);
-cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset,
-                                   size_t bytes, const void *source, cl_uint waits, const cl_event *list,
-                                   cl_event *event) {
+WRAPPED(cl_int, clEnqueueWriteBuffer,
+        (cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes, const void *source,
+         cl_uint waits, const cl_event *list, cl_event *event)) {
     upload(bytes, wait);
     if (fails("clEnqueueWriteBuffer")) return CL_OUT_OF_HOST_MEMORY;
     cl_int code = __real_clEnqueueWriteBuffer(queue, memory, wait, offset, bytes, source, waits, list, event);

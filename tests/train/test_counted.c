@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "wrapping.h"
+
 /* ---- counters ------------------------------------------------------------------------------------------ */
 
 typedef struct calls {
@@ -25,9 +27,7 @@ static void count(long *counter) {
 }
 
 #define WRAP(type, name, counter, parameters, arguments)                                                     \
-    type __real_##name parameters;                                                                           \
-    type __wrap_##name parameters;                                                                           \
-    type __wrap_##name parameters {                                                                          \
+    WRAPPED(type, name, parameters) {                                                                        \
         count(&counted.counter);                                                                             \
         return __real_##name arguments;                                                                      \
     }

@@ -11,6 +11,8 @@
 #include "train/trainer_private.h"
 #include "workers.h"
 
+#include "wrapping.h"
+
 enum { SAMPLES = 40, INPUTS = 6, CLASSES = 3, BATCH = 12, EPOCHS = 2, STEPS = 8, MOST = 2, EVENTS = 4096 };
 enum { STEP = 'B', LAUNCH = 'L', UPLOAD = 'U', WAIT = 'W' };
 static float sample_x[SAMPLES][INPUTS];
@@ -37,50 +39,36 @@ static void note(char event) {
     if (!self->count || self->events[self->count - 1] != event) self->events[self->count++] = event;
 }
 
-bool __real_kn_loader_ready(kn_loader *loader);
-bool __wrap_kn_loader_ready(kn_loader *loader);
-bool __wrap_kn_loader_ready(kn_loader *loader) {
+WRAPPED(bool, kn_loader_ready, (kn_loader * loader)) {
     const double begin = kn_clock();
     while (!self->late && !__real_kn_loader_ready(loader) && kn_clock() - begin < 60)
         continue;
     return !self->late;
 }
 
-kn_status __real_kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
-kn_status __wrap_kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
-kn_status __wrap_kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count) {
+WRAPPED(kn_status, kn_session_feed_ahead, (kn_session * session, const kn_feed *feeds, size_t feed_count)) {
     if (++self->uploads == self->fail_at) return kn_session_bind(session, "nothing", 1);
     kn_status status = __real_kn_session_feed_ahead(session, feeds, feed_count);
     note(UPLOAD);
     return status;
 }
 
-kn_status __real_kn_totals_exchange(kn_totals *totals, kn_context *context, int number, kn_error *error);
-kn_status __wrap_kn_totals_exchange(kn_totals *totals, kn_context *context, int number, kn_error *error);
-kn_status __wrap_kn_totals_exchange(kn_totals *totals, kn_context *context, int number, kn_error *error) {
+WRAPPED(kn_status, kn_totals_exchange,
+        (kn_totals * totals, kn_context *context, int number, kn_error *error)) {
     note(WAIT);
     return __real_kn_totals_exchange(totals, context, number, error);
 }
 
-kn_status __real_kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch,
-                                  const char *label, kn_error *error);
-kn_status __wrap_kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch,
-                                  const char *label, kn_error *error);
-kn_status __wrap_kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch,
-                                  const char *label, kn_error *error) {
+WRAPPED(kn_status, kn_kernel_launch,
+        (kn_context * context, kn_kernel *kernel, const kn_launch *launch, const char *label,
+         kn_error *error)) {
     note(LAUNCH);
     return __real_kn_kernel_launch(context, kernel, launch, label, error);
 }
 
-kn_status __real_kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
-                                       size_t feed_count, bool ahead, const char *extra,
-                                       kn_enqueued_callback on_enqueued);
-kn_status __wrap_kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
-                                       size_t feed_count, bool ahead, const char *extra,
-                                       kn_enqueued_callback on_enqueued);
-kn_status __wrap_kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
-                                       size_t feed_count, bool ahead, const char *extra,
-                                       kn_enqueued_callback on_enqueued) {
+WRAPPED(kn_status, kn_trainer_begin_step,
+        (kn_trainer * trainer, int64_t count, const kn_feed *feeds, size_t feed_count, bool ahead,
+         const char *extra, kn_enqueued_callback on_enqueued)) {
     note(STEP);
     return __real_kn_trainer_begin_step(trainer, count, feeds, feed_count, ahead, extra, on_enqueued);
 }
