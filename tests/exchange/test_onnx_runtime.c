@@ -273,17 +273,6 @@ static void refusals(void **state) {
 
 /* ---- whatever a file may say --------------------------------------------------------------------------- */
 
-/* clang-format off */
-#define FAMILIES(X)                                                                                          \
-    X(pointwise) X(shape) X(resize) X(gather) X(data_dependent) X(sample) X(regions) X(steps) X(fourier) X(linear)       \
-    X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)     \
-    X(features) X(strings) X(qlinear) X(packed) X(fused) X(runtime_attention)
-/* clang-format on */
-#define DECLARE(family)                                                                                      \
-    extern const kn_import_row kn_import_##family[];                                                         \
-    extern const int kn_import_##family##_count;
-FAMILIES(DECLARE)
-
 static const struct {
     const char *name;
     int type;
@@ -358,7 +347,7 @@ static void hostile_nodes(void **state) {
         for (int k = 0; k < DRAWS; k++)                                                                      \
             draw(&kn_import_##family[i], k % (int)KN_COUNT_OF(sayings),                                      \
                  kn_random_key((uint64_t)k, kn_import_##family[i].type));
-    FAMILIES(DRAW)
+    KN_IMPORT_FAMILIES(DRAW)
 }
 
 int test_onnx_runtime(void) {

@@ -158,9 +158,18 @@ typedef struct kn_import_row {
 } kn_import_row;
 /* Rows of operators that move elements, whose inputs of the bits may be of strings. */
 #define KN_MOVES_TEXT(bits) .texts = (bits), .moves_text = true
-/* The family of pointwise operators (pointwise.c). */
-extern const kn_import_row kn_import_pointwise[];
-extern const int kn_import_pointwise_count;
+/* Calls X for each family of operators: an array of rows. */
+/* clang-format off */
+#define KN_IMPORT_FAMILIES(X)                                                                                \
+    X(pointwise) X(shape) X(resize) X(gather) X(data_dependent) X(sample) X(regions) X(steps)                \
+    X(fourier) X(linear) X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent)          \
+    X(quantized) X(optimizers) X(features) X(strings) X(qlinear) X(packed) X(fused)                          \
+    X(runtime_attention)
+/* clang-format on */
+#define KN_DECLARE_FAMILY(family)                                                                            \
+    extern const kn_import_row kn_import_##family[];                                                         \
+    extern const int kn_import_##family##_count;
+KN_IMPORT_FAMILIES(KN_DECLARE_FAMILY)
 
 /* A node that is being built. */
 struct kn_import_call {

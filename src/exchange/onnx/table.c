@@ -1,18 +1,6 @@
 /* The table of ONNX operators: one list per family. */
 #include "exchange/onnx/import.h"
 
-/* clang-format off */
-#define FAMILIES(X)                                                                                          \
-    X(pointwise) X(shape) X(resize) X(gather) X(data_dependent) X(sample) X(regions) X(steps) X(fourier) X(linear)       \
-    X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)     \
-    X(features) X(strings) X(qlinear) X(packed) X(fused) X(runtime_attention)
-/* clang-format on */
-
-#define DECLARE(family)                                                                                      \
-    extern const kn_import_row kn_import_##family[];                                                         \
-    extern const int kn_import_##family##_count;
-FAMILIES(DECLARE)
-
 #define SEARCH(family)                                                                                       \
     for (int i = 0; i < kn_import_##family##_count; i++)                                                     \
         if (is_row(&kn_import_##family[i], domain, type)) return &kn_import_##family[i];
@@ -26,11 +14,11 @@ static bool is_row(const kn_import_row *row, const char *domain, const char *typ
 }
 
 const kn_import_row *kn_import_find(const char *domain, const char *type) {
-    FAMILIES(SEARCH)
+    KN_IMPORT_FAMILIES(SEARCH)
     return NULL;
 }
 
 const kn_import_row *kn_import_find_op(const char *op) {
-    FAMILIES(SEARCH_OP)
+    KN_IMPORT_FAMILIES(SEARCH_OP)
     return NULL;
 }
