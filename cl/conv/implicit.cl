@@ -61,8 +61,7 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_STORED(KN_HALF_x) *restrict x,
     const int row_end = group_outputs;
     global const KN_STORED(KN_HALF_weight) *left_from = weight + (KN_INDEX)group * group_outputs * depth;
     global const KN_STORED(KN_HALF_x) *right_from = x;
-    place places[KN_PLACES];
-    KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
+    KN_EACH_PLACE {
         const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / pixels;
         const int pixel = column % pixels;
         places[q].y = pixel / out_width * stride_y - pad_top;

@@ -75,8 +75,7 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_STORED(KN_HALF_dy) *restr
     global const KN_STORED(KN_HALF_dy) *right_from = dy;
     global const KN_STORED(KN_HALF_weight) *left_from =
         weight + (KN_INDEX)group * group_outputs * group_channels * left_row;
-    place places[KN_PLACES];
-    KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
+    KN_EACH_PLACE {
         const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / per_image;
         const int pixel = column - image * pixels;
         places[q].y = pixel / (int)per_row + in_y.base;

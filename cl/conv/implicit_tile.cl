@@ -19,6 +19,8 @@
  *   KN_SMALL_SIDES 0    1: both sides have less than 2^32 bytes; not with KN_FRAGMENT
  *   KN_TAP_BITS 0       1: filters have 32 taps at most; not with KN_FRAGMENT. Which taps are inside the image is then
  *                       stored in a bit for each tap, in `y` of a column's position; `y` of k's has the bit of its tap
+ *   KN_DIRECT           defined for devices whose local memory is part of global memory: each work-item reads what it
+ *                       multiplies from global memory (conv/implicit_direct.cl); without the table, slices and barriers
  *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   storage types of left_from, right_from and the result
  *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
@@ -93,6 +95,22 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
 }
 #endif
 
+/* The distance of a pixel from the beginning of its plane. */
+#define KN_OFFSET(y, x) ((KN_INDEX)(y) * window.width + (x))
+/* Element `at` of a side. Many devices can add a 32-bit byte offset to an address as they load. */
+#if KN_SMALL_SIDES
+#define KN_ELEMENT(kind, from, at)                                                                           \
+    ((global const KN_STORED(kind) *)((global const char *)(from) +                                          \
+                                      (uint)(at) * (kind ? 2u : (uint)sizeof(KN_T))))
+#else
+#define KN_ELEMENT(kind, from, at) ((from) + (at))
+#endif
+/* A piece of KN_LEFT or KN_RIGHT. */
+#define KN_LOAD_SIDE(side, from, at)                                                                         \
+    KN_OF(KN_LOAD_AS_, side##_VECTOR)(side##_HALF, KN_ELEMENT(side##_HALF, from, at))
+#define KN_LOAD_AS_1(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
+#define KN_LOAD_AS_4(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
+
 /* KN_RIGHT_ACROSS 1: adjacent work-items load adjacent columns; 0: adjacent k. */
 #ifndef KN_RIGHT_ACROSS
 #define KN_RIGHT_ACROSS 1
@@ -132,13 +150,23 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
 #define KN_RIGHT_PIECE_AT(p) piece_at(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR)
 #define KN_COLUMNS_OF_ITEM (KN_PIECE_WIDTH(1, KN_TILE_N, KN_RIGHT_VECTOR) / KN_ITEMS)
 #endif
+#ifdef KN_DIRECT
+#include "conv/implicit_direct.cl"
+#else
 /* The position of piece p's column, and with KN_RIGHT_ACROSS the column of the tile whose position is places[q]. */
 #if KN_RIGHT_ACROSS
+#define KN_EACH_PLACE                                                                                        \
+    place places[KN_PLACES];                                                                                 \
+    KN_UNROLL for (int q = 0; q < KN_PLACES; q++)
 #define KN_PLACES (KN_COLUMNS_OF_ITEM > 1 ? KN_COLUMNS_OF_ITEM : 1)
 #define KN_PLACE_OF(p) places[(p) % KN_PLACES]
 #define KN_PLACE_COLUMN(q) KN_RIGHT_PIECE_AT(q).i
 #else
+#define KN_EACH_PLACE                                                                                        \
+    local place places[KN_TILE_N];                                                                           \
+    for (int q = get_local_id(0); q < KN_TILE_N; q += KN_ITEMS)
 #define KN_PLACE_OF(p) places[KN_RIGHT_PIECE_AT(p).i]
+#define KN_PLACE_COLUMN(q) (q)
 #endif
 
 #define KN_LOCAL_MEMORY                                                                                      \
@@ -155,9 +183,6 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
         }                                                                                                    \
         table[(turn) + at] = entry;                                                                          \
     }
-/* The distance of a pixel from the beginning of its plane. */
-#define KN_OFFSET(y, x) ((KN_INDEX)(y) * window.width + (x))
-
 /* sums = the part of the product from k_first to k_end. The kernel declares left_from, whose rows of left_row elements
  * end at row_end (rows beyond repeat the last), right_from, window and places: with KN_RIGHT_ACROSS the places of this
  * work-item's columns, otherwise of all columns of the tile, in local memory. While the elements of a slice are loaded,
@@ -200,22 +225,9 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
     KN_PUT_PIECES(left_next, KN_LEFT_ORDER, KN_TILE_M, KN_LEFT_COUNT, 1, left + (turn) * KN_LEFT_SLICE)      \
     KN_PUT_PIECES(right_next, KN_RIGHT_ORDER, KN_TILE_N, KN_RIGHT_COUNT, 0, right + (turn) * KN_RIGHT_SLICE)
 #else
-/* A piece of KN_LEFT or KN_RIGHT. */
-#define KN_LOAD_SIDE(side, from, at)                                                                         \
-    KN_OF(KN_LOAD_AS_, side##_VECTOR)(side##_HALF, KN_ELEMENT(side##_HALF, from, at))
-#define KN_LOAD_AS_1(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
-#define KN_LOAD_AS_4(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
 #define KN_RIGHT_FIRST first_in_slice(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR, KN_RIGHT_ROW)
 #define KN_ADD_OWN_SLICES                                                                                    \
     KN_ADD_SLICES(k_first, k_end, KN_LEFT_FIRST, KN_RIGHT_FIRST, KN_FETCH_SLICE, KN_PUT_SLICE)
-/* Element `at` of a side. Many devices can add a 32-bit byte offset to an address as they load. */
-#if KN_SMALL_SIDES
-#define KN_ELEMENT(kind, from, at)                                                                           \
-    ((global const KN_STORED(kind) *)((global const char *)(from) +                                          \
-                                      (uint)(at) * (kind ? 2u : (uint)sizeof(KN_T))))
-#else
-#define KN_ELEMENT(kind, from, at) ((from) + (at))
-#endif
 /* The table's entry for the k of a piece. */
 #define KN_ENTRY_FIRST(across, side, vector)                                                                 \
     (table + KN_LOCAL_INDEX(loaded + first_piece(across, side, vector).k))
@@ -271,10 +283,12 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
         KN_OF(put_, KN_LEFT_VECTOR)(left_next[p], p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW, left_first);
 #endif
 
+#endif
+
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element of
  * channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel, l) applies the epilogue, l columns
  * later if those are adjacent. partials, with parts > 1, has the result's shape. */
-#if defined(KN_FRAGMENT) || (KN_RESULT_VECTOR == 1 && KN_ITEMS >= KN_TILE_N)
+#if defined(KN_FRAGMENT) || (!defined(KN_DIRECT) && KN_RESULT_VECTOR == 1 && KN_ITEMS >= KN_TILE_N)
 /* Adjacent work-items store adjacent columns. For columns beyond the last nothing is stored, but the work-item takes
  * part in barriers. */
 #define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \

@@ -56,9 +56,8 @@ KN_WORK_GROUP kernel void kn_conv_weight(global const KN_STORED(KN_HALF_dy) *res
     const int row_end = group_outputs;
     global const KN_STORED(KN_HALF_dy) *left_from = dy + (KN_INDEX)group * group_outputs * pixels;
     global const KN_STORED(KN_HALF_x) *right_from = x;
-    local place places[KN_TILE_N];
-    for (int q = get_local_id(0); q < KN_TILE_N; q += KN_ITEMS) {
-        const int column = column0 + q, c = column / taps, tap = column % taps;
+    KN_EACH_PLACE {
+        const int column = column0 + KN_PLACE_COLUMN(q), c = column / taps, tap = column % taps;
         const int y = tap / filter_width * dilation_y, x = tap % filter_width * dilation_x;
         places[q].at = ((KN_INDEX)group * group_channels + c) * height * width + KN_OFFSET(y, x);
         places[q].y = column < columns ? y : KN_OUTSIDE;

@@ -21,6 +21,7 @@ static kn_matrix_unit some_unit(void *device, kn_dtype type) {
 typedef struct difference {
     bool kind, unit;   /* a CPU instead of a GPU or the reverse; any matrix unit */
     bool halves, tf32; /* 16 bits for all values that the variant can read or write so; TF32 */
+    bool global;       /* local memory is a part of global memory */
 } difference;
 
 /* Copies values, with 16 bits instead of float32 where `halves` has a bit. */
@@ -61,6 +62,7 @@ static bool accepts_with(const kn_planner *planner, const kn_node *node, const k
         target.group_limit = NULL;
         target.refused_tiles = NULL;
     }
+    if (with.global) target.local_is_global = true;
     if (!with.unit) return accepts_on(&target, node, variant, with);
     for (int unit = KN_MATRIX_UNIT_MMA; unit <= KN_MATRIX_UNIT_LAST; unit++) {
         kn_matrix_unit some = (kn_matrix_unit)unit;
@@ -84,6 +86,8 @@ static void add_reason_of_node(const kn_planner *planner, const kn_node *node, c
         {.unit = true},
         {.halves = true},
         {.tf32 = true},
+        {.global = true},
+        {.kind = true, .global = true},
         {.kind = true, .unit = true},
         {.kind = true, .halves = true},
         {.unit = true, .halves = true},
@@ -94,12 +98,13 @@ static void add_reason_of_node(const kn_planner *planner, const kn_node *node, c
     for (size_t i = 0; i < KN_COUNT_OF(all); i++) {
         const difference with = all[i];
         if (!accepts_with(planner, node, variant, with)) continue;
-        const bool only_kind = !with.unit && !with.halves && !with.tf32;
+        const bool only_kind = !with.unit && !with.halves && !with.tf32 && !with.global;
         if (with.kind)
             kn_text_format(text, "for %s%s", planner->target->wide_vector ? "GPUs" : "CPUs",
                            only_kind ? "" : " with");
         else
             kn_text_add(text, "needs");
+        if (with.global) kn_text_add(text, " local memory that is a part of global memory");
         if (with.unit) kn_text_add(text, " a matrix unit");
         if (with.unit && (with.halves || with.tf32)) kn_text_add(text, " and");
         if (with.halves || with.tf32) kn_text_add(text, with.tf32 ? " TF32" : " 16-bit values");

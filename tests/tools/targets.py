@@ -121,11 +121,12 @@ def a_target_whose_local_memory_is_global(folder):
     for capabilities, direct in (("double", False), ("double global_local_memory", True)):
         path = write(folder, "gpu.target", GPU.replace("double shared_memory", capabilities))
         programs = os.path.join(folder, f"programs {direct}")
-        plan(folder, "mlp", "--target", path, "--programs", programs).needs(0)
+        plan(folder, "lenet", "--target", path, "--programs", programs).needs(0)
         texts = [bytes_of(file).decode() for file in glob.glob(os.path.join(programs, "*.cl"))]
-        products = [text for text in texts if "kernel void kn_matmul(" in text]
-        expect(products and all(("#define KN_DIRECT 1" in text) == direct for text in products),
-               f"{len(products)} products, and those with local memory are not as the target has it")
+        for kernel in ("kn_matmul", "kn_conv", "kn_conv_data", "kn_conv_weight"):
+            products = [text for text in texts if f"kernel void {kernel}(" in text and "#define KN_ONLY_kn_sum_parts 1" not in text]
+            expect(products and all(("#define KN_DIRECT 1" in text) == direct for text in products),
+                   f"{len(products)} programs of {kernel}, and those with local memory are not as the target has it")
 
 
 @case

@@ -240,13 +240,16 @@ static const char *gradient_wrong(const kn_node *node) {
  * memory. */
 #define PRODUCT(word, lowering, ...)                                                                         \
     { .name = word, .lower = lowering, .promise.takes_epilogue = true, .promise.halves = {3, 1}, __VA_ARGS__ }
-/* The sizes are those at which a matrix unit is compared with the work-items. */
+/* The sizes are those at which a matrix unit, or reading in place, is compared with the work-items. */
 #define IMPLICIT(sizes)                                                                                      \
     PRODUCT("matrix", kn_conv_implicit_lower, .config = KN_PRODUCT_MATRIX,                                   \
             .choice.accepts = kn_conv_matrix_accepts),                                                       \
         PRODUCT("matrix_split", kn_conv_implicit_lower, .config = KN_PRODUCT_SPLIT,                          \
                 .choice.accepts = kn_conv_matrix_split_accepts, .choice.fast = true,                         \
                 .choice.pays = kn_product_split_pays, .choice.measured = true,                               \
+                .choice.measured_at = &(sizes)),                                                             \
+        PRODUCT("direct", kn_conv_implicit_lower, .config = KN_PRODUCT_DIRECT,                               \
+                .choice.accepts = kn_conv_direct_accepts, .choice.measured = true,                           \
                 .choice.measured_at = &(sizes)),                                                             \
         PRODUCT("implicit", kn_conv_implicit_lower, .config = KN_PRODUCT_ITEMS,                              \
                 .choice.accepts = kn_takes_kernel_types)

@@ -27,6 +27,7 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering);
 bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node);
 /* Float32, with each element split into two bfloat16. */
 bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node);
+bool kn_conv_direct_accepts(const kn_target *target, const kn_node *node);
 /* The convolution as a matrix product for kernels of `file`, not yet planned. The gradient of the data has
  * one product per phase of the stride and group; its depth is that of the phase with the most taps. */
 kn_product kn_conv_product(const kn_target *target, const kn_node *node, const kn_conv_form *form,

@@ -129,6 +129,10 @@ bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node) 
     return unit_accepts(target, node, KN_PRODUCT_SPLIT);
 }
 
+bool kn_conv_direct_accepts(const kn_target *target, const kn_node *node) {
+    return target->local_is_global && !target->wide_vector && kn_takes_kernel_types(target, node);
+}
+
 kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_product_way way = (kn_product_way)lowering->config;
