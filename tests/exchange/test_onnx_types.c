@@ -207,11 +207,65 @@ static void products_read_codes(void **state) {
                   "matmul_quantized");
 }
 
+/* The same if x was quantized with scale 1 and zero point 3: bytes are multiplied, if `name` is set. w are
+ * codes of the file, or quantized too. */
+static void bytes_give(bool in_file, const char *codes, int rows, const char *scales,
+                       const char *scales_shape, const char *axis, const char *product,
+                       const char *attributes, const char *numbers, const char *name) {
+    onnx_graph graph = {.bytes.count = 0};
+    made tensor = {.count = 0};
+    add_number(add_number(&tensor, 1, (uint64_t)rows), 1, (uint64_t)(8 / rows));
+    add_number(&tensor, 2, 3);
+    add_text(&tensor, 8, "codes");
+    add_packet(&tensor, 9, (const uint8_t *)codes, 8);
+    add_message(&graph.bytes, 5, &tensor);
+    onnx_integers(&graph, "x_shape", "1,4");
+    onnx_node(&graph, "Constant", "", "x_whole", "value_ints=1:2:3:4");
+    onnx_node(&graph, "Cast", "x_whole", "x_flat", "to=1");
+    onnx_node(&graph, "Reshape", "x_flat,x_shape", "x", NULL);
+    onnx_node(&graph, "Constant", "", "one", "value_float=1f");
+    onnx_integers(&graph, "three_whole", "3");
+    onnx_node(&graph, "Cast", "three_whole", "three", "to=2");
+    onnx_node(&graph, "QuantizeLinear", "x,one,three", "a_codes", NULL);
+    onnx_node(&graph, "DequantizeLinear", "a_codes,one,three", "a", NULL);
+    onnx_integers(&graph, "s_whole", scales);
+    onnx_integers(&graph, "s_shape", scales_shape);
+    onnx_node(&graph, "Cast", "s_whole", "s_flat", "to=1");
+    onnx_node(&graph, "Reshape", "s_flat,s_shape", "s", NULL);
+    if (!in_file) {
+        onnx_node(&graph, "Cast", "codes", "w_numbers", "to=1");
+        onnx_node(&graph, "QuantizeLinear", "w_numbers,one,three", "w", NULL);
+    }
+    onnx_node(&graph, "DequantizeLinear", in_file ? "codes,s" : "w,s,three", "b", axis);
+    onnx_node(&graph, product, "a,b", "y", attributes);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "1,2", numbers);
+    const kn_node *node = model->outputs[0]->producer;
+    for (int i = 0; i < 2 && !strcmp(name, "matmul_integer"); i++)
+        node = node->inputs[0]->producer;
+    assert_string_equal(node->op->name, name);
+    kn_model_destroy(&model);
+}
+
+static void products_of_bytes(void **state) {
+    (void)state;
+    const char *columns = "\1\2\3\4\377\0\2\376", *rows = "\1\2\3\4\5\6\7\10";
+    bytes_give(true, columns, 4, "2,4", "2", "axis=1", "MatMul", NULL, "24 8", "matmul_integer");
+    bytes_give(true, columns, 4, "2", "1", NULL, "MatMul", NULL, "24 4", "matmul_integer");
+    bytes_give(false, rows, 4, "2", "1", NULL, "MatMul", NULL, "100 120", "matmul_integer");
+    bytes_give(true, rows, 2, "1,2", "2", "axis=0", "Gemm", "transB=1", "30 140", "matmul_integer");
+    /* A scale per row of b, and blocks. */
+    bytes_give(true, columns, 4, "1,1,1,2", "4", "axis=0", "MatMul", NULL, "20 -6", "matmul");
+    bytes_give(true, columns, 4, "1,2,2,4", "2,2", "axis=0 block_size=2", "MatMul", NULL, "17 -12",
+               "matmul_quantized");
+}
+
 int test_onnx_types(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_below_a_byte), cmocka_unit_test(halves),
         cmocka_unit_test(small_floats),         cmocka_unit_test(small_floats_are_refused),
-        cmocka_unit_test(products_read_codes),
+        cmocka_unit_test(products_read_codes),  cmocka_unit_test(products_of_bytes),
     };
     return cmocka_run_group_tests_name("onnx types", tests, NULL, NULL);
 }

@@ -187,6 +187,18 @@ def quantized_linear():
     q = source.whole(dtype, 3, 4)
     yield Case(f"DequantizeLinear_{word}", [node("DequantizeLinear", "q,s,z")], {"q": q}, one)
     yield Case(f"DequantizeLinear_{word}_axis", [node("DequantizeLinear", "q,s,z", axis=1)], {"q": q}, four)
+  x = source.floats(2, 7, 70, scale=3)
+  for word, left, right in (("u8_i8", U8, I8), ("i8_i8", I8, I8), ("u8_u8", U8, U8)):
+    between = [node("QuantizeLinear", "x,sx,zx", "q", domain=""), node("DequantizeLinear", "q,sx,zx", "a", domain="")]
+    weights = {"w": source.whole(right, 70, 33), "sx": F(0.05), "zx": left(9)}
+    for form, scale, zero in (("tensor", F(0.02), right(3)), ("columns", source.random.random(33).astype(F), source.whole(right, 33))):
+      yield Case(f"DequantizeLinear_MatMul_{word}_{form}",
+                 [*between, node("DequantizeLinear", "w,sw,zw", "b", domain="", axis=1), node("MatMul", "a,b", domain="")],
+                 {"x": x}, weights | {"sw": scale, "zw": zero})
+      turned = weights | {"w": weights["w"].T.copy(), "sw": scale, "zw": zero, "c": source.floats(33)}
+      yield Case(f"DequantizeLinear_Gemm_{word}_{form}",
+                 [*between, node("DequantizeLinear", "w,sw,zw", "b", domain="", axis=0), node("Gemm", "a,b,c", domain="", transB=1)],
+                 {"x": x[0]}, turned)
 
 
 # ---- joined layers -----------------------------------------------------------------------------

@@ -65,11 +65,12 @@ static inline kn_arena *kn_imported_arena(kn_model *model) {
     return model->root ? &model->root->arena : &model->arena;
 }
 
-/* The codes of a matrix that a node dequantizes, so that a product may read them instead of the result. */
+/* The codes that a node dequantizes, so that a product may read them instead of the result. */
 typedef struct kn_import_codes {
     kn_value *codes, *scale, *zero; /* zero may be NULL */
     int axis;                       /* the axis along which scale and zero differ; -1: they are scalars */
     int64_t block;                  /* number of elements along that axis that share a scale */
+    bool weights;                   /* a matrix in the file */
 } kn_import_codes;
 
 /* What a name refers to. */
@@ -81,7 +82,7 @@ struct kn_item {
     kn_value *value;  /* NULL until a node computes with it */
     const kn_onnx_tensor *tensor; /* its elements, if they are in the file */
     bool initializer;             /* a tensor that may be trainable */
-    const kn_import_codes *codes; /* codes of a matrix that is dequantized from the file; otherwise NULL */
+    const kn_import_codes *codes; /* what was dequantized; otherwise NULL */
     /* Known integers, as dimensions of the graph: */
     const kn_dim *sizes; /* NULL: none */
     int count;
@@ -412,6 +413,9 @@ kn_value *kn_import_quantize_dynamically(kn_import_call *call, kn_value *x, kn_v
 /* a (…,M,K) times input b, which is (K,N), or (N,K) if transposed, from the codes of b. NULL if b has no
  * codes that matmul_quantized supports. */
 kn_value *kn_import_product_by_codes(kn_import_call *call, kn_value *a, int b, bool transposed);
+/* The product of inputs a (…,M,K) and b (…,K,N), or (N,K) if transposed, from the codes of both, if these are
+ * bytes, a has one scale, and b has one scale or one per column; otherwise NULL. */
+kn_value *kn_import_product_of_bytes(kn_import_call *call, int a, int b, bool transposed);
 /* The product of integers minus their zero points, which may be NULL. Sums are int32, or integers in floating
  * point if the integer product does not support the form. */
 kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero);

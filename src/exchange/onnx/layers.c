@@ -16,7 +16,8 @@ static kn_status matmul(kn_import_call *call) {
         a = kn_cast(a, KN_FLOAT64);
         b = kn_cast(b, KN_FLOAT64);
     }
-    kn_value *y = kn_import_product_by_codes(call, a, 1, false);
+    kn_value *y = row || column ? NULL : kn_import_product_of_bytes(call, 0, 1, false);
+    if (!y) y = kn_import_product_by_codes(call, a, 1, false);
     if (!y) y = kn_import_cast(kn_matmul(a, b, false, false), dtype);
     if (row) y = kn_squeeze(y, column ? "-2,-1" : "-2");
     if (column && !row) y = kn_squeeze(y, "-1");
@@ -34,7 +35,8 @@ kn_value *kn_import_gemm(kn_import_call *call) {
     }
     const bool transposes_a = kn_import_int(call, "transA", 0) != 0,
                transposes_b = kn_import_int(call, "transB", 0) != 0;
-    kn_value *y = transposes_a ? NULL : kn_import_product_by_codes(call, a, 1, transposes_b);
+    kn_value *y = transposes_a ? NULL : kn_import_product_of_bytes(call, 0, 1, transposes_b);
+    if (!y && !transposes_a) y = kn_import_product_by_codes(call, a, 1, transposes_b);
     if (!y) y = kn_matmul(a, b, transposes_a, transposes_b);
     if (alpha != 1) y = kn_scale(y, alpha);
     if (c) y = kn_add(y, beta == 1 ? c : kn_scale(c, beta));

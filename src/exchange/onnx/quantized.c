@@ -7,6 +7,12 @@
 
 /* With more products of bytes, a sum may exceed the integers that float32 represents exactly. */
 enum { EXACT_PRODUCTS = 256 };
+/* With more products of bytes, a sum may exceed int32. */
+enum { MAX_BYTE_PRODUCTS = INT32_MAX / (255 * 255) };
+
+static bool is_byte(kn_dtype dtype) {
+    return dtype == KN_INT8 || dtype == KN_UINT8;
+}
 
 static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
     double size = ldexp(1, bits ? bits : (int)kn_dtype_bytes(dtype) * 8);
@@ -98,19 +104,19 @@ kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
     return zero ? kn_sub(x, kn_import_cast(zero, dtype)) : x;
 }
 
-/* Records the codes of a matrix in the file, x (rows,columns), with scale and zero point. */
+/* Records codes with scale and zero point: bytes, and matrices (rows,columns) in the file. */
 static void keep_codes(kn_import_call *call, kn_value *x, kn_value *zero) {
     kn_value *scale = kn_import_in(call, 1);
-    const bool whole = x->shape.dtype == KN_UINT8 || x->shape.dtype == KN_INT8;
-    if (!call->inputs[0]->tensor || x->shape.rank != 2 || (!whole && !kn_is_small_float(x->shape.dtype)))
-        return;
+    const bool weights = call->inputs[0]->tensor && x->shape.rank == 2;
+    if (!is_byte(x->shape.dtype) && !(weights && kn_is_small_float(x->shape.dtype))) return;
     const bool single = scale->shape.rank == 0 || (scale->shape.rank == 1 && scale->shape.dims[0] == 1);
     const kn_import_codes codes = {
         .codes = x,
         .scale = scale,
         .zero = zero ? kn_import_in(call, 2) : NULL,
-        .axis = single ? -1 : kn_import_axis(call, kn_import_int(call, "axis", 1), 2),
-        .block = scale->shape.rank == 2 ? kn_import_int(call, "block_size", 0) : 1,
+        .axis = single ? -1 : kn_import_axis(call, kn_import_int(call, "axis", 1), x->shape.rank),
+        .block = scale->shape.rank == 1 || single ? 1 : kn_import_int(call, "block_size", 0),
+        .weights = weights,
     };
     call->outputs[0].codes = kn_arena_copy(call->import->arena, &codes, 1, sizeof codes);
     if (!call->outputs[0].codes) kn_import_no_memory(call->import);
@@ -165,7 +171,7 @@ static kn_value *by_rows(kn_import *import, const kn_import_codes *of, kn_value 
 
 kn_value *kn_import_product_by_codes(kn_import_call *call, kn_value *a, int b, bool transposed) {
     const kn_import_codes *of = kn_import_has(call, b) ? call->inputs[b]->codes : NULL;
-    if (!of || a->shape.rank < 2 || a->shape.dtype != KN_FLOAT32) return NULL;
+    if (!of || !of->weights || a->shape.rank < 2 || a->shape.dtype != KN_FLOAT32) return NULL;
     kn_import *import = call->import;
     const kn_shape *codes = &of->codes->shape, *scale = &of->scale->shape;
     const int rows = transposed ? 0 : 1; /* the axis of the N rows of codes; each row has K codes */
@@ -187,10 +193,6 @@ static kn_value *for_rows(kn_value *value) {
     return value && value->shape.rank == 1 && value->shape.dims[0] != 1 ? kn_unsqueeze(value, "1") : value;
 }
 
-static bool is_byte(kn_dtype dtype) {
-    return dtype == KN_INT8 || dtype == KN_UINT8;
-}
-
 /* Whether the integer product supports the zero point: none, a scalar, or `count` elements. */
 static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
     if (!zero) return true;
@@ -209,6 +211,35 @@ kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, 
     x = kn_import_without_zero(x, for_rows(x_zero), dtype);
     y = kn_import_without_zero(y, y_zero, dtype);
     return kn_matmul(x, y, false, false);
+}
+
+/* The codes of input i if they are bytes with one scale, or one per index of `axis`. */
+static const kn_import_codes *bytes_of(const kn_import_call *call, int i, int axis) {
+    const kn_import_codes *of = kn_import_has(call, i) ? call->inputs[i]->codes : NULL;
+    const bool fits = of && is_byte(of->codes->shape.dtype) && of->block == 1 &&
+                      (of->axis < 0 || (of->axis == axis && of->scale->shape.rank == 1)) &&
+                      (!of->zero || of->zero->shape.dtype == of->codes->shape.dtype);
+    return fits ? of : NULL;
+}
+
+/* The scale of codes as float32, a scalar or one per index. */
+static kn_value *scale_of(kn_import *import, const kn_import_codes *of) {
+    kn_value *scale = kn_import_cast(of->scale, KN_FLOAT32);
+    return of->axis < 0 ? kn_import_reshape(import, scale, NULL, 0) : scale;
+}
+
+kn_value *kn_import_product_of_bytes(kn_import_call *call, int a, int b, bool transposed) {
+    const kn_import_codes *left = bytes_of(call, a, KN_MAX_RANK),
+                          *right = kn_import_has(call, b) ? call->inputs[b]->codes : NULL;
+    if (!left || !right || left->codes->shape.rank < 2 || right->codes->shape.rank < 2) return NULL;
+    right = bytes_of(call, b, transposed ? 0 : right->codes->shape.rank - 1);
+    if (!right) return NULL;
+    kn_value *columns = transposed ? kn_transpose(right->codes, "1,0") : right->codes;
+    const int64_t depth = kn_value_dimension(left->codes, left->codes->shape.rank - 1);
+    if (depth > MAX_BYTE_PRODUCTS) return NULL;
+    kn_value *sums = kn_matmul_integer(left->codes, columns, left->zero, right->zero);
+    return kn_mul(kn_import_cast(sums, KN_FLOAT32),
+                  kn_mul(scale_of(call->import, left), scale_of(call->import, right)));
 }
 
 /* The product of inputs a and b; their zero points are inputs, or left out. */
