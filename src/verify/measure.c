@@ -55,7 +55,7 @@ void kn_measurement_finish(kn_measurement *measure) {
 kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *variant, int tile,
                               double enough, double *first, kn_session **session, kn_error *error) {
     char switches[256], more[KN_MORE_SWITCHES];
-    kn_switches_of(tile, measure->node.stored, measure->node.halves, measure->node.tf32, more);
+    kn_switches_of(tile, measure->node.types, more);
     snprintf(switches, sizeof switches, "%s=%s,tuning=off%s", measure->node.row->name, variant->name, more);
     kn_session_params params;
     kn_session_params_init(&params);
@@ -151,8 +151,8 @@ static kn_status size_node(kn_context *context, const kn_node *node, const kn_va
     kn_trial trial;
     const kn_case test_case = {
         .inputs = {sizes->inputs[0], sizes->inputs[1]}, .attributes = sizes->attributes, .no_gradient = true};
-    kn_status status = kn_trial_make(&trial, kn_context_host(context), node->op, &test_case, NULL, KN_FLOAT32,
-                                     false, 1, error);
+    kn_status status = kn_trial_make(&trial, kn_context_host(context), node->op, &test_case, NULL,
+                                     (kn_trial_types){0}, 1, error);
     if (status == KN_OK) kn_node_spec_of(trial.outputs[0]->producer, spec);
     kn_trial_finish(&trial);
     return status;

@@ -69,16 +69,17 @@ kn_node *kn_node_spec_add(const kn_node_spec *spec, kn_graph *graph, kn_value *i
     kn_value *result = kn_node_add(graph, spec->row, "trial", inputs, spec->input_count, spec->attributes);
     if (kn_value_failed(result)) return NULL;
     result->producer->accumulate = spec->accumulate;
-    result->producer->tf32 = spec->tf32;
+    result->producer->tf32 = spec->types.tf32;
     return result->producer;
 }
 
 void kn_node_spec_store(const kn_node_spec *spec, const kn_node *node) {
-    if (!kn_is_half(spec->stored)) return;
+    if (!kn_is_half(spec->types.stored)) return;
     for (int i = 0; i < node->input_count; i++)
-        if (node->inputs[i] && spec->halves.inputs >> i & 1) node->inputs[i]->shape.dtype = spec->stored;
+        if (node->inputs[i] && spec->types.halves.inputs >> i & 1)
+            node->inputs[i]->shape.dtype = spec->types.stored;
     for (int k = 0; k < node->output_count; k++)
-        if (spec->halves.results >> k & 1) node->outputs[k]->shape.dtype = spec->stored;
+        if (spec->types.halves.results >> k & 1) node->outputs[k]->shape.dtype = spec->types.stored;
 }
 
 typedef struct search {
@@ -205,7 +206,7 @@ void kn_node_spec_of(const kn_node *node, kn_node_spec *spec) {
     *spec = (kn_node_spec){.row = node->op,
                            .input_count = node->input_count,
                            .accumulate = node->accumulate,
-                           .tf32 = node->tf32};
+                           .types.tf32 = node->tf32};
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         spec->given[i] = node->inputs[i] != NULL;
         if (spec->given[i]) spec->shapes[i] = node->inputs[i]->shape;
@@ -213,13 +214,13 @@ void kn_node_spec_of(const kn_node *node, kn_node_spec *spec) {
         const kn_dtype type = spec->shapes[i].dtype;
         if (!kn_is_half(type) || node->op->halves >> i & 1 || node->op->moves) continue;
         spec->shapes[i].dtype = KN_FLOAT32;
-        spec->halves.inputs |= 1u << i;
-        spec->stored = type;
+        spec->types.halves.inputs |= 1u << i;
+        spec->types.stored = type;
     }
     for (int k = 0; k < node->output_count && !node->op->moves; k++)
         if (kn_is_half(node->outputs[k]->shape.dtype)) {
-            spec->halves.results |= 1u << k;
-            spec->stored = node->outputs[k]->shape.dtype;
+            spec->types.halves.results |= 1u << k;
+            spec->types.stored = node->outputs[k]->shape.dtype;
         }
     memcpy(spec->attributes, node->attributes, (size_t)node->op->attribute_count * sizeof *spec->attributes);
 }

@@ -27,11 +27,11 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
  * TF32. */
 static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient,
                                bool rounds) {
-    if (trial->tf32) return gradient ? 0x1p-11 * 8 * largest : 0;
-    if (!kn_is_half(trial->stored)) return 0;
-    const double step = trial->stored == KN_FLOAT16 ? 0x1p-11 : 0x1p-8;
+    if (trial->types.tf32) return gradient ? 0x1p-11 * 8 * largest : 0;
+    if (!kn_is_half(trial->types.stored)) return 0;
+    const double step = trial->types.stored == KN_FLOAT16 ? 0x1p-11 : 0x1p-8;
     const double rounded = fabs(expected) + (rounds ? largest : 0);
-    return step * (gradient ? 8 * largest : rounded) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
+    return step * (gradient ? 8 * largest : rounded) + (trial->types.stored == KN_FLOAT16 ? 0x1p-24 : 0);
 }
 
 /* The difference of two numbers divided by the tolerance. NaN matches only NaN, an infinity only the same
@@ -184,7 +184,7 @@ static kn_status check_gradient(device_run *run, kn_session *session, int input)
         char use[24], what[48];
         status = kn_trial_slope(trial, input, i, &slope, run->error);
         if (status != KN_OK) break;
-        if (kn_is_half(trial->stored) && isnan(slope)) continue;
+        if (kn_is_half(trial->types.stored) && isnan(slope)) continue;
         const double most = fmax(largest, fabs(slope));
         double allowed =
             tolerance(trial, slope, most, true) + stored_tolerance(trial, slope, most, true, false) + more;
@@ -251,16 +251,16 @@ static kn_status check_results(device_run *run, kn_session *session) {
     return status;
 }
 
-void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, bool tf32, char text[KN_MORE_SWITCHES]) {
+void kn_switches_of(int tile, kn_trial_types types, char text[KN_MORE_SWITCHES]) {
     char name[KN_TILE_NAME];
     size_t used = 0;
     text[0] = '\0';
     if (tile && kn_product_tile_name(tile, name))
         used = (size_t)snprintf(text, KN_MORE_SWITCHES, ",tile=%s", name);
-    if (kn_is_half(stored))
+    if (kn_is_half(types.stored))
         used += (size_t)snprintf(text + used, KN_MORE_SWITCHES - used, ",stored=%s/%u/%u",
-                                 kn_dtype_name(stored), halves.inputs, halves.results);
-    if (tf32) snprintf(text + used, KN_MORE_SWITCHES - used, ",products=tf32");
+                                 kn_dtype_name(types.stored), types.halves.inputs, types.halves.results);
+    if (types.tf32) snprintf(text + used, KN_MORE_SWITCHES - used, ",products=tf32");
 }
 
 static kn_status compile_only(device_run *run, kn_session *session) {
@@ -283,11 +283,11 @@ static kn_status run_trial(device_run *run) {
     kn_text text;
     kn_text_init(&text, trial->host);
     /* In 16 bits a variant may support the node but not its gradients, which have other types. */
-    if (options->variant && !kn_is_half(options->stored) && !options->tf32)
+    if (options->variant && !kn_is_half(options->types.stored) && !options->types.tf32)
         kn_text_format(&text, ",%s=%s", trial->row->name, options->variant);
     if (options->variant)
         kn_text_format(&text, ",*=%s%s", options->variant, options->blocked ? ",images=blocked" : "");
-    kn_switches_of(options->tile, options->stored, options->halves, options->tf32, more);
+    kn_switches_of(options->tile, options->types, more);
     kn_text_add(&text, more);
     if (options->programs) kn_text_format(&text, ",programs=%s", options->programs);
     if (text.length) snprintf(switches, sizeof switches, "%s", text.data + 1);
@@ -324,8 +324,8 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
                        const kn_trial_options *options, double *ratio, kn_error *error) {
     kn_trial trial;
     device_run run = {.trial = &trial, .context = context, .options = *options, .error = error};
-    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, options->stored,
-                                     options->tf32, options->seed, error);
+    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, options->types,
+                                     options->seed, error);
     for (int i = 0; i < row->variant_count; i++)
         if (options->variant && !strcmp(row->variants[i].name, options->variant)) {
             run.fast = row->variants[i].choice.fast;
@@ -392,7 +392,7 @@ static kn_status make_from_spec(kn_trial *trial, const kn_host *host, const kn_n
                                 kn_case *test_case, char ranges[][32], kn_error *error) {
     *test_case = (kn_case){.no_gradient = true, .training = true};
     take_ranges(spec, test_case, ranges);
-    return kn_trial_make(trial, host, spec->row, test_case, spec, spec->stored, spec->tf32, 1, error);
+    return kn_trial_make(trial, host, spec->row, test_case, spec, spec->types, 1, error);
 }
 
 kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_node_spec *spec, kn_error *error) {
@@ -410,11 +410,7 @@ kn_status kn_trial_run_spec(kn_context *context, const kn_node_spec *spec, const
     kn_case test_case;
     device_run run = {.trial = &trial,
                       .context = context,
-                      .options = {.variant = variant->name,
-                                  .tile = tile,
-                                  .stored = spec->stored,
-                                  .halves = spec->halves,
-                                  .tf32 = spec->tf32},
+                      .options = {.variant = variant->name, .tile = tile, .types = spec->types},
                       .fast = variant->choice.fast,
                       .rounds = variant->promise.rounds,
                       .error = error};
@@ -450,19 +446,19 @@ static void store(kn_value *const *values, int count, unsigned halves, kn_dtype 
 }
 
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                      const kn_variant *variant, bool blocked, kn_dtype stored, bool tf32) {
+                      const kn_variant *variant, bool blocked, kn_trial_types types) {
     kn_trial trial;
     kn_target target;
     bool accepts = false;
     kn_target_of(context, &target);
-    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, KN_FLOAT32, false, 1, NULL) ==
+    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, (kn_trial_types){0}, 1, NULL) ==
         KN_OK)
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             kn_node *node = trial.bound->nodes[i];
             if (node->op != row) continue;
-            node->tf32 = tf32;
-            store(node->inputs, node->input_count, variant->promise.halves.inputs, stored);
-            store(node->outputs, node->output_count, variant->promise.halves.results, stored);
+            node->tf32 = types.tf32;
+            store(node->inputs, node->input_count, variant->promise.halves.inputs, types.stored);
+            store(node->outputs, node->output_count, variant->promise.halves.results, types.stored);
             accepts = !variant->choice.accepts || variant->choice.accepts(&target, node);
             if (blocked) accepts = accepts && variant->promise.any && can_block(&target, node);
         }

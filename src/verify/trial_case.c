@@ -88,9 +88,9 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
         trial->values[input][i] = draw(key, i, special, integer, low, high);
         if (kn_is_small_float(info->dtype))
             trial->values[input][i] = rounded(info->dtype, trial->values[input][i]);
-        if (kn_is_half(trial->stored) && info->dtype == KN_FLOAT32)
-            trial->values[input][i] = rounded(trial->stored, trial->values[input][i]);
-        if (trial->tf32 && info->dtype == KN_FLOAT32)
+        if (kn_is_half(trial->types.stored) && info->dtype == KN_FLOAT32)
+            trial->values[input][i] = rounded(trial->types.stored, trial->values[input][i]);
+        if (trial->types.tf32 && info->dtype == KN_FLOAT32)
             trial->values[input][i] = kn_round_tf32((float)trial->values[input][i]);
         kn_element_set(info->dtype, trial->bytes[input], i, trial->values[input][i]);
         /* Unsigned types have no negative numbers. */
@@ -166,15 +166,10 @@ static kn_status build(kn_trial *trial, kn_error *error) {
 }
 
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_node_spec *spec, kn_dtype stored, bool tf32,
+                        const kn_case *test_case, const kn_node_spec *spec, kn_trial_types types,
                         uint64_t seed, kn_error *error) {
-    *trial = (kn_trial){.host = host,
-                        .row = row,
-                        .test_case = test_case,
-                        .spec = spec,
-                        .stored = stored,
-                        .tf32 = tf32,
-                        .seed = seed};
+    *trial = (kn_trial){
+        .host = host, .row = row, .test_case = test_case, .spec = spec, .types = types, .seed = seed};
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
     trial->graph = kn_graph_create(&params);
     if (!trial->graph) return kn_fail_memory(error, sizeof *trial->graph);
@@ -309,7 +304,7 @@ static kn_status weighted_sum(kn_trial *trial, double *sum, kn_error *error) {
 kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *slope, kn_error *error) {
     double *place = &trial->values[input][element], middle = *place, sums[3] = {0, 0, 0};
     double step = 1e-5 * fmax(1, fabs(middle));
-    const bool narrow = kn_is_half(trial->stored);
+    const bool narrow = kn_is_half(trial->types.stored);
     for (int side = 0; side < (narrow ? 3 : 2); side++) {
         *place = side == 0 ? middle - step : side == 1 ? middle + step : middle;
         kn_status status = weighted_sum(trial, &sums[side], error);

@@ -44,7 +44,7 @@ bool kn_tuned_key(kn_context *context, const kn_node_spec *node, bool kept, bool
         else
             add(key, &used, "/-");
     char more[KN_MORE_SWITCHES];
-    kn_switches_of(0, node->stored, node->halves, node->tf32, more);
+    kn_switches_of(0, node->types, more);
     add(key, &used, "%s", more);
     for (int i = 0; i < node->row->attribute_count; i++)
         add_attribute(key, &used, &node->row->attributes[i], &node->attributes[i]);

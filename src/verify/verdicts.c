@@ -10,16 +10,16 @@
 /* Tries the smallest case of the table that the variant accepts, otherwise any. Without gradients: the
  * variants of their rows have separate verdicts, and each kernel takes time to compile. */
 static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,
-                           kn_dtype stored, bool tf32, kn_error *error) {
-    const kn_trial_options options = {
-        .variant = variant->name, .stored = stored, .halves = {~0u, ~0u}, .tf32 = tf32, .seed = 1};
+                           kn_trial_types types, kn_error *error) {
+    types.halves = (kn_halves){~0u, ~0u};
+    const kn_trial_options options = {.variant = variant->name, .types = types, .seed = 1};
     double ratio;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < row->case_count; i++) {
             kn_case test_case = row->cases[i];
             test_case.no_gradient = true;
             if (test_case.smallest == (pass == 0) &&
-                kn_trial_accepts(context, row, &test_case, variant, false, stored, tf32))
+                kn_trial_accepts(context, row, &test_case, variant, false, types))
                 return kn_trial_run(context, row, &test_case, &options, &ratio, error);
         }
     return kn_fail(error, KN_ERROR_NOT_FOUND, "it accepts no case of the table on this device");
@@ -49,7 +49,7 @@ kn_status kn_trial_run_small(kn_context *context, const kn_node_spec *node, cons
     kn_node_spec small = *node;
     return kn_node_spec_shrink(context, variant, tile, programs, &small)
                ? kn_trial_run_spec(context, &small, variant, tile, error)
-               : try_table(context, node->row, variant, node->stored, node->tf32, error);
+               : try_table(context, node->row, variant, node->types, error);
 }
 
 bool kn_variant_is_right(void *device, const kn_node *node, const kn_variant *variant, int tile) {

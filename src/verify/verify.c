@@ -102,6 +102,12 @@ static void take_result(verify_run *run, kn_verify_result *result, const kn_erro
     if (run->params.report) run->params.report(run->params.user, result);
 }
 
+static kn_trial_types types_of(const verify_run *run) {
+    return (kn_trial_types){.stored = kn_precision_type(run->params.precision),
+                            .halves = {~0u, ~0u},
+                            .tf32 = run->params.precision == KN_PRECISION_TF32};
+}
+
 static void verify_variant(verify_run *run, const kn_operator *row, int number, const char *variant, int tile,
                            bool blocked) {
     kn_error error = {.status = KN_OK};
@@ -116,9 +122,7 @@ static void verify_variant(verify_run *run, const kn_operator *row, int number, 
                                       .tile = tile,
                                       .blocked = blocked,
                                       .programs = is_wanted(row, number, 1) ? "file" : "unsaved",
-                                      .stored = kn_precision_type(run->params.precision),
-                                      .halves = {~0u, ~0u},
-                                      .tf32 = run->params.precision == KN_PRECISION_TF32,
+                                      .types = types_of(run),
                                       .seed = run->seed};
     result.status = kn_trial_run(run->context, row, &row->cases[number], &options, &result.error, &error);
     result.seconds = kn_clock() - start;
@@ -145,9 +149,7 @@ static bool is_fallback(const verify_run *run, const kn_operator *row, int numbe
     if (run->params.variants || strcmp(variant->name, "plain") != 0 || is_wanted(row, number, 1))
         return false;
     for (const kn_variant *other = row->variants; other < variant; other++)
-        if (kn_trial_accepts(run->context, row, &row->cases[number], other, false,
-                             kn_precision_type(run->params.precision),
-                             run->params.precision == KN_PRECISION_TF32))
+        if (kn_trial_accepts(run->context, row, &row->cases[number], other, false, types_of(run)))
             return true;
     return false;
 }
@@ -156,13 +158,12 @@ static bool is_fallback(const verify_run *run, const kn_operator *row, int numbe
 static bool takes(const verify_run *run, const kn_operator *row, int number, const kn_variant *variant,
                   bool blocked) {
     const kn_halves halves = variant->promise.halves;
-    const kn_dtype stored = kn_precision_type(run->params.precision);
     const kn_case *test_case = &row->cases[number];
-    if (run->params.precision == KN_PRECISION_TF32)
-        return kn_trial_accepts(run->context, row, test_case, variant, blocked, stored, true) &&
-               !kn_trial_accepts(run->context, row, test_case, variant, blocked, stored, false);
-    return (run->params.precision == KN_PRECISION_FLOAT32 || halves.inputs || halves.results) &&
-           kn_trial_accepts(run->context, row, test_case, variant, blocked, stored, false);
+    const kn_trial_types types = types_of(run);
+    if (!kn_trial_accepts(run->context, row, test_case, variant, blocked, types)) return false;
+    if (types.tf32)
+        return !kn_trial_accepts(run->context, row, test_case, variant, blocked, (kn_trial_types){0});
+    return run->params.precision == KN_PRECISION_FLOAT32 || halves.inputs || halves.results;
 }
 
 /* Runs a case with all variants that accept it on the device; pointwise nodes and rows that are replaced have

@@ -7,6 +7,13 @@
 
 enum { KN_TRIAL_INPUTS = 8 };
 
+/* How float32 arrays of a node are stored and multiplied. */
+typedef struct kn_trial_types {
+    kn_dtype stored;  /* the 16-bit type of some inputs and results; otherwise they are float32 */
+    kn_halves halves; /* with `stored`: only these, if the variant supports it */
+    bool tf32;        /* matrix units multiply TF32 (see kn_node) */
+} kn_trial_types;
+
 /* A node outside any graph: its row, shapes, types and attributes (node_spec.c). */
 typedef struct kn_node_spec {
     const kn_operator *row;
@@ -15,10 +22,7 @@ typedef struct kn_node_spec {
     kn_shape shapes[KN_TRIAL_INPUTS];
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     kn_dtype accumulate;
-    /* The 16-bit type in which some of its shapes are stored instead of float32; 0: none. */
-    kn_dtype stored;
-    kn_halves halves;
-    bool tf32; /* see kn_node */
+    kn_trial_types types;
 } kn_node_spec;
 /* Copies the description of a node. */
 void kn_node_spec_of(const kn_node *node, kn_node_spec *spec);
@@ -42,8 +46,7 @@ typedef struct kn_trial {
     const kn_operator *row;
     const kn_case *test_case; /* of a specification: only ranges and options */
     const kn_node_spec *spec; /* NULL: use the shapes and attributes of the case */
-    kn_dtype stored;          /* 16-bit type: float32 inputs are representable in it */
-    bool tf32;                /* float32 inputs are representable in TF32 */
+    kn_trial_types types;     /* float32 inputs are representable in them */
     uint64_t seed;
     kn_graph *graph; /* a node on inputs x0, x1, … */
     int input_count;
@@ -61,7 +64,7 @@ typedef struct kn_trial {
 /* Builds the graph of a case, or of `spec` unless NULL, and generates its inputs. Call kn_trial_finish even
  * after a failure. */
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_node_spec *spec, kn_dtype stored, bool tf32,
+                        const kn_case *test_case, const kn_node_spec *spec, kn_trial_types types,
                         uint64_t seed, kn_error *error);
 void kn_trial_finish(kn_trial *trial);
 /* The element type of an input as written in cases; false: unknown type. */
@@ -85,10 +88,7 @@ typedef struct kn_trial_options {
     int tile;
     bool blocked;         /* variants that support any layout get blocked images */
     const char *programs; /* the value of switch `programs`; NULL: the default */
-    kn_dtype stored;      /* 16-bit type in which inputs and results are stored if the variant supports it;
-                             otherwise float32 */
-    kn_halves halves;     /* with `stored`: only these */
-    bool tf32;            /* matrix units multiply TF32 */
+    kn_trial_types types;
     uint64_t seed;
 } kn_trial_options;
 /* Computes a case on the device, forward and gradients, and compares it with the reference. *ratio: the
@@ -103,7 +103,7 @@ kn_status kn_trial_run_small(kn_context *context, const kn_node_spec *node, cons
                              int tile, uint64_t programs, kn_error *error);
 /* Switches of sessions, ",tile=NAME,stored=TYPE/INPUTS/RESULTS,products=tf32"; omits defaults. */
 enum { KN_MORE_SWITCHES = 112 };
-void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, bool tf32, char text[KN_MORE_SWITCHES]);
+void kn_switches_of(int tile, kn_trial_types types, char text[KN_MORE_SWITCHES]);
 /* A single node on random inputs, for timing (measure.c). */
 typedef struct kn_measurement {
     kn_context *context;
@@ -156,6 +156,6 @@ kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_node_spec
 /* Whether a variant accepts a case on the device, stored in a 16-bit type or unchanged (KN_FLOAT32), or
  * multiplied as TF32; with `blocked`, whether it accepts blocked images. */
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                      const kn_variant *variant, bool blocked, kn_dtype stored, bool tf32);
+                      const kn_variant *variant, bool blocked, kn_trial_types types);
 
 #endif

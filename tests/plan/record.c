@@ -316,7 +316,7 @@ static void record_case(recording *all, const kn_operator *row, int number) {
     kn_trial trial;
     kn_error error = {.status = KN_OK};
     kn_status status =
-        kn_trial_make(&trial, &all->host, row, &row->cases[number], NULL, KN_FLOAT32, false, 1, &error);
+        kn_trial_make(&trial, &all->host, row, &row->cases[number], NULL, (kn_trial_types){0}, 1, &error);
     for (int t = 0; t < all->target_count && status == KN_OK; t++)
         for (int v = -1; v < row->variant_count; v++)
             for (int p = 0; p < 3; p++) {
@@ -330,7 +330,7 @@ static void record_case(recording *all, const kn_operator *row, int number) {
                                   : "float32",
                          fast ? "fast" : "exact");
                 if (!is_wanted(all, name)) continue;
-                kn_switches_of(0, types[p], (kn_halves){~0u, ~0u}, p == 2, more);
+                kn_switches_of(0, (kn_trial_types){types[p], {~0u, ~0u}, p == 2}, more);
                 snprintf(switches, sizeof switches, "programs=none%s", more);
                 if (v >= 0)
                     snprintf(switches, sizeof switches, "programs=none,%s=%s%s", row->name, variant, more);

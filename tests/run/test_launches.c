@@ -126,7 +126,7 @@ static void cut_launches_give_the_same_bits(void **state) {
             if (!row->cases[j].smallest) continue;
             if (wanted.parts && !test_part_has(wanted, number++)) continue;
             kn_status status = kn_trial_make(&trial, kn_context_host(context), row, &row->cases[j], NULL,
-                                             KN_FLOAT32, false, 1, &error);
+                                             (kn_trial_types){0}, 1, &error);
             if (status != KN_OK) fail_msg("%s case %d: %s", row->name, j, error.text);
             uint64_t expected = run_case(context, &trial, "programs=unsaved");
             whole += wrapped_calls.launches;
