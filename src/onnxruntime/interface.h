@@ -57,6 +57,9 @@ OPAQUE(OrtTensorRTProviderOptionsV2)
 typedef void (*OrtLoggingFunction)(void *, OrtLoggingLevel, const char *category, const char *id,
                                    const char *location, const char *message);
 
+/* After a failure there is a status, which it owns, and there are no outputs. */
+typedef void (*RunAsyncCallbackFn)(void *, OrtValue **outputs, size_t, OrtStatus *);
+
 /* A program's allocator may be older: it has only the members up to its version. */
 typedef struct OrtAllocator OrtAllocator;
 struct OrtAllocator {

@@ -262,6 +262,49 @@ OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *options, const char
     return run_named(&run, input_names, inputs, input_count, output_names, output_count);
 }
 
+/* ---- runs in a thread -------------------------------------------------------------------- */
+
+typedef struct async_run {
+    OrtSession *session;
+    const OrtRunOptions *options;
+    const char *const *input_names, *const *output_names;
+    const OrtValue *const *inputs;
+    OrtValue **outputs;
+    size_t input_count, output_count;
+    RunAsyncCallbackFn callback;
+    void *user;
+} async_run;
+
+static void *run_and_call(void *argument) {
+    async_run own = *(async_run *)argument;
+    free(argument);
+    OrtStatus *status = ort_Run(own.session, own.options, own.input_names, own.inputs, own.input_count,
+                                own.output_names, own.output_count, own.outputs);
+    own.callback(own.user, status ? NULL : own.outputs, status ? 0 : own.output_count, status);
+    return NULL;
+}
+
+OrtStatus *ort_RunAsync(OrtSession *session, const OrtRunOptions *options, const char *const *input_names,
+                        const OrtValue *const *inputs, size_t input_count, const char *const *output_names,
+                        size_t output_count, OrtValue **outputs, RunAsyncCallbackFn callback, void *user) {
+    ORT_NEED(session);
+    ORT_NEED(callback);
+    pthread_t thread;
+    async_run *own = NULL;
+    OrtStatus *status = ORT_NEW(&own);
+    if (status) return status;
+    *own = (async_run){session, options,     input_names,  output_names, inputs,
+                       outputs, input_count, output_count, callback,     user};
+    if (pthread_create(&thread, NULL, run_and_call, own)) {
+        free(own);
+        return ort_fail(ORT_FAIL, "RunAsync: no thread could be started");
+    }
+    pthread_detach(thread);
+    return NULL;
+}
+
+/* ---- the first run ----------------------------------------------------------------------- */
+
 OrtStatus *ort_prepare(OrtSession *session) {
     ort_run run = {.session = session, .output_count = session->output_count};
     OrtStatus *status = NULL;
