@@ -100,6 +100,19 @@ kn_allocator failing_allocator(failing *state) {
     return (kn_allocator){.user = state, .resize = failing_resize};
 }
 
+static void keep_message(void *user, kn_log_level level, const char *message) {
+    failing *state = user;
+    strncpy(state->message, message, sizeof state->message - 1);
+}
+
+kn_logger failing_log(failing *state) {
+    return (kn_logger){state, KN_LOG_ERROR, keep_message};
+}
+
+size_t failing_calls(const failing *state) {
+    return __atomic_load_n(&state->calls, __ATOMIC_SEQ_CST);
+}
+
 bool test_aborts(void (*work)(void *), void *argument) {
     int status = 0;
     pid_t child = fork();

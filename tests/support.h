@@ -64,7 +64,11 @@ bool test_aborts(void (*work)(void *), void *argument);
 typedef struct failing {
     size_t calls, fail_at, live;
     bool fail_after;
+    char message[512]; /* the last error of failing_log */
 } failing;
 kn_allocator failing_allocator(failing *state);
+kn_logger failing_log(failing *state);
+/* The calls so far, while other threads may call it. */
+size_t failing_calls(const failing *state);
 
 #endif

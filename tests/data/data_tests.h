@@ -26,25 +26,19 @@ int test_npy_file(void);
 int test_onnx_file(void);
 int test_safetensors_file(void);
 
-/* An allocator that counts, and fails at call number `fail_at` (counted from 1; 0: never), and a log that
- * keeps the last message. A loader's thread may call it too. */
-typedef struct watcher {
-    size_t calls, fail_at, live;
-    char message[512];
-} watcher;
-
 /* Writes FOLDER/name; creates missing folders. */
 void add_file(const char *folder, const char *name, const void *bytes, size_t count);
 
-/* Parameters that use the watcher. */
-kn_dataset_params watched(watcher *state);
-size_t watcher_calls(const watcher *state);
+/* Parameters that use an allocator that fails, and keep the last message. */
+kn_dataset_params watched(failing *state);
 
 /* Reads files with 'I', width, height and the value of all pixels. */
 extern const kn_image_reader plain_pictures;
 
 /* Fails the test unless the dataset is valid. */
 void assert_usable(const kn_dataset *dataset);
+/* Fails the test unless the dataset has images with these values of all pixels, and these labels. */
+void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values, const int32_t *labels);
 /* Fails the test unless the dataset has that status and `part` occurs in its error; destroys it. */
 void assert_failed(kn_dataset *dataset, kn_status status, const char *part);
 

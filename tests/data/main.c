@@ -1,36 +1,10 @@
 /* The tests of the data module. */
 #include "data_tests.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static pthread_mutex_t watching = PTHREAD_MUTEX_INITIALIZER;
-
-static void *watched_resize(void *user, void *pointer, size_t bytes) {
-    watcher *state = user;
-    pthread_mutex_lock(&watching);
-    void *moved = NULL;
-    if (bytes == 0) {
-        state->live -= pointer != NULL;
-        free(pointer);
-    } else if (++state->calls != state->fail_at) {
-        moved = realloc(pointer, bytes);
-        if (!pointer && moved) {
-            state->live++;
-            memset(moved, 0xA5, bytes);
-        }
-    }
-    pthread_mutex_unlock(&watching);
-    return moved;
-}
-
-static void watched_write(void *user, kn_log_level level, const char *message) {
-    watcher *state = user;
-    strncpy(state->message, message, sizeof state->message - 1);
-}
 
 void add_file(const char *folder, const char *name, const void *bytes, size_t count) {
     char path[600];
@@ -44,18 +18,11 @@ void add_file(const char *folder, const char *name, const void *bytes, size_t co
     if (kn_file_write(NULL, path, bytes, count, &error) != KN_OK) fail_msg("%s", error.text);
 }
 
-kn_dataset_params watched(watcher *state) {
+kn_dataset_params watched(failing *state) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.allocator = (kn_allocator){state, watched_resize};
-    params.log = (kn_logger){state, KN_LOG_ERROR, watched_write};
+    params.allocator = failing_allocator(state);
+    params.log = failing_log(state);
     return params;
-}
-
-size_t watcher_calls(const watcher *state) {
-    pthread_mutex_lock(&watching);
-    size_t calls = state->calls;
-    pthread_mutex_unlock(&watching);
-    return calls;
 }
 
 static kn_status read_plain(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
@@ -80,6 +47,23 @@ const kn_image_reader plain_pictures = {NULL, read_plain};
 void assert_usable(const kn_dataset *dataset) {
     if (kn_dataset_status(dataset) != KN_OK) fail_msg("%s", kn_dataset_error(dataset));
     assert_string_equal(kn_dataset_error(dataset), "");
+}
+
+void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values, const int32_t *labels) {
+    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
+    assert_usable(dataset);
+    assert_int_equal(kn_dataset_count(dataset), count);
+    assert_true(kn_dataset_field_at(dataset, 0, &field));
+    for (uint64_t i = 0; i < (uint64_t)count; i++) {
+        float x[600];
+        int32_t y;
+        assert_true(field.bytes <= sizeof x);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes, NULL, 0), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
+        for (size_t j = 0; j < field.bytes / sizeof *x; j++)
+            assert_true(x[j] == (float)values[i] * (float)(1.0 / 255));
+        assert_int_equal(y, labels[i]);
+    }
 }
 
 void assert_failed(kn_dataset *dataset, kn_status status, const char *part) {

@@ -315,7 +315,7 @@ static void classes_are_equally_frequent(void **state) {
     sample_arrays arrays = arrays_make(60, 4);
     for (int i = 0; i < 60; i++)
         arrays.y[i] = i < 2 ? 0 : i < 12 ? 2 : 3;
-    watcher memory = {0};
+    failing memory = {0};
     kn_dataset_params watching = watched(&memory);
     kn_dataset *dataset = arrays_open(&watching, &arrays, 4);
     kn_loader_params params = KN_LOADER_DEFAULTS;
@@ -369,7 +369,7 @@ static void memory_may_run_out(void **state) {
     sample_arrays arrays = arrays_make(60, 4);
     const kn_augmentation noise = {.size = sizeof noise, .noise = 1, .mix_up = 1};
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params watching = watched(&memory);
         kn_dataset *dataset = arrays_open(&watching, &arrays, 4);
         kn_loader_params params = KN_LOADER_DEFAULTS;

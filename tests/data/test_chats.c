@@ -38,7 +38,7 @@ static int tear_down(void **state) {
 }
 
 static kn_dataset *open_lines(const char *kind, const char *options, const char *lines, bool all,
-                              watcher *memory) {
+                              failing *memory) {
     static const kn_tensor_info wanted = {KN_INT32, 1, {LENGTH}};
     char path[4096], words[4096], spec[4200];
     add_file(folder, "lines.jsonl", lines, strlen(lines));
@@ -104,7 +104,7 @@ static void texts_share_samples(void **state) {
         {{3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 3, 3, 3, 3, 3}, {0}},
         {{3, 3, 3, 1, 1, 1, 1, 1}, {3, 3, 8, 1, 1, 1, 1, 8}, {0, 0, 0, 3, 3, 3, 3, 3}},
         {{2, 2, 3, 5, 0, 0, 0, 0}, {2, 8, 5, 8, N, N, N, N}, {0, 0, 2, 2, 4, 4, 4, 4}}};
-    watcher memory = {0};
+    failing memory = {0};
     kn_dataset *dataset = open_lines("jsonl", ",pack",
                                      "{\"text\":\"bb\"}\n{\"text\":\"ccc\"}\n{\"text\":\"cccccccccccc\"}\n"
                                      "{\"text\":\"aaaaa\"}\n{\"prompt\":\"c\",\"completion\":\" \"}\n"
@@ -126,7 +126,7 @@ static void texts_share_samples(void **state) {
 
 static void long_lines_are_cut(void **state) {
     (void)state;
-    watcher memory = {0};
+    failing memory = {0};
     kn_dataset *dataset = open_lines("jsonl", "",
                                      "{\"text\":\"ccccccccccc\"}\n \r\n{\"prompt\":\"ccccccccccc\","
                                      "\"completion\":\"a\"}\n{\"text\":\"a\"}\n",
@@ -197,7 +197,7 @@ static void memory_may_run_out(void **state) {
     for (size_t i = 0; i < 5; i++)
         strcat(strcat(lines, cases[i].line), "\n");
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset *dataset = open_lines("chat", ",pack", lines, false, &memory);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);

@@ -39,7 +39,7 @@ static void arrays_are_read(void **state) {
 }
 
 static void wrong_reads_are_refused(void **state) {
-    watcher memory = {0};
+    failing memory = {0};
     kn_dataset_params params = watched(&memory);
     sample_arrays arrays = arrays_make(5, 5);
     kn_dataset *dataset = arrays_open(&params, &arrays, 5);
@@ -232,7 +232,7 @@ static void errors_are_carried_on(void **state) {
 /* Each allocation fails once: an error or NULL, no leak, and the next attempt works. */
 static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         params.max_samples = 50;
         kn_dataset *dataset = kn_dataset_open("digits", &params), *training = NULL, *validation = NULL;

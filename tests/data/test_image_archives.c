@@ -77,23 +77,6 @@ static kn_dataset *open_archive(const char *folder, const char *rest, kn_dataset
     return kn_dataset_open(spec, params);
 }
 
-static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values,
-                           const int32_t *labels) {
-    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
-    assert_usable(dataset);
-    assert_int_equal(kn_dataset_count(dataset), count);
-    assert_true(kn_dataset_field_at(dataset, 0, &field));
-    for (uint64_t i = 0; i < (uint64_t)count; i++) {
-        float x[100];
-        int32_t y;
-        assert_true(field.bytes <= sizeof x);
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes, NULL, 0), KN_OK);
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
-        assert_true(x[0] == (float)values[i] * (float)(1.0 / 255));
-        assert_int_equal(y, labels[i]);
-    }
-}
-
 /* The order of members in the archive does not matter. */
 static void parts_and_classes(void **state) {
     static const char *const above[] = {"", "photos/"};
@@ -293,7 +276,7 @@ static void memory_may_run_out(void **state) {
     add_picture(&zip, "test/a/1.png", 4, 1);
     end_archive(&zip, *state, "a.zip");
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         kn_dataset *dataset = open_archive(*state, "a.zip", &params);
         kn_status status = kn_dataset_status(dataset);

@@ -32,23 +32,6 @@ static kn_dataset *open_folder(const char *folder, const char *options, kn_datas
     return kn_dataset_open(spec, params);
 }
 
-static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values,
-                           const int32_t *labels) {
-    kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
-    assert_usable(dataset);
-    assert_int_equal(kn_dataset_count(dataset), count);
-    assert_true(kn_dataset_field_at(dataset, 0, &field));
-    for (uint64_t i = 0; i < (uint64_t)count; i++) {
-        float x[600];
-        int32_t y;
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes, NULL, 0), KN_OK);
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
-        for (size_t j = 0; j < field.bytes / sizeof *x; j++)
-            assert_true(x[j] == (float)values[i] * (float)(1.0 / 255));
-        assert_int_equal(y, labels[i]);
-    }
-}
-
 static void parts_and_classes(void **state) {
     add_picture(*state, "train/cat/b.JPG", 6, 4, 20);
     add_picture(*state, "train/cat/a.png", 9, 9, 10);
@@ -239,7 +222,7 @@ static void broken_ones_are_skipped(void **state) {
     train = open_folder(*state, ",size=4", NULL);
     kn_dataset_destroy(&train);
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params own = watched(&memory);
         own.skip_bad = true;
         train = open_folder(*state, ",size=4", &own);
@@ -284,7 +267,7 @@ static void memory_may_run_out(void **state) {
     add_picture(*state, "train/a/1.png", 7, 5, 1);
     add_picture(*state, "test/a/1.png", 3, 3, 2);
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         params.cache_bytes = 60; /* memory for one of two */
         params.classes = "b\na";

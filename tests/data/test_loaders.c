@@ -8,7 +8,7 @@
 typedef struct setting {
     sample_arrays arrays;
     kn_dataset *dataset;
-    watcher memory;
+    failing memory;
 } setting;
 
 static int set_up(void **state) {
@@ -173,13 +173,13 @@ static void loaders_allocate_nothing_while_running(void **state) {
     setting *made = *state;
     kn_loader *loader = open_loader(made, 10, 1, false, false);
     uint64_t order[103];
-    size_t calls = watcher_calls(&made->memory);
+    size_t calls = failing_calls(&made->memory);
     for (uint64_t epoch = 0; epoch < 5; epoch++)
         walk(loader, epoch, order);
     kn_loader_seek(loader, 1, 1);
     kn_batch batch = KN_BATCH_DEFAULTS;
     assert_int_equal(kn_loader_next(loader, &batch), KN_OK);
-    assert_int_equal(watcher_calls(&made->memory), calls);
+    assert_int_equal(failing_calls(&made->memory), calls);
     assert_true(kn_loader_wait_seconds(loader) >= 0);
     kn_loader_destroy(&loader);
 }
@@ -379,7 +379,7 @@ static void samples_that_are_not_finite_are_reported(void **state) {
     (void)state;
     const float broken[] = {NAN, -INFINITY};
     for (size_t kind = 0; kind < 2; kind++) {
-        watcher memory = {0};
+        failing memory = {0};
         kn_dataset_params params = watched(&memory);
         params.log.level = KN_LOG_WARNING;
         sample_arrays arrays = arrays_make(40, 10);

@@ -232,7 +232,7 @@ static void memory_may_run_out(void **state) {
     static const char *const kinds[][2] = {{"npz", "/a.npz"}, {"cifar100", ""}};
     for (size_t kind = 0; kind < KN_COUNT_OF(kinds); kind++)
         for (size_t fail_at = 1;; fail_at++) {
-            watcher memory = {.fail_at = fail_at};
+            failing memory = {.fail_at = fail_at};
             kn_dataset_params params = watched(&memory);
             kn_dataset *dataset = open_with(&params, kinds[kind][0], *state, kinds[kind][1]);
             kn_status status = kn_dataset_status(dataset);

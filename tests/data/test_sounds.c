@@ -213,7 +213,7 @@ static void memory_may_run_out(void **state) {
     add_level(*state, "train/no/a.wav", 1000, 20);
     add_level(*state, "test/no/b.wav", 2000, 20);
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         kn_dataset *dataset = open_folder(*state, ",rate=16000", &params);
         kn_status status = kn_dataset_status(dataset);

@@ -258,7 +258,7 @@ static void many_rows_stay_in_order(void **state) {
 
 static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         kn_dataset *table = open_table(&params, *state, weather, ",target=station");
         bool enough = kn_dataset_status(table) == KN_OK;

@@ -304,7 +304,7 @@ static void memory_may_run_out(void **state) {
     int tried = 0;
     for (size_t fail_at = 1; tried < 2; fail_at++) {
         const char *spec = specs[tried];
-        watcher memory = {.fail_at = fail_at};
+        failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         kn_dataset *dataset = kn_dataset_open(spec, &params);
         kn_status status = kn_dataset_status(dataset);

@@ -13,20 +13,8 @@
 #include <archive_entry.h>
 #endif
 
-static int live;
-
-static void *resize(void *user, void *pointer, size_t bytes) {
-    (void)user;
-    if (bytes == 0) {
-        live -= pointer != NULL;
-        free(pointer);
-        return NULL;
-    }
-    live += pointer == NULL;
-    return realloc(pointer, bytes);
-}
-
-static const kn_allocator allocator = {NULL, resize};
+static failing memory;
+static kn_allocator allocator;
 
 typedef struct seen {
     int asked, taken;
@@ -47,7 +35,7 @@ static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     state->bytes += count;
     for (size_t i = 0; i < count; i++)
         assert_int_equal(((uint8_t *)bytes)[i], (uint8_t)(i * strlen(name)));
-    resize(NULL, bytes, 0);
+    allocator.resize(allocator.user, bytes, 0);
     return state->answer;
 }
 
@@ -118,7 +106,7 @@ static void check_cut(const char *folder, const char *path, double share) {
     free(bytes);
     assert_int_equal(read_archive(cut, 1 << 20, &state, message), KN_ERROR_FORMAT);
     assert_true(message[0] != 0);
-    assert_int_equal(live, 0);
+    assert_int_equal(memory.live, 0);
 }
 
 static void archives_are_read(void **state) {
@@ -133,14 +121,14 @@ static void archives_are_read(void **state) {
         if (read_archive(path, 1 << 20, &read, message) != KN_OK) fail_msg("%s: %s", kinds[i].name, message);
         assert_int_equal(read.asked * 10 + read.taken, ASKED * 10 + TAKEN);
         assert_int_equal(read.bytes, BYTES);
-        assert_int_equal(live, 0);
+        assert_int_equal(memory.live, 0);
         read = (seen){.answer = KN_ERROR_DEVICE};
         assert_int_equal(read_archive(path, 1 << 20, &read, message), KN_ERROR_DEVICE);
         assert_int_equal(read.taken, 1);
         read = (seen){.answer = KN_OK};
         assert_int_equal(read_archive(path, 100000, &read, message), KN_ERROR_UNSUPPORTED);
         assert_non_null(strstr(message, "pets/cat/2.png: has more than 100000 bytes"));
-        assert_int_equal(live, 0);
+        assert_int_equal(memory.live, 0);
         check_cut(*state, path, 0.4);
         check_cut(*state, path, 0.1);
     }
@@ -158,7 +146,7 @@ static void what_is_no_archive(void **state) {
     assert_true(message[0] != 0);
     assert_int_equal(read_archive("/nonexistent/a.zip", 100, &read, message), KN_ERROR_FORMAT);
     assert_true(message[0] != 0);
-    assert_int_equal(live, 0);
+    assert_int_equal(memory.live, 0);
 }
 #else
 static void archives_need_a_library(void **state) {
@@ -181,6 +169,7 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
+    allocator = failing_allocator(&memory);
     const struct CMUnitTest tests[] = {
 #ifdef KN_HAVE_ARCHIVE
         cmocka_unit_test_setup_teardown(archives_are_read, set_up, tear_down),

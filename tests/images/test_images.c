@@ -17,20 +17,8 @@
 
 enum { WIDTH = 24, HEIGHT = 16, PIXELS = WIDTH * HEIGHT };
 
-static int live; /* blocks that are not freed */
-
-static void *resize(void *user, void *pointer, size_t bytes) {
-    (void)user;
-    if (bytes == 0) {
-        live -= pointer != NULL;
-        free(pointer);
-        return NULL;
-    }
-    live += pointer == NULL;
-    return realloc(pointer, bytes);
-}
-
-static const kn_allocator allocator = {NULL, resize};
+static failing memory;
+static kn_allocator allocator;
 
 static kn_status read_bytes(const uint8_t *bytes, size_t count, int channels, uint64_t most, kn_image *image,
                             char message[300]) {
@@ -70,9 +58,9 @@ static void expect_picture(const uint8_t *bytes, size_t count, int most) {
                 for (int c = 0; c < 3; c++)
                     assert_in_range(abs(image.pixels[3 * i + c] - own[c]), 0, most);
         }
-        resize(NULL, image.pixels, 0);
+        allocator.resize(allocator.user, image.pixels, 0);
     }
-    assert_int_equal(live, 0);
+    assert_int_equal(memory.live, 0);
 }
 
 /* Truncated, too large or changed files are refused, or decoded differently; nothing leaks. */
@@ -84,7 +72,7 @@ static void expect_care(const uint8_t *bytes, size_t count, const char *name) {
         /* The last bytes of a file may not matter. */
         if (status == KN_OK && length + 16 < count)
             fail_msg("%s: read from %zu of %zu bytes", name, length, count);
-        if (status == KN_OK) resize(NULL, image.pixels, 0);
+        if (status == KN_OK) allocator.resize(allocator.user, image.pixels, 0);
         if (status != KN_OK) assert_true(message[0] && !image.pixels);
     }
     assert_int_equal(read_bytes(bytes, count, 3, PIXELS - 1, &image, message), KN_ERROR_UNSUPPORTED);
@@ -95,10 +83,10 @@ static void expect_care(const uint8_t *bytes, size_t count, const char *name) {
         memcpy(altered, bytes, count);
         altered[i] ^= (uint8_t)(1u << (i % 8));
         if (read_bytes(altered, count, 3, 100 * PIXELS, &image, message) == KN_OK)
-            resize(NULL, image.pixels, 0);
+            allocator.resize(allocator.user, image.pixels, 0);
     }
     free(altered);
-    assert_int_equal(live, 0);
+    assert_int_equal(memory.live, 0);
 }
 #endif
 
@@ -184,10 +172,11 @@ static void what_is_no_picture(void **state) {
     assert_int_equal(read_bytes((const uint8_t *)"", 0, 3, 100, &image, message), KN_ERROR_FORMAT);
     assert_int_equal(read_bytes((const uint8_t *)"..", 2, 2, 100, &image, message), KN_ERROR_ARGUMENT);
     assert_int_equal(read_bytes(NULL, 0, 3, 100, &image, message), KN_ERROR_ARGUMENT);
-    assert_int_equal(live, 0);
+    assert_int_equal(memory.live, 0);
 }
 
 int main(void) {
+    allocator = failing_allocator(&memory);
     const struct CMUnitTest tests[] = {cmocka_unit_test(jpeg_files), cmocka_unit_test(png_files),
                                        cmocka_unit_test(what_is_no_picture)};
     return cmocka_run_group_tests_name("images", tests, NULL, NULL);
