@@ -430,10 +430,19 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
 #endif
 static inline void multiply_add(float4 *sums, const fragment_left left, const fragment_right right) {
     float s0 = sums->s0, s1 = sums->s1, s2 = sums->s2, s3 = sums->s3;
+#if KN_MMA_DEPTH == 8
+    KN_UNROLL for (int half_depth = 0; half_depth < 2; half_depth++)
+        __asm__ volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+                         "{%0, %1, %2, %3};"
+                         : "+f"(s0), "+f"(s1), "+f"(s2), "+f"(s3)
+                         : "r"(left.word[2 * half_depth]), "r"(left.word[2 * half_depth + 1]),
+                           "r"(right.word[half_depth]));
+#else
     __asm__ volatile(KN_MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                      : "+f"(s0), "+f"(s1), "+f"(s2), "+f"(s3)
                      : "r"(left.word[0]), "r"(left.word[1]), "r"(left.word[2]), "r"(left.word[3]), "r"(right.word[0]),
                        "r"(right.word[1]));
+#endif
     *sums = (float4)(s0, s1, s2, s3);
 }
 #else

@@ -16,9 +16,18 @@
  *   4 mfma     CDNA 2 and later, V_MFMA_F32_16X16X16
  *   5 dpas8    cl_intel_subgroup_matrix_multiply_accumulate, sub-groups of 8
  *   6 dpas16   the same, sub-groups of 16
- *   7 mma      instead of 1 if KN_FORMAT is 3: PTX, mma.sync.aligned.m16n8k8 of .tf32 */
+ *   7 mma      instead of 1 if KN_FORMAT is 3: PTX, mma.sync.aligned.m16n8k8 of .tf32
+ * Unit 8, mma8, is unit 1 with half the depth at a time, only with KN_FORMAT 1: the first, then the second half of what
+ * its lanes have is what PTX's mma.sync.aligned.m16n8k8 multiplies. Here it becomes KN_FRAGMENT 1 with KN_MMA_DEPTH 8. */
 #ifndef KN_FRAGMENT_LAYOUT_CL
 #define KN_FRAGMENT_LAYOUT_CL
+#if defined(KN_FRAGMENT) && KN_FRAGMENT == 8
+#undef KN_FRAGMENT
+#define KN_FRAGMENT 1
+#define KN_MMA_DEPTH 8
+#else
+#define KN_MMA_DEPTH 16
+#endif
 #define KN_UNIT_(name, unit) name##unit
 #define KN_UNIT(name, unit) KN_UNIT_(name, unit)
 #ifndef KN_FORMAT

@@ -99,7 +99,10 @@ static inline uint4 round_4(const float4 n) {
     return (uint4)(round_1(n.s0), round_1(n.s1), round_1(n.s2), round_1(n.s3));
 }
 #elif KN_FRAGMENT == 1 && !KN_EMULATED
-#if KN_FORMAT == 1
+#if KN_MMA_DEPTH == 8
+#define KN_ROUND_PAIR                                                                                        \
+    "{ .reg .f16 low, high; cvt.rn.f16.f32 high, %1; cvt.rn.f16.f32 low, %2; mov.b32 %0, {low, high}; }"
+#elif KN_FORMAT == 1
 #define KN_ROUND_PAIR "cvt.rn.f16x2.f32 %0, %1, %2;"
 #else
 #define KN_ROUND_PAIR "cvt.rn.bf16x2.f32 %0, %1, %2;"

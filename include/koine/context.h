@@ -144,9 +144,10 @@ typedef enum kn_matrix_unit {
     KN_MATRIX_UNIT_DPAS8,  /* cl_intel_subgroup_matrix_multiply_accumulate, sub-groups of 8 */
     KN_MATRIX_UNIT_DPAS16, /* the same, of 16 */
     KN_MATRIX_UNIT_AMX,    /* tile registers of CPUs: only bfloat16 */
-    KN_MATRIX_UNIT_LAST = KN_MATRIX_UNIT_AMX
+    KN_MATRIX_UNIT_MMA8,   /* PTX of older GPUs: mma.sync.m16n8k8, only float16 */
+    KN_MATRIX_UNIT_LAST = KN_MATRIX_UNIT_MMA8
 } kn_matrix_unit;
-/* "none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16" or "amx"; "unknown" for other values. */
+/* "none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16", "amx" or "mma8"; "unknown" for others. */
 KN_API const char *kn_matrix_unit_name(kn_matrix_unit unit);
 /* The unit for a precision of 16 bits, or for KN_PRECISION_TF32, that computed a trial correctly. The first
  * call, or the first plan in this precision, runs the trial, which compiles small programs; the result is

@@ -32,10 +32,11 @@ static const struct {
     const char *name;
     int types; /* one bit per type */
 } units[KN_MATRIX_UNIT_LAST + 1] = {
-    [KN_MATRIX_UNIT_NONE] = {"none", USUAL},     [KN_MATRIX_UNIT_MMA] = {"mma", USUAL | 1 << TF32},
-    [KN_MATRIX_UNIT_WMMA] = {"wmma", USUAL},     [KN_MATRIX_UNIT_WMMA12] = {"wmma12", USUAL},
-    [KN_MATRIX_UNIT_MFMA] = {"mfma", USUAL},     [KN_MATRIX_UNIT_DPAS8] = {"dpas8", USUAL},
-    [KN_MATRIX_UNIT_DPAS16] = {"dpas16", USUAL}, [KN_MATRIX_UNIT_AMX] = {"amx", 1 << BFLOAT16},
+    [KN_MATRIX_UNIT_NONE] = {"none", USUAL},        [KN_MATRIX_UNIT_MMA] = {"mma", USUAL | 1 << TF32},
+    [KN_MATRIX_UNIT_WMMA] = {"wmma", USUAL},        [KN_MATRIX_UNIT_WMMA12] = {"wmma12", USUAL},
+    [KN_MATRIX_UNIT_MFMA] = {"mfma", USUAL},        [KN_MATRIX_UNIT_DPAS8] = {"dpas8", USUAL},
+    [KN_MATRIX_UNIT_DPAS16] = {"dpas16", USUAL},    [KN_MATRIX_UNIT_AMX] = {"amx", 1 << BFLOAT16},
+    [KN_MATRIX_UNIT_MMA8] = {"mma8", 1 << FLOAT16},
 };
 
 static bool has_type(int unit, int type) {
@@ -62,8 +63,8 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
     if (unit > KN_MATRIX_UNIT_LAST)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
-            "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8, dpas16 or amx, or any "
-            "of these except none after 'emulated-'",
+            "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8, dpas16, amx or mma8, or "
+            "any of these except none after 'emulated-'",
             word);
     context->matrix_emulated = emulates;
     if (unit && !emulates) context->matrix_only = (kn_matrix_unit)unit;
@@ -158,15 +159,17 @@ static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_er
     return true;
 }
 
-/* Whether an NVIDIA GPU is too old for the instructions of KN_MATRIX_UNIT_MMA, of which the compiler's
- * feature tests say nothing: they need compute capability 8.0. */
-static bool is_before_ampere(const kn_context *context) {
-    enum { COMPUTE_CAPABILITY_MAJOR = 0x4000, AMPERE = 8 }; /* cl_nv_device_attribute_query */
+/* The unit of an NVIDIA GPU by its compute capability, about which the compiler's feature tests say nothing:
+ * instructions of KN_MATRIX_UNIT_MMA need 8.0, those of KN_MATRIX_UNIT_MMA8 7.5. */
+static kn_matrix_unit unit_of_nvidia(const kn_context *context) {
+    enum { MAJOR = 0x4000, MINOR = 0x4001 }; /* cl_nv_device_attribute_query */
     const cl_device_id device = context->found.device;
-    cl_uint major = AMPERE;
-    return kn_device_claims(device, "cl_nv_device_attribute_query") &&
-           clGetDeviceInfo(device, COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) == CL_SUCCESS &&
-           major < AMPERE;
+    cl_uint major = 0, minor = 0;
+    if (!kn_device_claims(device, "cl_nv_device_attribute_query") ||
+        clGetDeviceInfo(device, MAJOR, sizeof major, &major, NULL) != CL_SUCCESS ||
+        clGetDeviceInfo(device, MINOR, sizeof minor, &minor, NULL) != CL_SUCCESS || major >= 8)
+        return KN_MATRIX_UNIT_MMA;
+    return major == 7 && minor >= 5 ? KN_MATRIX_UNIT_MMA8 : KN_MATRIX_UNIT_NONE;
 }
 
 /* One bit per unit that the compiler claims to support. Of the two units for Intel's sub-groups, it is the
@@ -186,7 +189,8 @@ static uint32_t claims_of(kn_context *context, kn_error *error) {
                            .output_bytes = sizeof claims,
                            .local = 1};
     if (kn_probe_run(context, &task, error)) return 0;
-    if (claims >> KN_MATRIX_UNIT_MMA & 1 && is_before_ampere(context)) claims &= ~(1u << KN_MATRIX_UNIT_MMA);
+    if (claims >> KN_MATRIX_UNIT_MMA & 1)
+        claims = (claims & ~(1u << KN_MATRIX_UNIT_MMA)) | (1u << unit_of_nvidia(context) & ~1u);
     const uint32_t both = 1u << KN_MATRIX_UNIT_DPAS8 | 1u << KN_MATRIX_UNIT_DPAS16;
     if (!(claims & both)) return claims;
     if (clGetDeviceInfo(context->found.device, SUB_GROUP_SIZES, sizeof sizes, sizes, &bytes) == CL_SUCCESS)

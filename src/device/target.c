@@ -54,7 +54,7 @@ static const field fields[] = {
     {"opencl_c", FIELD_CHOICE, false, AT(language), 0, 0, "1.2, 2.0 or 3.0"},
     {"capabilities", FIELD_SET, false, 0, 0, 0,
      "some of double, integer_dot, shared_memory, global_local_memory, mma, wmma, wmma12, mfma, dpas8, "
-     "dpas16, amx"},
+     "dpas16, amx, mma8"},
     {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
     {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
     {"item_registers", FIELD_COUNT, false, AT(item_registers), 16, 4096, "an integer from 16 to 4096"},
@@ -79,7 +79,8 @@ static const struct {
                     {"mfma", AT(matrix) + KN_MATRIX_UNIT_MFMA * sizeof(bool)},
                     {"dpas8", AT(matrix) + KN_MATRIX_UNIT_DPAS8 * sizeof(bool)},
                     {"dpas16", AT(matrix) + KN_MATRIX_UNIT_DPAS16 * sizeof(bool)},
-                    {"amx", AT(matrix) + KN_MATRIX_UNIT_AMX * sizeof(bool)}};
+                    {"amx", AT(matrix) + KN_MATRIX_UNIT_AMX * sizeof(bool)},
+                    {"mma8", AT(matrix) + KN_MATRIX_UNIT_MMA8 * sizeof(bool)}};
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 

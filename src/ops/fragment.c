@@ -3,7 +3,8 @@
 static const kn_fragment fragments[] = {
     [KN_MATRIX_UNIT_MMA] = {32, 16, 8, 8},     [KN_MATRIX_UNIT_WMMA] = {32, 16, 16, 8},
     [KN_MATRIX_UNIT_WMMA12] = {32, 16, 16, 8}, [KN_MATRIX_UNIT_MFMA] = {64, 16, 16, 8},
-    [KN_MATRIX_UNIT_DPAS8] = {8, 8, 8, 0},     [KN_MATRIX_UNIT_DPAS16] = {16, 8, 16, 0}};
+    [KN_MATRIX_UNIT_DPAS8] = {8, 8, 8, 0},     [KN_MATRIX_UNIT_DPAS16] = {16, 8, 16, 0},
+    [KN_MATRIX_UNIT_MMA8] = {32, 16, 8, 8}};
 
 const kn_fragment *kn_fragment_of(kn_matrix_unit unit) {
     return &fragments[unit];
@@ -12,7 +13,9 @@ const kn_fragment *kn_fragment_of(kn_matrix_unit unit) {
 kn_matrix_unit kn_fragment_unit(const kn_target *target, kn_dtype type) {
     if (target->wide_vector || !target->matrix_unit) return KN_MATRIX_UNIT_NONE;
     const kn_matrix_unit unit = target->matrix_unit(target->device, type);
-    return unit > KN_MATRIX_UNIT_NONE && (size_t)unit < KN_COUNT_OF(fragments) ? unit : KN_MATRIX_UNIT_NONE;
+    return unit > KN_MATRIX_UNIT_NONE && (size_t)unit < KN_COUNT_OF(fragments) && fragments[unit].lanes
+               ? unit
+               : KN_MATRIX_UNIT_NONE;
 }
 
 uint64_t kn_fragment_exchange(const kn_target *target, kn_matrix_unit unit, size_t items) {

@@ -28,7 +28,7 @@ struct _cl_device_id {
     bool wrong_double, wrong_product, no_double_kernel; /* computes or compiles wrongly */
     bool short_loops;                                   /* loops end early */
     int matrix;         /* its compiler claims mma: 1 it multiplies right, 2 wrongly, 3 it does not compile */
-    cl_uint capability; /* its major compute capability, if the extension is claimed */
+    cl_uint capability; /* ten times its compute capability, if the extension is claimed */
     int few_registers;  /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
     int few_sums;       /* does not compile: 1: 64 sums a work-item, 2: any product */
     bool reports_spills;        /* separately from private memory */
@@ -105,7 +105,7 @@ static struct _cl_device_id devices[] = {
      .wrong_double = true, .short_loops = true, .matrix = 2},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
      "cl_khr_fp64 cl_khr_integer_dot_product_extra cl_nv_device_attribute_query", .type = GPU,
-     .few_registers = 1, .matrix = 1, .capability = 8},
+     .few_registers = 1, .matrix = 1, .capability = 80},
     {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "cl_intel_required_subgroup_size",
      .type = GPU, .compiles_binaries = true, .few_registers = 2, .reports_spills = true},
     {&dispatch, &platforms[2], "Stub Pocket", "OpenCL 1.2 stub", "", .type = CPU, .embedded = true,
@@ -122,7 +122,9 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[3], "Stub Card Two (open)", "OpenCL 1.2 stub", "cl_khr_pci_bus_info", .type = GPU,
      .slot = 2, .slow = true},
     {&dispatch, &platforms[2], "Stub Turing", "OpenCL 1.2 stub", "cl_nv_device_attribute_query", .type = GPU,
-     .matrix = 3, .capability = 7},
+     .matrix = 3, .capability = 75},
+    {&dispatch, &platforms[2], "Stub Volta", "OpenCL 1.2 stub", "cl_nv_device_attribute_query", .type = GPU,
+     .matrix = 3, .capability = 70},
     {&dispatch, &platforms[2], "Stub Phone", "OpenCL 1.2 stub", "", .type = GPU, .unified = true},
     {&dispatch, &platforms[2], "Stub Superchip", "OpenCL 1.2 stub", "", .type = GPU, .unified = true,
      .slow_shared = true},
@@ -245,7 +247,9 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         return device->slot ? CL_SUCCESS : CL_INVALID_VALUE;
     }
     case 0x4000: /* the compute capability of cl_nv_device_attribute_query */
-        return device->capability ? ANSWER(cl_uint, device->capability) : CL_INVALID_VALUE;
+        return device->capability ? ANSWER(cl_uint, device->capability / 10) : CL_INVALID_VALUE;
+    case 0x4001:
+        return device->capability ? ANSWER(cl_uint, device->capability % 10) : CL_INVALID_VALUE;
     case CL_DEVICE_MAX_CLOCK_FREQUENCY:
         return ANSWER(cl_uint, 0);
     case CL_DEVICE_HOST_UNIFIED_MEMORY:
@@ -371,7 +375,8 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
     if (program->device->few_sums && program->text && strstr(program->text, "KN_ITEM_N ") &&
         (program->device->few_sums == 2 || strstr(program->text, "KN_ITEM_N 8")))
         return CL_BUILD_PROGRAM_FAILURE;
-    if (program->device->matrix == 3 && program->text && strstr(program->text, "KN_FRAGMENT 1"))
+    if (program->device->matrix == 3 && program->text &&
+        strstr(program->text, "KN_FRAGMENT 1\n#define KN_FORMAT"))
         return CL_BUILD_PROGRAM_FAILURE;
     return program->double_precision && program->device->no_double_kernel ? CL_BUILD_PROGRAM_FAILURE
                                                                           : CL_SUCCESS;

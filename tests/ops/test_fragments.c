@@ -46,14 +46,12 @@ DEFINE_PLACES(4)
 DEFINE_PLACES(5)
 DEFINE_PLACES(6)
 DEFINE_PLACES(7)
-enum { MMA_TF32 = KN_MATRIX_UNIT_DPAS16 + 1, LAYOUTS };
-static const unit units[] = {[KN_MATRIX_UNIT_MMA] = UNIT(1),
-                             [KN_MATRIX_UNIT_WMMA] = UNIT(2),
-                             [KN_MATRIX_UNIT_WMMA12] = UNIT(3),
-                             [KN_MATRIX_UNIT_MFMA] = UNIT(4),
-                             [KN_MATRIX_UNIT_DPAS8] = UNIT(5),
-                             [KN_MATRIX_UNIT_DPAS16] = UNIT(6),
-                             [MMA_TF32] = UNIT(7)};
+/* The index of CPUs, whose unit has no lanes. */
+enum { MMA_TF32 = KN_MATRIX_UNIT_AMX, LAYOUTS = KN_MATRIX_UNIT_LAST + 1 };
+static const unit units[] = {[KN_MATRIX_UNIT_MMA] = UNIT(1),    [KN_MATRIX_UNIT_WMMA] = UNIT(2),
+                             [KN_MATRIX_UNIT_WMMA12] = UNIT(3), [KN_MATRIX_UNIT_MFMA] = UNIT(4),
+                             [KN_MATRIX_UNIT_DPAS8] = UNIT(5),  [KN_MATRIX_UNIT_DPAS16] = UNIT(6),
+                             [KN_MATRIX_UNIT_MMA8] = UNIT(1),   [MMA_TF32] = UNIT(7)};
 
 /* ---- the documents ------------------------------------------------------------------------------------ */
 
@@ -78,6 +76,27 @@ static void mma(registers a, registers b, registers c) {
             for (int k = 0; k < 16; k++)
                 c[lane][i] += left[row][k] * right[k][column];
         }
+}
+
+/* "Matrix Fragments for mma.m16n8k8", of .f16, twice: with the first, then the second half of what a lane
+ * has. */
+static void mma8(registers a, registers b, registers c) {
+    for (int half = 0; half < 2; half++) {
+        int left[SIDE][SIDE], right[SIDE][SIDE];
+        for (int lane = 0; lane < 32; lane++) {
+            const int group = lane >> 2, thread = lane % 4;
+            for (int i = 0; i < 4; i++)
+                left[i == 0 || i == 1 ? group : group + 8][thread * 2 + (i & 1)] = a[lane][4 * half + i];
+            for (int i = 0; i < 2; i++)
+                right[thread * 2 + i][group] = b[lane][2 * half + i];
+        }
+        for (int lane = 0; lane < 32; lane++)
+            for (int i = 0; i < 4; i++) {
+                const int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, column = lane % 4 * 2 + (i & 1);
+                for (int k = 0; k < 8; k++)
+                    c[lane][i] += left[row][k] * right[k][column];
+            }
+    }
 }
 
 /* "Matrix Fragments for mma.m16n8k8", of .tf32. */
@@ -221,7 +240,7 @@ static void units_multiply(void **state) {
     static void (*const multiply[])(registers, registers, registers) = {
         [KN_MATRIX_UNIT_MMA] = mma,   [KN_MATRIX_UNIT_WMMA] = wmma,   [KN_MATRIX_UNIT_WMMA12] = wmma12,
         [KN_MATRIX_UNIT_MFMA] = mfma, [KN_MATRIX_UNIT_DPAS8] = dpas8, [KN_MATRIX_UNIT_DPAS16] = dpas16,
-        [MMA_TF32] = mma_tf32};
+        [KN_MATRIX_UNIT_MMA8] = mma8, [MMA_TF32] = mma_tf32};
     for (int u = 1; u < LAYOUTS; u++) {
         const unit *of = &units[u];
         registers a = {{0}}, b = {{0}}, c = {{0}};
@@ -322,7 +341,8 @@ static void runs_are_adjacent(void **state) {
 /* What variants assume about a unit. */
 static void sizes_are_those_of_kernels(void **state) {
     (void)state;
-    for (int u = KN_MATRIX_UNIT_MMA; u <= KN_MATRIX_UNIT_DPAS16; u++) {
+    for (int u = KN_MATRIX_UNIT_MMA; u <= KN_MATRIX_UNIT_LAST; u++) {
+        if (u == KN_MATRIX_UNIT_AMX) continue;
         const kn_fragment *of = kn_fragment_of((kn_matrix_unit)u);
         assert_int_equal(of->lanes, units[u].lanes);
         assert_int_equal(of->rows, units[u].rows);

@@ -82,6 +82,7 @@ static const forced forcings[] = {
      .precision = KN_PRECISION_FLOAT16},
     {"mma in bfloat16", MANY, MATRIX("", "emulated-mma", BFLOAT16, "matmul")},
     {"mma in float16", MANY, MATRIX(":64x64x32", "emulated-mma", FLOAT16, "conv2d_weight")},
+    {"mma8 in float16", MANY, MATRIX(":64x64x32", "emulated-mma8", FLOAT16, "matmul")},
     {"mma in tf32", MANY, MATRIX("", "emulated-mma", TF32, "conv2d")},
     {"small mma in tf32", MANY, MATRIX(":64x64x16", "emulated-mma", TF32, "")},
     {"wmma in float16", MANY, MATRIX("", "emulated-wmma", FLOAT16, "")},

@@ -141,7 +141,7 @@ typedef struct common_options {
         {"width", OPTION_COUNT, "N", "vector width of CPU kernels: 4, 8 or 16 (by the device)",              \
          &(common).width},                                                                                   \
         {"matrix-unit", OPTION_TEXT, "UNIT",                                                                 \
-         "none, mma, wmma, wmma12, mfma, dpas8, dpas16, amx, emulated-mma, … (the device's own)",            \
+         "none, mma, wmma, wmma12, mfma, dpas8, dpas16, amx, mma8, emulated-mma, … (the device's own)",      \
          &(common).matrix_unit},                                                                             \
     {                                                                                                        \
         "wide-indices", OPTION_FLAG, NULL, "use 64-bit indices in kernels for all sizes",                    \

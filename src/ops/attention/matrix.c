@@ -16,7 +16,8 @@ static const unit_waves units[] = {[KN_MATRIX_UNIT_MMA] = {16, 4, 64, true, {0}}
                                    [KN_MATRIX_UNIT_WMMA12] = {16, 4, 32, true, {0}},
                                    [KN_MATRIX_UNIT_MFMA] = {16, 4, 64, true, {0}},
                                    [KN_MATRIX_UNIT_DPAS8] = {8, 8, 16, false, {192, 192, 192}},
-                                   [KN_MATRIX_UNIT_DPAS16] = {8, 8, 32, false, {[KN_ATTENTION_KEYS] = 192}}};
+                                   [KN_MATRIX_UNIT_DPAS16] = {8, 8, 32, false, {[KN_ATTENTION_KEYS] = 192}},
+                                   [KN_MATRIX_UNIT_MMA8] = {16, 4, 64, true, {0}}};
 enum {
     DEPTH = 32,         /* rows of the other side at a time, or half of them */
     LARGEST_HEAD = 128, /* rounded up to a multiple of DEPTH */

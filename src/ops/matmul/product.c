@@ -38,7 +38,8 @@ static const struct {
 } units[] = {
     [KN_MATRIX_UNIT_MMA] = {{64, 64}, {32, 32}, 0},     [KN_MATRIX_UNIT_WMMA] = {{64, 32}, {32, 32}, 0},
     [KN_MATRIX_UNIT_WMMA12] = {{64, 32}, {32, 32}, 0},  [KN_MATRIX_UNIT_MFMA] = {{64, 64}, {32, 32}, 0},
-    [KN_MATRIX_UNIT_DPAS8] = {{32, 16}, {16, 16}, 192}, [KN_MATRIX_UNIT_DPAS16] = {{32, 32}, {16, 32}, 192}};
+    [KN_MATRIX_UNIT_DPAS8] = {{32, 16}, {16, 16}, 192}, [KN_MATRIX_UNIT_DPAS16] = {{32, 32}, {16, 32}, 192},
+    [KN_MATRIX_UNIT_MMA8] = {{64, 64}, {32, 32}, 0}};
 enum { LARGE_SIDE = 128, SLICE_PADDING = 16 /* bytes */ };
 
 /* The device that splits are chosen for: a large one, since a smaller one loses little with larger partial

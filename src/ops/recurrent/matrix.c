@@ -14,7 +14,8 @@ static const struct {
                                  [KN_MATRIX_UNIT_WMMA12] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
                                  [KN_MATRIX_UNIT_MFMA] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}},
                                  [KN_MATRIX_UNIT_DPAS8] = {{16, 16}, {16, 16}, {8, 16}, {8, 8}},
-                                 [KN_MATRIX_UNIT_DPAS16] = {{16, 16}, {16, 16}, {8, 16}, {8, 16}}};
+                                 [KN_MATRIX_UNIT_DPAS16] = {{16, 16}, {16, 16}, {8, 16}, {8, 16}},
+                                 [KN_MATRIX_UNIT_MMA8] = {{32, 32}, {16, 32}, {16, 16}, {16, 16}}};
 
 /* The type of the first input stored in 16 bits; KN_FLOAT32: none. */
 static kn_dtype narrow_type(const kn_node *node) {
