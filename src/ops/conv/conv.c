@@ -503,7 +503,7 @@ KN_OPERATOR(
     KN_VARIANTS(WINOGRAD("winograd4", 4, .promise.inputs = BOTH_BLOCKED),
                 WINOGRAD("winograd2", 2, .promise.inputs = BOTH_BLOCKED),
                 DEPTHWISE_WIDE(.promise.inputs = BOTH_BLOCKED), GROUPED(, 0, .promise.inputs = BOTH_BLOCKED),
-                GROUPED(_padded, KN_CONV_PADDED),
+                GROUPED(_padded, KN_CONV_PADDED, .promise.takes_epilogue = false),
                 {.name = "depthwise",
                  .choice.accepts = kn_conv_depthwise_accepts,
                  .lower = kn_conv_depthwise_lower,
