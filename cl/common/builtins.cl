@@ -36,7 +36,7 @@ void __attribute__((overloadable, convergent)) barrier(cl_mem_fence_flags);
     KN_DECLARE_1(T, rint) KN_DECLARE_1(T, rsqrt) KN_DECLARE_1(T, sin) KN_DECLARE_1(T, sinh)                  \
     KN_DECLARE_1(T, sqrt) KN_DECLARE_1(T, tan) KN_DECLARE_1(T, tanh) KN_DECLARE_2(T, atan2)                  \
     KN_DECLARE_2(T, fmax) KN_DECLARE_2(T, fmin) KN_DECLARE_2(T, fmod) KN_DECLARE_2(T, pow)                   \
-    T KN_BUILTIN_CONST fma(T, T, T);
+    KN_DECLARE_2(T, copysign) T KN_BUILTIN_CONST fma(T, T, T);
 KN_EACH_WIDTH(KN_DECLARE_MATH, float)
 int KN_BUILTIN_CONST isnan(float);
 int4 KN_BUILTIN_CONST isnan(float4);
@@ -80,6 +80,8 @@ KN_DECLARE_ORDER(double) KN_DECLARE_SELECT(double, long)
 #define KN_DECLARE_ALL_VECTORS(T) KN_WITH_EACH_INTEGER(KN_DECLARE_VECTORS, T) KN_DECLARE_VECTORS(T, float)
 KN_EACH_INTEGER(KN_DECLARE_CONVERTS) KN_DECLARE_CONVERTS(float)
 KN_DECLARE_ALL_VECTORS(float) KN_DECLARE_ALL_VECTORS(int) KN_DECLARE_ALL_VECTORS(uint)
+KN_DECLARE_VECTORS(char, char) KN_DECLARE_VECTORS(uchar, uchar) KN_DECLARE_VECTORS(long, char)
+KN_DECLARE_VECTORS(long, uchar) KN_DECLARE_VECTORS(long, int) KN_DECLARE_VECTORS(long, long)
 KN_DECLARE_VECTORS(short, char) KN_DECLARE_VECTORS(short, uchar) KN_DECLARE_VECTORS(ushort, uint)
 KN_DECLARE_VECTORS(ushort, float) KN_DECLARE_VECTORS(uchar, int) KN_DECLARE_VECTORS(char, int) KN_DECLARE_VECTORS(uchar, uint) KN_DECLARE_VECTORS(ulong, uint)
 #ifdef cl_khr_fp64
@@ -99,7 +101,7 @@ KN_DECLARE_VECTORS(float, double) KN_DECLARE_VECTORS(double, float) KN_DECLARE_V
     KN_DECLARE_STORE(T, n, private)
 #define KN_DECLARE_MEMORY(T) KN_DECLARE_MEMORY_OF(T, 4) KN_DECLARE_MEMORY_OF(T, 8) KN_DECLARE_MEMORY_OF(T, 16)
 KN_DECLARE_MEMORY(float) KN_DECLARE_MEMORY(int) KN_DECLARE_MEMORY(uint) KN_DECLARE_MEMORY(char)
-KN_DECLARE_MEMORY(uchar) KN_DECLARE_MEMORY(short) KN_DECLARE_MEMORY(ushort)
+KN_DECLARE_MEMORY(uchar) KN_DECLARE_MEMORY(short) KN_DECLARE_MEMORY(ushort) KN_DECLARE_MEMORY(long)
 #ifdef cl_khr_fp64
 KN_DECLARE_MEMORY(double)
 #endif
