@@ -170,6 +170,7 @@ static void gives(const char *type, const char *inputs, const char *attributes, 
     onnx_node(&graph, "Cast", "c", "bytes", "to=2");
     onnx_node(&graph, "Transpose", "bytes", "turned", NULL);
     onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
+    onnx_node(&graph, "Constant", "", "half", "value_float=0.5f");
     reshaped(&graph, "squares", "0,0,2,2,0,0,2,2,5,5,6,6", "1,3,4");
     reshaped(&graph, "scores", "1,3,0", "1,1,3");
     reshaped(&graph, "taps", "1,2,5,7", "1,2,2");
@@ -189,6 +190,9 @@ static void gives(const char *type, const char *inputs, const char *attributes, 
 static void operators(void **state) {
     (void)state;
     gives("Slice", "c,minus,far,one,minus", NULL, "2,3", "2 1 0 5 4 3");
+    gives("Slice", "c,far,far,one,minus", NULL, "2,1", "0 3");
+    gives("Pow", "list,half", NULL, "6", "0 1 1 1 2 2");
+    gives("Pow", "list,list", NULL, "6", "1 1 4 27 256 3125");
     gives("Transpose", "c", NULL, "3,2", "0 3 1 4 2 5");
     gives("Pad", "c,around", NULL, "3,4", "0 0 1 2 0 3 4 5 0 0 0 0");
     gives("Pad", "c,around", "mode='edge'", "3,4", "0 0 1 2 3 3 4 5 3 3 4 5");

@@ -366,6 +366,9 @@ kn_value *kn_import_cast(kn_value *x, kn_dtype dtype);
  * defaults. */
 kn_value *kn_import_small(kn_import_call *call, kn_value *x, kn_dtype dtype);
 kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begin, int64_t end, int64_t step);
+/* Counts negative bounds from the end and limits them, as ONNX does: with a negative step, begin to [0,
+ * size-1] and end to [-1, size-1]. */
+void kn_import_slice_bounds(int64_t size, int64_t step, int64_t *begin, int64_t *end);
 /* 0, 1, …, count - 1 as int32; count may be dynamic. */
 kn_value *kn_import_range(kn_import *import, kn_dim count);
 

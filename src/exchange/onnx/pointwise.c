@@ -2,6 +2,7 @@
  * the Koine operator that the node is imported as and exported from. */
 #include "exchange/onnx/import.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -83,7 +84,9 @@ static kn_status power(kn_import_call *call) {
     if (kn_dtype_is_float(dtype))
         return kn_import_put(call, 0, kn_pow(x, kn_import_cast(old_operand(call, x, y), dtype)));
     kn_value *result = kn_pow(kn_cast(x, KN_FLOAT64), kn_import_cast(y, KN_FLOAT64));
-    return kn_import_put(call, 0, kn_cast(kn_round(result), dtype));
+    /* A power that is a whole number may be computed as slightly less; others are cut. */
+    result = kn_dtype_is_float(y->shape.dtype) ? kn_scale(result, 1 + 16 * DBL_EPSILON) : kn_round(result);
+    return kn_import_put(call, 0, kn_cast(result, dtype));
 }
 
 static kn_status modulo(kn_import_call *call) {

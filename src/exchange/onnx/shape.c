@@ -171,11 +171,7 @@ static kn_value *slice_axis(kn_import_call *call, kn_value *x, int axis, kn_dim 
     if (!kn_dim_known(size) || !kn_dim_constant(call->graph, begin_at, &begin) ||
         !kn_dim_constant(call->graph, end_at, &end))
         return slice_open(call, x, axis, begin_at, end_at, step);
-    if (begin < 0) begin += size;
-    if (end < 0) end += size;
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    begin = begin < low ? low : begin > high ? high : begin;
-    end = end < low ? low : end > high ? high : end;
+    kn_import_slice_bounds(size, step, &begin, &end);
     if (step > 0)
         return begin == 0 && end == size && step == 1
                    ? x

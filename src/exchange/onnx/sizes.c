@@ -315,6 +315,15 @@ bool kn_sizes_concat(kn_import_call *call) {
 }
 
 /* Only for lists. */
+void kn_import_slice_bounds(int64_t size, int64_t step, int64_t *begin, int64_t *end) {
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+    if (*begin < 0) *begin += size;
+    if (*end < 0) *end += size;
+    *begin = *begin < 0 ? 0 : *begin;
+    *begin = *begin > high ? high : *begin;
+    *end = *end < low ? low : *end > high ? high : *end;
+}
+
 bool kn_sizes_slice(kn_import_call *call) {
     const kn_item *x = call->inputs[0];
     int64_t begin, end, step = 1, axis = 0, size = x->count;
@@ -328,11 +337,7 @@ bool kn_sizes_slice(kn_import_call *call) {
         (kn_import_has(call, 4) && !number_of(call, call->inputs[4]->sizes[0], &step)) || step == 0 ||
         (axis != 0 && axis != -1) || step == INT64_MIN)
         return false;
-    if (begin < 0) begin += size;
-    if (end < 0) end += size;
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    begin = begin < (step > 0 ? 0 : -1) ? low : begin > high ? high : begin;
-    end = end < low ? low : end > high ? high : end;
+    kn_import_slice_bounds(size, step, &begin, &end);
     int64_t distance = step > 0 ? end - begin : begin - end, stride = step > 0 ? step : -step;
     int64_t count = distance > 0 ? (distance - 1) / stride + 1 : 0;
     kn_dim *sizes = kn_sizes_take(call, x->dtype, 1, &count);
