@@ -226,7 +226,8 @@ class Runs(Handle):
         """Returns the plan as text."""
         pointer = self._function("plan_text")(self._pointer)
         if not pointer:
-            raise error_of(1, self._message())
+            message = self._message()
+            raise error_of(2 if message else 1, message)
         try:
             return text(pointer) or ""
         finally:
