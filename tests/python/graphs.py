@@ -357,7 +357,9 @@ def devices_are_joined_and_values_pinned():
 
 @case
 def devices_are_verified():
-    passed, failed = koine.default_context().verify("relu,softmax", thoroughness=2)
+    begun = []
+    passed, failed = koine.default_context().verify("relu,softmax", begin=begun.append, thoroughness=2)
+    expect_equal(begun, ["relu", "softmax"])
     expect(passed > 0 and failed == 0, f"{passed} passed, {failed} failed")
     expect(len(koine.debug.verify_cases()) > 100)
     with raises(koine.NotFoundError):

@@ -252,12 +252,13 @@ class Context(Handle):
 
     @with_settings(VerifySettings)
     def verify(self, operators: Optional[str] = None, *, report: Optional[Callable[[VerifyResult], None]] = None,
-               **settings: Unpack[VerifySettings]) -> Tuple[int, int]:
+               begin: Optional[Callable[[str], None]] = None, **settings: Unpack[VerifySettings]) -> Tuple[int, int]:
         """Checks operators on this device against their references.
 
         Args:
             operators: Names, separated by commas; None: all operators.
             report: A function of a VerifyResult, called after each case.
+            begin: A function of an operator's name, called before its cases.
 
         Returns:
             The number of cases that passed, and of those that failed.
@@ -269,8 +270,14 @@ class Context(Handle):
         def called(_user: Any, result: Any) -> None:
             if report is not None:
                 report(read(result))
+        @ffi.callback("void(void *, char *)")
+        def begun(_user: Any, name: Any) -> None:
+            if begin is not None:
+                begin(text(name) or "")
         if report is not None:
             params.report = called
+        if begin is not None:
+            params.begin = begun
         passed, failed = ffi.new("int *"), ffi.new("int *")
         with self._lock:
             code = lib.kn_verify(self._pointer, params, passed, failed)
