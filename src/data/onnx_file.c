@@ -187,6 +187,9 @@ static kn_status take_texts(kn_onnx_tensor_file *file, const kn_onnx_tensor *ten
     for (uint64_t i = 0; file->texts && i < tensor->count; i++) {
         char *copy = kn_arena_take(arena, tensor->strings[i].count + 1, 1);
         if (!copy) return kn_fail_memory(&file->error, tensor->strings[i].count);
+        if (tensor->strings[i].count && memchr(tensor->strings[i].bytes, 0, tensor->strings[i].count))
+            return kn_fail(&file->error, KN_ERROR_UNSUPPORTED, "element %llu is a string with a zero byte",
+                           (unsigned long long)i);
         if (tensor->strings[i].count) memcpy(copy, tensor->strings[i].bytes, tensor->strings[i].count);
         copy[tensor->strings[i].count] = 0;
         file->texts[i] = copy;

@@ -146,6 +146,15 @@ static void tensors_survive_a_round_trip(void **state) {
     assert_false(kn_onnx_tensor_file_info(file, &found));
     assert_int_equal(kn_onnx_tensor_file_copy(file, KN_INT8, same, 1), KN_ERROR_UNSUPPORTED);
     kn_onnx_tensor_file_destroy(&file);
+    /* Strings: a second one with a zero byte. */
+    made strings = {.count = 0};
+    add_packet(add_packet(add_number(add_number(&strings, 1, 2), 2, 8), 6, "ab", 2), 6, "a\0b", 3);
+    write_made(path, &strings);
+    file = kn_onnx_tensor_file_open(path, NULL);
+    assert_int_equal(kn_onnx_tensor_file_status(file), KN_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(kn_onnx_tensor_file_error(file), "element 1 is a string with a zero byte"));
+    assert_null(kn_onnx_tensor_file_text_at(file, 0));
+    kn_onnx_tensor_file_destroy(&file);
     test_folder_remove(folder);
 }
 
