@@ -67,7 +67,7 @@ def stages_are_run_once(folder):
 def networks_are_timed(folder):
     write(folder, "other", "koine-report 1\nsomething else\n")
     report(folder, "--only", "mlp", "--output", "other").needs(1, out="", err=("'other' is not a report of this version", "--overwrite"))
-    report(folder, "--only", "mlp", "--output", "other", "--overwrite").needs(0, out="4 of 4 stages done", err="")
+    report(folder, "--only", "mlp", "--output", "other", "--overwrite", "--quiet").needs(0, out="4 of 4 stages done", err="")
     timed = [strict(line) for line in lines(folder, "other") if line.startswith('{"case": ')]
     expect([(one["case"], one["batch"], one["math"], one["precision"]) for one in timed] ==
            [("mlp", 512, "fast", "float32"), ("mlp", 512, "fast", "bfloat16"), ("mlp", 512, "exact", "float32")], f"found {timed}")
@@ -140,6 +140,17 @@ def what_stopped_the_machine_among_others_is_found(folder):
 
 
 @case
+def wrong_results_are_printed_once(folder):
+    """Stages that ran at the same time: the end of one follows the end of another."""
+    stages = ["verify --quick --operators " + word for word in ("neg", "sum")]
+    wrong = '{"name": "neg#0 plain", "right": false, "error": 9, "seconds": 0.1, "message": "element 3 is 1 instead of 2"}'
+    write(folder, REPORT, f"koine-report 1\nkoine 0.1.0, --device 0\n== {stages[1]}\n== {stages[0]}\n{wrong}\n"
+                          f"-- {stages[1]}: done, 1.0 s\n-- {stages[0]}: failed, 1.0 s\n")
+    found = started(folder, "--read", REPORT).needs(0, out=("wrong    neg#0 plain: element 3", "0 cases right, 1 wrong; 1 stages done"))
+    expect(stages[0] not in found.out, f"found {found}")
+
+
+@case
 def a_hang_costs_one_stage(folder):
     env = environment(folder, "kn_softmax", "hang")
     found = report(folder, "--only", "softmax,neg", "--timeout", "4", env=env).needs(1, out="2 of 3 stages done, 1 failed")
@@ -174,6 +185,8 @@ def what_the_time_left_out_is_named(folder):
     report(folder, "--only", "sum,neg,mlp", "--minutes", "1e-9").needs(0, out=("left out: 2 operators, devices, bench mlp --batch 512, bench mlp --batch 512 --precision bfloat16, bench mlp --batch 512 --math exact; the same", "0 of 6 stages"), err="")
     started(folder, "--read", REPORT).needs(0, out="0 stages done; left out: 2 operators, devices, bench mlp --batch 512")
     report(folder, "--only", "sum,neg").needs(0, out="3 of 3 stages done")
+    found = started(folder, "--read", REPORT).needs(0, out="3 stages done")
+    expect("left out" not in found.out, f"found {found}")
 
 
 @case
@@ -188,6 +201,7 @@ def interrupted_stages_run_again(folder):
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     expect(child.returncode == 0 and "left out: 1 operators" in out, f"found {out} {err}")
+    expect("koine: ending the report; press Ctrl-C again to stop at once" in err, f"found {err}")
     report(folder, "--only", "softmax").needs(0, out="2 of 2 stages done, 0 failed")
 
 

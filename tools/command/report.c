@@ -243,7 +243,7 @@ static int report_write(const report_options *options) {
     list_stages(run);
     bool good = report_file_open(run);
     if (good) {
-        interrupts_watch();
+        interrupts_watch_waking("\nkoine: ending the report; press Ctrl-C again to stop at once\n", -1);
         good = run_stages(run);
     }
     int status = good ? print_result(run) : EXIT_FAILED;

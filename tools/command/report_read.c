@@ -44,7 +44,7 @@ typedef struct report_text {
     char device[NAME_BYTES];         /* device name */
     double limit_gflops, limit_gb_s; /* measured */
     int right, wrong, done;
-    char left_out[2000]; /* at the end of the latest run */
+    char left_out[2000]; /* at the end of the latest run; empty while it runs, or if it completed */
     bool heading;        /* the heading of the table of networks was printed */
 } report_text;
 
@@ -170,7 +170,7 @@ static void print_end(report_text *report) {
     report->done += end == REPORT_DONE;
     const bool told = end == REPORT_DONE || end == REPORT_LEFT_OUT ||
                       /* wrong results are printed individually */
-                      (end == REPORT_FAILED && !strncmp(report->stage, "verify", 6) && report->wrong);
+                      (end == REPORT_FAILED && !strncmp(report->line + 3, "verify", 6) && report->wrong);
     if (!told) printf("%s\n", report->line + 3);
     report->stage[0] = '\0';
 }
@@ -179,6 +179,7 @@ static void print_line(report_text *report) {
     const char *line = report->line;
     if (!strncmp(line, "== ", 3)) {
         snprintf(report->stage, sizeof report->stage, "%s", line + 3);
+        report->left_out[0] = '\0';
         note_running(report, report->stage, (int)strlen(report->stage), true);
     } else if (!strncmp(line, "-- left out: ", 13))
         snprintf(report->left_out, sizeof report->left_out, "%s", line + 13);
