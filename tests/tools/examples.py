@@ -34,11 +34,11 @@ DOCUMENTS = (("README.md", "docs/examples.md"), ("docs/tutorials/train.md",), ("
           ("docs/tutorials/ci.md",))
 # In this order: later ones use files of earlier ones.
 HELPED = ("", "models", "datasets", "train", "eval", "infer", "generate", "convert", "plan", "bench", "bench-gemm",
-          "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "devices", "doctor", "report", "tokens", "version")
+          "bench-operators", "bench-crossover", "bench-plan", "tune", "verify", "devices", "doctor", "report", "tokens", "serve", "version")
 # Blocks that begin so are run; others build something, or depend on the machine, as doctor does.
 RUN = re.compile(r"(koine (?!doctor|report|serve)|printf) ?")
 LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10", "bench": "--seconds 0.01", "bench-gemm": "--seconds 0.01",
-        "bench-operators": "--seconds 0.01", "bench-crossover": "--seconds 0.01", "tune": "--seconds 10 --kernel-cache tuned"}
+        "bench-operators": "--seconds 0.01", "bench-crossover": "--seconds 0.01", "tune": "--seconds 10 --kernel-cache tuned", "serve": "--port 0"}
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PHOTOS = ("cat", "frog", "horse")
 
@@ -114,6 +114,7 @@ def stage(folder):
     write(folder, "new.csv", "place,height\na,10\nb,\n")
     write(folder, "book.txt", "The quick brown fox jumps over the lazy dog.\n" * 60)
     byte_model.write(os.path.join(folder, "smollm2.gguf"))
+    byte_model.write_folder(os.path.join(folder, "SmolLM2"), vocabulary=False)
     text_encoder.write(os.path.join(folder, "minilm"))
     write(folder, "sentences.txt", "a b\nb\n")
     write(folder, "poems.txt", "The moon is a boat of silver on the sea.\n" * 60)
@@ -207,13 +208,30 @@ CHECKS = {"koine infer lenet": digits, "koine infer table": speeds, "printf": sp
 # ---- running
 
 
+def serve(line, folder, environment):
+    """Starts a server, and ends it by a signal when it has printed its address."""
+    child = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    try:
+        first = child.stdout.readline()
+        child.terminate()
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    return subprocess.CompletedProcess(line, child.returncode, first + out, err)
+
+
 def example(lines, folder, checks, _):
     environment = {**ENVIRONMENT, "PATH": os.path.join(folder, "bin") + os.pathsep + ENVIRONMENT.get("PATH", os.defpath)}
     for line in lines:
-        done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True)
+        if line.startswith("koine serve"):
+            done = serve(line, folder, environment)
+        else:
+            done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if "install the headers" in done.stderr:
             raise Skipped("this build reads no pictures")
+        if "built without it; install" in done.stderr:
+            raise Skipped("this build has no server")
         problem = done.returncode == 1 and line.startswith("koine doctor")  # of this machine
         expect(done.returncode == 0 or problem, f"{line}\nstatus {done.returncode}\nout: {done.stdout}\nerr: {done.stderr}")
         for name in re.findall(r"(?:--output|--save|--report|>) (\S+)", line):
