@@ -5,9 +5,9 @@
  * it (kn_promise.halves), and it depends on an input. Excluded are values computed only from states (such as
  * factors of a batch norm), what pointwise nodes and outer products compute only from integers of more than
  * 8 bits (positions and their angles, which 16 bits would round), gradients that updates read and values
- * computed from them, updates, results of rank 0 and 1, and what the caller fetches. Views and copies have
- * the type of their source. With wide vectors, images that may be blocked stay float32, since conversions
- * between layouts move four bytes. */
+ * computed from them, updates, results of rank 0 and 1, columns (N,1), which are sums and maxima of rows, and
+ * what the caller fetches. Views and copies have the type of their source. With wide vectors, images that may
+ * be blocked stay float32, since conversions between layouts move four bytes. */
 #include <string.h>
 
 #include <koine/operators.h>
@@ -123,7 +123,9 @@ static void decide_node(precision_pass *pass, const kn_node *node) {
         late = late || pass->late[result->id];
         pass->late[result->id] = late;
         if (passes_on(node)) pass->origin[result->id] = pass->origin[node->inputs[0]->id];
-        const bool large = passes_on(node) || pass->everywhere || result->shape.rank > 1;
+        const bool column = result->shape.rank == 2 && result->shape.dims[1] == 1;
+        const bool large =
+            passes_on(node) || (pass->everywhere && result->wanted) || (result->shape.rank > 1 && !column);
         /* The caller gets a cast of a fetched result. */
         const bool fetched = result->wanted && (!pass->everywhere || pass->casts[result->id]);
         if (result->shape.dtype != KN_FLOAT32 || fetched || late || whole || !(halves.results >> k & 1) ||
