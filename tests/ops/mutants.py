@@ -32,8 +32,9 @@ PROGRAMS = 16       # of those with the file, so many are compared with the muta
 CASES = 3           # of a setting run one after the other; of all cases:
 MORE_CASES = 8
 SECONDS = 40        # of processor time, for loops that do not end
-# Programs of these are compiled while a device is opened, or not by single operators: tests/device, tests/run/test_producers.c.
-NO_CASES = re.compile(r"probe/.*|attention/stored\.cl|conv/fused_depthwise\.cl|recurrent/present\.cl|common/present\.cl")
+# Programs of these are compiled while a device is opened, or not by single operators, or only by devices without local memory:
+# tests/device, tests/run/test_producers.c, tests/ops/test_kinds.c.
+NO_CASES = re.compile(r"probe/.*|attention/stored\.cl|conv/fused_depthwise\.cl|conv/implicit_direct\.cl|recurrent/present\.cl|common/present\.cl")
 # What is replaced, and by what. Between operands: those that begin or end something else are no signs.
 CHANGES = [
     (r"(?<=[\w)\]]) \+ (?=[\w(])", " - "), (r"(?<=[\w)\]]) - (?=[\w(])", " + "), (r" \+= ", " -= "), (r" -= ", " += "),
