@@ -65,9 +65,18 @@ static void finish_all(kn_context *context) {
         clFinish(context->queues[i]);
 }
 
+/* Waits for a command through its event. Blocking reads and clFinish are not used: in Mesa 22.3, where
+ * several threads use a queue, they return too early if another thread has just flushed it. */
 static cl_int wait_for(kn_context *context, cl_event event) {
     cl_int code = clWaitForEvents(1, &event);
     if (code != CL_SUCCESS) finish_all(context);
+    return code;
+}
+
+/* Waits for the command that has just been enqueued. After a failure it has no event any more. */
+static cl_int wait_for_new(submission *work) {
+    cl_int code = wait_for(work->context, work->event);
+    if (code != CL_SUCCESS) clReleaseEvent(work->event);
     return code;
 }
 
@@ -103,10 +112,7 @@ kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer,
                              (size_t)bytes, source, waits(&work), wait_list(&work), event_place(&work));
     /* OpenCL's blocking write only promises that `source` may be reused: the other queue might still see the
      * old contents. */
-    if (wait && code == CL_SUCCESS) {
-        code = wait_for(context, work.event);
-        if (code != CL_SUCCESS) clReleaseEvent(work.event);
-    }
+    if (wait && code == CL_SUCCESS) code = wait_for_new(&work);
     return submission_end(&work, code, "upload", "a write", bytes, done, error);
 }
 
@@ -116,10 +122,14 @@ kn_status kn_queue_read(kn_context *context, kn_queue queue, kn_buffer *buffer, 
     if (status) return status;
     if (bytes == 0) return nothing_to_do(context, queue, wait, after, done, error);
     submission work = submission_begin(context, queue, after, done);
-    cl_int code = clEnqueueReadBuffer(work.queue, buffer->root, wait ? CL_TRUE : CL_FALSE,
-                                      (size_t)(buffer->base + offset), (size_t)bytes, target, waits(&work),
-                                      wait_list(&work), event_place(&work));
-    if (code != CL_SUCCESS) finish_all(context);
+    work.records = work.records || wait;
+    cl_int code =
+        clEnqueueReadBuffer(work.queue, buffer->root, CL_FALSE, (size_t)(buffer->base + offset),
+                            (size_t)bytes, target, waits(&work), wait_list(&work), event_place(&work));
+    if (code != CL_SUCCESS)
+        finish_all(context);
+    else if (wait)
+        code = wait_for_new(&work);
     return submission_end(&work, code, "download", "a read", bytes, done, error);
 }
 
@@ -201,7 +211,13 @@ kn_status kn_queue_flush(kn_context *context, kn_queue queue, kn_error *error) {
 }
 
 kn_status kn_queue_finish(kn_context *context, kn_queue queue, kn_error *error) {
-    cl_int code = context->described ? CL_SUCCESS : clFinish(context->queues[queue]);
+    if (context->described) return KN_OK;
+    cl_event last = NULL;
+    cl_int code = clEnqueueMarkerWithWaitList(context->queues[queue], 0, NULL, &last);
+    if (code == CL_SUCCESS) {
+        code = wait_for(context, last);
+        clReleaseEvent(last);
+    }
     if (code == CL_SUCCESS) return KN_OK;
     return kn_fail_cl(error, code, "work on %s failed", context->found.info.name);
 }

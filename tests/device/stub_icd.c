@@ -300,6 +300,9 @@ static cl_int complete(cl_event *event) {
 static cl_int CL_API_CALL wait_events(cl_uint count, const cl_event *events) {
     return CL_SUCCESS;
 }
+static cl_int CL_API_CALL mark(cl_command_queue queue, cl_uint waits, const cl_event *wait, cl_event *event) {
+    return complete(event);
+}
 static cl_int CL_API_CALL release_event(cl_event event) {
     free(event);
     return CL_SUCCESS;
@@ -540,6 +543,7 @@ static const cl_icd_dispatch dispatch = {
     .clReleaseMemObject = release_memory,
     .clEnqueueWriteBuffer = write_buffer,
     .clEnqueueReadBuffer = read_buffer,
+    .clEnqueueMarkerWithWaitList = mark,
     .clEnqueueFillBuffer = fill_buffer,
     .clCreateProgramWithSource = create_program,
     .clReleaseProgram = release_program,
