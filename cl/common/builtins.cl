@@ -91,6 +91,8 @@ KN_DECLARE_CONVERTS(double) KN_DECLARE_CONVERT(double, double)
 KN_DECLARE_VECTORS(float, double) KN_DECLARE_VECTORS(double, float) KN_DECLARE_VECTORS(double, double)
 #endif
 
+char16 KN_BUILTIN_CONST shuffle(char16, uchar16);
+
 /* Vectors in memory */
 
 #define KN_DECLARE_LOAD(T, n, space) T##n KN_BUILTIN_PURE vload##n(size_t, const space T *);
