@@ -252,7 +252,7 @@ static kn_status unknown_pre(reader *in, const kn_gguf_text *name) {
         used += strlen(pre_kinds[i].name);
     }
     return kn_fail(in->error, KN_ERROR_UNSUPPORTED,
-                   "%s: tokenizer.ggml.pre is '%.*s', which Koine does not have; it has %.*s",
+                   "%s: tokenizer.ggml.pre is '%.*s', which Koine does not support; it supports %.*s",
                    in->vocabulary->name, (int)(name->count < 100 ? name->count : 100), name->bytes, (int)used,
                    known);
 }
@@ -318,9 +318,10 @@ static kn_status read_file(reader *in) {
     if (!name.count)
         return kn_fail(in->error, KN_ERROR_NOT_FOUND,
                        "%s: the file has no vocabulary; expected tokenizer.ggml.model", in->vocabulary->name);
-    return kn_fail(in->error, KN_ERROR_UNSUPPORTED,
-                   "%s: tokenizer.ggml.model is '%.*s', which Koine does not have; it has llama and gpt2",
-                   in->vocabulary->name, (int)(name.count < 100 ? name.count : 100), name.bytes);
+    return kn_fail(
+        in->error, KN_ERROR_UNSUPPORTED,
+        "%s: tokenizer.ggml.model is '%.*s', which Koine does not support; it supports llama and gpt2",
+        in->vocabulary->name, (int)(name.count < 100 ? name.count : 100), name.bytes);
 }
 
 kn_status kn_vocabulary_read_gguf(kn_vocabulary *vocabulary, const kn_gguf *file) {

@@ -67,7 +67,7 @@ static kn_status rewrite(const char *pattern, size_t length, kn_text *to, kn_err
         else if (strchr("bBhHRXyYGKSWgk", next))
             return kn_fail(
                 error, KN_ERROR_UNSUPPORTED,
-                "the regular expression '%.*s' has '\\%c'%s at byte %zu, which Koine does not have",
+                "the regular expression '%.*s' has '\\%c'%s at byte %zu, which Koine does not support",
                 (int)(length < 200 ? length : 200), pattern, next, brackets ? " in brackets" : "", i - 1);
         else {
             kn_text_add_bytes(to, &c, 1);

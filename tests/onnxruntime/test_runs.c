@@ -289,7 +289,7 @@ static void bindings(void **state) {
 /* ---- threads ----------------------------------------------------------------------------- */
 
 /* The usual number of runs of each thread; KOINE_ORT_RUNS has another. */
-enum { THREADS = 8, RUNS = 40 };
+enum { THREADS = 8, RUNS = 200 };
 static int thread_runs;
 typedef struct worker {
     pthread_t thread;

@@ -141,7 +141,7 @@ static void wrong_files_are_refused(void **state) {
     } wrong[] = {
         {{NULL, NULL, scored_tokens, scores, scored_types, NULL, NULL}, "has no vocabulary"},
         {{"rwkv", NULL, scored_tokens, scores, scored_types, NULL, NULL},
-         "is 'rwkv', which Koine does not have"},
+         "is 'rwkv', which Koine does not support"},
         {{"gpt2", "mine", letter_tokens, NULL, letter_types, letter_merges, NULL}, "is 'mine'"},
         {{"gpt2", "smollm", letter_tokens, NULL, letter_types, NULL, NULL},
          "tokenizer.ggml.merges is missing"},

@@ -169,7 +169,7 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
 bool infer_refuse_strings(const kn_model *model, const kn_value *output) {
     for (size_t i = 0; i < kn_model_output_count(model); i++)
         if (kn_model_output_at(model, i) == output && kn_model_output_has_strings_at(model, i))
-            return command_error("the output '%s' is of strings, which koine infer does not write",
+            return command_error("the output '%s' contains strings, which koine infer does not write",
                                  kn_model_output_name_at(model, i));
     return true;
 }

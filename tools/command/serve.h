@@ -54,8 +54,8 @@ bool serve_refuse(serve_error *error, int status, const char *code, const char *
                   ...) COMMAND_PRINTF(5, 6);
 /* The same for a failure; param: the parameter that caused it, if the request did. */
 bool serve_refuse_failure(serve_error *error, const failure *failed, const char *param);
-/* The same where there is no memory for something, where the server is ending, and for a model that the
- * server does not have. */
+/* The same if memory for `what` runs out, if the server is shutting down, and if the request names another
+ * model. */
 bool serve_refuse_memory(serve_error *error, const char *what);
 bool serve_refuse_ending(serve_error *error);
 bool serve_refuse_model(serve_error *error, const char *asked, const char *model);

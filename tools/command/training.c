@@ -558,7 +558,7 @@ static bool name_classes(training_setup *setup) {
     return true;
 }
 
-/* Lets the model have several texts per sample, if the data has. */
+/* Lets the model have several texts per sample, if the data has them. */
 static bool pack_model(training_setup *setup) {
     size_t first;
     if (!kn_dataset_find_field(setup->all, "first", &first)) return true;

@@ -62,8 +62,8 @@ typedef struct kn_caffe_row {
     const char *first; /* "CONVOLUTION", the type's name in the first format (V1); NULL: none */
     const char *param; /* "convolution_param"; NULL: none */
     int least_bottoms, most_bottoms;
-    bool (*write)(kn_caffe *net, kn_caffe_layer *layer); /* NULL where `sort` is not KN_CAFFE_MAKES */
-    enum { KN_CAFFE_MAKES, KN_CAFFE_READS, KN_CAFFE_LOSES, KN_CAFFE_SILENT } sort;
+    bool (*write)(kn_caffe *net, kn_caffe_layer *layer); /* NULL unless `effect` is KN_CAFFE_MAKES */
+    enum { KN_CAFFE_MAKES, KN_CAFFE_READS, KN_CAFFE_LOSES, KN_CAFFE_SILENT } effect;
     const char *loss; /* for KN_CAFFE_LOSES: the lines to write, "" for the default */
 } kn_caffe_row;
 extern const kn_caffe_row kn_caffe_table[];

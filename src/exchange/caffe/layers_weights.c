@@ -196,7 +196,7 @@ bool kn_caffe_inner_product(kn_caffe *net, kn_caffe_layer *layer) {
 /* Whether a later layer reads the blob before a layer overwrites it. */
 static bool is_read(const kn_caffe *net, const kn_caffe_layer *after, const char *blob) {
     for (const kn_caffe_layer *layer = after + 1; layer < net->layers + net->layer_count; layer++) {
-        if (layer->row->sort != KN_CAFFE_MAKES) continue;
+        if (layer->row->effect != KN_CAFFE_MAKES) continue;
         for (const kn_caffe_item *bottom = NULL; (bottom = kn_caffe_next(layer->item, "bottom", bottom));)
             if (!strcmp(kn_caffe_text_of(bottom), blob)) return true;
         for (int i = 0; i < layer->top_count; i++)

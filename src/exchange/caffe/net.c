@@ -80,7 +80,7 @@ static bool list_layers(kn_caffe *net) {
         }
         if (layer->row->param) layer->param = kn_caffe_field(item, layer->row->param);
         good = list_tops(net, layer);
-        if (good && layer->row->sort == KN_CAFFE_MAKES)
+        if (good && layer->row->effect == KN_CAFFE_MAKES)
             good = (layer->line = kn_caffe_free_name(net, layer->name, NULL)) != NULL;
         net->layer_count++;
     }
@@ -189,7 +189,7 @@ static bool begin_inputs(kn_caffe *net) {
     kn_map_init(&read, &net->model->host);
     for (size_t i = 0; good && i < net->layer_count; i++)
         for (const kn_caffe_item *bottom = NULL;
-             good && net->layers[i].row->sort == KN_CAFFE_MAKES &&
+             good && net->layers[i].row->effect == KN_CAFFE_MAKES &&
              (bottom = kn_caffe_next(net->layers[i].item, "bottom", bottom));)
             good = kn_map_put_text(&read, kn_caffe_text_of(bottom), net);
     for (size_t i = 0; good && i < net->blob_count; i++)
@@ -236,7 +236,7 @@ static bool find_bottoms(kn_caffe *net, kn_caffe_layer *layer) {
 }
 
 static bool write_layer(kn_caffe *net, kn_caffe_layer *layer) {
-    switch (layer->row->sort) {
+    switch (layer->row->effect) {
     case KN_CAFFE_READS:
         return true;
     case KN_CAFFE_LOSES:
@@ -293,7 +293,7 @@ static bool translate(kn_caffe *net, kn_text *text) {
         if (!kn_map_put_text(&net->names, taken[i], (void *)(uintptr_t)1)) return kn_model_no_memory(model);
     if (!list_layers(net) || !add_net_inputs(net)) return false;
     for (size_t i = 0; i < net->layer_count; i++)
-        if (net->layers[i].row->sort == KN_CAFFE_READS && !add_layer_inputs(net, &net->layers[i]))
+        if (net->layers[i].row->effect == KN_CAFFE_READS && !add_layer_inputs(net, &net->layers[i]))
             return false;
     if (!begin_inputs(net)) return false;
     size_t input_count = net->blob_count;

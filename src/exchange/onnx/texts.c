@@ -62,7 +62,7 @@ kn_status kn_import_check_texts(kn_import_call *call, bool *found) {
         if (!call->inputs[i]) continue;
         if (call->inputs[i]->text && !may)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "input '%.100s' is of strings, which the operator does not support",
+                                  "input '%.100s' contains strings, which the operator does not support",
                                   call->node->inputs[i]);
         *found |= call->inputs[i]->text;
         numbers |= may && !call->inputs[i]->text;
