@@ -238,6 +238,25 @@ const char *kn_import_weight_name(kn_import *import, const kn_onnx_tensor *tenso
 kn_status kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
                              size_t input_count, kn_item *outputs, size_t output_count);
 
+/* ---- interface.c --------------------------------------------------------------------------------------- */
+
+/* The file's name for the batch dimension, "" if unnamed; NULL: there is no batch. It is the dynamic first
+ * dimension of the first input, whatever its name (unless another dimension is called "batch"). If that
+ * dimension is fixed, the batch is the first dimension of another input, provided that the first input has it
+ * at a later axis or the first output begins with it. */
+const char *kn_import_find_batch(const kn_onnx_graph *graph);
+/* Adds the inputs of the file's graph: as inputs of the model, or as constants if their values must be known.
+ * Sizes are the file's, then those of the caller's settings and arrays. */
+kn_status kn_import_add_inputs(kn_import *import);
+/* Fails if an input must have an array, but the caller gave none. */
+kn_status kn_import_need_arrays(kn_import *import);
+/* Checks that each of the caller's settings is a dynamic size of an input. */
+kn_status kn_import_check_wanted(const kn_import *import);
+/* Replaces a result of the file's graph by the elements that the caller gave for it. */
+void kn_import_take_given(kn_import *import, const char *name, kn_item *item);
+/* Adds an output of the file's graph, which a node, an input or an initializer defines. */
+kn_status kn_import_add_output(kn_import *import, const kn_onnx_value_info *output);
+
 /* ---- texts.c ------------------------------------------------------------------------------------------- */
 
 /* The constant for strings, with their numbers as elements: int64. */

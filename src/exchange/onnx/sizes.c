@@ -314,7 +314,6 @@ bool kn_sizes_concat(kn_import_call *call) {
     return sizes != NULL;
 }
 
-/* Only for lists. */
 void kn_import_slice_bounds(int64_t size, int64_t step, int64_t *begin, int64_t *end) {
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
     if (*begin < 0) *begin += size;
@@ -324,6 +323,7 @@ void kn_import_slice_bounds(int64_t size, int64_t step, int64_t *begin, int64_t 
     *end = *end < low ? low : *end > high ? high : *end;
 }
 
+/* Only for lists. */
 bool kn_sizes_slice(kn_import_call *call) {
     const kn_item *x = call->inputs[0];
     int64_t begin, end, step = 1, axis = 0, size = x->count;
