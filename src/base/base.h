@@ -26,6 +26,11 @@ static inline int64_t kn_divide_up(int64_t number, int64_t by) {
 static inline int64_t kn_round_up(int64_t number, int64_t to) {
     return kn_divide_up(number, to) * to;
 }
+/* Rounds down, as dimensions do: -1 / 2 is -1. `by` must be positive. */
+static inline int64_t kn_floor_divide(int64_t number, int64_t by) {
+    const int64_t quotient = number / by;
+    return number % by < 0 ? quotient - 1 : quotient;
+}
 /* For division in kernels without a division instruction (cl/common/divide.cl): n / divisor is n * multiplier
  * >> (31 + bits), where 2^bits is the least power of two that is not below the divisor, for all 0 <= n <
  * 2^31; 0 for a divisor of 1. 1 <= divisor < 2^31. */

@@ -33,10 +33,10 @@ static answer ask(kn_context *context, int way) {
     context->register_option = ways[way].option;
     if (kn_program_get(context, &request, &program, &error))
         return error.status == KN_ERROR_COMPILE || ways[way].option ? REFUSED : UNKNOWN;
-    const bool told = kn_kernel_create(context, program, "kn_matmul", &kernel, &error) == KN_OK &&
-                      kn_kernel_private_bytes(kernel, &bytes);
+    const bool reported = kn_kernel_create(context, program, "kn_matmul", &kernel, &error) == KN_OK &&
+                          kn_kernel_private_bytes(kernel, &bytes);
     kn_kernel_destroy(&kernel);
-    return !told ? UNKNOWN : bytes ? SPILLS : FITS;
+    return !reported ? UNKNOWN : bytes ? SPILLS : FITS;
 }
 
 /* Applies a stored result: the index of a way plus 1; NONE_FITS; or NONE_COMPILES. */
@@ -59,16 +59,16 @@ static int find(kn_context *context) {
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
     int number = 0, refused = 0;
-    answer told = SPILLS;
-    while (number < WAYS && (told == SPILLS || told == REFUSED)) {
-        told = ask(context, number++);
-        refused += told == REFUSED;
+    answer last = SPILLS;
+    while (number < WAYS && (last == SPILLS || last == REFUSED)) {
+        last = ask(context, number++);
+        refused += last == REFUSED;
     }
-    if (told != FITS) number = refused == WAYS ? NONE_COMPILES : NONE_FITS;
-    if (told != UNKNOWN) kn_verdict_put(context, key, number);
+    if (last != FITS) number = refused == WAYS ? NONE_COMPILES : NONE_FITS;
+    if (last != UNKNOWN) kn_verdict_put(context, key, number);
     kn_attempt_end(context, &attempt);
     context->register_option = NULL;
-    return told == UNKNOWN ? USUAL : use(context, number);
+    return last == UNKNOWN ? USUAL : use(context, number);
 }
 
 int kn_context_item_registers(kn_context *context) {

@@ -25,12 +25,6 @@ static inline bool kn_multiply_fits(int64_t left, int64_t right, int64_t *result
     return true;
 }
 
-/* Rounds down, as dimensions do: -1 / 2 is -1. `right` must be positive. */
-static inline int64_t kn_floor_divide(int64_t left, int64_t right) {
-    int64_t quotient = left / right;
-    return left % right < 0 ? quotient - 1 : quotient;
-}
-
 /* ---- dimension.c, dimension_text.c, dimension_value.c ------------------------------------------ */
 
 enum { KN_DIM_TERMS = 24, KN_DIM_DEGREE = 6, KN_DIM_WEIGHT = 200 };

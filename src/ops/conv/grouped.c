@@ -31,17 +31,13 @@ static int64_t tile_for(int64_t run) {
     return best;
 }
 
-static int64_t floor_quotient(int64_t a, int64_t b) {
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-
 /* Divides the rows of the result, (…,columns), into parts whose lines stay near, unless these are short. */
 static bool divide_rows(grouped *made, bool swapped, int64_t columns, int64_t reach) {
     const kn_conv_form *form = &made->form;
     const int64_t stride = form->stride[1], pad = form->padding[1];
     /* Columns of the source beyond those of the first tap. */
     const int64_t more =
-        swapped ? floor_quotient(stride - 1 + pad, stride) - floor_quotient(pad - reach, stride) : reach;
+        swapped ? kn_floor_divide(stride - 1 + pad, stride) - kn_floor_divide(pad - reach, stride) : reach;
     for (int64_t parts = 1;; parts++) {
         const int64_t run = kn_divide_up(kn_divide_up(columns, made->step), parts);
         made->tile = tile_for(run);

@@ -83,13 +83,9 @@ static places places_of(const kn_operator *row, const kn_attribute_value *attrib
     return at;
 }
 
-static int64_t floor_divide(int64_t number, int64_t by) {
-    return number >= 0 ? number / by : -((by - 1 - number) / by);
-}
-
 /* The taps of position j: positions in the source, and weights. */
 static void taps_of(const places *at, int64_t j, int64_t source, int64_t *positions, double *weights) {
-    int64_t place = j * at->scale + at->offset, whole = floor_divide(place, at->divisor);
+    int64_t place = j * at->scale + at->offset, whole = kn_floor_divide(place, at->divisor);
     double part = (double)(place - whole * at->divisor) / (double)at->divisor, a = at->cubic;
     for (int t = 0; t < at->taps; t++) {
         int64_t position = whole + t - (at->taps == 4);
