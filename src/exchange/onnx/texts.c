@@ -170,23 +170,23 @@ static kn_status string_concat(kn_import_call *call) {
     return numbers ? put_numbers(call, 0, numbers, shape, rank) : kn_import_status(call);
 }
 
-/* Splits a text at a delimiter or, if that is "", at whitespace, at most `most` times (negative: any number).
- * Gives the number of parts; `parts` may be NULL. */
+/* Splits a text at a delimiter or, if that is "", at spaces, at most `most` times (negative: any number).
+ * Gives the number of parts; `parts` may be NULL. As in ONNX Runtime, "" has no parts, and only the space
+ * character is one; spaces at both ends are no part of anything. */
 static int64_t split(const char *text, const char *delimiter, int64_t most, kn_onnx_string *parts) {
     const size_t width = strlen(delimiter);
-    int64_t count = 0;
-    for (;; text += width) {
-        while (!width && isspace((unsigned char)*text))
-            text++;
-        if (!width && !*text) return count;
-        const char *end = width ? strstr(text, delimiter) : text;
-        while (!width && *end && !isspace((unsigned char)*end))
-            end++;
-        if (!end || count == most) end = text + strlen(text);
-        if (parts) parts[count] = (kn_onnx_string){text, (size_t)(end - text)};
-        count++;
-        text = end;
-        if (!*text) return count;
+    const char *last = text + strlen(text);
+    while (!width && last > text && last[-1] == ' ')
+        last--;
+    if (!width) text += strspn(text, " ");
+    if (text >= last) return 0;
+    for (int64_t count = 1;; count++) {
+        const char *end = width ? strstr(text, delimiter) : text + strcspn(text, " ");
+        const bool ends = !end || count - 1 == most || (!width && end >= last);
+        if (ends) end = last;
+        if (parts) parts[count - 1] = (kn_onnx_string){text, (size_t)(end - text)};
+        if (ends) return count;
+        text = end + (width ? width : strspn(end, " "));
     }
 }
 
