@@ -167,7 +167,8 @@ struct OrtValue {
     int64_t *sizes;
     void *data; /* of a tensor that is not of strings */
     size_t bytes;
-    char **strings;          /* of a tensor of strings */
+    char **strings;          /* of a tensor of strings; a zero byte follows each */
+    size_t *lengths;         /* of these, in bytes, which may be zero bytes */
     OrtValue **items;        /* of a sequence; of a map its keys and its values */
     OrtAllocator *allocator; /* to free `data`; NULL: the program owns it */
     OrtMemoryInfo memory;

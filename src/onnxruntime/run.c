@@ -28,6 +28,16 @@ static OrtStatus *check_shape(const ort_port *port, const OrtValue *value) {
     return NULL;
 }
 
+/* Koine's strings end at a zero byte. */
+static OrtStatus *check_texts(const ort_port *port, const OrtValue *value) {
+    for (size_t i = 0; i < value->count; i++)
+        if (strlen(value->strings[i]) != value->lengths[i])
+            return ort_fail(ORT_NOT_IMPLEMENTED,
+                            "input '%s': string %zu contains a zero byte, which Koine does not support",
+                            port->name, i);
+    return NULL;
+}
+
 static OrtStatus *take_input(const ort_port *port, const OrtValue *value, kn_model_given *given) {
     if (value->kind != ONNX_TYPE_TENSOR || port->kind != ONNX_TYPE_TENSOR)
         return ort_fail(ORT_NOT_IMPLEMENTED, "input '%s': only tensors can be fed", port->name);
@@ -36,6 +46,7 @@ static OrtStatus *take_input(const ort_port *port, const OrtValue *value, kn_mod
                         "Unexpected input data type. Actual: (tensor(%s)) , expected: (tensor(%s))",
                         ort_element_name(value->type), ort_element_name(port->type));
     OrtStatus *status = check_shape(port, value);
+    if (!status && value->strings) status = check_texts(port, value);
     if (status) return status;
     *given = (kn_model_given){.name = port->name, .data = value->data ? value->data : ""};
     given->texts = (const char *const *)value->strings;

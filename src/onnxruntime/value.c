@@ -30,6 +30,7 @@ void ort_ReleaseValue(OrtValue *value) {
         ort_ReleaseValue(value->items[i]);
     if (value->allocator && value->data) value->allocator->Free(value->allocator, value->data);
     free(value->strings);
+    free(value->lengths);
     free(value->items);
     free(value->sizes);
     free(value);
@@ -67,9 +68,10 @@ OrtStatus *ort_tensor_new(OrtAllocator *allocator, const int64_t *sizes, size_t 
     if (status) return status;
     if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
         value->strings = calloc(value->count + 1, sizeof *value->strings);
+        value->lengths = calloc(value->count + 1, sizeof *value->lengths);
         for (size_t i = 0; value->strings && i < value->count; i++)
             if (!(value->strings[i] = ort_copy_text(""))) status = ort_no_memory();
-        if (!value->strings) status = ort_no_memory();
+        if (!value->strings || !value->lengths) status = ort_no_memory();
     } else if (value->bytes) {
         value->allocator = allocator;
         value->data = allocator->Alloc(allocator, value->bytes);
@@ -248,14 +250,27 @@ OrtStatus *ort_TensorAt(OrtValue *value, const int64_t *place, size_t rank, void
                             (value)->count);                                                                 \
     } while (0)
 
+/* Makes an element `length` zero bytes. */
+static OrtStatus *resize_text(OrtValue *value, size_t index, size_t length) {
+    char *room = length < SIZE_MAX ? calloc(length + 1, 1) : NULL;
+    if (!room) return ort_no_memory();
+    free(value->strings[index]);
+    value->strings[index] = room;
+    value->lengths[index] = length;
+    return NULL;
+}
+
+/* The text may contain zero bytes. */
+static OrtStatus *put_text(OrtValue *value, size_t index, const char *text, size_t length) {
+    OrtStatus *status = resize_text(value, index, length);
+    if (!status) memcpy(value->strings[index], text, length);
+    return status;
+}
+
 OrtStatus *ort_FillStringTensorElement(OrtValue *value, const char *text, size_t index) {
     STRING(value, index);
     ORT_NEED(text);
-    char *copy = ort_copy_text(text);
-    if (!copy) return ort_no_memory();
-    free(value->strings[index]);
-    value->strings[index] = copy;
-    return NULL;
+    return put_text(value, index, text, strlen(text));
 }
 
 OrtStatus *ort_FillStringTensor(OrtValue *value, const char *const *texts, size_t count) {
@@ -275,24 +290,22 @@ OrtStatus *ort_GetResizedStringTensorElementBuffer(OrtValue *value, size_t index
                                                    char **buffer) {
     STRING(value, index);
     ORT_NEED(buffer);
-    char *room = length < SIZE_MAX ? calloc(length + 1, 1) : NULL;
-    if (!room) return ort_no_memory();
-    free(value->strings[index]);
-    *buffer = value->strings[index] = room;
-    return NULL;
+    OrtStatus *status = resize_text(value, index, length);
+    if (!status) *buffer = value->strings[index];
+    return status;
 }
 
 OrtStatus *ort_GetStringTensorElementLength(const OrtValue *value, size_t index, size_t *out) {
     STRING(value, index);
     ORT_NEED(out);
-    *out = strlen(value->strings[index]);
+    *out = value->lengths[index];
     return NULL;
 }
 
 OrtStatus *ort_GetStringTensorElement(const OrtValue *value, size_t room, size_t index, void *text) {
     STRING(value, index);
     ORT_NEED_FOR(room, text);
-    const size_t length = strlen(value->strings[index]);
+    const size_t length = value->lengths[index];
     if (room < length) return ort_fail(ORT_FAIL, "buffer size is too small for string element");
     if (length) memcpy(text, value->strings[index], length);
     return NULL;
@@ -303,7 +316,7 @@ OrtStatus *ort_GetStringTensorDataLength(const OrtValue *value, size_t *out) {
     ORT_NEED(out);
     *out = 0;
     for (size_t i = 0; i < value->count; i++)
-        *out += strlen(value->strings[i]);
+        *out += value->lengths[i];
     return NULL;
 }
 
@@ -321,7 +334,7 @@ OrtStatus *ort_GetStringTensorContent(const OrtValue *value, void *text, size_t 
     if (room < at) return ort_fail(ORT_FAIL, "output buffer is too small: %zu bytes of %zu", room, at);
     at = 0;
     for (size_t i = 0; i < count; i++) {
-        const size_t length = strlen(value->strings[i]);
+        const size_t length = value->lengths[i];
         offsets[i] = at;
         if (length) memcpy((char *)text + at, value->strings[i], length);
         at += length;
@@ -396,10 +409,9 @@ OrtStatus *ort_GetValue(const OrtValue *value, int index, OrtAllocator *allocato
     OrtValue *copy = NULL;
     OrtStatus *status = ort_tensor_new(allocator, item->sizes, item->rank, item->type, &copy);
     if (status) return status;
-    if (item->strings)
-        status = ort_FillStringTensor(copy, (const char *const *)item->strings, item->count);
-    else if (item->bytes)
-        memcpy(copy->data, item->data, item->bytes);
+    for (size_t i = 0; !status && item->strings && i < item->count; i++)
+        status = put_text(copy, i, item->strings[i], item->lengths[i]);
+    if (item->bytes) memcpy(copy->data, item->data, item->bytes);
     if (status)
         ort_ReleaseValue(copy);
     else

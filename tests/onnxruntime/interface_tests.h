@@ -43,5 +43,6 @@ int test_environment(void);
 int test_values(void);
 int test_sessions(void);
 int test_runs(void);
+int test_strings(void);
 
 #endif

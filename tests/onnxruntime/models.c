@@ -52,6 +52,18 @@ void model_strings(made *model) {
     make_small_model(model, add_text(&graph, 2, "strings"));
 }
 
+void model_split(made *model, const char *delimiter, int most) {
+    made graph = {.count = 0}, node = {.count = 0}, text = {.count = 0}, number = {.count = 0};
+    add_text(add_text(add_text(add_text(&node, 1, "x"), 2, "parts"), 2, "counts"), 4, "StringSplit");
+    add_message(&node, 5, add_number(add_text(add_text(&text, 1, "delimiter"), 4, delimiter), 20, 3));
+    add_number(add_number(add_text(&number, 1, "maxsplit"), 3, (uint64_t)most), 20, 2);
+    add_message(&graph, NODE, add_message(&node, 5, &number));
+    add_typed_value(&graph, INPUT, "x", STRING, "n");
+    add_typed_value(&graph, OUTPUT, "parts", STRING, "n,k");
+    add_typed_value(&graph, OUTPUT, "counts", INT64, "n");
+    make_small_model(model, add_text(&graph, 2, "split"));
+}
+
 void model_branches(made *model) {
     made graph = {.count = 0}, number = {.count = 0}, values = {.count = 0};
     const made taken = branch("Add", "x", "twice"), other = branch("Neg", NULL, "negative");

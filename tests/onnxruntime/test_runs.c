@@ -88,47 +88,6 @@ static void branches(void **state) {
     api->ReleaseSession(session);
 }
 
-static OrtValue *words(const char *const *texts, int64_t count) {
-    OrtValue *value = NULL;
-    succeeds(api->CreateTensorAsOrtValue(allocator, &count, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &value));
-    succeeds(api->FillStringTensor(value, texts, (size_t)count));
-    return value;
-}
-
-/* Strings go in and come out, also into the caller's tensor; more or other strings do. */
-static void runs_of_strings(void **state) {
-    made model;
-    model_strings(&model);
-    OrtSession *session = open_bytes(&model, NULL);
-    static const char *const given[][3] = {
-        {"one", "", "m\xc3\xa4"}, {"one", "", "m\xc3\xa4"}, {"a", "bc", "-"}, {"ab", "c", "-"}};
-    static const char *const ends[] = {"-", "", "-", "-"};
-    static const int64_t counts[] = {3, 3, 2, 3};
-    const char *const inputs[] = {"a", "b"}, *const outputs[] = {"y", "same"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        OrtValue *values[2] = {words(given[i], counts[i]), words(&ends[i], 1)}, *results[2] = {NULL, NULL};
-        /* The original appends to what such a tensor contains. */
-        if (i == 1 && !original) results[0] = words(given[2], 3);
-        succeeds(api->Run(session, NULL, inputs, (const OrtValue *const *)values, 2, outputs, 2, results));
-        has_shape(results[0], 1, counts[i], 0);
-        for (int64_t k = 0; k < counts[i]; k++) {
-            char wanted[16], found[16] = "";
-            size_t length = 0;
-            snprintf(wanted, sizeof wanted, "%s%s", given[i][k], ends[i]);
-            succeeds(api->GetStringTensorElementLength(results[0], (size_t)k, &length));
-            assert_int_equal(length, strlen(wanted));
-            succeeds(api->GetStringTensorElement(results[0], sizeof found, (size_t)k, found));
-            assert_string_equal(found, wanted);
-            assert_int_equal(((const uint8_t *)numbers(results[1]))[k], !strcmp(given[i][k], ends[i]));
-        }
-        for (int k = 0; k < 2; k++) {
-            api->ReleaseValue(values[k]);
-            api->ReleaseValue(results[k]);
-        }
-    }
-    api->ReleaseSession(session);
-}
-
 /* Computed values decide what is computed, and how large a result is. */
 static void computed_choices(void **state) {
     made model;
@@ -414,7 +373,6 @@ int test_runs(void) {
         cmocka_unit_test(long_names_of_sizes),
         cmocka_unit_test(other_types),
         cmocka_unit_test(bindings),
-        cmocka_unit_test(runs_of_strings),
         cmocka_unit_test(threads),
         cmocka_unit_test(runs_in_a_thread),
     };

@@ -176,6 +176,24 @@ static void strings(void **state) {
     memcpy(room, "ab", 2);
     succeeds(api->GetStringTensorDataLength(value, &length));
     assert_int_equal(length, 11);
+    /* A zero byte is one of a string's bytes. */
+    memcpy(text, "............", 12);
+    succeeds(api->GetResizedStringTensorElementBuffer(value, 1, 3, &room));
+    memcpy(room, "x\0y", 3);
+    succeeds(api->GetStringTensorElementLength(value, 1, &length));
+    assert_int_equal(length, 3);
+    succeeds(api->GetStringTensorElement(value, 3, 1, text));
+    assert_int_equal(memcmp(text, "x\0y.", 4), 0);
+    OrtValue *list = NULL, *copy = NULL;
+    succeeds(api->CreateValue((const OrtValue *const *)&value, 1, ONNX_TYPE_SEQUENCE, &list));
+    succeeds(api->GetValue(list, 0, allocator, &copy));
+    for (int i = 0; i < 2; i++) {
+        succeeds(api->GetStringTensorContent(i ? copy : value, text, sizeof text, offsets, 3));
+        assert_int_equal(memcmp(text, "abx\0ythree", 10), 0);
+        assert_int_equal(offsets[1] * 10 + offsets[2], 25);
+    }
+    api->ReleaseValue(copy);
+    api->ReleaseValue(list);
     api->ReleaseValue(value);
 }
 
