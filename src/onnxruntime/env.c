@@ -10,6 +10,7 @@ struct ort_device {
     ort_device *next;
     char *name, *cache;
     kn_context *context;
+    bool timeline; /* of one session, and closed with it */
     int users;
 };
 
@@ -32,10 +33,10 @@ static void destroy(ort_device *device) {
     free(device);
 }
 
-/* Closes devices without users. The lock is held. */
-static void close_unused(void) {
+/* Closes devices without users, or only those of one session. The lock is held. */
+static void close_unused(bool all) {
     for (ort_device **at = &environment.devices, *device; (device = *at) != NULL;) {
-        if (device->users) {
+        if (device->users || (!all && !device->timeline)) {
             at = &device->next;
             continue;
         }
@@ -44,7 +45,7 @@ static void close_unused(void) {
     }
 }
 
-static ort_device *device_new(const char *name, const char *cache, OrtStatus **status) {
+static ort_device *device_new(const char *name, const char *cache, bool timeline, OrtStatus **status) {
     ort_device *device = calloc(1, sizeof *device);
     if (device) {
         device->name = ort_copy_text(name);
@@ -60,6 +61,7 @@ static ort_device *device_new(const char *name, const char *cache, OrtStatus **s
     params.log = ort_logger_for_koine(&environment.logger);
     params.device = device->name;
     params.cache_folder = device->cache;
+    params.timeline = device->timeline = timeline;
     device->context = kn_context_create(&params);
     if (kn_context_status(device->context) == KN_OK) return device;
     *status = ort_fail_as(kn_context_status(device->context), kn_context_error(device->context));
@@ -68,7 +70,7 @@ static ort_device *device_new(const char *name, const char *cache, OrtStatus **s
 }
 
 /* What programs that are not Koine's own cannot ask for: the same variables as the command's. */
-ort_device *ort_device_open(const char *name, const char *cache, OrtStatus **status) {
+ort_device *ort_device_open(const char *name, const char *cache, bool timeline, OrtStatus **status) {
     char folder[4096];
     if (!name) name = getenv("KOINE_DEVICE");
     if (!name || !strcmp(name, "auto")) name = "";
@@ -77,10 +79,10 @@ ort_device *ort_device_open(const char *name, const char *cache, OrtStatus **sta
                     ? folder
                     : "";
     pthread_mutex_lock(&lock);
-    ort_device *device = environment.devices;
-    while (device && (strcmp(device->name, name) || strcmp(device->cache, cache)))
+    ort_device *device = timeline ? NULL : environment.devices;
+    while (device && (device->timeline || strcmp(device->name, name) || strcmp(device->cache, cache)))
         device = device->next;
-    if (!device && (device = device_new(name, cache, status)) != NULL) {
+    if (!device && (device = device_new(name, cache, timeline, status)) != NULL) {
         device->next = environment.devices;
         environment.devices = device;
     }
@@ -93,7 +95,7 @@ void ort_device_close(ort_device *device) {
     if (!device) return;
     pthread_mutex_lock(&lock);
     device->users--;
-    if (!environment.users) close_unused();
+    close_unused(!environment.users);
     pthread_mutex_unlock(&lock);
 }
 
@@ -185,7 +187,7 @@ void ort_ReleaseEnv(OrtEnv *env) {
     pthread_mutex_lock(&lock);
     if (env->users > 0 && --env->users == 0) {
         env->logger.function = NULL;
-        close_unused();
+        close_unused(true);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -69,6 +69,8 @@ bool ort_pairs_copy(const ort_pairs *pairs, ort_pairs *copy);
 void ort_pairs_clear(ort_pairs *pairs);
 /* A copy, or NULL when out of memory. */
 char *ort_copy_text(const char *text);
+/* Makes *text a copy of another one; it is unchanged when out of memory. */
+OrtStatus *ort_replace_text(char **text, const char *other);
 
 /* ---- env.c ------------------------------------------------------------------------------- */
 
@@ -87,8 +89,9 @@ bool ort_env_has_pools(void);
 
 /* An open device, which sessions share. */
 typedef struct ort_device ort_device;
-/* NULL, with *status, on failure. device and cache may be NULL; a cache "" keeps nothing. */
-ort_device *ort_device_open(const char *device, const char *cache, OrtStatus **status);
+/* NULL, with *status, on failure. device and cache may be NULL; a cache "" keeps nothing. A device that
+ * records its timeline is not shared. */
+ort_device *ort_device_open(const char *device, const char *cache, bool timeline, OrtStatus **status);
 void ort_device_close(ort_device *device);
 kn_context *ort_device_context(const ort_device *device);
 
@@ -103,7 +106,7 @@ struct OrtSessionOptions {
     bool shared_threads;
     bool memory_pattern;
     ExecutionMode mode;
-    char *optimized_path;
+    char *optimized_path, *profile_prefix; /* NULL: none */
 };
 
 struct OrtRunOptions {
@@ -179,6 +182,22 @@ OrtStatus *ort_tensor_new(OrtAllocator *allocator, const int64_t *sizes, size_t 
 /* One more holder. */
 OrtValue *ort_value_hold(const OrtValue *value);
 
+/* ---- profile.c --------------------------------------------------------------------------- */
+
+/* Written while it runs; the lock of its session protects it. */
+typedef struct ort_profile ort_profile;
+/* The file's name is the prefix with the date. */
+OrtStatus *ort_profile_start(const char *prefix, ort_profile **out);
+/* Microseconds since the start; 0 without a profile. */
+double ort_profile_now(const ort_profile *profile);
+/* Adds an event of the session, from `start` until now; nothing without a profile. */
+void ort_profile_span(ort_profile *profile, const char *name, double start);
+/* Adds a run with what the device has recorded, which is then cleared; nothing without a profile. */
+void ort_profile_run(ort_profile *profile, kn_context *context, double start);
+/* Completes the file, once. */
+OrtStatus *ort_profile_end(ort_profile *profile);
+void ort_profile_destroy(ort_profile *profile);
+
 /* ---- session.c --------------------------------------------------------------------------- */
 
 /* An input or output of the file. */
@@ -203,6 +222,7 @@ struct OrtSession {
     kn_states *states;
     ort_device *device;
     ort_logger logger;
+    ort_profile *profile; /* NULL: none */
     kn_session_params params;
     ort_port *inputs, *outputs;
     size_t input_count, output_count;

@@ -22,6 +22,7 @@ void ort_ReleaseSessionOptions(OrtSessionOptions *options) {
     ort_pairs_clear(&options->sizes);
     ort_pairs_clear(&options->provider);
     free(options->optimized_path);
+    free(options->profile_prefix);
     free(options);
 }
 
@@ -33,8 +34,10 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *from, OrtSessionOpti
     *copy = *from;
     copy->config = copy->sizes = copy->provider = (ort_pairs){.count = 0};
     copy->optimized_path = from->optimized_path ? ort_copy_text(from->optimized_path) : NULL;
-    if ((from->optimized_path && !copy->optimized_path) || !ort_pairs_copy(&from->config, &copy->config) ||
-        !ort_pairs_copy(&from->sizes, &copy->sizes) || !ort_pairs_copy(&from->provider, &copy->provider)) {
+    copy->profile_prefix = from->profile_prefix ? ort_copy_text(from->profile_prefix) : NULL;
+    if ((from->optimized_path && !copy->optimized_path) || (from->profile_prefix && !copy->profile_prefix) ||
+        !ort_pairs_copy(&from->config, &copy->config) || !ort_pairs_copy(&from->sizes, &copy->sizes) ||
+        !ort_pairs_copy(&from->provider, &copy->provider)) {
         ort_ReleaseSessionOptions(copy);
         return ort_no_memory();
     }
@@ -45,11 +48,7 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *from, OrtSessionOpti
 OrtStatus *ort_SetOptimizedModelFilePath(OrtSessionOptions *options, const char *path) {
     ORT_NEED(options);
     ORT_NEED(path);
-    char *copy = ort_copy_text(path);
-    if (!copy) return ort_no_memory();
-    free(options->optimized_path);
-    options->optimized_path = copy;
-    return NULL;
+    return ort_replace_text(&options->optimized_path, path);
 }
 
 OrtStatus *ort_SetSessionExecutionMode(OrtSessionOptions *options, ExecutionMode mode) {
@@ -206,11 +205,7 @@ ORT_GETTER(RunOptionsGetRunLogSeverityLevel, const OrtRunOptions, options, int, 
 
 OrtStatus *ort_RunOptionsSetRunTag(OrtRunOptions *options, const char *tag) {
     ORT_NEED(options);
-    char *copy = ort_copy_text(tag ? tag : "");
-    if (!copy) return ort_no_memory();
-    free(options->tag);
-    options->tag = copy;
-    return NULL;
+    return ort_replace_text(&options->tag, tag ? tag : "");
 }
 
 ORT_GETTER(RunOptionsGetRunTag, const OrtRunOptions, options, const char *, options->tag ? options->tag : "")

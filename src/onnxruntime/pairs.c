@@ -10,6 +10,14 @@ char *ort_copy_text(const char *text) {
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
+OrtStatus *ort_replace_text(char **text, const char *other) {
+    char *copy = ort_copy_text(other);
+    if (!copy) return ort_no_memory();
+    free(*text);
+    *text = copy;
+    return NULL;
+}
+
 static size_t find(const ort_pairs *pairs, const char *key) {
     size_t i = 0;
     while (i < pairs->count && strcmp(pairs->keys[i], key))

@@ -195,6 +195,9 @@ static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_f
     if (!status)
         status = ort_fail_as(kn_session_compile(plan->session, feeds, feed_count),
                              kn_session_error(plan->session));
+    /* A profile lists the run without trials of kernels, which stages come before. */
+    if (run->session->profile && !plan->stage_count)
+        kn_context_timeline_clear(ort_device_context(run->session->device));
     for (size_t i = 0; !status && i < plan->output_count; i++)
         status = take_output(plan, run, i, &made[i], &fetches[i]);
     if (!status) status = compute(plan, feeds, feed_count, fetches);
@@ -245,7 +248,9 @@ static OrtStatus *run_named(ort_run *run, const char *const *input_names, const 
     if (!status) {
         pthread_mutex_lock(&session->lock);
         status = terminated(run->options);
+        const double start = ort_profile_now(session->profile);
         if (!status) status = run_locked(run);
+        ort_profile_run(session->profile, ort_device_context(session->device), start);
         pthread_mutex_unlock(&session->lock);
     }
     free(run->inputs);

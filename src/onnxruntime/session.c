@@ -75,8 +75,8 @@ static OrtStatus *read_provider(OrtSession *session, const ort_pairs *provider) 
     if (!status && precision)
         status = choose("precision", precision, kn_precision_parse(precision, &session->params.precision));
     if (status) return status;
-    session->device =
-        ort_device_open(ort_pairs_get(provider, "device"), ort_pairs_get(provider, "cache"), &status);
+    session->device = ort_device_open(ort_pairs_get(provider, "device"), ort_pairs_get(provider, "cache"),
+                                      session->profile, &status);
     if (status) return status;
     session->states = kn_states_create(ort_device_context(session->device), 0);
     session->params.states = session->states;
@@ -180,10 +180,16 @@ static OrtStatus *fill(OrtSession *session, const char *path, size_t count,
     session->logger = ort_env_logger();
     if (options->has_logger) session->logger = options->logger;
     if (options->has_level) session->logger.level = options->logger.level;
-    status = open_model(session, path, count, options);
+    if (options->profile_prefix) status = ort_profile_start(options->profile_prefix, &session->profile);
+    if (!status) status = open_model(session, path, count, options);
+    ort_profile_span(session->profile, path ? "model_loading_uri" : "model_loading_array", 0);
+    const double opened = ort_profile_now(session->profile);
     if (!status) status = read_provider(session, &options->provider);
     if (!status && options->optimized_path) status = save_optimized(session, options->optimized_path);
-    return status ? status : ort_prepare(session);
+    if (!status) status = ort_prepare(session);
+    ort_profile_span(session->profile, "session_initialization", opened);
+    if (session->profile && session->device) kn_context_timeline_clear(ort_device_context(session->device));
+    return status;
 }
 
 /* Takes `memory` over; `path` NULL: the model's bytes are in it. */
@@ -253,6 +259,7 @@ void ort_ReleaseSession(OrtSession *session) {
     kn_model_destroy(&session->model);
     kn_states_destroy(&session->states);
     ort_device_close(session->device);
+    ort_profile_destroy(session->profile);
     ports_release(session->inputs, session->input_count);
     ports_release(session->outputs, session->output_count);
     kn_onnx_file_destroy(&session->file);

@@ -81,8 +81,8 @@ int main(int count, char **arguments) {
         api->GetAllocatorWithDefaultOptions(&allocator) ||
         api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory))
         return 1;
-    const int failed =
-        test_table() + test_environment() + test_values() + test_sessions() + test_runs() + test_strings();
+    const int failed = test_table() + test_environment() + test_values() + test_sessions() + test_runs() +
+                       test_strings() + test_profiles();
     api->ReleaseMemoryInfo(memory);
     api->ReleaseEnv(env);
     return failed;
