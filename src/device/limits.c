@@ -1,6 +1,8 @@
 /* Measures the device's peak: multiply-adds in registers, and reads of a long stretch of memory. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/device_private.h"
 
@@ -182,8 +184,15 @@ static kn_status time_blocks(kn_context *context, bool shared, double *best, kn_
     return status;
 }
 
+/* Whether the measurement failed so recently that this start does not repeat it. */
+static bool failed_recently(kn_context *context, const char *failed_key) {
+    static const double pause = 3600;
+    double at = 0;
+    return kn_verdict_get(context, failed_key, &at) && fabs((double)time(NULL) - at) < pause;
+}
+
 void kn_context_choose_memory(kn_context *context) {
-    static const char key[] = "plain_memory_gain";
+    static const char key[] = "plain_memory_gain", failed_key[] = "plain_memory_failed";
     static const double least_gain = 1.25;
     enum { TURNS = 2 };
     kn_capabilities *capabilities = &context->capabilities;
@@ -192,7 +201,7 @@ void kn_context_choose_memory(kn_context *context) {
     if (context->found.info.type == KN_DEVICE_CPU || context->found.simulated ||
         !capabilities->shares_memory || context->trust_claims)
         return;
-    if (!kn_verdict_expect(context, key, 1, &gain)) {
+    if (!kn_verdict_expect(context, key, 1, &gain) && !failed_recently(context, failed_key)) {
         kn_attempt attempt;
         kn_status status = KN_OK;
         kn_attempt_begin(context, &attempt, key);
@@ -202,9 +211,10 @@ void kn_context_choose_memory(kn_context *context) {
             status = time_blocks(context, true, &shared, &error);
             if (!status) status = time_blocks(context, false, &plain, &error);
         }
-        if (!status && shared > 0) gain = plain / shared;
-        /* A failure is stored as well, so that the next start does not repeat it. */
-        if (status != KN_ERROR_MEMORY) kn_verdict_put(context, key, gain);
+        if (!status && shared > 0)
+            kn_verdict_put(context, key, gain = plain / shared);
+        else
+            kn_verdict_put(context, failed_key, (double)time(NULL));
         kn_attempt_end(context, &attempt);
     }
     capabilities->shares_memory = !(gain >= least_gain);

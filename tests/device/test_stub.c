@@ -3,6 +3,7 @@
 #include "command/doctor.h"
 #include "support.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -553,13 +554,23 @@ static void shared_memory_is_used_unless_it_is_slow(void **state) {
     test_folder_remove(folder);
 }
 
-static void a_failed_measurement_of_memory_is_not_repeated(void **state) {
+/* Another start measures again, but not those of the next hour. */
+static void a_failed_measurement_of_memory_is_repeated_later(void **state) {
+    static const struct {
+        bool repeats;
+        double next_seconds_ago; /* as if it had failed so long before the next start */
+    } starts[] = {{true, 60}, {false, 7200}, {true, -7200}, {true, 0}};
     char *folder = test_folder_make();
-    kn_context *context = open_stub("Stub Watch", folder);
-    double gain = 0;
-    assert_true(kn_context_capabilities(context)->shares_memory);
-    assert_true(kn_verdict_get(context, "plain_memory_gain", &gain) && gain == 1);
-    kn_context_destroy(&context);
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        kn_context *context = open_stub("Stub Watch", folder);
+        double gain = 0, failed = 0;
+        assert_true(kn_context_capabilities(context)->shares_memory);
+        assert_false(kn_verdict_get(context, "plain_memory_gain", &gain));
+        assert_true(kn_verdict_get(context, "plain_memory_failed", &failed));
+        assert_int_equal(fabs(failed - (double)time(NULL)) < 30, starts[i].repeats);
+        kn_verdict_put(context, "plain_memory_failed", (double)time(NULL) - starts[i].next_seconds_ago);
+        kn_context_destroy(&context);
+    }
     test_folder_remove(folder);
 }
 
@@ -607,7 +618,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
         cmocka_unit_test(shared_memory_is_used_unless_it_is_slow),
-        cmocka_unit_test(a_failed_measurement_of_memory_is_not_repeated),
+        cmocka_unit_test(a_failed_measurement_of_memory_is_repeated_later),
         cmocka_unit_test(of_two_drivers_the_one_with_the_matrix_unit_is_used),
     };
     if (count != 2) {
