@@ -33,8 +33,8 @@ typedef struct kn_verify_params {
     /* 16 bits: only kernels that can store it, with inputs and results in it; TF32: only kernels that
      * multiply it, with inputs in it */
     kn_precision precision;
-    /* 0: every case, 1: one case per operator and variant, 2: only the smallest cases, 3: the first of the
-     * smallest with the kernels that plans choose for it, whatever `variants` says */
+    /* 0: every case, 1: the first of the smallest cases that a kernel takes, 2: all of the smallest cases,
+     * 3: the first of the smallest with the kernels that plans choose for it, whatever `variants` says */
     int thoroughness;
     uint64_t seed;
     void *user;

@@ -55,8 +55,9 @@ static bool lists_variant(const char *list, const char *name, int *tile) {
     return *tile != 0;
 }
 
-/* From this thoroughness on, kernels are chosen as in plans, with one case per operator. */
-enum { CHOSEN_KERNELS = 3 };
+/* At the first thoroughness, each kernel runs one case; from the second on, kernels are chosen as in plans,
+ * with one case per operator. */
+enum { ONE_PER_KERNEL = 1, CHOSEN_KERNELS = 3 };
 
 static int first_smallest(const kn_operator *row) {
     for (int i = 0; i < row->case_count; i++)
@@ -166,6 +167,17 @@ static bool takes(const verify_run *run, const kn_operator *row, int number, con
     return run->params.precision == KN_PRECISION_FLOAT32 || halves.inputs || halves.results;
 }
 
+/* Whether an earlier case checks this kernel in a run that needs only one. */
+static bool is_checked_earlier(const verify_run *run, const kn_operator *row, int number,
+                               const kn_variant *variant, bool blocked) {
+    if (run->params.thoroughness != ONE_PER_KERNEL) return false;
+    for (int i = 0; i < number; i++)
+        if (is_wanted(row, i, ONE_PER_KERNEL) && suits(run->context, &row->cases[i]) &&
+            takes(run, row, i, variant, blocked))
+            return true;
+    return false;
+}
+
 /* Runs a case with all variants that accept it on the device; pointwise nodes and rows that are replaced have
  * none. */
 static void verify_case(verify_run *run, const kn_operator *row, int number) {
@@ -185,8 +197,9 @@ static void verify_case(verify_run *run, const kn_operator *row, int number) {
             is_fallback(run, row, number, variant))
             continue;
         if (!takes(run, row, number, variant, false)) continue;
-        verify_variant(run, row, number, variant->name, tile, false);
-        if (takes(run, row, number, variant, true))
+        if (!is_checked_earlier(run, row, number, variant, false))
+            verify_variant(run, row, number, variant->name, tile, false);
+        if (takes(run, row, number, variant, true) && !is_checked_earlier(run, row, number, variant, true))
             verify_variant(run, row, number, variant->name, tile, true);
     }
 }

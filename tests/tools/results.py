@@ -116,6 +116,9 @@ def verify(folder):
     koine("verify", "--operators", "relu", "--smoke", "--name-operators").needs(0, out="checking relu\n")
     text = koine("verify", "--operators", "add", "--quick", "--verbose").needs(0, out="right add#").out
     expect(len(text.splitlines()) < len(found), f"found {text}")
+    quick, smallest = ([strict(line)["name"].split(" ", 1)[1] for line in koine("verify", "--operators", "sum", way, "--json", "--quiet").needs(0).out.splitlines()]
+                       for way in ("--quick", "--smoke"))
+    expect(len(set(quick)) == len(quick) < len(smallest) and set(quick) == set(smallest), f"found {quick} of {smallest}")
 
 
 # ---- plan
