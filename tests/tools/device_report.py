@@ -52,14 +52,14 @@ def stages_are_run_once(folder):
     report(folder, "--only", "softmax,sum").needs(0, out=("3 of 3 stages done, 0 failed", "--read koine-report.txt"), err="")
     found = lines(folder)
     expect(found[0] == "koine-report 1" and found[1].startswith("koine ") and ", --device " in found[1], f"found {found[:2]}")
-    expect(ends(folder) == [("devices --measure", "done"), ("verify --quick --operators sum", "done"),
-                            ("verify --quick --operators softmax", "done")], f"found {ends(folder)}")
+    expect(ends(folder) == [("devices --measure", "done"), ("verify --smoke --operators sum", "done"),
+                            ("verify --smoke --operators softmax", "done")], f"found {ends(folder)}")
     cases = [strict(line) for line in found if line.startswith('{"name": "')]
     expect(cases and all(one["right"] for one in cases), f"found {cases}")
     report(folder, "--only", "softmax,sum").needs(0, out="3 of 3 stages done", err="")
     expect(lines(folder) == found, "the second start repeated something")
     report(folder, "--only", "neg").needs(0, out="2 of 2 stages done", err="")
-    expect(ends(folder)[3:] == [("verify --quick --operators neg", "done")], f"found {ends(folder)}")
+    expect(ends(folder)[3:] == [("verify --smoke --operators neg", "done")], f"found {ends(folder)}")
     started(folder, "--read", REPORT).needs(0, out=(" cases right, 0 wrong; 4 stages done", "measured: "), err="")
 
 
@@ -89,10 +89,10 @@ def the_most_informative_stages_come_first(folder):
 def a_crash_costs_one_stage(folder):
     env = environment(folder, "kn_softmax")
     found = report(folder, "--only", "softmax,neg", env=env).needs(1, out="2 of 3 stages done, 1 failed")
-    expect("crashed  verify --quick --operators softmax" in found.out, f"found {found}")
-    expect(dict(ends(folder)) == {"devices --measure": "done", "verify --quick --operators softmax": "crashed by Aborted",
-                                  "verify --quick --operators neg": "done"}, f"found {ends(folder)}")
-    started(folder, "--read", REPORT).needs(0, out="verify --quick --operators softmax: crashed by Aborted")
+    expect("crashed  verify --smoke --operators softmax" in found.out, f"found {found}")
+    expect(dict(ends(folder)) == {"devices --measure": "done", "verify --smoke --operators softmax": "crashed by Aborted",
+                                  "verify --smoke --operators neg": "done"}, f"found {ends(folder)}")
+    started(folder, "--read", REPORT).needs(0, out="verify --smoke --operators softmax: crashed by Aborted")
     before = lines(folder)
     report(folder, "--only", "softmax,neg").needs(1, out="1 failed")
     expect(lines(folder) == before, "a crash was tried again")
@@ -107,7 +107,7 @@ def operators_share_processes(folder):
     report(folder, "--only", words, env=env).needs(1, out="12 of 13 stages done, 1 failed")
     found = dict(ends(folder))
     expect(found == {name: "crashed by Aborted" if name.endswith(" softmax") else "done" for name in
-                     ["devices --measure", *("verify --quick --operators " + word for word in words.split(","))]}, f"found {found}")
+                     ["devices --measure", *("verify --smoke --operators " + word for word in words.split(","))]}, f"found {found}")
     with open(starts, encoding="utf-8") as file:
         checked = [line.split("--operators ")[1].split()[0].split(",") for line in file if " verify " in line]
     # Three processes for twelve operators, and another one for those after softmax.
@@ -117,7 +117,7 @@ def operators_share_processes(folder):
     expect({word for part in checked for word in part} == set(words.split(",")), f"found {checked}")
     stage = ""
     for line in lines(folder):
-        stage = line[len("== verify --quick --operators "):] if line.startswith("== verify") else stage
+        stage = line[len("== verify --smoke --operators "):] if line.startswith("== verify") else stage
         if line.startswith('{"name": "') and stage:
             expect(strict(line)["name"].startswith(stage + "#"), f"{line} is below {stage}")
 
@@ -126,7 +126,7 @@ def operators_share_processes(folder):
 def what_stopped_the_machine_among_others_is_found(folder):
     """Of stages that ran at the same time, any may have stopped it: each runs again on its own."""
     report(folder, "--only", "nothing").needs(0, out="1 of 1 stages done", err="")
-    names = ["verify --quick --operators " + word for word in ("neg", "sum", "relu")]
+    names = ["verify --smoke --operators " + word for word in ("neg", "sum", "relu")]
     with open(os.path.join(folder, REPORT), "a", encoding="utf-8") as file:
         file.write("".join(f"== {name}\n" for name in names) + f'== {names[0]}\n-- {names[0]}: done, 0.1 s\n== {names[2]}\n')
     started(folder, "--read", REPORT).needs(0, out=[f"{name}: no end" for name in names[1:]])
@@ -142,7 +142,7 @@ def what_stopped_the_machine_among_others_is_found(folder):
 @case
 def wrong_results_are_printed_once(folder):
     """Stages that ran at the same time: the end of one follows the end of another."""
-    stages = ["verify --quick --operators " + word for word in ("neg", "sum")]
+    stages = ["verify --smoke --operators " + word for word in ("neg", "sum")]
     wrong = '{"name": "neg#0 plain", "right": false, "error": 9, "seconds": 0.1, "message": "element 3 is 1 instead of 2"}'
     write(folder, REPORT, f"koine-report 1\nkoine 0.1.0, --device 0\n== {stages[1]}\n== {stages[0]}\n{wrong}\n"
                           f"-- {stages[1]}: done, 1.0 s\n-- {stages[0]}: failed, 1.0 s\n")
@@ -151,11 +151,34 @@ def wrong_results_are_printed_once(folder):
 
 
 @case
+def only_the_last_time_of_a_stage_is_printed(folder):
+    stages = ["verify --smoke --operators " + word for word in ("neg", "sum", "exp")]
+    wrong = '{"name": "neg#0 plain", "right": false, "error": 9, "seconds": 0.1, "message": "element 3 is 1 instead of 2"}'
+    right = '{"name": "neg#1 plain", "right": true, "error": 0, "seconds": 0.1, "message": ""}'
+    write(folder, REPORT, f"koine-report 1\nkoine 0.1.0, --device 0\n== {stages[0]}\n{wrong}\n! koine: lost\n-- {stages[0]}: interrupted, 1.0 s\n"
+                          f"== {stages[0]}\n{right}\n-- {stages[0]}: done, 1.0 s\n== {stages[2]}\n\n-- {stages[2]}: unclear\n"
+                          f"== {stages[1]}\n{wrong.replace('neg', 'sum')}\n-- {stages[1]}: failed, 1.0 s\n"
+                          f"== {stages[2]}\n! koine: no memory\n-- {stages[2]}: failed, 1.0 s\n")
+    found = started(folder, "--read", REPORT).needs(0, out=("1 cases right, 1 wrong; 1 stages done", f"{stages[2]}: failed", f"{stages[2]}: koine: no memory"))
+    expect(not any(text in found.out for text in ("interrupted", "lost", "unclear", "neg#0", stages[1])), f"found {found}")
+
+
+@case
+def what_a_device_has_not_is_no_failure(folder):
+    """TF32 on a CPU."""
+    found = report(folder, "--only", "tf32").needs(0, out=("1 of 4 stages done, 0 failed, 3 not available on this device",), err="")
+    expect(any(line.startswith("-- verify") and "tf32: not available, " in line for line in lines(folder)), f"found {lines(folder)}")
+    report(folder, "--only", "tf32").needs(0, out=found.out, err="")
+    started(folder, "--read", REPORT).needs(0, out=("verify --quick --operators conv2d --precision tf32: not available", "0 cases right, 0 wrong; 1 stages done"), err="")
+    koine("verify", "--operators", "matmul", "--precision", "tf32").needs(1, out="", err="has none of these kernels for tf32")
+
+
+@case
 def a_hang_costs_one_stage(folder):
     env = environment(folder, "kn_softmax", "hang")
     found = report(folder, "--only", "softmax,neg", "--timeout", "4", env=env).needs(1, out="2 of 3 stages done, 1 failed")
-    expect("stopped  verify --quick --operators softmax" in found.out, f"found {found}")
-    expect(("verify --quick --operators neg", "done") in ends(folder), f"found {ends(folder)}")
+    expect("stopped  verify --smoke --operators softmax" in found.out, f"found {found}")
+    expect(("verify --smoke --operators neg", "done") in ends(folder), f"found {ends(folder)}")
 
 
 @case
@@ -165,7 +188,7 @@ def it_continues_after_what_stopped_the_machine(folder):
     child = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     path = os.path.join(folder, REPORT)
     for _ in range(600):
-        if os.path.exists(path) and lines(folder)[-1:] == ["== verify --quick --operators softmax"]:
+        if os.path.exists(path) and lines(folder)[-1:] == ["== verify --smoke --operators softmax"]:
             break
         time.sleep(0.1)
     time.sleep(0.5)
@@ -176,8 +199,8 @@ def it_continues_after_what_stopped_the_machine(folder):
     for stage in stages:
         os.killpg(stage, signal.SIGKILL)
     expect(len(stages) == 1, f"{len(stages)} stages ran")
-    found = report(folder, "--only", "softmax,log_softmax").needs(1, out=("2 of 3 stages done, 1 failed", "lost     verify --quick --operators softmax"))
-    expect(("verify --quick --operators log_softmax", "done") in ends(folder), f"found {ends(folder)}: {found}")
+    found = report(folder, "--only", "softmax,log_softmax").needs(1, out=("2 of 3 stages done, 1 failed", "lost     verify --smoke --operators softmax"))
+    expect(("verify --smoke --operators log_softmax", "done") in ends(folder), f"found {ends(folder)}: {found}")
 
 
 @case
@@ -195,7 +218,7 @@ def interrupted_stages_run_again(folder):
     command = [KOINE, "report", "--device", os.environ.get("KOINE_DEVICE", "0"), "--only", "softmax"]
     child = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(600):
-        if os.path.exists(os.path.join(folder, REPORT)) and lines(folder)[-1:] == ["== verify --quick --operators softmax"]:
+        if os.path.exists(os.path.join(folder, REPORT)) and lines(folder)[-1:] == ["== verify --smoke --operators softmax"]:
             break
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
@@ -232,10 +255,10 @@ koine 0.1.0, --device gpu
 == devices --measure
 {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "version": "OpenCL 3.0 CUDA", "driver": "570", "compute_units": 132, "memory_bytes": 150754820096, "chosen": true, "gflops": 60000, "gb_s": 4300}
 -- devices --measure: done, 1.0 s
-== verify --quick --operators conv2d
+== verify --smoke --operators conv2d
 {"name": "conv2d#0 implicit", "right": true, "error": 0.1, "seconds": 0.1, "message": ""}
 {"name": "conv2d#1 implicit", "right": false, "error": 9, "seconds": 0.1, "message": "element 3 is 1 instead of 2"}
--- verify --quick --operators conv2d: failed, 1.0 s
+-- verify --smoke --operators conv2d: failed, 1.0 s
 == bench resnet50 --batch 32 --seconds 1
 {"case": "resnet50", "mode": "train", "math": "fast", "precision": "float32", "batch": 32, "device": "NVIDIA H200", "median_ms": 40.5, "gflops": 18000}
 -- bench resnet50 --batch 32 --seconds 1: done, 9.0 s

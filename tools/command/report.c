@@ -37,6 +37,13 @@ static report_stage *add_stage(report_run *run, const char *words) {
     return stage;
 }
 
+static void add_operator(report_run *run, const char *words, const char *name) {
+    report_stage *stage = add_stage(run, words);
+    if (!stage) return;
+    stage->operator_name = name;
+    stage->main_operator = !strncmp(words, REPORT_MAIN_STAGE, strlen(REPORT_MAIN_STAGE));
+}
+
 /* A stage for each of these networks, in each of these ways. */
 static void add_networks(report_run *run, const char *const *networks, size_t count, const char *const *ways,
                          size_t way_count) {
@@ -52,7 +59,9 @@ static void add_networks(report_run *run, const char *const *networks, size_t co
 
 /* The most informative stages come first, in case time runs out. */
 static void list_stages(report_run *run) {
-    static const char *const precisions[] = {"float16", "bfloat16", "tf32"};
+    static const char *const precisions[] = {"", " --precision float16", " --precision bfloat16",
+                                             " --precision tf32"};
+    static const char *const main_operators[] = {"matmul", "conv2d", "attention"};
     static const char *const predicted[] = {"gpt --batch 8", "resnet50 --batch 32", "vgg11 --batch 32"};
     static const char *const networks[] = {
         "lenet --batch 256",   "mlp --batch 512",     "cifar-cnn --batch 256", "resnet18c --batch 256",
@@ -62,14 +71,13 @@ static void list_stages(report_run *run) {
     static const char *const exact[] = {"--math exact --seconds 1"};
     static const char *const profile[] = {"--profile --seconds 1",
                                           "--precision bfloat16 --profile --seconds 1"};
-    static const char main_operators[] = "verify --quick --operators matmul,conv2d,attention";
     char words[REPORT_STAGE_BYTES];
     add_stage(run, "devices --measure");
-    add_stage(run, main_operators);
-    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
-        snprintf(words, sizeof words, "%s --precision %s", main_operators, precisions[i]);
-        add_stage(run, words);
-    }
+    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++)
+        for (size_t m = 0; m < sizeof main_operators / sizeof *main_operators; m++) {
+            snprintf(words, sizeof words, REPORT_MAIN_STAGE "%s%s", main_operators[m], precisions[i]);
+            add_operator(run, words, main_operators[m]);
+        }
     add_stage(run, "train lenet --data digits --check");
     ADD_NETWORKS(run, predicted, fast);
     ADD_NETWORKS(run, networks, fast);
@@ -79,8 +87,7 @@ static void list_stages(report_run *run) {
     for (size_t i = 0; i < kn_verify_case_count(); i++) {
         if (i && !strcmp(kn_verify_case_name_at(i - 1), kn_verify_case_name_at(i))) continue;
         snprintf(words, sizeof words, REPORT_OPERATOR_STAGE "%s", kn_verify_case_name_at(i));
-        report_stage *stage = add_stage(run, words);
-        if (stage) stage->operator_name = kn_verify_case_name_at(i);
+        add_operator(run, words, kn_verify_case_name_at(i));
     }
     add_stage(run, "bench-gemm --size 4096 --seconds 1");
     add_stage(run, "bench lenet --batch 256 --no-cache --seconds 0"); /* its first step, from source */
@@ -89,7 +96,8 @@ static void list_stages(report_run *run) {
 
 double report_most_seconds(const report_run *run, const char *name) {
     if (run->options->timeout > 0) return run->options->timeout;
-    return !strncmp(name, "bench", 5) ? 150 : !strncmp(name, "tune", 4) ? 90 : 60;
+    const bool main = !strncmp(name, REPORT_MAIN_STAGE, strlen(REPORT_MAIN_STAGE));
+    return main || !strncmp(name, "bench", 5) ? 150 : !strncmp(name, "tune", 4) ? 90 : 60;
 }
 
 /* ---- one stage ----------------------------------------------------------------------------------------- */
@@ -99,11 +107,17 @@ typedef struct stage_lines {
     report_run *run;
     report_stage *stage;
     double until;
+    bool unavailable; /* the command found nothing to check on this device */
 } stage_lines;
 
 static void take_line(void *user, bool errors, const char *line) {
-    const stage_lines *lines = user;
+    stage_lines *lines = user;
+    lines->unavailable = lines->unavailable || report_says_unavailable(errors, line);
     report_file_line(lines->run, lines->stage, errors, line);
+}
+
+bool report_says_unavailable(bool errors, const char *line) {
+    return !errors && strstr(line, "\"available\": false");
 }
 
 static double stage_until(void *user) {
@@ -144,13 +158,14 @@ follow_end report_follow(const report_run *run, const char *line, const follow_r
 /* `left` seconds remain for all stages. Returns false if no further stage can run. */
 static bool run_stage(report_run *run, report_stage *stage, double left) {
     const double most = report_most_seconds(run, stage->name);
-    stage_lines lines = {run, stage, clock_now() + (left < most ? left : most)};
+    stage_lines lines = {run, stage, clock_now() + (left < most ? left : most), false};
     const follow_reader reader = {&lines, take_line, stage_until};
     int result = 0, code = 0;
     if (!report_file_begin(run, stage)) return false;
     const follow_end end = report_follow(run, stage->name, &reader, &result, &code);
     if (code) return false;
-    const report_end ended = report_end_after(end, result);
+    report_end ended = report_end_after(end, result);
+    if (ended == REPORT_FAILED && lines.unavailable) ended = REPORT_UNAVAILABLE;
     report_file_end(run, stage, ended == REPORT_STOPPED && left < most ? REPORT_LEFT_OUT : ended,
                     ended == REPORT_CRASHED ? WTERMSIG(result) : 0);
     return end != FOLLOW_LOST;
@@ -179,7 +194,7 @@ static bool run_stages(report_run *run) {
         if (!report_is_open(stage->end)) continue;
         /* Those that an earlier run may have lost run alone. */
         if (stage->operator_name && stage->end != REPORT_UNCLEAR) {
-            if (!report_operators(run)) return false;
+            if (!report_operators(run, stage->main_operator)) return false;
             continue;
         }
         report_progress(run, stage);
@@ -216,16 +231,20 @@ static int name_open(const report_run *run, char *text, size_t room) {
 
 static int print_result(const report_run *run) {
     char open[2000];
-    int done = 0, wrong = 0;
+    int done = 0, wrong = 0, unavailable = 0;
     progress_clear();
     for (int i = 0; i < run->count; i++) {
         const report_stage *stage = &run->stages[i];
         done += stage->end == REPORT_DONE;
-        if (stage->end == REPORT_DONE || report_is_open(stage->end)) continue;
+        unavailable += stage->end == REPORT_UNAVAILABLE;
+        if (stage->end == REPORT_DONE || stage->end == REPORT_UNAVAILABLE || report_is_open(stage->end))
+            continue;
         printf("%-8s %s\n", report_end_word(stage->end), stage->name);
         wrong++;
     }
-    printf("%d of %d stages done, %d failed\n", done, run->count, wrong);
+    printf("%d of %d stages done, %d failed", done, run->count, wrong);
+    if (unavailable) printf(", %d not available on this device", unavailable);
+    putchar('\n');
     if (name_open(run, open, sizeof open)) {
         fprintf(run->file, "-- left out: %s\n", open);
         printf("left out: %s; the same command continues with them\n", open);
@@ -268,7 +287,8 @@ static int run(int count, char **arguments) {
          &report.minutes},
         {"only", OPTION_TEXT, "A,B", "only stages with one of these words, such as matmul,lenet",
          &report.only},
-        {"timeout", OPTION_NUMBER, "S", "seconds per stage (60; 150 to time a network)", &report.timeout},
+        {"timeout", OPTION_NUMBER, "S", "seconds per stage (60; 150 to time a network or for main operators)",
+         &report.timeout},
         {"output", OPTION_TEXT, "FILE", "the report, which is continued if it exists (koine-report.txt)",
          &report.path},
         OVERWRITE_OPTION(report),

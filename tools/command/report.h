@@ -8,11 +8,11 @@
  *     {…}                                output of its command with --json
  *     ! …                                errors and warnings
  *     -- STAGE: done, 1.2 s              its end; or failed, crashed, stopped, lost, interrupted, left out,
- *                                        unclear
+ *                                        unclear, not available
  *     -- left out: STAGE, STAGE          stages for which there was no time
  *
- * Stages that check operators run at the same time, several in a process. A line belongs to the stage of the
- * last "==" before it, so a stage may have several of these lines.
+ * Stages that check operators run at the same time, most of them several in a process. A line belongs to the
+ * stage of the last "==" before it, so a stage may have several of these lines.
  *
  * It contains no names of files or users. */
 #ifndef KOINE_COMMAND_REPORT_H
@@ -23,7 +23,8 @@
 #include "follow.h"
 
 #define REPORT_FIRST_LINE "koine-report 1"
-#define REPORT_OPERATOR_STAGE "verify --quick --operators "
+#define REPORT_MAIN_STAGE "verify --quick --operators "
+#define REPORT_OPERATOR_STAGE "verify --smoke --operators "
 
 typedef enum report_end {
     REPORT_NONE,        /* the stage has not run */
@@ -35,6 +36,7 @@ typedef enum report_end {
     REPORT_INTERRUPTED, /* the user interrupted it */
     REPORT_LEFT_OUT,    /* no time was left */
     REPORT_UNCLEAR,     /* lost, or another stage that ran at the same time was */
+    REPORT_UNAVAILABLE, /* the device has not what it checks */
 } report_end;
 /* The word for it in a report; report_end_of is the inverse: REPORT_NONE for an unknown word. */
 const char *report_end_word(report_end end);
@@ -45,7 +47,8 @@ enum { REPORT_STAGE_BYTES = 120, REPORT_MAX_STAGES = 400, REPORT_COMMAND_BYTES =
 typedef struct report_stage {
     char name[REPORT_STAGE_BYTES];
     report_end end;
-    const char *operator_name; /* of a stage that shares a process with others; NULL: it has its own */
+    const char *operator_name; /* of a stage that runs at the same time as others; NULL: it runs alone */
+    bool main_operator;        /* one of those that are checked first, each in its own process */
     double begin;              /* by clock_now */
     bool running;              /* while the file of an earlier run is read: it has begun and not ended */
 } report_stage;
@@ -89,13 +92,15 @@ double report_most_seconds(const report_run *run, const char *name);
 follow_end report_follow(const report_run *run, const char *line, const follow_reader *reader, int *result,
                          int *code);
 report_end report_end_after(follow_end end, int result);
+/* Whether a stage prints by this line that the device has nothing that it could check. */
+bool report_says_unavailable(bool errors, const char *line);
 /* Whether the stage has to run, or to run again. */
 bool report_is_open(report_end end);
 /* Shows which stage runs. */
 void report_progress(report_run *run, const report_stage *stage);
-/* Runs all open stages that check operators, in a few processes at a time; without those that are unclear.
- * Returns false if no further stage can run. */
-bool report_operators(report_run *run);
+/* Runs all open stages that check the main operators, or the others, in a few processes at a time; without
+ * those that are unclear. Returns false if no further stage can run. */
+bool report_operators(report_run *run, bool main);
 
 /* The file predictions.jsonl of tools/gpu-lab, written by tools/embed.c. */
 typedef struct report_predictions_file {

@@ -8,14 +8,14 @@
 #include "report.h"
 
 static const char *const end_words[] = {"",     "done",        "failed",   "crashed", "stopped",
-                                        "lost", "interrupted", "left out", "unclear"};
+                                        "lost", "interrupted", "left out", "unclear", "not available"};
 
 const char *report_end_word(report_end end) {
     return end_words[end];
 }
 
 report_end report_end_of(const char *word) {
-    for (int end = REPORT_DONE; end <= REPORT_UNCLEAR; end++)
+    for (int end = REPORT_DONE; end <= REPORT_UNAVAILABLE; end++)
         if (!strncmp(word, end_words[end], strlen(end_words[end]))) return (report_end)end;
     return REPORT_NONE;
 }

@@ -35,12 +35,22 @@ static const char *text_of(const char *line, const char *name, char *text, size_
 
 /* ---- the report ----------------------------------------------------------------------------------- */
 
+/* A stage of the report. Stages that were interrupted or lost run again: only the lines of the last time
+ * count. */
+typedef struct report_attempt {
+    char name[REPORT_STAGE_BYTES];
+    int first; /* the number of the first line of the last time */
+    bool running, wrong;
+} report_attempt;
+
 typedef struct report_text {
-    FILE *file;
-    char *line; /* the current line without its newline */
-    size_t room;
-    char stage[REPORT_STAGE_BYTES];  /* the stage of the current line */
-    report_stage running[16];        /* stages without an end so far; those of empty names are free */
+    char *bytes; /* the file; each line ends with a 0 byte */
+    size_t length;
+    char *line, *next; /* the current line and the one after it */
+    int number;        /* of the current line */
+    report_attempt attempts[REPORT_MAX_STAGES];
+    int count;
+    report_attempt *stage;           /* the stage of the current line, or NULL */
     char device[NAME_BYTES];         /* device name */
     double limit_gflops, limit_gb_s; /* measured */
     int right, wrong, done;
@@ -49,9 +59,27 @@ typedef struct report_text {
 } report_text;
 
 static bool read_line(report_text *report) {
-    if (getline(&report->line, &report->room, report->file) < 0) return false;
-    report->line[strcspn(report->line, "\r\n")] = '\0';
+    if (report->next >= report->bytes + report->length) return false;
+    report->line = report->next;
+    report->next += strlen(report->line) + 1;
+    report->number++;
     return true;
+}
+
+/* The stage that a line of kind "== STAGE" or "-- STAGE: END" names; NULL: another line, or too many stages.
+ */
+static report_attempt *attempt_of(report_text *report, const char *line, bool end) {
+    const char *colon = strrchr(line, ':');
+    if (strncmp(line, end ? "-- " : "== ", 3) != 0 || (end && !colon)) return NULL;
+    const int length = end ? (int)(colon - line) - 3 : (int)strlen(line) - 3;
+    for (int i = 0; i < report->count; i++)
+        if ((int)strlen(report->attempts[i].name) == length &&
+            !strncmp(report->attempts[i].name, line + 3, (size_t)length))
+            return &report->attempts[i];
+    if (end || length >= REPORT_STAGE_BYTES || report->count == REPORT_MAX_STAGES) return NULL;
+    report_attempt *attempt = &report->attempts[report->count++];
+    memcpy(attempt->name, line + 3, (size_t)length);
+    return attempt;
 }
 
 /* ---- predictions --------------------------------------------------------------------------------------- */
@@ -108,14 +136,16 @@ static void print_case(report_text *report) {
         report->right++;
         return;
     }
+    if (!strstr(report->line, "\"right\": false")) return;
     report->wrong++;
+    report->stage->wrong = true;
     printf("wrong    %s: %s\n", text_of(report->line, "name", name, sizeof name),
            text_of(report->line, "message", message, sizeof message));
 }
 
 static void print_bench(report_text *report) {
     char model[NAME_BYTES], math[NAME_BYTES], precision[NAME_BYTES], way[2 * NAME_BYTES], predicted[32] = "-";
-    if (strstr(report->stage, " --profile"))
+    if (strstr(report->stage->name, " --profile"))
         return; /* profiled steps are slower; the step was timed without */
     text_of(report->line, "case", model, sizeof model);
     text_of(report->line, "math", math, sizeof math);
@@ -145,80 +175,100 @@ static void print_tune(const report_text *report) {
                text_of(report->line, "kernel", kernel, sizeof kernel));
     else if (isfinite(number_of(report->line, "tuned")))
         printf("%s: %.0f shapes, %.0f left out, %.0f with another kernel: %.4g ms together instead of %.4g\n",
-               report->stage, number_of(report->line, "tuned"), number_of(report->line, "left_out"),
+               report->stage->name, number_of(report->line, "tuned"), number_of(report->line, "left_out"),
                number_of(report->line, "faster"), 1e-3 * tuned, 1e-3 * untuned);
 }
 
-/* Notes that the stage of this name runs, or has ended. */
-static void note_running(report_text *report, const char *name, int length, bool runs) {
-    report_stage *end = report->running + sizeof report->running / sizeof *report->running, *at, *free = NULL;
-    for (at = report->running; at < end; at++) {
-        if (!at->name[0])
-            free = at;
-        else if ((int)strlen(at->name) == length && !strncmp(at->name, name, (size_t)length))
-            break;
-    }
-    if (runs && at == end && free) snprintf(free->name, sizeof free->name, "%.*s", length, name);
-    if (!runs && at < end) at->name[0] = '\0';
-}
-
-static void print_end(report_text *report) {
-    const char *colon = strrchr(report->line, ':');
-    if (!colon) return;
-    note_running(report, report->line + 3, (int)(colon - report->line) - 3, false);
-    const report_end end = report_end_of(colon + 2);
+static void print_end(report_text *report, const report_attempt *attempt) {
+    const report_end end = report_end_of(strrchr(report->line, ':') + 2);
     report->done += end == REPORT_DONE;
-    const bool told = end == REPORT_DONE || end == REPORT_LEFT_OUT ||
-                      /* wrong results are printed individually */
-                      (end == REPORT_FAILED && !strncmp(report->line + 3, "verify", 6) && report->wrong);
-    if (!told) printf("%s\n", report->line + 3);
-    report->stage[0] = '\0';
+    report->stage = NULL;
+    if (end == REPORT_DONE || end == REPORT_LEFT_OUT) return;
+    /* Wrong results are printed individually. */
+    if (end != REPORT_FAILED || !attempt->wrong) printf("%s\n", report->line + 3);
 }
 
 static void print_line(report_text *report) {
     const char *line = report->line;
-    if (!strncmp(line, "== ", 3)) {
-        snprintf(report->stage, sizeof report->stage, "%s", line + 3);
+    report_attempt *begun = attempt_of(report, line, false), *ended = attempt_of(report, line, true);
+    if (begun) {
+        report->stage = begun;
         report->left_out[0] = '\0';
-        note_running(report, report->stage, (int)strlen(report->stage), true);
-    } else if (!strncmp(line, "-- left out: ", 13))
+    } else if (!strncmp(line, "-- left out: ", 13)) {
         snprintf(report->left_out, sizeof report->left_out, "%s", line + 13);
-    else if (!strncmp(line, "-- ", 3))
-        print_end(report);
-    else if (!strncmp(line, "! ", 2))
-        printf("%s: %s\n", report->stage, line + 2);
+    } else if (ended && report->number > ended->first) {
+        print_end(report, ended);
+    }
+    if (begun || ended || !report->stage || report->number < report->stage->first) return;
+    const char *stage = report->stage->name;
+    if (!strncmp(line, "! ", 2))
+        printf("%s: %s\n", stage, line + 2);
     else if (line[0] != '{')
         return;
-    else if (!strncmp(report->stage, "devices", 7))
+    else if (!strncmp(stage, "devices", 7))
         print_device(report);
-    else if (!strncmp(report->stage, "verify", 6))
+    else if (!strncmp(stage, "verify", 6))
         print_case(report);
-    else if (!strncmp(report->stage, "bench", 5))
+    else if (!strncmp(stage, "bench", 5))
         print_bench(report);
-    else if (!strncmp(report->stage, "tune", 4))
+    else if (!strncmp(stage, "tune", 4))
         print_tune(report);
 }
 
+/* Finds when each stage ran last. */
+static void find_attempts(report_text *report) {
+    while (read_line(report)) {
+        report_attempt *begun = attempt_of(report, report->line, false),
+                       *ended = attempt_of(report, report->line, true);
+        if (ended) ended->running = false;
+        if (!begun || begun->running) continue;
+        begun->running = true;
+        begun->first = report->number;
+    }
+}
+/* Reads a file up to its first 0 byte, and separates its lines; false: see errno. */
+static bool read_lines(report_text *report, const char *path) {
+    FILE *file = fopen(path, "r");
+    size_t room = 0;
+    if (!file) return false;
+    const ssize_t length = getdelim(&report->bytes, &room, '\0', file);
+    const bool good = length >= 0 || feof(file);
+    report->length = length > 0 ? (size_t)length : 0;
+    for (size_t i = 0; i < report->length; i++)
+        if (report->bytes[i] == '\n' || report->bytes[i] == '\r') report->bytes[i] = '\0';
+    fclose(file);
+    report->next = report->bytes;
+    return good;
+}
+
+static void print_report(report_text *report) {
+    if (read_line(report)) printf("%s\n", report->line);
+    char *const stages = report->next;
+    const int number = report->number;
+    find_attempts(report);
+    report->next = stages;
+    report->number = number;
+    while (read_line(report))
+        print_line(report);
+    for (int i = 0; i < report->count; i++)
+        if (report->attempts[i].running)
+            printf("%s: no end, it is running or ended the machine\n", report->attempts[i].name);
+    printf("%s%d cases right, %d wrong; %d stages done", report->heading ? "\n" : "", report->right,
+           report->wrong, report->done);
+    if (report->left_out[0]) printf("; left out: %s", report->left_out);
+    putchar('\n');
+}
+
 int report_read(const char *path) {
-    report_text report = {.file = fopen(path, "r"), .limit_gflops = NAN, .limit_gb_s = NAN};
-    if (!report.file) return command_fail("'%s' cannot be read: %s", path, strerror(errno));
+    report_text report = {.limit_gflops = NAN, .limit_gb_s = NAN};
     int status = EXIT_DONE;
-    if (!read_line(&report) || strcmp(report.line, REPORT_FIRST_LINE) != 0)
+    if (!read_lines(&report, path))
+        status = command_fail("'%s' cannot be read: %s", path, strerror(errno));
+    else if (!read_line(&report) || strcmp(report.line, REPORT_FIRST_LINE) != 0)
         status =
             command_fail("'%s' is not a koine report: its first line is not '%s'", path, REPORT_FIRST_LINE);
-    else {
-        if (read_line(&report)) printf("%s\n", report.line);
-        while (read_line(&report))
-            print_line(&report);
-        for (size_t i = 0; i < sizeof report.running / sizeof *report.running; i++)
-            if (report.running[i].name[0])
-                printf("%s: no end, it is running or ended the machine\n", report.running[i].name);
-        printf("%s%d cases right, %d wrong; %d stages done", report.heading ? "\n" : "", report.right,
-               report.wrong, report.done);
-        if (report.left_out[0]) printf("; left out: %s", report.left_out);
-        putchar('\n');
-    }
-    free(report.line);
-    fclose(report.file);
+    else
+        print_report(&report);
+    free(report.bytes);
     return status;
 }

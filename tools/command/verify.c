@@ -55,6 +55,17 @@ static int print_counts(bool json) {
     return EXIT_DONE;
 }
 
+/* No wanted kernel supports the precision. koine report takes it from the JSON. */
+static int fail_precision(const verify_run *run, const char *device) {
+    const char *precision = run->common->precision;
+    if (!run->common->json)
+        return command_fail("%s has none of these kernels for %s; koine doctor names what its matrix unit "
+                            "multiplies",
+                            device, precision);
+    printf("{\"precision\": \"%s\", \"available\": false}\n", precision);
+    return EXIT_FAILED;
+}
+
 static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
     kn_verify_params params;
@@ -95,7 +106,9 @@ static int run(int count, char **arguments) {
     progress_clear();
     const char *device = kn_context_device(context)->name;
     status = failed ? EXIT_FAILED : EXIT_DONE;
-    if (result == KN_ERROR_NOT_FOUND || passed + failed == 0)
+    if (result == KN_OK && passed + failed == 0 && params.precision)
+        status = fail_precision(&state, device);
+    else if (result == KN_ERROR_NOT_FOUND || passed + failed == 0)
         status =
             command_fail("no operator or kernel has that name; koine verify --count lists the operators");
     else if (result != KN_OK && result != KN_ERROR_MISMATCH)
