@@ -319,7 +319,7 @@ typedef struct kn_model_save_params {
     const kn_model_pair *pairs; /* additional metadata; keys that begin with "koine." are reserved */
     size_t pair_count;
     /* KN_FLOAT16 or KN_BFLOAT16: float32 parameters of rank 2 or more are rounded to it; a number that is too
-     * large for it is an error. Safetensors files only. */
+     * large for it is an error. For safetensors files, and folders of models from GGUF files. */
     kn_dtype weights;
     /* kn_model_save_gguf: the type of matrices, a name such as "Q8_0"; NULL: that of the model's file */
     const char *blocks;
@@ -351,11 +351,14 @@ KN_API KN_NODISCARD kn_status kn_model_save_onnx(kn_model *model, const char *pa
 KN_API KN_NODISCARD kn_status kn_model_save_gguf(kn_model *model, const char *path, kn_states *states,
                                                  const kn_model_save_params *params);
 
-/* Writes a folder as Hugging Face libraries save it, for a model that was opened from one: its files, and
- * model.safetensors with all its tensors, in their types, with the weights in `states`. A number that is too
- * large for its type is an error. The folder is created if missing; KN_ERROR_ARGUMENT if it has a
- * config.json. That file is written last, so that a folder without it is incomplete. Nothing of params is
- * used. Waits for the device. */
+/* Writes a folder as Hugging Face libraries save it, with the weights in `states`. For a model that was
+ * opened from a folder: its files, and model.safetensors with all its tensors, in their types. For a language
+ * model from a GGUF file: config.json, the files of its vocabulary with its chat template, and
+ * model.safetensors; matrices have the type params->weights, or without it their type in the file, or float32
+ * if that has blocks; vectors are float32. KN_ERROR_UNSUPPORTED says what the architecture's class in
+ * transformers lacks. A number that is too large for its type is an error. The folder is created if missing;
+ * KN_ERROR_ARGUMENT if it has a config.json. That file is written last, so that a folder without it is
+ * incomplete. Nothing else of params is used. Waits for the device. */
 KN_API KN_NODISCARD kn_status kn_model_save_folder(kn_model *model, const char *path, kn_states *states,
                                                    const kn_model_save_params *params);
 

@@ -187,8 +187,7 @@ kn_status kn_bpe_encode(const kn_text_model *model, kn_workspace *work, const ch
 
 /* ---- by scores ------------------------------------------------------------------------------------- */
 
-/* Numbers in the opposite order of the scores. */
-static uint32_t order_of(double score) {
+uint32_t kn_score_order(double score) {
     union {
         float real;
         uint32_t bits;
@@ -201,7 +200,7 @@ static bool propose_scored(const kn_text_model *model, kn_workspace *work, const
     const kn_symbol *left = work->symbols + at, *right = work->symbols + left->next;
     uint32_t length = left->length + right->length;
     int64_t token = kn_words_find(&model->words, piece + left->begin, length);
-    return token < 0 || heap_push(work, (uint64_t)order_of(model->scores[token]) << 32 | at, length);
+    return token < 0 || heap_push(work, (uint64_t)kn_score_order(model->scores[token]) << 32 | at, length);
 }
 
 kn_status kn_scored_encode(const kn_text_model *model, kn_workspace *work, const char *piece, size_t length,

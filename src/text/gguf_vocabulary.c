@@ -279,6 +279,7 @@ static kn_status read_gpt2(reader *in) {
     for (int i = 0; i < 2 && pre->regexes[i]; i++) {
         kn_splitter *made = vocabulary->splitters + vocabulary->splitter_count++;
         *made = (kn_splitter){.kind = KN_SPLITTER_PATTERN, .behavior = KN_SPLIT_ISOLATED};
+        made->pattern.source = !i && pre->json ? pre->json : pre->regexes[i];
         status = kn_regex_create(&vocabulary->host, pre->regexes[i], strlen(pre->regexes[i]),
                                  &made->pattern.regex, in->error);
         if (status != KN_OK) return kn_fail_in(in->error, "%s", vocabulary->name);

@@ -1,7 +1,6 @@
 /* The vocabulary of a tokenizer.json as keys of a GGUF file, if llama.cpp has a tokenizer with its rules. */
 #include "text/text_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct writing {
@@ -93,21 +92,6 @@ static kn_status put_roles(writing *w) {
 }
 
 /* ---- merges -------------------------------------------------------------------------------------- */
-
-static int by_rank(const void *left, const void *right) {
-    const kn_pair *const *one = left, *const *other = right;
-    return ((*one)->first > (*other)->first) - ((*one)->first < (*other)->first);
-}
-
-static kn_status list_merges(writing *w) {
-    const kn_pairs *pairs = &w->vocabulary->model.merges;
-    w->merges = kn_allocate(&w->vocabulary->host, pairs->count + 1, sizeof *w->merges);
-    if (!w->merges) return kn_fail_memory(w->error, pairs->count * sizeof *w->merges);
-    for (size_t i = 0; i < pairs->slot_count; i++)
-        if (pairs->slots[i].key != KN_PAIR_NONE) w->merges[w->merge_count++] = &pairs->slots[i];
-    qsort(w->merges, w->merge_count, sizeof(const kn_pair *), by_rank);
-    return KN_OK;
-}
 
 static const char *half_of(const writing *w, const kn_pair *merge, bool right, size_t *length) {
     return kn_words_at(&w->vocabulary->model.words, right ? (uint32_t)merge->key : merge->key >> 32, length);
@@ -257,8 +241,10 @@ kn_status kn_vocabulary_write_gguf(const kn_vocabulary *vocabulary, int64_t size
     const bool bytes = splitters && vocabulary->splitters[splitters - 1].kind == KN_SPLITTER_BYTES;
     if (model->encode != kn_bpe_encode || parts || (!bytes && !model->byte_fallback))
         return refuse(&w, "it is not BPE with bytes or byte fallback");
-    kn_status status = list_merges(&w);
-    if (status == KN_OK) status = bytes ? write_bytes(&w) : write_scored(&w);
+    w.merges = kn_pairs_sorted(&model->merges, &vocabulary->host);
+    w.merge_count = model->merges.count;
+    if (!w.merges) return kn_fail_memory(error, w.merge_count * sizeof *w.merges);
+    kn_status status = bytes ? write_bytes(&w) : write_scored(&w);
     if (status == KN_OK) status = put_roles(&w);
     kn_release(&vocabulary->host, w.merges);
     return status;

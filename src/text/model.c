@@ -23,7 +23,7 @@ void kn_text_model_init(kn_text_model *model, const kn_host *host) {
 
 void kn_text_model_finish(kn_text_model *model, const kn_host *host) {
     kn_words_finish(&model->words);
-    kn_release(host, model->merges.slots);
+    kn_pairs_finish(&model->merges, host);
     kn_trie_finish(&model->trie, host);
 }
 

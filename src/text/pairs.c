@@ -1,6 +1,8 @@
 /* A hash table from pairs of 32-bit numbers to pairs of them, and a trie in such a table. */
 #include "text/text_private.h"
 
+#include <stdlib.h>
+
 static kn_pair *pair_slot(const kn_pair *slots, size_t count, uint64_t key) {
     size_t mask = count - 1;
     uint64_t hash = key * 0x9e3779b97f4a7c15u;
@@ -38,6 +40,27 @@ const kn_pair *kn_pairs_find(const kn_pairs *pairs, uint32_t left, uint32_t righ
     if (!pairs->slot_count) return NULL;
     const kn_pair *slot = pair_slot(pairs->slots, pairs->slot_count, (uint64_t)left << 32 | right);
     return slot->key == KN_PAIR_NONE ? NULL : slot;
+}
+
+void kn_pairs_finish(kn_pairs *pairs, const kn_host *host) {
+    kn_release(host, pairs->slots);
+    *pairs = (kn_pairs){0};
+}
+
+static int in_order(const void *left, const void *right) {
+    const kn_pair *one = *(const kn_pair *const *)left, *other = *(const kn_pair *const *)right;
+    if (one->first != other->first) return one->first < other->first ? -1 : 1;
+    if (one->second != other->second) return one->second < other->second ? -1 : 1;
+    return (one->key > other->key) - (one->key < other->key);
+}
+
+const kn_pair **kn_pairs_sorted(const kn_pairs *pairs, const kn_host *host) {
+    const kn_pair **sorted = kn_allocate(host, pairs->count + 1, sizeof *sorted);
+    size_t count = 0;
+    for (size_t i = 0; i < pairs->slot_count && sorted; i++)
+        if (pairs->slots[i].key != KN_PAIR_NONE) sorted[count++] = &pairs->slots[i];
+    if (count) qsort(sorted, count, sizeof *sorted, in_order);
+    return sorted;
 }
 
 /* ---- trie ---------------------------------------------------------------------------------------- */
@@ -91,6 +114,6 @@ int64_t kn_trie_longest(const kn_trie *trie, uint32_t node, const char *text, si
 }
 
 void kn_trie_finish(kn_trie *trie, const kn_host *host) {
-    kn_release(host, trie->pairs.slots);
+    kn_pairs_finish(&trie->pairs, host);
     *trie = (kn_trie){0};
 }

@@ -13,6 +13,12 @@
 kn_status kn_vocabulary_write_gguf(const kn_vocabulary *vocabulary, int64_t size, kn_gguf_head *head,
                                    kn_error *error);
 
+/* Appends the tokenizer.json of the vocabulary of a GGUF file. KN_ERROR_UNSUPPORTED if the tokenizers package
+ * would read texts in another way, or a token is not UTF-8. */
+kn_status kn_vocabulary_write_json(const kn_vocabulary *vocabulary, kn_text *text, kn_error *error);
+/* NULL if there is none. */
+const char *kn_vocabulary_chat_template(const kn_vocabulary *vocabulary);
+
 /* ---- regular expressions (regex.c), by PCRE2 -------------------------------------------------------- */
 
 typedef struct kn_regex kn_regex;

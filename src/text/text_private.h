@@ -50,6 +50,9 @@ typedef struct kn_pairs {
  * UINT32_MAX. */
 kn_pair *kn_pairs_put(kn_pairs *pairs, const kn_host *host, uint32_t left, uint32_t right);
 const kn_pair *kn_pairs_find(const kn_pairs *pairs, uint32_t left, uint32_t right);
+/* All entries, (count), by `first`, then `second`, then key. Released by the caller; NULL: out of memory. */
+const kn_pair **kn_pairs_sorted(const kn_pairs *pairs, const kn_host *host);
+void kn_pairs_finish(kn_pairs *pairs, const kn_host *host);
 
 typedef struct kn_trie {
     kn_pairs pairs;
@@ -96,7 +99,7 @@ typedef struct kn_pattern {
     const char *text; /* NULL: the regular expression */
     size_t length;
     kn_regex *regex;
-    const char *source; /* of the regular expression */
+    const char *source; /* of the regular expression; of a GGUF file, that of the original tokenizer.json */
 } kn_pattern;
 /* Receives the parts of a text in order: matches, and what is between them. */
 typedef void kn_pattern_part(void *user, size_t begin, size_t end, bool match);
@@ -237,6 +240,8 @@ const char *kn_text_model_add_merge(kn_text_model *model, const kn_host *host, u
 bool kn_text_model_grow(kn_text_model *model, const kn_host *host);
 /* Appends byte tokens for all bytes, or returns false if there are none for them. */
 bool kn_text_model_fall_back(const kn_text_model *model, const char *bytes, size_t count, kn_tokens *tokens);
+/* Numbers in the opposite order of scores. */
+uint32_t kn_score_order(double score);
 kn_piece_encode kn_bpe_encode, kn_scored_encode, kn_unigram_encode, kn_wordpiece_encode, kn_wordlevel_encode;
 void kn_workspace_init(kn_workspace *work, const kn_host *host);
 void kn_workspace_finish(kn_workspace *work);

@@ -139,6 +139,85 @@ def folders_become_files_with_the_same_logits():
                 expect(one.read() == other.read(), f"{kind}: a file that is written again differs")
 
 
+def config_in(path):
+    with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+@case
+def files_become_folders_with_the_same_weights():
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            model, file, made = make(path, kind), os.path.join(path, "model.gguf"), os.path.join(path, "made", "")
+            model.save(file)
+            koine.Model(file).save(made)
+            before, after = (koine.io.load_safetensors(os.path.join(where, "model.safetensors")) for where in (path, made))
+            expect_equal(set(after), set(before))
+            for name in before:
+                expect(np.allclose(after[name], before[name], rtol=0, atol=2e-7 if "gemma" in kind else 0), f"{kind}: {name}")
+            near(logits(koine.Model(made)), logits(model), 1e-5)
+            given, found = config_of(kind), config_in(made)
+            expect_equal(found["model_type"], "llama" if kind == "mistral" else kind)
+            for name in set(given) & set(found) - {"model_type", "architectures"}:
+                expect_equal(found[name], given[name])
+            if kind == "llama":
+                expect_equal(({"rope_theta": found["rope_theta"], **found["rope_scaling"]}), LLAMA3)
+            if kind == "gemma3_text":
+                expect_equal((found["rope_theta"], found["rope_local_base_freq"], found["rope_scaling"]["factor"]), (700, 90, 2))
+                expect_equal(found["layer_types"], 5 * ["sliding_attention"] + ["full_attention", "sliding_attention"])
+            expect_equal(sorted(os.listdir(made)), ["config.json", "model.safetensors"])
+
+
+@case
+def folders_have_the_types_that_are_asked_for():
+    for blocks, words, dtype in ((None, {}, np.float32), ("F16", {}, np.float16), ("Q8_0", {}, np.float32), ("Q8_0", {"weights": "float16"}, np.float16)):
+        with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+            file, made = os.path.join(path, "model.gguf"), os.path.join(path, "made", "")
+            make(path, "llama").save(file, blocks=blocks)
+            model = koine.Model(file)
+            model.save(made, **words)
+            weights = koine.io.load_safetensors(made + "model.safetensors")
+            expect_equal({array.dtype for array in weights.values() if array.ndim > 1}, {np.dtype(dtype)})
+            expect_equal({array.dtype for array in weights.values() if array.ndim == 1}, {np.dtype(np.float32)})
+            expect_equal(config_in(made)["torch_dtype"], np.dtype(dtype).name)
+            near(logits(koine.Model(made)), logits(model), 0.02 if words else 1e-5)
+            with raises(koine.KoineError, "already exists"):
+                model.save(made)
+
+
+@case
+def what_folders_cannot_express_is_an_error():
+    def refuse(file, part, change=None, **words):
+        made = os.path.join(path, "made", "")
+        model = koine.Model(file)
+        if change:
+            model.states[change] = model.states[change] * np.linspace(1, 2, model.states[change].size, dtype=np.float32).reshape(model.states[change].shape)
+        with raises(koine.KoineError, part):
+            model.save(made, **words)
+        expect(not os.path.exists(made + "config.json"), "the folder seems to be complete")
+
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        file = os.path.join(path, "model.gguf")
+        make(path, "llama").save(file)
+        refuse(file, "Llama 3's rule", change="rope_freqs")
+        refuse(file, "float64", weights="float64")
+        with raises(koine.KoineError, "keep their types"):
+            koine.Model(path).save(os.path.join(path, "made", ""), weights="float16")
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        file = os.path.join(path, "model.gguf")
+        write(path, "tokenizer.json", scored(post_processor=None))
+        make(path, "qwen3").save(file)
+        with open(file, "rb") as stream:
+            data = bytearray(stream.read())
+        place = data.index(b"tokenizer.ggml.scores") + len("tokenizer.ggml.scores") + 16
+        words = list(scored()["model"]["vocab"])
+        one, other = (place + 4 * words.index(word) for word in ("ab", "bc"))
+        data[other:other + 4] = data[one:one + 4]
+        with open(file, "wb") as stream:
+            stream.write(data)
+        refuse(file, "same score")
+
+
 @case
 def numbers_of_16_bits_stay():
     with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
@@ -252,6 +331,23 @@ def vocabularies_have_the_same_tokens():
             expect_equal((keys["tokenizer.ggml.tokens"][299], keys["tokenizer.ggml.token_type"][299]), ("[PAD299]", 5))
             expect_equal(keys["tokenizer.ggml.add_bos_token"], end == "</s>")
             expect_equal(keys["tokenizer.ggml.pre"], "default" if end == "</s>" else "qwen2")
+            # From the file to a folder, and to a file again.
+            folder, again = os.path.join(path, "folder", ""), os.path.join(path, "again.gguf")
+            koine.Model(file).save(folder)
+            third = koine.Vocabulary(folder)
+            for text in TEXTS:
+                expect_equal(list(third.encode(text)), list(second.encode(text)))
+                expect_equal(third.decode(third.encode(text)), second.decode(second.encode(text)))
+            expect_equal([third.is_special(i) for i in range(300)], [second.is_special(i) for i in range(300)])
+            koine.Model(folder).save(again)
+            found = types_in(again)[0]
+            for name in set(keys) - {"general.name", "tokenizer.ggml.token_type"}:  # unused tokens become normal ones
+                expect(found[name] == keys[name], name)
+            with open(folder + "tokenizer_config.json", encoding="utf-8") as stream:
+                settings = json.load(stream)
+            expect_equal((settings.get("bos_token"), settings["eos_token"]), ("<s>" if end == "</s>" else None, end))
+            with open(folder + "generation_config.json", encoding="utf-8") as stream:
+                expect_equal(json.load(stream)["eos_token_id"], [keys["tokenizer.ggml.eos_token_id"]])
 
 
 @case
@@ -312,6 +408,8 @@ def merged_models_compute_what_adapters_do():
             model = koine.Model(place("model.gguf"))
             model.merge_adapter(place("adapter"))
             near(logits(model), expected, 1e-5)
+            model.save(place("folder/"))
+            near(logits(koine.Model(place("folder/"))), expected, 1e-5)
 
 
 @case
@@ -366,7 +464,7 @@ def adapters_that_do_not_fit_are_not_merged():
         with raises(koine.KoineError, "64 units", "48"):
             model.merge_adapter(adapter)
         expect(all(np.array_equal(model.states[name], before[name]) for name in before), "weights were changed")
-        with raises(koine.KoineError, "not from a Hugging Face folder"):
+        with raises(koine.KoineError, "neither from a Hugging Face folder"):
             koine.Model("gpt").save(os.path.join(path, "gpt/"))
 
 

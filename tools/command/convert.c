@@ -115,7 +115,9 @@ static int run(int count, char **arguments) {
         {"weights", OPTION_TEXT, "FILE", "weights from another file: .safetensors or .caffemodel",
          &about.weights},
         {"dtype", OPTION_TEXT, "TYPE",
-         "type of weights of rank 2 or more in a safetensors file: float32, float16, bfloat16", &dtype},
+         "type of weights of rank 2 or more in a safetensors file, or a folder from a GGUF file: float32, "
+         "float16, bfloat16",
+         &dtype},
         {"type", OPTION_TEXT, "TYPE",
          "type of matrices in a GGUF file: F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K, Q6_K (default: as they "
          "are)",
@@ -135,8 +137,8 @@ static int run(int count, char **arguments) {
     if (dtype && (!kn_dtype_parse(dtype, &about.dtype) ||
                   (about.dtype != KN_FLOAT32 && about.dtype != KN_FLOAT16 && about.dtype != KN_BFLOAT16)))
         return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", dtype);
-    if (dtype && about.to != SAFETENSORS)
-        return command_misuse("--dtype is for files that end in .safetensors");
+    if (dtype && about.to != SAFETENSORS && about.to != FOLDER)
+        return command_misuse("--dtype is for files that end in .safetensors, and for folders");
     if (about.type && about.to != GGUF) return command_misuse("--type is for files that end in .gguf");
     if (about.merge && about.to == TEXT) return command_misuse("--merge is for files with weights");
     if (about.to != FOLDER && !path_writable(words[1], PATH_WHOLE, common.overwrite)) return EXIT_FAILED;
@@ -157,16 +159,18 @@ const command command_convert = {
     "koine convert net.onnx merged.onnx --weights weights.safetensors\n"
     "koine convert deploy.prototxt caffe.onnx --weights net.caffemodel\n"
     "koine convert SmolLM2/ small.gguf --type Q8_0\n"
+    "koine convert smollm2.gguf SmolLM2/ --dtype float16\n"
     "koine convert smollm2.gguf merged.gguf --merge poems",
     "FROM is a saved model, an ONNX file, a Caffe net or a language model. The ending of TO selects the\n"
     "format: .onnx, .safetensors (weights, and the text of a text model), .gguf (language models), .koine\n"
-    "(only the text), or / for a folder with the files of a Hugging Face folder. ONNX and safetensors files\n"
+    "(only the text), or / for a Hugging Face folder, from one or from a GGUF file. ONNX and safetensors "
+    "files\n"
     "keep class names and other metadata about the data. A text model becomes an ONNX graph of opset 20. A\n"
     "model from an ONNX file keeps its names and nodes; nodes in training mode are written in inference\n"
     "mode. --weights takes a file that koine train saved from that model, and --merge an adapter for it.\n"
     "--dtype float16 or bfloat16 halves the size of the weights in the file and, except in training, on the\n"
-    "device; computation is in float32. In a GGUF file, --type is the type of matrices, and vectors are "
-    "F32.\n"
+    "device; computation is in float32. In a GGUF file, --type is the type of matrices, and vectors are\n"
+    "F32. In a folder from a GGUF file, weights in blocks become float32 unless --dtype is given.\n"
     "Weights trained from a language model are written with --weights and the model that they were trained\n"
     "from.",
     run};

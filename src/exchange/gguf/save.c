@@ -123,23 +123,8 @@ static bool reserve(saving *s, void **memory, size_t *room, uint64_t count, size
 /* The numbers of a weight in the order of the new file. */
 static bool read_numbers(saving *s, const weight *w) {
     kn_model *model = s->model;
-    const char *name = w->value->name;
     const uint64_t count = elements_of(w);
-    kn_tensor_info info;
-    if (!reserve(s, (void **)&s->numbers, &s->number_room, count + 1, sizeof *s->numbers)) return false;
-    kn_array array = {.type = KN_FLOAT32, .bytes = s->numbers, .count = count};
-    if (kn_states_info(s->states, name, &info)) array.type = info.dtype;
-    if (array.type != KN_FLOAT32) {
-        if (!reserve(s, (void **)&s->blocks, &s->block_room, count * kn_dtype_bytes(array.type) + 1, 1))
-            return false;
-        array.bytes = s->blocks;
-    }
-    kn_status status = kn_states_get(s->states, name, (void *)(uintptr_t)array.bytes,
-                                     (size_t)count * kn_dtype_bytes(array.type));
-    if (status != KN_OK)
-        return kn_fail(&model->error, status, "state '%s': %s", name, kn_states_error(s->states)) == KN_OK;
-    for (uint64_t i = 0; i < count && array.type != KN_FLOAT32; i++)
-        s->numbers[i] = (float)kn_array_number(&array, i);
+    if (!kn_language_numbers(model, s->states, w->value, &s->numbers, &s->number_room)) return false;
     if (!w->heads) return true;
     const int64_t rows = w->value->shape.dims[0];
     if (!reserve(s, (void **)&s->blocks, &s->block_room, count * sizeof(float), 1)) return false;

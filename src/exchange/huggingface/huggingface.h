@@ -98,6 +98,10 @@ typedef struct kn_folder {
 bool kn_folder_open_parts(kn_model *model, kn_folder *folder, const char *path);
 /* Finds a tensor for each weight of the model's graph, and a weight for each tensor. */
 bool kn_folder_list_weights(kn_model *model, kn_folder *folder, const kn_folder_names *names);
+/* The name in files, without a prefix, of a weight of the text: "layers.3.self_attn.q_proj.weight" for
+ * "blk3.attn_q.weight", and its row in the lists. NULL with the model's error set. */
+const char *kn_folder_name_there(kn_model *model, kn_arena *arena, const kn_folder_names *names,
+                                 const char *own, const kn_folder_name **found);
 /* Whether the folder that a model was opened from calls a part of its layers, or another part, `theirs`, and
  * the part is all of that tensor: "attn_q" is self_attn.q_proj in Llama but not in Phi 3. */
 bool kn_folder_calls(const kn_model *model, bool in_layer, const char *own, const char *theirs);
@@ -114,9 +118,13 @@ typedef struct kn_folder_row {
 /* The number of rows of the weight; sets their length. */
 int64_t kn_folder_rows(const kn_folder *folder, size_t index, int64_t *columns);
 kn_folder_row kn_folder_row_at(const kn_folder *folder, size_t index, int64_t row, int64_t columns);
-/* Writes a folder like the one that the model was opened from (save.c). */
+/* Writes a folder like the one that the model was opened from, or for a model from a GGUF file (save.c). */
 kn_status kn_folder_save(kn_model *model, const char *path, kn_states *states,
                          const kn_model_save_params *params);
+/* Writes the files of a model from a GGUF file (write.c). weights: KN_FLOAT16 or KN_BFLOAT16 for matrices of
+ * that type; KN_FLOAT32: those in blocks become float32, others keep their type. */
+kn_status kn_folder_write_gguf(kn_model *model, kn_arena *arena, const char *path, kn_states *states,
+                               kn_dtype weights);
 kn_status kn_folder_load(kn_model *model, const char *path, kn_states *states,
                          const kn_model_load_params *params, int *loaded);
 
@@ -137,6 +145,12 @@ extern const kn_folder_family kn_folder_decoders[], kn_folder_plain_decoders[], 
     kn_folder_modern_encoders[];
 extern const int kn_folder_decoder_count, kn_folder_plain_decoder_count, kn_folder_encoder_count,
     kn_folder_modern_encoder_count;
+
+/* Appends the members of config.json, without braces, for a decoder from a GGUF file (describe.c). divisors:
+ * of the angles of pairs, (head/2), or NULL. False with the model's error set, if the architecture's class
+ * cannot express the decoder. */
+bool kn_folder_describe(kn_model *model, const kn_language *language, const float *divisors,
+                        const kn_folder_family **family, kn_text *text);
 
 /* Marks the layers with sliding_attention in layer_types, which has a word for each layer. */
 bool kn_folder_read_layer_types(kn_fields *config, const kn_json *types, int64_t layers, uint8_t *kinds);

@@ -67,14 +67,8 @@ static bool change(saving *s, size_t index) {
     const kn_folder *folder = model->origin_data;
     const kn_safetensor *weight = &folder->tensors.tensors[index];
     const kn_array *from = kn_folder_source(folder, index);
-    const uint64_t count = weight->array.count;
-    if (!kn_reserve(&model->host, (void **)&s->numbers, &s->number_room, (size_t)count + 1, sizeof(float)))
-        return kn_model_no_memory(model);
-    kn_status status = kn_states_get(s->states, weight->name, s->numbers, (size_t)count * sizeof(float));
-    if (status != KN_OK) {
-        kn_fail(&model->error, status, "state '%s': %s", weight->name, kn_states_error(s->states));
-        return false;
-    }
+    const kn_value *value = kn_graph_find(model->graph, weight->name);
+    if (!kn_language_numbers(model, s->states, value, &s->numbers, &s->number_room)) return false;
     int64_t columns;
     const int64_t rows = kn_folder_rows(folder, index, &columns);
     for (int64_t r = 0; r < rows; r++) {
@@ -128,38 +122,51 @@ static kn_status write_tensors(saving *s, kn_arena *arena, const char *to) {
 
 /* ---- the folder ---------------------------------------------------------------------------------- */
 
-static kn_status check(kn_model *model, kn_arena *arena, const char *path, kn_states *states) {
+static kn_status check(kn_model *model, kn_arena *arena, const char *path, kn_states *states,
+                       const kn_model_save_params *params) {
     const char *config = kn_path_join(arena, path, "config.json");
     if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_folder: states is NULL");
-    if (!model->origin || model->origin->save != kn_folder_save || model->adapter)
+    if (!model->origin || (model->origin->save != kn_folder_save && !model->gguf) || model->adapter)
         return kn_fail(
             &model->error, KN_ERROR_UNSUPPORTED, "kn_model_save_folder: model '%s' %s", model->name,
             model->adapter ? "has an adapter, which kn_model_merge_adapter can merge into the weights of "
                              "a model without one"
-                           : "is not from a Hugging Face folder");
+                           : "is neither from a Hugging Face folder nor from a GGUF file");
+    if (params->weights != KN_FLOAT32 && !model->gguf)
+        return kn_fail(
+            &model->error, KN_ERROR_UNSUPPORTED,
+            "kn_model_save_folder: weights as %s are for models from GGUF files; those of a folder "
+            "keep their types",
+            kn_dtype_name(params->weights));
     if (!config) return kn_fail_memory(&model->error, strlen(path));
     return kn_path_exists(config) ? kn_fail(&model->error, KN_ERROR_ARGUMENT,
                                             "'%s' already exists; expected a folder without a model", config)
                                   : KN_OK;
 }
 
-kn_status kn_folder_save(kn_model *model, const char *path, kn_states *states,
-                         const kn_model_save_params *params) {
+static kn_status save_again(kn_model *model, kn_arena *arena, const char *path, kn_states *states) {
     saving s = {.model = model, .states = states};
-    kn_arena arena;
-    (void)params;
-    kn_arena_init(&arena, &model->host);
-    kn_status status = check(model, &arena, path, states);
-    if (status == KN_OK) status = kn_folder_make(&model->host, path, &model->error);
-    if (status == KN_OK) status = write_tensors(&s, &arena, path);
+    kn_status status = write_tensors(&s, arena, path);
     for (size_t i = 0; i < KN_COUNT_OF(copied) && status == KN_OK; i++)
-        status = copy_file(model, &arena, copied[i], path);
+        status = copy_file(model, arena, copied[i], path);
     const char *pooling = status == KN_OK ? ((const kn_folder *)model->origin_data)->pooling : NULL;
-    if (pooling) status = copy_file(model, &arena, pooling, path);
+    if (pooling) status = copy_file(model, arena, pooling, path);
     /* It makes the folder a model. */
-    if (status == KN_OK) status = copy_file(model, &arena, "config.json", path);
+    if (status == KN_OK) status = copy_file(model, arena, "config.json", path);
     kn_release(&model->host, s.bytes);
     kn_release(&model->host, s.numbers);
+    return status;
+}
+
+kn_status kn_folder_save(kn_model *model, const char *path, kn_states *states,
+                         const kn_model_save_params *params) {
+    kn_arena arena;
+    kn_arena_init(&arena, &model->host);
+    kn_status status = check(model, &arena, path, states, params);
+    if (status == KN_OK) status = kn_folder_make(&model->host, path, &model->error);
+    if (status == KN_OK)
+        status = model->gguf ? kn_folder_write_gguf(model, &arena, path, states, params->weights)
+                             : save_again(model, &arena, path, states);
     kn_arena_finish(&arena);
     return status;
 }

@@ -112,10 +112,8 @@ static const kn_folder_name *find_name(const kn_folder_name *list, const char *o
     return NULL;
 }
 
-/* The name in the file, without a prefix, of a weight of the text: "layers.3.self_attn.q_proj.weight" for
- * "blk3.attn_q.weight". NULL: there is none, or no memory. */
-static const char *name_in_file(kn_model *model, kn_folder *folder, const kn_folder_names *names,
-                                const char *own, const kn_folder_name **found) {
+const char *kn_folder_name_there(kn_model *model, kn_arena *arena, const kn_folder_names *names,
+                                 const char *own, const kn_folder_name **found) {
     const char *layer = strncmp(own, "blk", 3) == 0 ? own + 3 : NULL;
     const size_t digits = layer ? strspn(layer, "0123456789") : 0;
     if (!digits || layer[digits] != '.') layer = NULL;
@@ -129,7 +127,7 @@ static const char *name_in_file(kn_model *model, kn_folder *folder, const kn_fol
     }
     *found = row;
     const char *made =
-        kn_arena_format(&folder->arena, "%s%.*s%s%s%s", layer ? names->layer : "", layer ? (int)digits : 0,
+        kn_arena_format(arena, "%s%.*s%s%s%s", layer ? names->layer : "", layer ? (int)digits : 0,
                         layer ? layer : "", layer ? "." : "", row->theirs, ending ? ending : "");
     if (!made) kn_model_no_memory(model);
     return made;
@@ -249,7 +247,7 @@ static bool add_divisors(kn_model *model, kn_folder *folder, const char *name) {
 /* The tensor of a weight: its row in the lists of names, and its place in the files. */
 static const kn_safetensor *tensor_of(kn_model *model, kn_folder *folder, const kn_folder_names *names,
                                       const char *prefix, const char *name, const kn_folder_name **row) {
-    const char *theirs = name_in_file(model, folder, names, name, row);
+    const char *theirs = kn_folder_name_there(model, &folder->arena, names, name, row);
     if (!theirs) return NULL;
     const kn_safetensor *tensor = find_tensor(model, folder, prefix, theirs);
     if (!tensor) tensor = kn_map_get_text(&folder->by_name, theirs); /* outside of the prefix: lm_head */

@@ -81,6 +81,10 @@ typedef struct kn_encoder {
 void kn_encoder_write(const kn_encoder *encoder, kn_text *text);
 /* The same for a decoder, whose input is x. */
 void kn_language_write(const kn_language *language, kn_text *text);
+/* The numbers of a weight from the states, as float32: *numbers has room for *room of them and grows; it is
+ * released by the caller. False with the model's error set. */
+bool kn_language_numbers(kn_model *model, kn_states *states, const kn_value *value, float **numbers,
+                         size_t *room);
 /* Reads the text into the model; messages about it name its source. */
 bool kn_language_open(kn_model *model, const kn_text *text);
 

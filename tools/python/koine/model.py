@@ -1203,9 +1203,9 @@ class Model:
 
         Args:
             path: The file; if it ends in .onnx, an ONNX file is written; if it ends in .gguf, a GGUF file, for language models; if it
-                ends in /, a Hugging Face folder, for a model from one.
+                ends in /, a Hugging Face folder, for a model from one or from a GGUF file.
             training: Also write optimizer moments and counters, with which `koine train --resume` continues.
-            weights: The type of the weights in the file: "float32", "float16" or "bfloat16".
+            weights: The type of the weights in the file, or of matrices in a folder from a GGUF file: "float32", "float16" or "bfloat16".
             blocks: The type of matrices in a GGUF file: F32, F16, BF16, Q8_0, Q5_0, Q4_0, Q4_K or Q6_K; default: as in the model's file.
             metadata: More metadata.
         """
@@ -1213,9 +1213,14 @@ class Model:
         if blocks is not None and not path.endswith(".gguf"):
             raise ValueError(f"blocks is for files that end in .gguf, not {path!r}")
         if path.endswith((".gguf", "/")):
-            if weights != "float32" or metadata:
-                raise ValueError(f"weights and metadata are for other files than {path!r}; the type of a GGUF file is given by blocks")
-            self._write(lib.kn_model_save_folder if path.endswith("/") else lib.kn_model_save_gguf, path, None, blocks=blocks)
+            if metadata:
+                raise ValueError(f"metadata is for other files than {path!r}")
+            if path.endswith("/"):
+                self._write(lib.kn_model_save_folder, path, None, weights=type_number(weights))
+                return
+            if weights != "float32":
+                raise ValueError(f"weights is for other files than {path!r}; the type of a GGUF file is given by blocks")
+            self._write(lib.kn_model_save_gguf, path, None, blocks=blocks)
             return
         self._write(lib.kn_model_save_onnx if path.endswith(_ONNX) else lib.kn_model_save, path, metadata, training=training,
                     weights=type_number(weights))

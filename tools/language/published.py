@@ -1,0 +1,200 @@
+"""Compares published models in GGUF files with transformers, and with llama.cpp.
+
+usage: published.py MODEL.gguf [CHECK …]     checks: folder, greedy, perplexity; default: all
+
+Needs torch, transformers and gguf, the koine package, koine in PATH or $KOINE, and xllamacpp for llama.cpp. koine convert writes the file as a
+folder, which transformers opens. The checks:
+
+  folder      the folder has the weights that the gguf package dequantizes, the same tokens for the project's documents, the same logits
+  greedy      200 tokens after each of five prompts
+  perplexity  of 100 kB of the project's documents, in windows of 512 tokens; that of llama.cpp as well
+
+Exits with 1 if something differs.
+"""
+import ctypes
+import glob
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+
+import koine
+from koine._generate import _Writer
+
+transformers.utils.logging.disable_progress_bar()
+LIMIT, LENGTH, GREEDY, WINDOW = 2e-5, 200, 200, 512
+ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
+PROMPTS = ("The history of the printing press begins", "def fibonacci(n):", "Once upon a time, in a small village by the sea,",
+           "The three most important inventions of the 20th century are", "Dear Sir or Madam,")
+
+
+def documents():
+    """100 kB of the project's documents."""
+    text = ""
+    for path in sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
+        with open(path, encoding="utf-8") as file:
+            text += file.read()
+    return text[:100_000]
+
+
+class Bytes(ctypes.Structure):
+    """Parameters of llama.cpp, which grow from version to version: more room than they need."""
+    _fields_ = [("bytes", ctypes.c_uint8 * 1024)]
+
+
+class Batch(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_int32)] + [(name, ctypes.c_void_p) for name in ("token", "embedding", "place", "sequence_count", "sequence", "wanted")]
+
+
+class Llama:
+    """The logits of llama.cpp."""
+
+    def __init__(self, path):
+        spec = importlib.util.find_spec("xllamacpp")
+        self.lib = lib = ctypes.CDLL(glob.glob(os.path.join(spec.submodule_search_locations[0], "xllamacpp*.so"))[0])
+        for name, result, arguments in (("llama_model_default_params", Bytes, []), ("llama_context_default_params", Bytes, []),
+                                        ("llama_model_load_from_file", ctypes.c_void_p, [ctypes.c_char_p, Bytes]),
+                                        ("llama_init_from_model", ctypes.c_void_p, [ctypes.c_void_p, Bytes]),
+                                        ("llama_model_get_vocab", ctypes.c_void_p, [ctypes.c_void_p]),
+                                        ("llama_vocab_n_tokens", ctypes.c_int32, [ctypes.c_void_p]),
+                                        ("llama_batch_init", Batch, [ctypes.c_int32] * 3), ("llama_get_memory", ctypes.c_void_p, [ctypes.c_void_p]),
+                                        ("llama_memory_clear", None, [ctypes.c_void_p, ctypes.c_bool]),
+                                        ("llama_decode", ctypes.c_int32, [ctypes.c_void_p, Batch]),
+                                        ("llama_get_logits", ctypes.POINTER(ctypes.c_float), [ctypes.c_void_p])):
+            function = getattr(lib, name)
+            function.restype, function.argtypes = result, arguments
+        self.log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+        lib.llama_log_set(self.log, None)
+        lib.llama_backend_init()
+        model = lib.llama_model_load_from_file(os.fsencode(path), lib.llama_model_default_params())
+        params = lib.llama_context_default_params()
+        sizes = ctypes.cast(ctypes.byref(params), ctypes.POINTER(ctypes.c_uint32))
+        sizes[0] = sizes[1] = sizes[2] = WINDOW  # n_ctx, n_batch, n_ubatch
+        self.context = lib.llama_init_from_model(model, params)
+        self.vocabulary = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
+        self.batch = lib.llama_batch_init(WINDOW, 0, 1)
+
+    def logits(self, tokens):
+        """(tokens, vocabulary)"""
+        batch, count = self.batch, len(tokens)
+        batch.count = count
+        token, place, sequences, wanted = (ctypes.cast(getattr(batch, name), ctypes.POINTER(kind)) for name, kind in (
+            ("token", ctypes.c_int32), ("place", ctypes.c_int32), ("sequence_count", ctypes.c_int32), ("wanted", ctypes.c_int8)))
+        sequence = ctypes.cast(batch.sequence, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))
+        for i in range(count):
+            token[i], place[i], sequences[i], wanted[i], sequence[i][0] = int(tokens[i]), i, 1, 1, 0
+        self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)
+        if self.lib.llama_decode(self.context, batch):
+            raise RuntimeError("llama.cpp cannot compute a window")
+        return np.ctypeslib.as_array(self.lib.llama_get_logits(self.context), (count, self.vocabulary)).copy()
+
+
+def difference(found, expected):
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def oracle(path):
+    """The model as transformers reads the file by itself, with the gguf package, in float32."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
+
+
+def check_folder(path, network, folder):
+    own, failed = oracle(path).state_dict(), []
+    made = network.state_dict()
+    if set(own) != set(made):
+        failed.append("names of weights")
+    worst = max(float((made[name] - own[name]).abs().max()) for name in own if name in made)
+    if worst > 1e-7:
+        failed.append("weights")
+    words, theirs = koine.Vocabulary(path), transformers.AutoTokenizer.from_pretrained(folder)
+    ours = koine.Vocabulary(folder)
+    lines = documents().splitlines()
+    others = [sum(list(words.encode(line)) != list(other(line)) for line in lines)
+              for other in (ours.encode, lambda line: theirs(line)["input_ids"])]
+    if any(others):
+        failed.append("tokens")
+    tokens = np.array([words.encode(documents())[:LENGTH]], np.int32)
+    with torch.no_grad():
+        expected = network(input_ids=torch.tensor(tokens).long()).logits.numpy()
+    model = koine.Model(path, window=LENGTH, fast_math=False)
+    first = difference(model.predict(tokens), expected)
+    second = difference(koine.Model(folder, window=LENGTH, fast_math=False).predict(tokens), expected)
+    if not max(first, second) <= LIMIT:
+        failed.append("logits")
+    print(f"folder: weights differ by {worst:.1e}, tokens in {others[0]} lines with Koine and {others[1]} with transformers of {len(lines)}, "
+          f"logits by {first:.1e} and from the folder {second:.1e}", flush=True)
+    return failed
+
+
+def check_greedy(path, network, folder):
+    words, failed = koine.Vocabulary(path), []
+    model = koine.Model(path, window=GREEDY + 64)
+    for prompt in PROMPTS:
+        given = torch.tensor([list(words.encode(prompt))])
+        text, writer, past, same = given[0].tolist(), _Writer(model), None, 0
+        for same in range(GREEDY + 1):
+            if same == GREEDY:
+                break
+            with torch.no_grad():
+                made = network(input_ids=given, past_key_values=past, use_cache=True)
+            expected, past = made.logits[0, -1].numpy(), made.past_key_values
+            token = int(expected.argmax())
+            if int(writer.logits(text).argmax()) != token:
+                failed.append("greedy tokens")
+                break
+            text.append(token)
+            given = torch.tensor([[token]])
+        print(f"greedy: {same} of {GREEDY} tokens are the same: {words.decode(text[:20])!r}", flush=True)
+    return failed
+
+
+def windows_of(path):
+    """(count, WINDOW) tokens."""
+    tokens = np.array(koine.Vocabulary(path).encode(documents()), np.int32)
+    return tokens[:len(tokens) // WINDOW * WINDOW].reshape(-1, WINDOW)
+
+
+def loss(logits, tokens):
+    """The sum over all tokens after the first."""
+    logits = torch.as_tensor(logits)[:-1].double()
+    return float(torch.nn.functional.cross_entropy(logits, torch.as_tensor(tokens)[1:].long(), reduction="sum"))
+
+
+def check_perplexity(path, network, folder):
+    rows = windows_of(path)
+    model, sums = koine.Model(path, window=WINDOW), [0.0, 0.0, 0.0]
+    llama = Llama(path) if importlib.util.find_spec("xllamacpp") else None
+    for row in rows:
+        with torch.no_grad():
+            sums[0] += loss(network(input_ids=torch.tensor(row[None]).long()).logits[0], row)
+        sums[1] += loss(model.predict(row[None])[0], row)
+        sums[2] += loss(llama.logits(row), row) if llama else 0
+    found = [float(np.exp(total / (len(rows) * (WINDOW - 1)))) for total in sums]
+    print(f"perplexity of {rows.size} tokens: transformers {found[0]:.4f}, Koine {found[1]:.4f} ({found[1] / found[0] - 1:+.1e})"
+          + (f", llama.cpp {found[2]:.4f} ({found[2] / found[1] - 1:+.1e})" if llama else ""), flush=True)
+    return [] if abs(found[1] / found[0] - 1) < 1e-3 and (not llama or abs(found[2] / found[1] - 1) < 1e-2) else ["perplexity"]
+
+
+CHECKS = {"folder": check_folder, "greedy": check_greedy, "perplexity": check_perplexity}
+
+
+def main(path, *wanted):
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="koine-") as parent:
+        folder = os.path.join(parent, "model", "")
+        subprocess.run([os.environ.get("KOINE", "koine"), "convert", path, folder], check=True)
+        network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        for name in wanted or CHECKS:
+            failed += CHECKS[name](path, network, folder)
+    if failed:
+        print("DIFFER:", ", ".join(failed))
+    return len(failed) > 0
+
+
+sys.exit(main(*sys.argv[1:]))
