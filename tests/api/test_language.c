@@ -549,7 +549,7 @@ static void adapters_are_read_and_written(void **state) {
     }
     adapter_refused(path, path, "\"general.type\" is ''; expected adapter");
     static const char *const wrong[][2] = {
-        {CONFIG(", \"use_dora\": true"), "\"use_dora\" is true"},
+        {CONFIG(", \"use_dora\": true"), "use_dora is true"},
         {CONFIG(", \"modules_to_save\": [\"lm_head\"]"), "\"modules_to_save\" (an array) is not supported"},
         {CONFIG(", \"rank_pattern\": {\"q_proj\": 4}"), "\"rank_pattern\" is an object; expected {}"},
         {CONFIG(", \"init_lora_weights\": \"pissa\""), "\"init_lora_weights\" is 'pissa'"},

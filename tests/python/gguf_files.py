@@ -173,7 +173,7 @@ def folders_have_the_types_that_are_asked_for():
     for blocks, words, dtype in ((None, {}, np.float32), ("F16", {}, np.float16), ("Q8_0", {}, np.float32), ("Q8_0", {"weights": "float16"}, np.float16)):
         with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
             file, made = os.path.join(path, "model.gguf"), os.path.join(path, "made", "")
-            make(path, "llama").save(file, blocks=blocks)
+            make(path, "llama", intermediate_size=64).save(file, blocks=blocks)
             model = koine.Model(file)
             model.save(made, **words)
             weights = koine.io.load_safetensors(made + "model.safetensors")
@@ -410,6 +410,48 @@ def merged_models_compute_what_adapters_do():
             near(logits(model), expected, 1e-5)
             model.save(place("folder/"))
             near(logits(koine.Model(place("folder/"))), expected, 1e-5)
+
+
+@case
+def dora_adapters_are_merged():
+    with tempfile.TemporaryDirectory(prefix="koine-test-") as path:
+        def place(name):
+            return os.path.join(path, name)
+        make(path, "llama").save(place("model.gguf"))
+        before, random, tensors = koine.io.load_safetensors(place("model.safetensors")), np.random.default_rng(8), {}
+        weights = dict(before)
+        for name in [name[:-len(".weight")] for name in before if name.endswith(("q_proj.weight", "down_proj.weight"))]:
+            units, inputs = before[f"{name}.weight"].shape
+            a, b = (random.standard_normal(shape).astype(np.float32) * 0.2 for shape in ((3, inputs), (units, 3)))
+            lengths = random.uniform(0.5, 2, units).astype(np.float32)
+            whole = before[f"{name}.weight"] + 6 / 3 * b.astype(np.float64) @ a
+            weights[f"{name}.weight"] = (lengths[:, None] * whole / np.linalg.norm(whole, axis=1, keepdims=True)).astype(np.float32)
+            tensors.update({f"base_model.model.{name}.{part}": array for part, array in
+                            (("lora_A.weight", a), ("lora_B.weight", b), ("lora_magnitude_vector", lengths))})
+        for name in ("adapter", "expected"):
+            os.mkdir(place(name))
+        write(place("expected"), "config.json", config_of("llama"))
+        koine.io.save_safetensors(place("expected/model.safetensors"), weights)
+        expected = logits(koine.Model(place("expected")))
+
+        def save(dora, tensors):
+            write(place("adapter"), "adapter_config.json", {"peft_type": "LORA", "r": 3, "lora_alpha": 6, "use_dora": dora})
+            koine.io.save_safetensors(place("adapter/adapter_model.safetensors"), tensors)
+
+        save(True, tensors)
+        for name in ("", "model.gguf"):
+            model = koine.Model(place(name))
+            model.merge_adapter(place("adapter"))
+            near(logits(model), expected, 1e-5)
+            with raises(koine.KoineError, "can only be merged"):
+                koine.Model(place(name), adapter=place("adapter"))
+        model = koine.Model(path)
+        for dora, given, part in ((False, tensors, "lora_magnitude_vector"), (True, {name: array for name, array in tensors.items() if array.ndim == 2}, "0 magnitudes"),
+                                  (True, {name: array[:5] if array.ndim == 1 else array for name, array in tensors.items()}, "5 magnitudes"),
+                                  (True, {name: array * np.float32(np.nan) if array.ndim == 1 else array for name, array in tensors.items()}, "not finite")):
+            save(dora, given)
+            with raises(koine.KoineError, part):
+                model.merge_adapter(place("adapter"))
 
 
 @case

@@ -29,6 +29,14 @@ static bool check_pairs(kn_model *model, kn_adapter_file *file) {
                     "%s: '%.200s' has the ranks %lld (A) and %lld (B); expected %lld as for all layers",
                     file->path, pair->name, (long long)rank, (long long)pair->b.shape[1],
                     (long long)file->params.rank);
+        else if (file->magnitudes &&
+                 (!pair->magnitudes.bytes || pair->magnitudes.shape[0] != pair->b.shape[0]))
+            kn_fail(
+                error, KN_ERROR_FORMAT,
+                "%s: '%.200s' has %lld magnitudes; expected %lld, one for each row of B, since use_dora is "
+                "true",
+                file->path, pair->name, pair->magnitudes.bytes ? (long long)pair->magnitudes.shape[0] : 0,
+                (long long)pair->b.shape[0]);
         if (error->status != KN_OK) return false;
     }
     if (!file->count) kn_fail(error, KN_ERROR_FORMAT, "%s: has no adapter matrices", file->path);
@@ -108,11 +116,20 @@ kn_status kn_adapter_begin(kn_model *model, const char *path, const char *call) 
     return kn_model_need_bound(model, call);
 }
 
+/* The rows of a merged weight have given lengths, which no sum of products has. */
+static bool can_stay_apart(kn_model *model, const kn_adapter_file *file) {
+    return !file->magnitudes ||
+           kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                   "%s: use_dora is true: such an adapter can only be merged into the weights (koine convert "
+                   "--merge)",
+                   file->path) == KN_OK;
+}
+
 kn_status kn_model_open_adapter(kn_model *model, const char *path) {
     kn_adapter_file file;
     kn_status status = kn_adapter_begin(model, path, "kn_model_open_adapter");
     if (status != KN_OK) return status;
-    if (kn_adapter_open_file(model, path, &file) &&
+    if (kn_adapter_open_file(model, path, &file) && can_stay_apart(model, &file) &&
         kn_model_adapt_where(model, &file.params, is_in_file, &file))
         fits(model, &file);
     kn_adapter_close_file(model, &file);
@@ -121,10 +138,12 @@ kn_status kn_model_open_adapter(kn_model *model, const char *path) {
 
 /* ---- loading ------------------------------------------------------------------------------------- */
 
-float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn_adapter_pair *pair, bool b) {
-    const kn_array *array = b ? &pair->b : &pair->a;
+float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn_adapter_pair *pair,
+                          kn_adapter_part part) {
+    const kn_array *array = kn_adapter_part_of(pair, part);
     const int64_t rows = array->shape[0];
-    const int64_t heads = b ? kn_adapter_heads(model, pair->layer, rows, file->alternates) : 0;
+    const int64_t heads =
+        part != KN_ADAPTER_A ? kn_adapter_heads(model, pair->layer, rows, file->alternates) : 0;
     const size_t count = (size_t)array->count;
     if (heads < 0) return NULL;
     float *numbers = kn_allocate(&model->host, count + 1, sizeof *numbers);
@@ -133,12 +152,16 @@ float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn
     for (size_t i = 0; model->error.status == KN_OK && i < count; i++) {
         numbers[i] = (float)kn_array_number(array, i);
         if (!isfinite(numbers[i]))
-            kn_fail(&model->error, KN_ERROR_NOT_FINITE,
-                    "%s: matrix %s of '%.200s' has a number that is not finite", file->path, b ? "B" : "A",
+            kn_fail(&model->error, KN_ERROR_NOT_FINITE, "%s: %s of '%.200s' has a number that is not finite",
+                    file->path,
+                    part == KN_ADAPTER_A   ? "matrix A"
+                    : part == KN_ADAPTER_B ? "matrix B"
+                                           : "the vector of magnitudes",
                     pair->name);
     }
     const bool fine = model->error.status == KN_OK;
-    if (fine && heads) kn_adapter_reorder(numbers, moved, rows, array->shape[1], heads, file->alternates);
+    if (fine && heads)
+        kn_adapter_reorder(numbers, moved, rows, (int64_t)count / rows, heads, file->alternates);
     if (!fine || heads) kn_release(&model->host, numbers);
     if (!fine) kn_release(&model->host, moved);
     return !fine ? NULL : heads ? moved : numbers;
@@ -146,11 +169,12 @@ float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn
 
 static bool load_matrix(kn_model *model, const kn_adapter_file *file, const kn_adapted *layer, bool b,
                         kn_states *states) {
+    const kn_adapter_part part = b ? KN_ADAPTER_B : KN_ADAPTER_A;
     const kn_adapter_pair *pair = pair_of(file, layer->layer);
-    const kn_array *array = b ? &pair->b : &pair->a;
+    const kn_array *array = kn_adapter_part_of(pair, part);
     const kn_value *value = b ? layer->b : layer->a;
     const kn_tensor_info info = {KN_FLOAT32, 2, {array->shape[0], array->shape[1]}};
-    float *numbers = kn_adapter_numbers(model, file, pair, b);
+    float *numbers = kn_adapter_numbers(model, file, pair, part);
     if (!numbers) return false;
     const kn_status status =
         kn_states_set(states, value->name, &info, numbers, (size_t)array->count * sizeof *numbers);
@@ -176,7 +200,8 @@ kn_status kn_model_load_adapter(kn_model *model, const char *path, kn_states *st
     if (!states || !model->adapter)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_load_adapter: %s",
                        states ? "the model has no adapter; kn_model_open_adapter adds it" : "states is NULL");
-    if (kn_adapter_open_file(model, path, &file) && fits(model, &file) && same_scale(model, &file))
+    if (kn_adapter_open_file(model, path, &file) && can_stay_apart(model, &file) && fits(model, &file) &&
+        same_scale(model, &file))
         for (size_t i = 0; i < model->adapter->layer_count; i++)
             if (!load_matrix(model, &file, &model->adapter->layers[i], false, states) ||
                 !load_matrix(model, &file, &model->adapter->layers[i], true, states))

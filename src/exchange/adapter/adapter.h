@@ -5,11 +5,16 @@
 
 #include "exchange/exchange.h"
 
+/* What an adapter has of a layer. */
+typedef enum kn_adapter_part { KN_ADAPTER_A, KN_ADAPTER_B, KN_ADAPTER_MAGNITUDES } kn_adapter_part;
+
 /* The matrices of one layer; both are floating-point, with an axis for each dimension. */
 typedef struct kn_adapter_pair {
     const char *layer; /* of the model's graph: "blk0.attn_q" */
     const char *name;  /* in the file, for messages */
     kn_array a, b;     /* bytes NULL: missing so far */
+    kn_array
+        magnitudes; /* (units), the lengths of the rows of the merged weight; only if the file has them */
 } kn_adapter_pair;
 
 /* An adapter in a file. The arrays point into it. */
@@ -18,6 +23,7 @@ typedef struct kn_adapter_file {
     const char *path;
     kn_adapter_params params; /* without targets; rank 0: that of the matrices */
     double scale;             /* if not 0: instead of params.alpha */
+    bool magnitudes;          /* DoRA: rows of merged weights have given lengths */
     kn_adapter_pair *pairs;
     size_t count, capacity;
     kn_map by_layer;
@@ -36,12 +42,15 @@ void kn_adapter_close_file(kn_model *model, kn_adapter_file *file);
 /* The checks that all functions begin with; `call` is the function. */
 kn_status kn_adapter_begin(kn_model *model, const char *path, const char *call);
 
-/* The elements of a matrix, finite, with the rows in the order of the model. Released by the caller; NULL
- * with the model's error set. */
-float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn_adapter_pair *pair, bool b);
-/* Adds one matrix, A or B, of a layer (pairs.c). */
-bool kn_adapter_add(kn_model *model, kn_adapter_file *file, const char *layer, const char *name, bool b,
-                    const kn_array *array);
+/* The elements of a part, finite, with the rows in the order of the model. Released by the caller; NULL with
+ * the model's error set. */
+float *kn_adapter_numbers(kn_model *model, const kn_adapter_file *file, const kn_adapter_pair *pair,
+                          kn_adapter_part part);
+/* The array of a part (pairs.c). */
+const kn_array *kn_adapter_part_of(const kn_adapter_pair *pair, kn_adapter_part part);
+/* Adds a part of a layer (pairs.c). */
+bool kn_adapter_add(kn_model *model, kn_adapter_file *file, const char *layer, const char *name,
+                    kn_adapter_part part, const kn_array *array);
 
 /* ---- kinds of files: each sets the model's error and returns false on failure -------------------- */
 

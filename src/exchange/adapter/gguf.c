@@ -82,7 +82,9 @@ bool kn_adapter_open_gguf(kn_model *model, kn_adapter_file *file) {
         }
         const char *layer = name_here(&file->arena, tensor->name, length - own - 1);
         if (!layer) return kn_model_no_memory(model);
-        if (!kn_adapter_add(model, file, layer, tensor->name, last == 'b', &array)) return false;
+        if (!kn_adapter_add(model, file, layer, tensor->name, last == 'b' ? KN_ADAPTER_B : KN_ADAPTER_A,
+                            &array))
+            return false;
     }
     return true;
 }

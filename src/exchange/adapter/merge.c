@@ -1,4 +1,5 @@
 /* Adds an adapter to the weights of a model without one. */
+#include <math.h>
 #include <string.h>
 
 #include "exchange/adapter/adapter.h"
@@ -54,10 +55,10 @@ static bool find_target(const merging *m, const kn_adapter_pair *pair, target *f
     return false;
 }
 
-/* w += scale * b a: w is (units,inputs), or (inputs,units); a is (rank,inputs), b (units,rank). `row`,
- * (inputs), is memory. */
+/* w += scale * b a: w is (units,inputs), or (inputs,units); a is (rank,inputs), b (units,rank). Then the row
+ * of each unit gets the length in `magnitudes`, (units), unless that is NULL. `row`, (inputs), is memory. */
 static void add_product(double scale, float *w, bool by_units, const kn_adapter_pair *pair, const float *a,
-                        const float *b, double *row) {
+                        const float *b, const float *magnitudes, double *row) {
     const int64_t units = pair->b.shape[0], inputs = pair->a.shape[1], rank = pair->a.shape[0];
     for (int64_t unit = 0; unit < units; unit++) {
         for (int64_t i = 0; i < inputs; i++)
@@ -67,10 +68,15 @@ static void add_product(double scale, float *w, bool by_units, const kn_adapter_
             for (int64_t i = 0; i < inputs; i++)
                 row[i] += factor * (double)a[r * inputs + i];
         }
+        double squares = 0;
         for (int64_t i = 0; i < inputs; i++) {
-            float *to = &w[by_units ? unit * inputs + i : i * units + unit];
-            *to = (float)((double)*to + scale * row[i]);
+            row[i] = (double)w[by_units ? unit * inputs + i : i * units + unit] + scale * row[i];
+            squares += row[i] * row[i];
         }
+        /* A row of zeros has no direction: it stays. */
+        const double factor = magnitudes && squares > 0 ? (double)magnitudes[unit] / sqrt(squares) : 1;
+        for (int64_t i = 0; i < inputs; i++)
+            w[by_units ? unit * inputs + i : i * units + unit] = (float)(factor * row[i]);
     }
 }
 
@@ -79,21 +85,24 @@ static void merge(const merging *m, const kn_adapter_pair *pair, const target *t
     const kn_value *weight = to->weight;
     const size_t inputs = (size_t)pair->a.shape[1], count = (size_t)pair->b.shape[0] * inputs;
     const kn_tensor_info info = {KN_FLOAT32, 2, {weight->shape.dims[0], weight->shape.dims[1]}};
-    float *a = kn_adapter_numbers(model, m->file, pair, false);
-    float *b = a ? kn_adapter_numbers(model, m->file, pair, true) : NULL;
+    const bool sized = m->file->magnitudes;
+    float *a = kn_adapter_numbers(model, m->file, pair, KN_ADAPTER_A);
+    float *b = a ? kn_adapter_numbers(model, m->file, pair, KN_ADAPTER_B) : NULL;
+    float *magnitudes = b && sized ? kn_adapter_numbers(model, m->file, pair, KN_ADAPTER_MAGNITUDES) : NULL;
     float *w = kn_allocate(&model->host, count, sizeof *w);
     double *row = kn_allocate(&model->host, inputs, sizeof *row);
     kn_status status = KN_OK;
     if (b && (!w || !row)) kn_fail_memory(&model->error, count * sizeof *w);
     if (model->error.status == KN_OK) status = kn_states_get(m->states, weight->name, w, count * sizeof *w);
     if (model->error.status == KN_OK && status == KN_OK) {
-        add_product(kn_adapter_scale(&m->file->params), w, to->by_units, pair, a, b, row);
+        add_product(kn_adapter_scale(&m->file->params), w, to->by_units, pair, a, b, magnitudes, row);
         status = kn_states_set(m->states, weight->name, &info, w, count * sizeof *w);
     }
     if (status != KN_OK)
         kn_fail(&model->error, status, "state '%s': %s", weight->name, kn_states_error(m->states));
     kn_release(&model->host, a);
     kn_release(&model->host, b);
+    kn_release(&model->host, magnitudes);
     kn_release(&model->host, w);
     kn_release(&model->host, row);
 }

@@ -99,8 +99,8 @@ static const char *const harmless[] = {"base_model_name_or_path",
                                        "qalora_group_size",
                                        NULL};
 /* What must be false or absent. */
-static const char *const flags[] = {"use_dora",  "fan_in_fan_out", "use_qalora",
-                                    "lora_bias", "use_bdlora",     "ensure_weight_tying"};
+static const char *const flags[] = {"fan_in_fan_out", "use_qalora", "lora_bias", "use_bdlora",
+                                    "ensure_weight_tying"};
 /* What must be empty or absent. */
 static const char *const empty[] = {"rank_pattern", "alpha_pattern", "loftq_config"};
 
@@ -128,7 +128,8 @@ static bool read_config(kn_model *model, kn_adapter_file *file) {
     if (!kn_fields_need(&config, "r", 1, 65536, &params->rank) ||
         !kn_fields_real(&config, "lora_alpha", 1e-30, 1e30, &params->alpha) ||
         !kn_fields_flag(&config, "use_rslora", &params->rank_stabilized) ||
-        !kn_fields_word(&config, "bias", &bias) || !check_initial(&config))
+        !kn_fields_flag(&config, "use_dora", &file->magnitudes) || !kn_fields_word(&config, "bias", &bias) ||
+        !check_initial(&config))
         return false;
     if (!kn_fields_has(&config, "lora_alpha")) params->alpha = 8; /* PEFT's default */
     if (strcmp(bias, "none") != 0) return kn_fields_fail(&config, "bias", "none");
@@ -143,8 +144,8 @@ static bool read_config(kn_model *model, kn_adapter_file *file) {
 }
 
 bool kn_adapter_open_peft(kn_model *model, kn_adapter_file *file) {
-    static const char *const endings[] = {".lora_A.weight", ".lora_B.weight"};
-    const size_t before = sizeof PREFIX - 1, after = strlen(endings[0]);
+    static const char *const endings[] = {".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector"};
+    const size_t before = sizeof PREFIX - 1;
     const char *path = kn_path_join(&file->arena, file->path, TENSORS);
     if (!path) return kn_model_no_memory(model);
     if (!read_config(model, file)) return false;
@@ -153,17 +154,22 @@ bool kn_adapter_open_peft(kn_model *model, kn_adapter_file *file) {
     for (size_t i = 0; i < file->tensors.count; i++) {
         const kn_safetensor *tensor = &file->tensors.tensors[i];
         const size_t length = strlen(tensor->name);
-        const char *ending = length > before + after ? tensor->name + length - after : "";
-        const bool b = !strcmp(ending, endings[1]);
-        if (strncmp(tensor->name, PREFIX, before) != 0 || (!b && strcmp(ending, endings[0]) != 0)) {
+        size_t part = 0, after = 0;
+        for (; part < KN_COUNT_OF(endings) - !file->magnitudes; part++) {
+            after = strlen(endings[part]);
+            if (length > before + after && !strcmp(tensor->name + length - after, endings[part])) break;
+        }
+        if (strncmp(tensor->name, PREFIX, before) != 0 || part == KN_COUNT_OF(endings) - !file->magnitudes) {
             kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                    "%s: tensor '%.200s' is not a matrix of an adapter; expected names such as " PREFIX
+                    "%s: tensor '%.200s' does not belong to an adapter; expected names such as " PREFIX
                     "LAYER%s",
                     path, tensor->name, endings[0]);
             return false;
         }
         const char *layer = name_here(model, &file->arena, tensor->name + before, length - before - after);
-        if (!layer || !kn_adapter_add(model, file, layer, tensor->name, b, &tensor->array)) return false;
+        if (!layer ||
+            !kn_adapter_add(model, file, layer, tensor->name, (kn_adapter_part)part, &tensor->array))
+            return false;
     }
     return true;
 }

@@ -36,7 +36,9 @@ bool kn_adapter_open_saved(kn_model *model, kn_adapter_file *file) {
         if (!b && strcmp(ending, ".lora_a") != 0) continue; /* what the model's own file has, too */
         const char *layer = kn_arena_format(&file->arena, "%.*s", (int)(length - 7), tensor->name);
         if (!layer) return kn_model_no_memory(model);
-        if (!kn_adapter_add(model, file, layer, tensor->name, b, &tensor->array)) return false;
+        if (!kn_adapter_add(model, file, layer, tensor->name, b ? KN_ADAPTER_B : KN_ADAPTER_A,
+                            &tensor->array))
+            return false;
     }
     return true;
 }
