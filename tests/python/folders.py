@@ -243,6 +243,18 @@ def packed_texts_have_the_loss_and_the_gradient_of_separate_ones():
             file.writelines(json.dumps({"text": text}) + "\n" for text in texts)
         model, tokens = koine.Model(path), np.arange(LENGTH, dtype=np.int32)[None]
         before, logits = {name: model.states[name] for name in names}, model.predict(tokens)
+        packed = f"jsonl:{path}/texts.jsonl,pack"
+        found = model.evaluate(packed, batch_size=2).loss
+        expect(abs(found - loss(weights)) < 1e-5 * found, f"evaluate() finds a loss of {found}, not {loss(weights)}")
+        rows = koine.load_dataset(f"{packed},length={LENGTH}", tokenizer=path)
+        outputs, x, first, seen = model.predict(rows, batch_size=2), rows.read("x"), rows.read("first"), 0
+        for row, begin in zip(*np.nonzero(first == np.arange(LENGTH))):
+            size = int((first[row] == begin).sum())
+            alone = np.zeros((1, LENGTH), np.int32)
+            alone[0, :size] = x[row, begin:begin + size]
+            expect(np.allclose(outputs[row, begin:begin + size], model.predict(alone)[0, :size], atol=1e-4), f"the text at {begin} of row {row} has other logits")
+            seen += 1
+        expect(seen >= len(texts), f"{seen} texts")
         history = model.fit(f"jsonl:{path}/texts.jsonl,pack", optimizer="sgd", momentum=0, learning_rate=rate, schedule="constant", steps=1, batch_size=4,
                             validation_split=0, progress=False)
         expected = loss(weights)
@@ -258,8 +270,6 @@ def packed_texts_have_the_loss_and_the_gradient_of_separate_ones():
         for name, values in before.items():
             model.states[name] = values
         expect(np.array_equal(model.predict(tokens)[0], logits[0]) or len(names) < len(model.weights), "the model is not as before")
-        with raises(koine.KoineError, "pack"):
-            model.evaluate(f"jsonl:{path}/texts.jsonl,pack")
         write(path, "config.json", {**GPT2, "n_positions": LENGTH, "n_inner": HIDDEN})
         gpt2 = as_gpt2(plain_weights(HIDDEN, LENGTH))
         koine.io.save_safetensors(os.path.join(path, "model.safetensors"), gpt2)

@@ -165,16 +165,11 @@ class Run:
     @contextlib.contextmanager
     def _packed(self) -> Iterator[None]:
         """The model's graph with several texts per row, if the data has that."""
-        made, packed = self.model._made, has_several_texts(self.train)
+        packed = has_several_texts(self.train)
         if self.validation_data is not None and has_several_texts(self.validation_data) != packed:
             raise ValueError("give the validation data 'pack' if the training data has it, and only then")
-        if packed:
-            made._call(lib.kn_model_pack, True)
-        try:
+        with self.model._several_texts(packed):
             yield
-        finally:
-            if packed:
-                made._call(lib.kn_model_pack, False)
 
     def _go_on_from(self, path: str) -> None:
         if self.model.lora is not None:  # whose files lack what they do not train

@@ -34,12 +34,6 @@ def has_several_texts(data: Any) -> bool:
     return isinstance(data, Dataset) and "first" in data.fields
 
 
-def one_text_each(data: Any) -> None:
-    """Refuses such samples."""
-    if has_several_texts(data):
-        raise error_of(2, "the samples have several texts each, which only fit() supports: leave out 'pack'")
-
-
 def are_shares(outputs: np.ndarray) -> bool:
     """Whether outputs (...,classes) are probabilities, not logits."""
     return bool(outputs.size and outputs.min() >= 0 and np.allclose(outputs.sum(-1), 1, atol=1e-4))

@@ -15,6 +15,7 @@ True
 """
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -24,7 +25,7 @@ import re
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 
@@ -36,8 +37,8 @@ from ._library import NULL, encoded, ffi, lib, make, names_of, read, text, word_
 from ._log import log_into
 from ._run import Run
 from ._settings import names_in, only, with_settings
-from ._samples import (Finite, are_shares, batches_of, by_name, check_numbers, fed, is_samples, is_torch_dataset, of_arrays, of_torch,
-                       one_text_each, sample_shapes, shaped, slices, wanted_of, validation_of, weights_of_samples)
+from ._samples import (Finite, are_shares, batches_of, by_name, check_numbers, fed, has_several_texts, is_samples, is_torch_dataset,
+                       of_arrays, of_torch, sample_shapes, shaped, slices, wanted_of, validation_of, weights_of_samples)
 from .callbacks import Callback
 from .dataset import Dataset, Field, load_dataset
 from .device import Context, context_on
@@ -652,15 +653,29 @@ class Model:
     def _arithmetic(self) -> Dict[str, Any]:
         return {"fast_math": self.fast_math, "precision": self.precision}
 
-    def _session(self, what: str) -> Session:
-        if what not in self._sessions:
+    @contextlib.contextmanager
+    def _several_texts(self, packed: bool) -> Iterator[None]:
+        """If `packed`, what is made inside has several texts in each row."""
+        if packed:
+            self._made._call(lib.kn_model_pack, True)
+        try:
+            yield
+        finally:
+            if packed:
+                self._made._call(lib.kn_model_pack, False)
+
+    def _session(self, what: str, packed: bool = False) -> Session:
+        """Of the outputs, or for an evaluation; packed: for rows of several texts."""
+        key = f"packed {what}" if packed else what
+        if key not in self._sessions:
             states = self._states if self._states is not None else self.states
-            if what in self._sessions:  # the states made it
-                return self._sessions[what]
+            if key in self._sessions:  # the states made it
+                return self._sessions[key]
             loss = self._made.loss
             values = self.outputs if what == "outputs" else [loss.eval_loss, *([loss.accuracy] if loss.accuracy is not None else [])]
-            self._sessions[what] = Session(values, self.context, states=states, **self._arithmetic())
-        return self._sessions[what]
+            with self._several_texts(packed):
+                self._sessions[key] = Session(values, self.context, states=states, **self._arithmetic())
+        return self._sessions[key]
 
     def _zeros(self, batch: int, values: Sequence[Value]) -> Optional[Dict[str, np.ndarray]]:
         """Arrays in the shapes of inputs; None if a size besides the batch is open."""
@@ -1031,11 +1046,10 @@ class Model:
         return self._evaluate_dataset(dataset, batch_size)
 
     def _evaluate_dataset(self, dataset: Dataset, batch_size: int) -> Evaluation:
-        one_text_each(dataset)
         parts = self._made.loss
         self.states
         accuracy = parts.accuracy.name if parts.accuracy is not None else None
-        score = Evaluation(**vars(_evaluate(self._session("evaluation"), dataset, parts.eval_loss.name, accuracy, batch_size)))
+        score = Evaluation(**vars(_evaluate(self._session("evaluation", has_several_texts(dataset)), dataset, parts.eval_loss.name, accuracy, batch_size)))
         if (self._made.loss_key[0] or self.loss_name) == "mse":
             variance = dataset.variance(parts.target.name)
             score.r2 = 1 - score.loss / variance if variance > 0 else math.nan
@@ -1069,7 +1083,7 @@ class Model:
 
         Args:
             x: An array (samples, …); a dict or tuple of arrays where the model has several inputs; a Dataset; or a source such as
-                "images:FOLDER".
+                "images:FOLDER". Samples with several texts each, as of "chat:FILE,pack", have a row of logits for each token.
             batch_size: Samples per run. Results differ by rounding only.
 
         Returns:
@@ -1086,7 +1100,8 @@ class Model:
         if isinstance(x, Dataset):
             value = self.inputs[0]
             x = x.adapted(expected=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
-            one_text_each(x)
+            if has_several_texts(x):
+                return self._outputs_of_rows({self.inputs[0].name: x.read(self.inputs[0].field), "first": x.read("first")}, batch_size)
             x = {value.name: x.read(value.field) for value in self.inputs}
         inputs = self._file.inputs
         if isinstance(x, Mapping):
@@ -1118,6 +1133,12 @@ class Model:
                 results = self._whole(session, outputs, min(batch, total), total)
             session.run(part, out=[result[place] for result in results])
         return self._made.readable(results if results is not None else session.run(fed(arrays, self.inputs)))
+
+    def _outputs_of_rows(self, arrays: Dict[str, np.ndarray], batch: int) -> np.ndarray:
+        """The output for rows of several texts."""
+        self.states
+        session = self._session("outputs", packed=True)
+        return np.concatenate([session.run(part)[0] for _, part in slices(arrays, batch)])
 
     def _whole(self, session: Session, outputs: Sequence[Value], count: int, total: int) -> List[np.ndarray]:
         """Arrays for all results, whose slices batches are written to."""
