@@ -158,22 +158,10 @@ def feeds_of(folder, path):
 
 
 def in_koine(path, feeds, threads):
-    """Without numbers of the inputs the graph is built only for shapes, so that nothing is computed in advance. If the graph depends
-    on numbers, it gets those of the smallest inputs, such as a sampling rate."""
-    import koine
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "onnx"))
+    import bound
 
-    model = koine.Model(path)
-    shapes = {name: (array.dtype, array.shape) for name, array in feeds.items()}
-    try:
-        made = model._bind(shapes)
-    except (koine.ArgumentError, koine.ShapeError, koine.UnsupportedError):
-        made = model._bind({name: array if array.size <= SMALL else shapes[name] for name, array in feeds.items()})
-    states = koine.States(model.context)
-    session = koine.Session(made.outputs, model.context, states=states)
-    made.load(None, states)
-    names = dict(zip(made.input_names, (value.name for value in made.inputs)))
-    given = {names[name]: array for name, array in feeds.items() if name in names}
-    return lambda: session.run(given)
+    return bound.runner(path, feeds, lambda array: array.size <= SMALL)
 
 
 def in_onnx(path, feeds, threads):

@@ -23,6 +23,7 @@ except ImportError as missing:
     print(f"{missing.name} is missing: tools/onnx/README.md says what to install")
     sys.exit(SKIP)
 
+import bound  # noqa: E402
 import koine  # noqa: E402
 
 OPSET = 21
@@ -763,20 +764,6 @@ def dft(m, name):
 # ---- comparing -----------------------------------------------------------------------------------------------------
 
 
-def run_koine(path, given, context):
-    model = koine.Model(path, context=context)
-    shapes = {name: (array.dtype, array.shape) for name, array in given.items()}
-    try:
-        made = model._bind(shapes)
-    except (koine.ArgumentError, koine.ShapeError, koine.UnsupportedError):  # the graph depends on numbers, such as axes
-        made = model._bind({name: array if array.dtype.kind != "f" else shapes[name] for name, array in given.items()})
-    states = koine.States(model.context)
-    session = koine.Session(made.outputs, model.context, states=states)
-    made.load(None, states)
-    names = dict(zip(made.input_names, (value.name for value in made.inputs)))
-    return session.run({names[name]: array for name, array in given.items() if name in names})
-
-
 def difference(found, wanted):
     """What is wrong with a result; None if it is right. Koine's integers have 32 bits, its floats are float32."""
     if found.shape != wanted.shape:
@@ -828,7 +815,7 @@ def main():
         path = os.path.join(options.keep or "/tmp", f"random-{os.getpid()}.onnx")
         onnx.save(proto, path)
         try:
-            found = run_koine(path, model.given, context)
+            found = bound.runner(path, model.given, lambda array: array.dtype.kind != "f", context)()
         except koine.KoineError as error:
             counts["refused"] += 1
             text = re.sub(r"\d+", "N", str(error).split(": ", 1)[-1])
