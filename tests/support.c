@@ -78,22 +78,37 @@ const char *test_path(char *buffer, size_t bytes, const char *folder, const char
     return buffer;
 }
 
+/* The size of a block is stored before it. */
+typedef union block {
+    size_t bytes;
+    max_align_t aligned;
+} block;
+
 static void *failing_resize(void *user, void *pointer, size_t bytes) {
     failing *state = user;
+    block *old = pointer ? (block *)pointer - 1 : NULL;
+    const size_t before = old ? old->bytes : 0;
     if (bytes == 0) {
-        if (pointer) __atomic_sub_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
-        free(pointer);
+        if (old) __atomic_sub_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
+        __atomic_sub_fetch(&state->bytes, before, __ATOMIC_SEQ_CST);
+        free(old);
         return NULL;
     }
     size_t call = __atomic_add_fetch(&state->calls, 1, __ATOMIC_SEQ_CST);
     if (state->fail_at && (call == state->fail_at || (state->fail_after && call > state->fail_at)))
         return NULL;
-    void *moved = realloc(pointer, bytes);
-    if (!pointer && moved) {
+    block *moved = realloc(old, sizeof *moved + bytes);
+    if (!moved) return NULL;
+    moved->bytes = bytes;
+    if (!old) {
         __atomic_add_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
-        memset(moved, 0xA5, bytes); /* callers that need zeros must write them */
+        memset(moved + 1, 0xA5, bytes); /* callers that need zeros must write them */
     }
-    return moved;
+    const size_t now = __atomic_add_fetch(&state->bytes, bytes - before, __ATOMIC_SEQ_CST);
+    for (size_t peak = __atomic_load_n(&state->peak, __ATOMIC_SEQ_CST); now > peak;)
+        if (__atomic_compare_exchange_n(&state->peak, &peak, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            break;
+    return moved + 1;
 }
 
 kn_allocator failing_allocator(failing *state) {

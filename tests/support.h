@@ -1,4 +1,4 @@
-/* Helpers of the tests of all modules: cmocka with its includes, the number of cases to run, temporary
+/* Helpers of the tests of all modules: cmocka with its includes, tests, the number of cases to run, temporary
  * folders, and allocators that fail. */
 #ifndef KN_TESTS_SUPPORT_H
 #define KN_TESTS_SUPPORT_H
@@ -18,6 +18,26 @@
 #undef assert_in_range
 #define assert_in_range(value, minimum, maximum) assert_int_in_range(value, minimum, maximum)
 #endif
+
+/* A test is TEST(name) { … }, or TEST_WITH(name, begin, end) { … }, where begin(&state) and end(&state) run
+ * before and after it. TEST_FILE(function, begin, end), once in a file, defines int function(void), which
+ * runs the file's tests in order between begin and end, and returns how many failed; begin and end may be
+ * NULL. */
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+#define TEST_WITH(name, begin, end)                                                                          \
+    static void name(void **state);                                                                          \
+    __attribute__((constructor)) static void add_##name(void) {                                              \
+        assert_true(file_test_count < sizeof file_tests / sizeof *file_tests);                               \
+        file_tests[file_test_count++] =                                                                      \
+            (struct CMUnitTest)cmocka_unit_test_setup_teardown(name, begin, end);                            \
+    }                                                                                                        \
+    static void name(void **state)
+#define TEST_FILE(function, begin, end)                                                                      \
+    int function(void) {                                                                                     \
+        return _cmocka_run_group_tests(__FILE__, file_tests, file_test_count, begin, end);                   \
+    }
+static __attribute__((unused)) struct CMUnitTest file_tests[50];
+static __attribute__((unused)) size_t file_test_count;
 
 /* How much of a case table to run, from KOINE_TEST_CASES: `smallest` (a simulator), `one` per operator (a
  * second implementation), or `all`, the default. Other words fail the test. */
@@ -59,10 +79,11 @@ const char *test_path(char *buffer, size_t bytes, const char *folder, const char
  * the other. */
 bool test_aborts(void (*work)(void *), void *argument);
 
-/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never) and
- * at every later one too if `fail_after` is set. Frees do not count as calls. Threads may share it. */
+/* An allocator that counts calls, live blocks, and bytes in use with their peak, and fails at call number
+ * `fail_at` (from 1 on; 0 for never) and at every later one too if `fail_after` is set. Frees do not count as
+ * calls. Threads may share it. */
 typedef struct failing {
-    size_t calls, fail_at, live;
+    size_t calls, fail_at, live, bytes, peak;
     bool fail_after;
     char message[512]; /* the last error of failing_log */
 } failing;

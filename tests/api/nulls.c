@@ -79,7 +79,6 @@ static int make(void **state) {
     static kn_graph *graph;
     kn_context_params params = KN_CONTEXT_DEFAULTS;
     kn_pointwise_params product = KN_POINTWISE_DEFAULTS;
-    (void)state;
     params.target = TARGET;
     product.name = "product";
     product.value = "x * y";
@@ -111,7 +110,6 @@ static int make(void **state) {
 }
 
 static int unmake(void **state) {
-    (void)state;
     kn_operator_destroy(&on.operator);
     kn_group_destroy(&on.group);
     kn_checkpoints_destroy(&on.checkpoints);

@@ -32,7 +32,6 @@ static void window_reference(void *user, const kn_custom_reference *call) {
     const kn_custom_node *node = call->node;
     int64_t rows = node->sizes[0], n = node->sizes[1], window = (int64_t)node->attributes[0];
     int64_t step = (int64_t)node->attributes[1], count = (n - window) / step + 1;
-    (void)user;
     assert_int_equal(node->input_count + node->result_count, 2);
     assert_int_equal(node->results[0].shape[node->results[0].rank - 1], count);
     for (int64_t i = 0; i < rows * count; i++)
@@ -94,7 +93,6 @@ static void good(kn_operator *custom) {
 /* ---- making them ------------------------------------------------------------------------------------ */
 
 static void wrong_expressions_name_the_place(void **state) {
-    (void)state;
     static const struct {
         const char *value, *x, *y, *attributes, *words;
     } wrong[] = {
@@ -131,7 +129,6 @@ static void wrong_expressions_name_the_place(void **state) {
 }
 
 static void wrong_kernels_are_refused(void **state) {
-    (void)state;
     static const struct {
         const char *inputs, *results, *launch, *group, *words;
     } wrong[] = {
@@ -182,7 +179,6 @@ static void wrong_kernels_are_refused(void **state) {
 }
 
 static void a_gradient_has_to_fit(void **state) {
-    (void)state;
     kn_operator *two = pointwise("x * y", NULL, NULL, NULL),
                 *three = pointwise("x + y + z", NULL, NULL, NULL);
     kn_kernel_params params = KN_KERNEL_DEFAULTS;
@@ -208,7 +204,6 @@ static void a_gradient_has_to_fit(void **state) {
 /* ---- shapes ----------------------------------------------------------------------------------------- */
 
 static void shapes_follow_patterns(void **state) {
-    (void)state;
     char text[100];
     kn_operator *custom = windows("", NULL);
     kn_graph *graph = kn_graph_create(NULL);
@@ -246,7 +241,6 @@ static void shapes_follow_patterns(void **state) {
 }
 
 static void sizes_have_to_agree(void **state) {
-    (void)state;
     kn_kernel_params params = KN_KERNEL_DEFAULTS;
     params.name = "pairs";
     params.source = "";

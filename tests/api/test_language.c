@@ -375,7 +375,6 @@ static void try_kind(kn_context *context, const char *path, const kind *of, uint
 }
 
 static void files_compute_their_architectures(void **state) {
-    (void)state;
     char *folder = test_folder_make(), path[300];
     kn_context *context = kn_context_create(NULL);
     test_path(path, sizeof path, folder, "model.gguf");
@@ -515,7 +514,6 @@ static void adapter_refused(const char *path, const char *adapter, const char *p
 }
 
 static void adapters_are_read_and_written(void **state) {
-    (void)state;
     char *folder = test_folder_make(), path[300], again[300], gguf[300];
     kn_context *context = kn_context_create(NULL);
     peft_folder adapter;
@@ -580,7 +578,6 @@ static void refused(const char *path, making *m, const char *part) {
 }
 
 static void what_is_not_supported_is_named(void **state) {
-    (void)state;
     char *folder = test_folder_make(), path[300];
     test_path(path, sizeof path, folder, "model.gguf");
     making m = {.count = 0};
@@ -608,7 +605,6 @@ static void what_is_not_supported_is_named(void **state) {
 
 /* Random changes of the header: the file is refused with a message, or opened and its weights loaded. */
 static void damaged_files_are_refused_or_opened(void **state) {
-    (void)state;
     char *folder = test_folder_make(), path[300];
     kn_context *context = kn_context_create(NULL);
     test_path(path, sizeof path, folder, "model.gguf");

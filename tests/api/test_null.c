@@ -7,16 +7,14 @@
 #include <koine/images.h>
 #include <koine/opencl.h>
 
-static void status_and_version(void **state) {
-    (void)state;
+TEST(status_and_version) {
     assert_string_equal(kn_status_name((kn_status)12345), "unknown");
     assert_non_null(kn_status_message((kn_status)-1));
     assert_true(strlen(kn_status_message((kn_status)12345)) > 0);
     assert_true(kn_version_number() >= 100 && strchr(kn_version_text(), '.'));
 }
 
-static void tensors(void **state) {
-    (void)state;
+TEST(tensors) {
     uint64_t number = 7;
     kn_dtype dtype = KN_INT8;
     assert_string_equal(kn_dtype_name((kn_dtype)99), "unknown");
@@ -41,8 +39,7 @@ static void tensors(void **state) {
     assert_int_equal(number, 7);
 }
 
-static void devices(void **state) {
-    (void)state;
+TEST(devices) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     assert_null(kn_device_list_at(list, -1));
     assert_null(kn_device_list_at(list, kn_device_list_count(list)));
@@ -50,8 +47,7 @@ static void devices(void **state) {
     assert_null(list);
 }
 
-static void contexts(void **state) {
-    (void)state;
+TEST(contexts) {
     char folder[8] = "unset";
     assert_int_equal(kn_process_enable_amx(), kn_process_enable_amx()); /* asked twice */
     assert_string_equal(kn_matrix_unit_name((kn_matrix_unit)99), "unknown");
@@ -59,8 +55,7 @@ static void contexts(void **state) {
     assert_false(kn_default_cache_folder("/somewhere", NULL, NULL, 0));
 }
 
-static void opencl(void **state) {
-    (void)state;
+TEST(opencl) {
     cl_event event = NULL;
     kn_context *context = kn_context_create_opencl(NULL, NULL, NULL, NULL);
     assert_true(kn_context_status(context) != KN_OK);
@@ -72,8 +67,7 @@ static void opencl(void **state) {
 }
 
 /* Each on a separate graph, which must then have an error message. */
-static void graphs_with_nulls_inside(void **state) {
-    (void)state;
+TEST(graphs_with_nulls_inside) {
     for (int i = 0; i < 3; i++) {
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3"), *both[2] = {x, NULL}, *value = NULL;
@@ -101,8 +95,7 @@ static void graphs_with_nulls_inside(void **state) {
     }
 }
 
-static void trainers(void **state) {
-    (void)state;
+TEST(trainers) {
     assert_true(kn_optimizer_count() > KN_OPTIMIZER_LION);
     assert_null(kn_optimizer_name((kn_optimizer)kn_optimizer_count()));
     assert_null(kn_optimizer_name((kn_optimizer)-1));
@@ -120,8 +113,7 @@ static void trainers(void **state) {
 }
 
 /* Positions outside of the lists. */
-static void positions(void **state) {
-    (void)state;
+TEST(positions) {
     assert_true(!kn_verify_case_name_at(-1) && !kn_verify_case_name_at(kn_verify_case_count()));
     assert_true(!kn_data_source_usage_at(-1) && !kn_data_source_about_at(kn_data_source_count()));
     assert_true(!kn_zoo_name_at(-1) && !kn_zoo_name_at(kn_zoo_count()));
@@ -132,8 +124,7 @@ static void positions(void **state) {
 }
 
 /* Objects that could not be made answer every call. */
-static void failed_objects(void **state) {
-    (void)state;
+TEST(failed_objects) {
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     kn_model *(*const makers[])(const char *, const kn_model_params *) = {kn_model_create_named,
                                                                           kn_model_parse, kn_model_open};
@@ -172,8 +163,7 @@ static void failed_objects(void **state) {
     kn_states_destroy(&states);
 }
 
-static void own_operators(void **state) {
-    (void)state;
+TEST(own_operators) {
     kn_operator *custom = NULL;
     for (int i = 0; i < 2; i++) {
         custom = i ? kn_operator_create_kernel(NULL) : kn_operator_create_pointwise(NULL);
@@ -198,8 +188,7 @@ static void own_operators(void **state) {
 }
 
 /* Objects created from a failed context carry its error. */
-static void failed_contexts(void **state) {
-    (void)state;
+TEST(failed_contexts) {
     kn_context_params params;
     kn_context_params_init(&params);
     params.device = "no such device anywhere";
@@ -244,8 +233,7 @@ static void failed_contexts(void **state) {
     kn_context_destroy(&context);
 }
 
-static void communicators(void **state) {
-    (void)state;
+TEST(communicators) {
     kn_group *group = NULL;
     float number = 5, numbers[2] = {0, 0};
     assert_int_equal(kn_group_create(1, NULL, NULL), KN_ERROR_ARGUMENT);
@@ -286,20 +274,4 @@ static void communicators(void **state) {
     assert_null(group);
 }
 
-int test_null(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(status_and_version),
-        cmocka_unit_test(tensors),
-        cmocka_unit_test(devices),
-        cmocka_unit_test(contexts),
-        cmocka_unit_test(opencl),
-        cmocka_unit_test(graphs_with_nulls_inside),
-        cmocka_unit_test(trainers),
-        cmocka_unit_test(own_operators),
-        cmocka_unit_test(positions),
-        cmocka_unit_test(failed_objects),
-        cmocka_unit_test(failed_contexts),
-        cmocka_unit_test(communicators),
-    };
-    return cmocka_run_group_tests_name("nothing given", tests, NULL, NULL);
-}
+TEST_FILE(test_null, NULL, NULL)

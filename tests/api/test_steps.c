@@ -69,8 +69,7 @@ static void compare(const float *got, const float *expected, int place, int rows
                      (double)expected[place * ANSWERS + i]);
 }
 
-static void steps_are_the_whole(void **state) {
-    (void)state;
+TEST(steps_are_the_whole) {
     kn_context *context = kn_context_create(NULL);
     kn_model *model = kn_model_parse(text, NULL);
     if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
@@ -100,8 +99,7 @@ static void steps_are_the_whole(void **state) {
 }
 
 /* A prompt that fills some of the rows, then token by token, then from the start again. */
-static void recurrent_steps_are_the_whole(void **state) {
-    (void)state;
+TEST(recurrent_steps_are_the_whole) {
     kn_context *context = kn_context_create(NULL);
     kn_model *model = kn_model_parse(recurrent_text, NULL);
     if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
@@ -136,8 +134,7 @@ static void recurrent_steps_are_the_whole(void **state) {
 }
 
 /* A model that reads other positions in a different way has no steps. */
-static void others_are_refused(void **state) {
-    (void)state;
+TEST(others_are_refused) {
     static const char *const lines[] = {
         "attention heads=2", "lstm 36 bidirectional", "transpose permutation=0,2,1",
         "softmax axis=1",    "cumsum axis=1",         "flip axes=1"};
@@ -155,9 +152,4 @@ static void others_are_refused(void **state) {
     }
 }
 
-int test_steps(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(others_are_refused),
-                                       cmocka_unit_test(steps_are_the_whole),
-                                       cmocka_unit_test(recurrent_steps_are_the_whole)};
-    return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
-}
+TEST_FILE(test_steps, NULL, NULL)

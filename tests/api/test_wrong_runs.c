@@ -93,7 +93,7 @@ static void wrong_step(fixture *made, int64_t count, const kn_feed *feeds, size_
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-static void feeds_of_sessions(void **state) {
+TEST(feeds_of_sessions) {
     fixture *made = *state;
     const kn_fetch *fetch = &made->fetch;
     kn_feed feed = made->feeds[0], both[2] = {feed, feed};
@@ -118,7 +118,7 @@ static void feeds_of_sessions(void **state) {
     session_works(made);
 }
 
-static void fetches_of_sessions(void **state) {
+TEST(fetches_of_sessions) {
     fixture *made = *state;
     kn_fetch fetch = made->fetch;
     wrong_run(made, made->feeds, 1, NULL, 1, KN_ERROR_ARGUMENT, "NULL");
@@ -134,7 +134,7 @@ static void fetches_of_sessions(void **state) {
     wrong_run(made, made->feeds, 1, &fetch, 1, KN_ERROR_ARGUMENT, "'y'");
 }
 
-static void the_rest_of_sessions(void **state) {
+TEST(the_rest_of_sessions) {
     fixture *made = *state;
     kn_session *session = made->session;
     kn_tensor_info info;
@@ -172,7 +172,7 @@ static void the_rest_of_sessions(void **state) {
     session_works(made);
 }
 
-static void limits_and_variants(void **state) {
+TEST(limits_and_variants) {
     fixture *made = *state;
     kn_session_params params;
     kn_session_params_init(&params);
@@ -191,7 +191,7 @@ static void limits_and_variants(void **state) {
 }
 
 /* A batch that does not fit the memory of any device: an error when it is planned, then smaller ones work. */
-static void more_than_the_device_has(void **state) {
+TEST(more_than_the_device_has) {
     fixture *made = *state;
     kn_session *session = kn_session_create(made->context, &made->y, 1, NULL);
     assert_int_equal(kn_session_bind(session, "batch", INT64_C(1) << 45), KN_OK);
@@ -207,7 +207,7 @@ static void more_than_the_device_has(void **state) {
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-static void wrong_states(void **state) {
+TEST(wrong_states) {
     fixture *made = *state;
     session_works(made);
     kn_states *states = kn_session_states(made->session);
@@ -250,7 +250,7 @@ static void wrong_states(void **state) {
 
 /* ---- trainers -------------------------------------------------------------------------------- */
 
-static void steps_of_trainers(void **state) {
+TEST(steps_of_trainers) {
     fixture *made = *state;
     kn_feed feeds[2] = {made->feeds[0], made->feeds[1]};
     trainer_works(made);
@@ -271,7 +271,7 @@ static void steps_of_trainers(void **state) {
     trainer_works(made);
 }
 
-static void the_rest_of_trainers(void **state) {
+TEST(the_rest_of_trainers) {
     fixture *made = *state;
     kn_trainer *trainer = made->trainer;
     kn_fetch fetch = {"y", made->results, sizeof made->results};
@@ -293,7 +293,7 @@ static void the_rest_of_trainers(void **state) {
     trainer_works(made);
 }
 
-static void trainers_that_cannot_be(void **state) {
+TEST(trainers_that_cannot_be) {
     fixture *made = *state;
     const kn_session_params switched = {.size = sizeof switched, .switches = "matmul=nonesuch"};
     const kn_session_params sizeless = {.size = 0};
@@ -340,7 +340,7 @@ static void trainers_that_cannot_be(void **state) {
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-static void wrong_contexts(void **state) {
+TEST(wrong_contexts) {
     fixture *made = *state;
     static const char *const devices[] = {"99", "7:0", "0:99", "-1", "1:", "nonesuch", "0:0:0"};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
@@ -374,7 +374,7 @@ static void wrong_contexts(void **state) {
     session_works(made);
 }
 
-static void wrong_verification(void **state) {
+TEST(wrong_verification) {
     fixture *made = *state;
     int passed = 5, failed = 5;
     kn_verify_params params;
@@ -390,7 +390,7 @@ static void wrong_verification(void **state) {
     session_works(made);
 }
 
-static void wrong_evaluations(void **state) {
+TEST(wrong_evaluations) {
     fixture *made = *state;
     kn_score score = KN_SCORE_DEFAULTS;
     const kn_dataset_array arrays[] = {
@@ -416,7 +416,7 @@ static void wrong_evaluations(void **state) {
 
 /* Also by the loss of a large vocabulary (cross_entropy_of_product): without an ignored class, the smallest
  * int32 is not one either. */
-static void targets_of_a_large_vocabulary(void **state) {
+TEST(targets_of_a_large_vocabulary) {
     fixture *made = *state;
     static const float x[2] = {1, -2};
     kn_model *model = kn_model_parse("koine 1\nloss cross-entropy\ninput x 1\nlinear 5000 bias=no\n", NULL);
@@ -438,21 +438,4 @@ static void targets_of_a_large_vocabulary(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_wrong_runs(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(feeds_of_sessions),
-        cmocka_unit_test(fetches_of_sessions),
-        cmocka_unit_test(the_rest_of_sessions),
-        cmocka_unit_test(limits_and_variants),
-        cmocka_unit_test(more_than_the_device_has),
-        cmocka_unit_test(wrong_states),
-        cmocka_unit_test(steps_of_trainers),
-        cmocka_unit_test(the_rest_of_trainers),
-        cmocka_unit_test(trainers_that_cannot_be),
-        cmocka_unit_test(wrong_contexts),
-        cmocka_unit_test(wrong_verification),
-        cmocka_unit_test(wrong_evaluations),
-        cmocka_unit_test(targets_of_a_large_vocabulary),
-    };
-    return cmocka_run_group_tests_name("mistakes in runs", tests, set_up, tear_down);
-}
+TEST_FILE(test_wrong_runs, set_up, tear_down)

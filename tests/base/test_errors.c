@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void every_status_has_a_name(void **state) {
+TEST(every_status_has_a_name) {
     const struct {
         kn_status status;
         int number;
@@ -27,7 +27,7 @@ static void every_status_has_a_name(void **state) {
     assert_string_equal(kn_status_message((kn_status)-1), "unknown");
 }
 
-static void fail_fills_the_error(void **state) {
+TEST(fail_fills_the_error) {
     kn_error error;
     memset(&error, 'x', sizeof error);
     kn_error_clear(&error);
@@ -62,7 +62,7 @@ static void fail_fills_the_error(void **state) {
     assert_int_equal(kn_fail_memory_for(NULL, "x", 0, 0), KN_ERROR_MEMORY);
 }
 
-static void fail_may_use_its_own_text(void **state) {
+TEST(fail_may_use_its_own_text) {
     kn_error error = {0};
     kn_fail(&error, KN_ERROR_FILE, "inner");
     kn_fail(&error, KN_ERROR_FORMAT, "outer (%s)", error.text);
@@ -71,7 +71,7 @@ static void fail_may_use_its_own_text(void **state) {
     assert_string_equal(error.text, "after outer (inner): outer (inner)");
 }
 
-static void fail_in_prefixes_the_place(void **state) {
+TEST(fail_in_prefixes_the_place) {
     kn_error error = {0};
     kn_fail(&error, KN_ERROR_DTYPE, "float expected");
     assert_int_equal(kn_fail_in(&error, "node %s", "conv1"), KN_ERROR_DTYPE);
@@ -85,7 +85,7 @@ static void fail_in_prefixes_the_place(void **state) {
     assert_string_equal(fine.text, "");
 }
 
-static void long_texts_are_cut(void **state) {
+TEST(long_texts_are_cut) {
     struct {
         kn_error error;
         char canary[16];
@@ -119,7 +119,7 @@ static void long_texts_are_cut(void **state) {
     }
 }
 
-static void long_texts_are_cut_between_characters(void **state) {
+TEST(long_texts_are_cut_between_characters) {
     kn_error error;
     char text[4096];
     for (size_t shift = 0; shift < 4; shift++) {
@@ -148,7 +148,7 @@ static void hear(void *user, kn_log_level level, const char *message) {
     snprintf(log->message, sizeof log->message, "%s", message);
 }
 
-static void log_drops_lower_levels(void **state) {
+TEST(log_drops_lower_levels) {
     heard log = {0};
     kn_host host = kn_host_defaults();
     kn_log_write(&host, KN_LOG_ERROR, "dropped"); /* the default drops everything */
@@ -165,7 +165,7 @@ static void log_drops_lower_levels(void **state) {
     assert_int_equal(log.level, KN_LOG_ERROR);
 }
 
-static void log_messages_are_one_line(void **state) {
+TEST(log_messages_are_one_line) {
     heard log = {0};
     kn_host host = kn_host_defaults();
     host.log = (kn_logger){.user = &log, .level = KN_LOG_DEBUG, .write = hear};
@@ -179,12 +179,4 @@ static void log_messages_are_one_line(void **state) {
     assert_string_equal(log.message + length - 3, "...");
 }
 
-int test_errors(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_a_name),   cmocka_unit_test(fail_fills_the_error),
-        cmocka_unit_test(fail_may_use_its_own_text), cmocka_unit_test(fail_in_prefixes_the_place),
-        cmocka_unit_test(long_texts_are_cut),        cmocka_unit_test(long_texts_are_cut_between_characters),
-        cmocka_unit_test(log_drops_lower_levels),    cmocka_unit_test(log_messages_are_one_line),
-    };
-    return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
-}
+TEST_FILE(test_errors, NULL, NULL)

@@ -80,7 +80,7 @@ static void check_error(place *here, kn_status status, const char *reason) {
         fail_msg("'%s' should name '%s' and '%s'", here->error.text, here->path, reason);
 }
 
-static void files_are_written(void **state) {
+TEST_WITH(files_are_written, set_up, tear_down) {
     place *here = *state;
     assert_int_equal(kn_file_write(&here->host, here->path, NULL, 0, &here->error), KN_OK);
     check_content(here, "", 0);
@@ -98,7 +98,7 @@ static void files_are_written(void **state) {
     check_content(here, "by name", 7);
 }
 
-static void parts_are_written_in_order(void **state) {
+TEST_WITH(parts_are_written_in_order, set_up, tear_down) {
     place *here = *state;
     enum { TOTAL = 1 << 20 };
     uint8_t *expected = malloc(TOTAL);
@@ -124,7 +124,7 @@ static void parts_are_written_in_order(void **state) {
     free(expected);
 }
 
-static void short_and_interrupted_writes_continue(void **state) {
+TEST_WITH(short_and_interrupted_writes_continue, set_up, tear_down) {
     place *here = *state;
     wrapped_calls = (wrapped){.tedious = true};
     kn_status status = kn_file_write(&here->host, here->path, "in little pieces", 16, &here->error);
@@ -134,7 +134,7 @@ static void short_and_interrupted_writes_continue(void **state) {
     check_content(here, "in little pieces", 16);
 }
 
-static void an_abandoned_writer_keeps_the_old_file(void **state) {
+TEST_WITH(an_abandoned_writer_keeps_the_old_file, set_up, tear_down) {
     place *here = *state;
     write_old(here);
     kn_file_writer *writer;
@@ -155,7 +155,7 @@ static void an_abandoned_writer_keeps_the_old_file(void **state) {
     kn_file_writer_abandon(NULL);
 }
 
-static void two_writers_do_not_interfere(void **state) {
+TEST_WITH(two_writers_do_not_interfere, set_up, tear_down) {
     place *here = *state;
     kn_file_writer *writers[20];
     char text[20][8];
@@ -172,7 +172,7 @@ static void two_writers_do_not_interfere(void **state) {
     assert_int_equal(count_entries(here->folder), 1);
 }
 
-static void permissions_are_kept(void **state) {
+TEST_WITH(permissions_are_kept, set_up, tear_down) {
     place *here = *state;
     struct stat about;
     mode_t before = umask(027);
@@ -189,7 +189,7 @@ static void permissions_are_kept(void **state) {
 
 /* ---- failures -------------------------------------------------------------------- */
 
-static void a_missing_folder_is_reported(void **state) {
+TEST_WITH(a_missing_folder_is_reported, set_up, tear_down) {
     place *here = *state;
     kn_file_writer *writer = (kn_file_writer *)here;
     test_path(here->path, sizeof here->path, here->folder, "missing/file");
@@ -206,7 +206,7 @@ static void a_missing_folder_is_reported(void **state) {
     check_old(here);
 }
 
-static void a_read_only_folder_is_reported(void **state) {
+TEST_WITH(a_read_only_folder_is_reported, set_up, tear_down) {
     place *here = *state;
     if (geteuid() == 0) skip_because("root may write everywhere");
     write_old(here);
@@ -217,7 +217,7 @@ static void a_read_only_folder_is_reported(void **state) {
 }
 
 /* A folder of the kernel's file system, in which even root cannot create files. */
-static void a_folder_that_takes_no_files_is_reported(void **state) {
+TEST_WITH(a_folder_that_takes_no_files_is_reported, set_up, tear_down) {
     place *here = *state;
     if (!kn_path_is_folder("/proc/self")) skip_because("no /proc");
     strcpy(here->path, "/proc/self/koine-test");
@@ -225,7 +225,7 @@ static void a_folder_that_takes_no_files_is_reported(void **state) {
     assert_non_null(strstr(here->error.text, here->path));
 }
 
-static void a_target_that_is_no_file_is_not_replaced(void **state) {
+TEST_WITH(a_target_that_is_no_file_is_not_replaced, set_up, tear_down) {
     place *here = *state;
     assert_int_equal(mkdir(here->path, 0700), 0);
     check_error(here, kn_file_write(&here->host, here->path, "x", 1, &here->error), "it is a folder");
@@ -250,7 +250,7 @@ static void a_target_that_is_no_file_is_not_replaced(void **state) {
     check_error(here, kn_file_write(&here->host, here->path, "x", 1, &here->error), "too long");
 }
 
-static void a_full_disk_is_reported(void **state) {
+TEST_WITH(a_full_disk_is_reported, set_up, tear_down) {
     place *here = *state;
     write_old(here);
     const wrapped faults[] = {{.fail_write = ENOSPC}, {.write_nothing = true}};
@@ -264,7 +264,7 @@ static void a_full_disk_is_reported(void **state) {
 }
 
 /* The limit of the system: the first part is written, the rest is not. */
-static void a_limit_in_the_middle_is_reported(void **state) {
+TEST_WITH(a_limit_in_the_middle_is_reported, set_up, tear_down) {
     place *here = *state;
     write_old(here);
     struct rlimit before, small;
@@ -290,7 +290,7 @@ static void a_limit_in_the_middle_is_reported(void **state) {
     check_old(here);
 }
 
-static void a_failing_sync_is_reported(void **state) {
+TEST_WITH(a_failing_sync_is_reported, set_up, tear_down) {
     place *here = *state;
     write_old(here);
     wrapped_calls.fail_fsync_file = EIO;
@@ -324,7 +324,7 @@ static void watch_sync(bool folder) {
         synced_files++;
 }
 
-static void syncs_are_in_order(void **state) {
+TEST_WITH(syncs_are_in_order, set_up, tear_down) {
     watched = *state;
     write_old(watched);
     synced_files = synced_folders = 0;
@@ -336,7 +336,7 @@ static void syncs_are_in_order(void **state) {
     assert_int_equal(synced_folders, 1);
 }
 
-static void a_failing_rename_leaves_nothing(void **state) {
+TEST_WITH(a_failing_rename_leaves_nothing, set_up, tear_down) {
     place *here = *state;
     kn_file_writer *writer;
     assert_int_equal(kn_file_writer_open(&here->host, here->path, &writer, &here->error), KN_OK);
@@ -348,7 +348,7 @@ static void a_failing_rename_leaves_nothing(void **state) {
     assert_int_equal(count_entries(here->folder), 1);
 }
 
-static void writing_survives_failing_memory(void **state) {
+TEST_WITH(writing_survives_failing_memory, set_up, tear_down) {
     place *here = *state;
     write_old(here);
     for (size_t fail_at = 1;; fail_at++) {
@@ -368,25 +368,4 @@ static void writing_survives_failing_memory(void **state) {
     }
 }
 
-int test_file_writer(void) {
-#define WRITER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        WRITER_TEST(files_are_written),
-        WRITER_TEST(parts_are_written_in_order),
-        WRITER_TEST(short_and_interrupted_writes_continue),
-        WRITER_TEST(an_abandoned_writer_keeps_the_old_file),
-        WRITER_TEST(two_writers_do_not_interfere),
-        WRITER_TEST(permissions_are_kept),
-        WRITER_TEST(a_missing_folder_is_reported),
-        WRITER_TEST(a_read_only_folder_is_reported),
-        WRITER_TEST(a_folder_that_takes_no_files_is_reported),
-        WRITER_TEST(a_target_that_is_no_file_is_not_replaced),
-        WRITER_TEST(a_full_disk_is_reported),
-        WRITER_TEST(a_limit_in_the_middle_is_reported),
-        WRITER_TEST(a_failing_sync_is_reported),
-        WRITER_TEST(syncs_are_in_order),
-        WRITER_TEST(a_failing_rename_leaves_nothing),
-        WRITER_TEST(writing_survives_failing_memory),
-    };
-    return cmocka_run_group_tests_name("file writer", tests, NULL, NULL);
-}
+TEST_FILE(test_file_writer, NULL, NULL)

@@ -72,7 +72,7 @@ static void check_refusal(const char *path, const char *reason) {
     assert_int_equal(memory.live, 0);
 }
 
-static void paths_that_are_no_files_are_refused(void **state) {
+TEST_WITH(paths_that_are_no_files_are_refused, set_up, tear_down) {
     char path[512];
     check_refusal(in(state, path, "missing"), "No such file");
     check_refusal(in(state, path, "missing/deeper"), "No such file");
@@ -82,7 +82,7 @@ static void paths_that_are_no_files_are_refused(void **state) {
     check_refusal(path, "a pipe or a device"); /* and does not wait for a writer */
 }
 
-static void unreadable_files_are_refused(void **state) {
+TEST_WITH(unreadable_files_are_refused, set_up, tear_down) {
     if (geteuid() == 0) skip_because("root may read everything");
     char path[512];
     make_file(in(state, path, "secret"), "x", 1);
@@ -90,7 +90,7 @@ static void unreadable_files_are_refused(void **state) {
     check_refusal(path, "Permission denied");
 }
 
-static void files_are_read_completely(void **state) {
+TEST_WITH(files_are_read_completely, set_up, tear_down) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     char path[512];
@@ -127,7 +127,7 @@ static void files_are_read_completely(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void a_view_outlives_the_file_name(void **state) {
+TEST_WITH(a_view_outlives_the_file_name, set_up, tear_down) {
     kn_host host = kn_host_defaults();
     char path[512];
     make_file(in(state, path, "file"), "still there", 11);
@@ -140,7 +140,7 @@ static void a_view_outlives_the_file_name(void **state) {
     kn_file_close_view(&host, &view);
 }
 
-static void the_limit_holds(void **state) {
+TEST_WITH(the_limit_holds, set_up, tear_down) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_error error = {0};
@@ -167,7 +167,7 @@ static void the_limit_holds(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void files_of_the_system_are_read(void **state) {
+TEST_WITH(files_of_the_system_are_read, set_up, tear_down) {
     /* One reports size 0, the other the size of a page; neither can be mapped. */
     const char *const paths[] = {"/proc/self/status", "/sys/devices/system/cpu/online"};
     failing memory = {0};
@@ -191,7 +191,7 @@ static void files_of_the_system_are_read(void **state) {
     if (tried == 0) skip_because("no file with a size of 0 and contents");
 }
 
-static void a_failing_read_is_reported(void **state) {
+TEST_WITH(a_failing_read_is_reported, set_up, tear_down) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_error error = {0};
@@ -209,7 +209,7 @@ static void a_failing_read_is_reported(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void reading_survives_failing_memory(void **state) {
+TEST_WITH(reading_survives_failing_memory, set_up, tear_down) {
     char path[512];
     make_file(in(state, path, "file"), "", 0); /* an empty file is read rather than mapped */
     const char *const paths[] = {path, "/proc/self/status"};
@@ -242,7 +242,7 @@ static void reading_survives_failing_memory(void **state) {
     }
 }
 
-static void descriptors_are_not_inherited(void **state) {
+TEST_WITH(descriptors_are_not_inherited, set_up, tear_down) {
     /* No other thread opens files, so the reader gets the lowest free number. */
     kn_host host = kn_host_defaults();
     char path[512];
@@ -262,7 +262,7 @@ static void descriptors_are_not_inherited(void **state) {
     kn_file_writer_abandon(&writer);
 }
 
-static void paths_are_classified(void **state) {
+TEST_WITH(paths_are_classified, set_up, tear_down) {
     char path[512], link[512];
     make_file(in(state, path, "file"), "x", 1);
     assert_true(kn_path_exists(path));
@@ -275,7 +275,7 @@ static void paths_are_classified(void **state) {
     assert_true(kn_path_is_folder(link));
 }
 
-static void folders_are_created(void **state) {
+TEST_WITH(folders_are_created, set_up, tear_down) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_error error = {0};
@@ -314,20 +314,4 @@ static void folders_are_created(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-int test_files(void) {
-#define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        FILE_TEST(paths_that_are_no_files_are_refused),
-        FILE_TEST(unreadable_files_are_refused),
-        FILE_TEST(files_are_read_completely),
-        FILE_TEST(a_view_outlives_the_file_name),
-        FILE_TEST(the_limit_holds),
-        FILE_TEST(files_of_the_system_are_read),
-        FILE_TEST(a_failing_read_is_reported),
-        FILE_TEST(reading_survives_failing_memory),
-        FILE_TEST(descriptors_are_not_inherited),
-        FILE_TEST(paths_are_classified),
-        FILE_TEST(folders_are_created),
-    };
-    return cmocka_run_group_tests_name("files", tests, NULL, NULL);
-}
+TEST_FILE(test_files, NULL, NULL)

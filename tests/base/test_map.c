@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The published values of 64-bit FNV-1a. */
-static void hash_is_fnv(void **state) {
+TEST(hash_is_fnv) {
     assert_true(kn_hash_text(KN_HASH_START, "") == 0xcbf29ce484222325ull);
     assert_true(kn_hash_text(KN_HASH_START, "a") == 0xaf63dc4c8601ec8cull);
     assert_true(kn_hash_text(KN_HASH_START, "foobar") == 0x85944171f73967e8ull);
@@ -14,8 +14,7 @@ static void hash_is_fnv(void **state) {
     assert_true(kn_hash_bytes(KN_HASH_START, "\xff\0", 2) != kn_hash_bytes(KN_HASH_START, "\xff", 1));
 }
 
-static void fingerprints_see_every_change(void **state) {
-    (void)state;
+TEST(fingerprints_see_every_change) {
     unsigned char bytes[300] = {0};
     for (size_t count = 0; count <= sizeof bytes; count++) {
         uint64_t plain = kn_fingerprint(bytes, count);
@@ -38,7 +37,7 @@ static void fingerprints_see_every_change(void **state) {
     assert_true(kn_fingerprint(numbers, sizeof numbers) != kn_fingerprint(turned, sizeof turned));
 }
 
-static void an_empty_map_has_no_entries(void **state) {
+TEST(an_empty_map_has_no_entries) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -51,7 +50,7 @@ static void an_empty_map_has_no_entries(void **state) {
     kn_map_finish(&map);
 }
 
-static void keys_are_bytes(void **state) {
+TEST(keys_are_bytes) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -80,7 +79,7 @@ static void keys_are_bytes(void **state) {
     kn_map_finish(&map);
 }
 
-static void keys_are_copied_and_values_replaced(void **state) {
+TEST(keys_are_copied_and_values_replaced) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -102,7 +101,7 @@ static void keys_are_copied_and_values_replaced(void **state) {
 }
 
 /* Thousands of random insertions and removals, compared with a plain list. */
-static void the_map_agrees_with_a_list(void **state) {
+TEST(the_map_agrees_with_a_list) {
     enum { KEYS = 3000, STEPS = 60000 };
     failing memory = {0};
     kn_host host = failing_host(&memory);
@@ -152,7 +151,7 @@ static void the_map_agrees_with_a_list(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void removed_entries_free_their_memory(void **state) {
+TEST(removed_entries_free_their_memory) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -168,7 +167,7 @@ static void removed_entries_free_their_memory(void **state) {
     kn_map_finish(&map);
 }
 
-static void entries_may_be_removed_in_a_loop(void **state) {
+TEST(entries_may_be_removed_in_a_loop) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -187,7 +186,7 @@ static void entries_may_be_removed_in_a_loop(void **state) {
     kn_map_finish(&map);
 }
 
-static void the_map_survives_failing_memory(void **state) {
+TEST(the_map_survives_failing_memory) {
     for (size_t fail_at = 1;; fail_at++) {
         failing memory = {.fail_at = fail_at};
         kn_host host = failing_host(&memory);
@@ -216,17 +215,4 @@ static void the_map_survives_failing_memory(void **state) {
     }
 }
 
-int test_map(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_is_fnv),
-        cmocka_unit_test(fingerprints_see_every_change),
-        cmocka_unit_test(an_empty_map_has_no_entries),
-        cmocka_unit_test(keys_are_bytes),
-        cmocka_unit_test(keys_are_copied_and_values_replaced),
-        cmocka_unit_test(the_map_agrees_with_a_list),
-        cmocka_unit_test(removed_entries_free_their_memory),
-        cmocka_unit_test(entries_may_be_removed_in_a_loop),
-        cmocka_unit_test(the_map_survives_failing_memory),
-    };
-    return cmocka_run_group_tests_name("map", tests, NULL, NULL);
-}
+TEST_FILE(test_map, NULL, NULL)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void allocated_memory_is_zero(void **state) {
+TEST(allocated_memory_is_zero) {
     failing memory = {0};
     kn_host own = failing_host(&memory), usual = kn_host_defaults(), empty = {0};
     const kn_host *hosts[] = {&own, &usual, &empty, NULL};
@@ -21,7 +21,7 @@ static void allocated_memory_is_zero(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void allocate_refuses_overflow(void **state) {
+TEST(allocate_refuses_overflow) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     assert_null(kn_allocate(&host, SIZE_MAX, 2));
@@ -37,7 +37,7 @@ static void allocate_refuses_overflow(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void resize_keeps_the_content(void **state) {
+TEST(resize_keeps_the_content) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     unsigned char *bytes = kn_resize(&host, NULL, 8, 1);
@@ -53,7 +53,7 @@ static void resize_keeps_the_content(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void copy_text_copies(void **state) {
+TEST(copy_text_copies) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     const char *text = "some text";
@@ -70,7 +70,7 @@ static void copy_text_copies(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void reserve_doubles(void **state) {
+TEST(reserve_doubles) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     void *items = NULL;
@@ -100,7 +100,7 @@ static void reserve_doubles(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void arena_allocations_do_not_overlap(void **state) {
+TEST(arena_allocations_do_not_overlap) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_arena arena;
@@ -142,7 +142,7 @@ static void *crooked_resize(void *user, void *pointer, size_t bytes) {
     return block ? block + 8 : NULL;
 }
 
-static void arena_aligns_whatever_the_allocator_does(void **state) {
+TEST(arena_aligns_whatever_the_allocator_does) {
     kn_host host = kn_host_defaults();
     host.allocator.resize = crooked_resize;
     kn_arena arena;
@@ -156,7 +156,7 @@ static void arena_aligns_whatever_the_allocator_does(void **state) {
     kn_arena_finish(&arena);
 }
 
-static void arena_allocates_nothing_and_refuses_too_much(void **state) {
+TEST(arena_allocates_nothing_and_refuses_too_much) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_arena arena;
@@ -176,7 +176,7 @@ static void arena_allocates_nothing_and_refuses_too_much(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void arena_keeps_texts(void **state) {
+TEST(arena_keeps_texts) {
     kn_host host = kn_host_defaults();
     kn_arena arena;
     kn_arena_init(&arena, &host);
@@ -200,7 +200,7 @@ static void arena_keeps_texts(void **state) {
     kn_arena_finish(&arena);
 }
 
-static void arena_survives_failing_memory(void **state) {
+TEST(arena_survives_failing_memory) {
     for (size_t fail_at = 1;; fail_at++) {
         failing memory = {.fail_at = fail_at};
         kn_host host = failing_host(&memory);
@@ -226,18 +226,4 @@ static void arena_survives_failing_memory(void **state) {
     }
 }
 
-int test_memory(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocated_memory_is_zero),
-        cmocka_unit_test(allocate_refuses_overflow),
-        cmocka_unit_test(resize_keeps_the_content),
-        cmocka_unit_test(copy_text_copies),
-        cmocka_unit_test(reserve_doubles),
-        cmocka_unit_test(arena_allocations_do_not_overlap),
-        cmocka_unit_test(arena_aligns_whatever_the_allocator_does),
-        cmocka_unit_test(arena_allocates_nothing_and_refuses_too_much),
-        cmocka_unit_test(arena_keeps_texts),
-        cmocka_unit_test(arena_survives_failing_memory),
-    };
-    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
-}
+TEST_FILE(test_memory, NULL, NULL)

@@ -38,7 +38,7 @@ static void check_fixed(double value, int decimals, const char *expected) {
     kn_text_finish(&text);
 }
 
-static void known_numbers_are_written_shortest(void **state) {
+TEST(known_numbers_are_written_shortest) {
     check_number(0, "0");
     check_number(-0.0, "-0");
     check_number((double)NAN, "nan");
@@ -121,7 +121,7 @@ static bool fewer_digits_would_do(double value, size_t count, bool as_float) {
     return strtof(shorter, NULL) == (float)value && (float)strtod(shorter, NULL) == (float)value;
 }
 
-static void doubles_survive_writing_and_reading(void **state) {
+TEST(doubles_survive_writing_and_reading) {
     kn_host host = kn_host_defaults();
     kn_text text;
     kn_text_init(&text, &host);
@@ -145,7 +145,7 @@ static void doubles_survive_writing_and_reading(void **state) {
     kn_text_finish(&text);
 }
 
-static void floats_survive_writing_and_reading(void **state) {
+TEST(floats_survive_writing_and_reading) {
     kn_host host = kn_host_defaults();
     kn_text text;
     kn_text_init(&text, &host);
@@ -168,7 +168,7 @@ static void floats_survive_writing_and_reading(void **state) {
     kn_text_finish(&text);
 }
 
-static void fixed_numbers_have_their_decimals(void **state) {
+TEST(fixed_numbers_have_their_decimals) {
     check_fixed(3.14159, 2, "3.14");
     check_fixed(-3.14159, 4, "-3.1416");
     check_fixed(2.5, 0, "2");
@@ -207,7 +207,7 @@ static void check_refused(const char *text) {
     assert_string_equal(end, "untouched");
 }
 
-static void the_end_of_a_double_is_found(void **state) {
+TEST(the_end_of_a_double_is_found) {
     check_read("1", 1, "");
     check_read("-2.5 and more", -2.5, " and more");
     check_read("+.5", 0.5, "");
@@ -251,7 +251,7 @@ static void the_end_of_a_double_is_found(void **state) {
         check_refused(none[i]);
 }
 
-static void doubles_are_rounded_correctly(void **state) {
+TEST(doubles_are_rounded_correctly) {
     check_read("9007199254740993", 9007199254740992.0, ""); /* a tie rounds to even */
     check_read("9007199254740995", 9007199254740996.0, "");
     check_read("9007199254740993.00000000000000000000000000000001", 9007199254740994.0, "");
@@ -276,7 +276,7 @@ static void repeat(kn_text *text, char c, size_t count) {
         kn_text_add_bytes(text, &c, 1);
 }
 
-static void long_numbers_are_rounded_correctly(void **state) {
+TEST(long_numbers_are_rounded_correctly) {
     kn_host host = kn_host_defaults();
     kn_text text;
     kn_text_init(&text, &host);
@@ -326,7 +326,7 @@ static void long_numbers_are_rounded_correctly(void **state) {
 }
 
 /* In the C locale strtod itself is the reference. */
-static void doubles_read_as_strtod_does(void **state) {
+TEST(doubles_read_as_strtod_does) {
     uint64_t seed = 5;
     for (int i = 0; i < 40000; i++) {
         char text[128], *own;
@@ -355,7 +355,7 @@ static bool read_short(const char *text) {
     return true;
 }
 
-static void short_numbers_are_read_as_strtod_does(void **state) {
+TEST(short_numbers_are_read_as_strtod_does) {
     uint64_t seed = 9;
     size_t count = 0;
     char text[128];
@@ -404,7 +404,7 @@ static void short_numbers_are_read_as_strtod_does(void **state) {
     }
 }
 
-static void short_numbers_have_no_rest(void **state) {
+TEST(short_numbers_have_no_rest) {
     static const char *const refused[] = {
         "",      "-",      "+",       ".",      "-.",   "e5",  "1e",  "1e+",
         "1.2.3", "1 ",     " 1",      "+-1",    "0x10", "inf", "nan", "12345678901234567890",
@@ -433,7 +433,7 @@ static void short_numbers_have_no_rest(void **state) {
     assert_false(kn_parse_short("1,2.5", 5, ',', &value));
 }
 
-static void reading_keeps_errno(void **state) {
+TEST(reading_keeps_errno) {
     double value;
     errno = 77;
     assert_true(kn_parse_double("1e-400", NULL, &value));
@@ -441,7 +441,7 @@ static void reading_keeps_errno(void **state) {
     assert_int_equal(errno, 77);
 }
 
-static void integers_are_read_or_refused(void **state) {
+TEST(integers_are_read_or_refused) {
     const struct {
         const char *text;
         int64_t value;
@@ -494,7 +494,14 @@ static bool comma_locale(void) {
     return false;
 }
 
-static void no_locale_changes_numbers(void **state) {
+static int restore_locale(void **state) {
+    setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+    test_folder_remove(*state);
+    return 0;
+}
+
+TEST_WITH(no_locale_changes_numbers, NULL, restore_locale) {
     if (!comma_locale()) {
         /* Create one if the system has the sources of its locales. */
         char *folder = test_folder_make();
@@ -536,13 +543,6 @@ static void no_locale_changes_numbers(void **state) {
     kn_text_finish(&text);
 }
 
-static int restore_locale(void **state) {
-    setlocale(LC_ALL, "C");
-    unsetenv("LOCPATH");
-    test_folder_remove(*state);
-    return 0;
-}
-
 /* As kernels divide (cl/common/divide.cl). */
 static int64_t divide(int64_t number, int64_t divisor) {
     int bits = 0;
@@ -551,11 +551,10 @@ static int64_t divide(int64_t number, int64_t divisor) {
     return bits ? (int64_t)((uint64_t)number * kn_divide_multiplier(divisor) >> (31 + bits)) : number;
 }
 
-static void multipliers_divide(void **state) {
+TEST(multipliers_divide) {
     const int64_t most = INT32_MAX,
                   divisors[] = {1,   2,   3,   5,    7,    9,     10,    16,      25,       49,      121,
                                 196, 641, 784, 1024, 3136, 12544, 50177, 1 << 20, 16777217, 1 << 30, most};
-    (void)state;
     for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
         const int64_t divisor = divisors[i];
         for (int64_t n = 0; n <= most; n += 1 + n / 7)
@@ -569,22 +568,4 @@ static void multipliers_divide(void **state) {
     }
 }
 
-int test_numbers(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_numbers_are_written_shortest),
-        cmocka_unit_test(doubles_survive_writing_and_reading),
-        cmocka_unit_test(floats_survive_writing_and_reading),
-        cmocka_unit_test(fixed_numbers_have_their_decimals),
-        cmocka_unit_test(the_end_of_a_double_is_found),
-        cmocka_unit_test(doubles_are_rounded_correctly),
-        cmocka_unit_test(long_numbers_are_rounded_correctly),
-        cmocka_unit_test(doubles_read_as_strtod_does),
-        cmocka_unit_test(short_numbers_are_read_as_strtod_does),
-        cmocka_unit_test(short_numbers_have_no_rest),
-        cmocka_unit_test(reading_keeps_errno),
-        cmocka_unit_test(integers_are_read_or_refused),
-        cmocka_unit_test(multipliers_divide),
-        cmocka_unit_test_teardown(no_locale_changes_numbers, restore_locale),
-    };
-    return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
-}
+TEST_FILE(test_numbers, NULL, NULL)

@@ -17,7 +17,7 @@ typedef struct longer {
 
 static const sized defaults = {.size = sizeof defaults, .first = 1, .second = 2};
 
-static void fields_replace_the_defaults(void **state) {
+TEST(fields_replace_the_defaults) {
     kn_error error = {0};
     sized own = defaults, given = {.size = sizeof given, .first = 7, .second = 8};
     assert_int_equal(KN_PARAMS_TAKE(sized, &own, NULL, &error), KN_OK);
@@ -37,7 +37,7 @@ static void fields_replace_the_defaults(void **state) {
 }
 
 /* A newer program may leave its new fields 0; a field that is set is not dropped silently. */
-static void unknown_fields_must_be_zero(void **state) {
+TEST(unknown_fields_must_be_zero) {
     kn_error error = {0};
     sized own = defaults;
     longer newer = {.known = {.size = sizeof newer, .first = 5}};
@@ -60,7 +60,7 @@ static void unknown_fields_must_be_zero(void **state) {
     assert_memory_equal(&own, &defaults, sizeof own);
 }
 
-static void a_size_is_needed(void **state) {
+TEST(a_size_is_needed) {
     kn_error error = {0};
     sized own = defaults, given = {.first = 7};
     for (given.size = 0; given.size < sizeof(size_t); given.size++) {
@@ -79,7 +79,7 @@ static void a_size_is_needed(void **state) {
     assert_int_equal(KN_RESULT_GIVE(sized, NULL, &own), KN_ERROR_ARGUMENT);
 }
 
-static void results_have_the_size_of_the_caller(void **state) {
+TEST(results_have_the_size_of_the_caller) {
     longer result = {.known = {.size = offsetof(sized, second), .second = -1}, .third = 9};
     assert_int_equal(KN_RESULT_GIVE(sized, &result.known, &defaults), KN_OK);
     assert_int_equal(result.known.size, offsetof(sized, second));
@@ -92,12 +92,4 @@ static void results_have_the_size_of_the_caller(void **state) {
     assert_int_equal(result.third, 9);
 }
 
-int test_params(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_replace_the_defaults),
-        cmocka_unit_test(unknown_fields_must_be_zero),
-        cmocka_unit_test(a_size_is_needed),
-        cmocka_unit_test(results_have_the_size_of_the_caller),
-    };
-    return cmocka_run_group_tests_name("params", tests, NULL, NULL);
-}
+TEST_FILE(test_params, NULL, NULL)

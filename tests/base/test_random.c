@@ -7,7 +7,7 @@
 #include "base/random_private.h"
 
 /* The known answers published by the authors of Random123. */
-static void philox_gives_the_published_words(void **state) {
+TEST(philox_gives_the_published_words) {
     const struct {
         uint32_t counter[4], key[2], words[4];
     } known[] = {
@@ -26,7 +26,7 @@ static void philox_gives_the_published_words(void **state) {
     }
 }
 
-static void words_are_in_the_documented_order(void **state) {
+TEST(words_are_in_the_documented_order) {
     uint64_t key = 0x0123456789abcdefull, block = 0xfedcba9876543210ull;
     uint32_t words[4], same[4];
     kn_philox(key, block, words);
@@ -41,7 +41,7 @@ static void words_are_in_the_documented_order(void **state) {
     }
 }
 
-static void uniform_is_in_range_and_even(void **state) {
+TEST(uniform_is_in_range_and_even) {
     enum { COUNT = 200000, BINS = 20 };
     size_t bins[BINS] = {0};
     double sum = 0;
@@ -57,7 +57,7 @@ static void uniform_is_in_range_and_even(void **state) {
         assert_true(fabs((double)bins[i] - COUNT / BINS) < 500);
 }
 
-static void normal_has_the_right_moments(void **state) {
+TEST(normal_has_the_right_moments) {
     enum { COUNT = 200000 };
     double sum = 0, squares = 0, cubes = 0, fourths = 0;
     size_t inside = 0;
@@ -77,7 +77,7 @@ static void normal_has_the_right_moments(void **state) {
     assert_true(fabs((double)inside / COUNT - 0.682689) < 0.005);
 }
 
-static void normal_uses_words_2i_and_2i_plus_1(void **state) {
+TEST(normal_uses_words_2i_and_2i_plus_1) {
     for (uint64_t i = 0; i < 1000; i++) {
         double first = ((double)kn_random_word(5, 2 * i) + 1) / 4294967296.0;
         double second = (double)kn_random_word(5, 2 * i + 1) / 4294967296.0;
@@ -87,7 +87,7 @@ static void normal_uses_words_2i_and_2i_plus_1(void **state) {
     assert_true(isfinite(kn_random_normal(5, UINT64_MAX)));
 }
 
-static void below_is_in_range(void **state) {
+TEST(below_is_in_range) {
     enum { COUNT = 100000 };
     size_t seen[10] = {0};
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -101,7 +101,7 @@ static void below_is_in_range(void **state) {
         assert_true(fabs((double)seen[i] - COUNT / 10) < 500);
 }
 
-static void keys_differ_by_seed_and_name(void **state) {
+TEST(keys_differ_by_seed_and_name) {
     unsigned char bytes[12] = {0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 'n', 'a', 'm', 'e'};
     assert_true(kn_random_key(0x0123456789abcdefull, "name") ==
                 kn_hash_bytes(KN_HASH_START, bytes, sizeof bytes));
@@ -109,7 +109,7 @@ static void keys_differ_by_seed_and_name(void **state) {
     assert_true(kn_random_key(1, "dropout") != kn_random_key(1, "dropout2"));
 }
 
-static void shuffle_permutes(void **state) {
+TEST(shuffle_permutes) {
     enum { COUNT = 1000 };
     uint32_t items[COUNT], again[COUNT], other[COUNT];
     bool seen[COUNT] = {false};
@@ -148,16 +148,4 @@ static void shuffle_permutes(void **state) {
     assert_int_equal(kinds, 6);
 }
 
-int test_random(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_the_published_words),
-        cmocka_unit_test(words_are_in_the_documented_order),
-        cmocka_unit_test(uniform_is_in_range_and_even),
-        cmocka_unit_test(normal_has_the_right_moments),
-        cmocka_unit_test(normal_uses_words_2i_and_2i_plus_1),
-        cmocka_unit_test(below_is_in_range),
-        cmocka_unit_test(keys_differ_by_seed_and_name),
-        cmocka_unit_test(shuffle_permutes),
-    };
-    return cmocka_run_group_tests_name("random", tests, NULL, NULL);
-}
+TEST_FILE(test_random, NULL, NULL)

@@ -78,10 +78,9 @@ static void try_deals(int count, int rank, int left, int *deal, const char *want
     }
 }
 
-static void sums_follow_one_tree_however_shards_are_dealt(void **state) {
+TEST(sums_follow_one_tree_however_shards_are_dealt) {
     char wanted[SUM_BYTES];
     int deal[MOST];
-    (void)state;
     add_all(4, 1, NULL, wanted);
     assert_string_equal(wanted, "((0+1)+(2+3))");
     for (int count = 1; count <= 8; count *= 2) {
@@ -96,8 +95,7 @@ static void sums_follow_one_tree_however_shards_are_dealt(void **state) {
     }
 }
 
-static void each_sample_counts_once(void **state) {
-    (void)state;
+TEST(each_sample_counts_once) {
     for (int count = 1; count <= MOST; count *= 2)
         for (uint64_t samples = 1; samples < 40; samples++) {
             uint64_t next = 0, first, begin;
@@ -118,11 +116,10 @@ static void each_sample_counts_once(void **state) {
         }
 }
 
-static void wrong_deals_are_refused(void **state) {
+TEST(wrong_deals_are_refused) {
     static const int more[] = {3, 2}, none[] = {4, 0}, few[] = {1, 2};
     const int *const deals[] = {more, none, few};
     kn_shards shards;
-    (void)state;
     for (size_t i = 0; i < KN_COUNT_OF(deals); i++) {
         kn_error error = {0};
         assert_int_equal(kn_shards_deal(&shards, 4, 2, 0, deals[i], &error), KN_ERROR_ARGUMENT);
@@ -137,9 +134,4 @@ static void wrong_deals_are_refused(void **state) {
     }
 }
 
-int test_shards(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_follow_one_tree_however_shards_are_dealt),
-                                       cmocka_unit_test(each_sample_counts_once),
-                                       cmocka_unit_test(wrong_deals_are_refused)};
-    return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
-}
+TEST_FILE(test_shards, NULL, NULL)

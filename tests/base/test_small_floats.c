@@ -53,8 +53,7 @@ static double number_of(const paper *on, int code) {
     return sign * (1 + fraction) * pow(2, exponent - on->bias);
 }
 
-static void every_code_is_its_number(void **state) {
-    (void)state;
+TEST(every_code_is_its_number) {
     for (size_t p = 0; p < KN_COUNT_OF(papers); p++) {
         const paper *on = &papers[p];
         const kn_small_float *format = kn_small_float_of(on->dtype);
@@ -91,8 +90,7 @@ static void expect_both(const paper *on, float number, bool saturates, int code)
 }
 
 /* Between two neighbours: the even code at the middle, the nearer one next to it. */
-static void numbers_are_rounded_to_the_nearest(void **state) {
-    (void)state;
+TEST(numbers_are_rounded_to_the_nearest) {
     for (size_t p = 0; p < KN_COUNT_OF(papers); p++) {
         const paper *on = &papers[p];
         for (int code = 0; number_of(on, code) < on->most; code++) {
@@ -108,8 +106,7 @@ static void numbers_are_rounded_to_the_nearest(void **state) {
     }
 }
 
-static void what_is_too_large_saturates_or_not(void **state) {
-    (void)state;
+TEST(what_is_too_large_saturates_or_not) {
     for (size_t p = 0; p < KN_COUNT_OF(papers); p++) {
         const paper *on = &papers[p];
         int last = 0;
@@ -130,7 +127,7 @@ static void what_is_too_large_saturates_or_not(void **state) {
     }
 }
 
-static void powers_of_two(void **state) {
+TEST(powers_of_two) {
     static const struct {
         float number;
         int up, down, nearest, beyond_up; /* beyond_up: rounded up without saturation */
@@ -153,7 +150,6 @@ static void powers_of_two(void **state) {
         {INFINITY, 255, 255, 255, 255},
         {NAN, 255, 255, 255, 255},
     };
-    (void)state;
     const kn_small_float *format = kn_small_float_of(KN_FLOAT8E8M0);
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         const float number = cases[i].number;
@@ -171,8 +167,7 @@ static void powers_of_two(void **state) {
     assert_true(isnan(kn_small_float_number(format, 255)));
 }
 
-static void other_formats(void **state) {
-    (void)state;
+TEST(other_formats) {
     kn_small_float plain = kn_small_float_plain(3, 2, 3); /* 6 bits */
     assert_true(kn_small_float_number(&plain, 0x1f) == 28);
     assert_true(kn_small_float_number(&plain, 0x21) == -0.0625f);
@@ -181,8 +176,7 @@ static void other_formats(void **state) {
 }
 
 /* Between neighbours, halfway goes to the even one, and the next float on either side to the nearer one. */
-static void sixteen_bits_are_rounded_to_the_nearest(void **state) {
-    (void)state;
+TEST(sixteen_bits_are_rounded_to_the_nearest) {
     for (int kind = 0; kind < 2; kind++) {
         float (*const widen)(uint16_t) = kind ? kn_float_from_bfloat : kn_float_from_half;
         uint16_t (*const narrow)(float) = kind ? kn_bfloat_from_float : kn_half_from_float;
@@ -205,14 +199,4 @@ static void sixteen_bits_are_rounded_to_the_nearest(void **state) {
     }
 }
 
-int test_small_floats(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_is_its_number),
-        cmocka_unit_test(numbers_are_rounded_to_the_nearest),
-        cmocka_unit_test(what_is_too_large_saturates_or_not),
-        cmocka_unit_test(powers_of_two),
-        cmocka_unit_test(other_formats),
-        cmocka_unit_test(sixteen_bits_are_rounded_to_the_nearest),
-    };
-    return cmocka_run_group_tests_name("small floats", tests, NULL, NULL);
-}
+TEST_FILE(test_small_floats, NULL, NULL)

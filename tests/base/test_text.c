@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static void a_text_grows(void **state) {
+TEST(a_text_grows) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_text text;
@@ -36,7 +36,7 @@ static void a_text_grows(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void a_text_is_moved(void **state) {
+TEST(a_text_is_moved) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_text text;
@@ -56,7 +56,7 @@ static void a_text_is_moved(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void a_failed_text_stays_failed(void **state) {
+TEST(a_failed_text_stays_failed) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_text text;
@@ -81,7 +81,7 @@ static void a_failed_text_stays_failed(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void a_text_survives_failing_memory(void **state) {
+TEST(a_text_survives_failing_memory) {
     for (size_t fail_at = 1;; fail_at++) {
         failing memory = {.fail_at = fail_at};
         kn_host host = failing_host(&memory);
@@ -120,7 +120,7 @@ static void check_json(const char *value, const char *expected) {
     kn_text_finish(&text);
 }
 
-static void json_escapes(void **state) {
+TEST(json_escapes) {
     check_json("", "\"\"");
     check_json(NULL, "null");
     check_json("plain /text/ \x7f", "\"plain /text/ \x7f\"");
@@ -131,7 +131,7 @@ static void json_escapes(void **state) {
 
 #define ODD "\xEF\xBF\xBD"
 
-static void json_is_always_utf8(void **state) {
+TEST(json_is_always_utf8) {
     /* The first and the last character of each length. */
     check_json("\xC2\x80\xDF\xBF", "\"\xC2\x80\xDF\xBF\"");
     check_json("\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF",
@@ -158,7 +158,7 @@ static void json_is_always_utf8(void **state) {
     check_json("\xF5\x80\x80\x80", "\"" ODD ODD ODD ODD "\"");
 }
 
-static void json_numbers_are_finite(void **state) {
+TEST(json_numbers_are_finite) {
     kn_host host = kn_host_defaults();
     kn_text text;
     kn_text_init(&text, &host);
@@ -171,7 +171,7 @@ static void json_numbers_are_finite(void **state) {
     kn_text_finish(&text);
 }
 
-static void distances_count_edits(void **state) {
+TEST(distances_count_edits) {
     const struct {
         const char *left, *right;
         int distance;
@@ -198,7 +198,7 @@ static void distances_count_edits(void **state) {
     assert_int_equal(kn_edit_distance(most, more), 65);
 }
 
-static void the_nearest_word_is_near(void **state) {
+TEST(the_nearest_word_is_near) {
     const char *const words[] = {"relu", "leaky_relu", "conv", NULL, "maxpool", "avgpool", "sigmoid", "lr"};
     const size_t count = KN_COUNT_OF(words);
     assert_string_equal(kn_nearest_word("rellu", words, count), "relu");
@@ -219,17 +219,4 @@ static void the_nearest_word_is_near(void **state) {
     assert_null(kn_nearest_word(longest, words, count));
 }
 
-int test_text(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_grows),
-        cmocka_unit_test(a_text_is_moved),
-        cmocka_unit_test(a_failed_text_stays_failed),
-        cmocka_unit_test(a_text_survives_failing_memory),
-        cmocka_unit_test(json_escapes),
-        cmocka_unit_test(json_is_always_utf8),
-        cmocka_unit_test(json_numbers_are_finite),
-        cmocka_unit_test(distances_count_edits),
-        cmocka_unit_test(the_nearest_word_is_near),
-    };
-    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
-}
+TEST_FILE(test_text, NULL, NULL)

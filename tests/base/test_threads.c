@@ -22,7 +22,7 @@ static void count_up(void *argument) {
     }
 }
 
-static void a_mutex_excludes(void **state) {
+TEST(a_mutex_excludes) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     counter shared = {.mutex = kn_mutex_create(&host)};
@@ -78,7 +78,7 @@ static void consume(void *argument) {
     kn_mutex_unlock(shared->mutex);
 }
 
-static void conditions_wake_waiting_threads(void **state) {
+TEST(conditions_wake_waiting_threads) {
     kn_host host = kn_host_defaults();
     belt shared = {.mutex = kn_mutex_create(&host),
                    .filled = kn_condition_create(&host),
@@ -109,7 +109,7 @@ static void look_at_signals(void *argument) {
     pthread_sigmask(SIG_SETMASK, NULL, argument);
 }
 
-static void threads_leave_signals_to_the_program(void **state) {
+TEST(threads_leave_signals_to_the_program) {
     kn_host host = kn_host_defaults();
     sigset_t before, after, inside;
     sigemptyset(&inside);
@@ -130,7 +130,7 @@ static void threads_leave_signals_to_the_program(void **state) {
 
 static void do_nothing(void *argument) {}
 
-static void threads_survive_failing_calls(void **state) {
+TEST(threads_survive_failing_calls) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     wrapped_calls = (wrapped){.fail_thread = EAGAIN, .fail_mutex = ENOMEM, .fail_condition = ENOMEM};
@@ -164,7 +164,7 @@ static kn_status mark(void *user, size_t index, kn_error *error) {
 
 /* Each chunk runs once; the first failure of a loop is returned, whichever thread met it; without threads the
  * caller does all chunks. */
-static void chunks_are_divided_among_threads(void **state) {
+TEST(chunks_are_divided_among_threads) {
     for (int alone = 0; alone < 2; alone++) {
         kn_host host = kn_host_defaults();
         kn_error error = {0};
@@ -184,7 +184,7 @@ static void chunks_are_divided_among_threads(void **state) {
     }
 }
 
-static void the_clock_counts_seconds(void **state) {
+TEST(the_clock_counts_seconds) {
     double start = kn_clock(), last = start;
     const struct timespec pause = {.tv_nsec = 30000000};
     nanosleep(&pause, NULL);
@@ -197,20 +197,9 @@ static void the_clock_counts_seconds(void **state) {
     }
 }
 
-static void there_is_a_processor(void **state) {
+TEST(there_is_a_processor) {
     int count = kn_processor_count();
     assert_true(count >= 1 && count < 100000);
 }
 
-int test_threads(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mutex_excludes),
-        cmocka_unit_test(conditions_wake_waiting_threads),
-        cmocka_unit_test(threads_leave_signals_to_the_program),
-        cmocka_unit_test(threads_survive_failing_calls),
-        cmocka_unit_test(chunks_are_divided_among_threads),
-        cmocka_unit_test(the_clock_counts_seconds),
-        cmocka_unit_test(there_is_a_processor),
-    };
-    return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
-}
+TEST_FILE(test_threads, NULL, NULL)

@@ -107,7 +107,7 @@ static double best_accuracy(const kn_dataset *train, const kn_dataset *test, int
     return best;
 }
 
-static void digits_stay_under_92(void **state) {
+TEST(digits_stay_under_92) {
     kn_dataset *train = kn_dataset_open("digits", NULL), *test = kn_dataset_test(train);
     double best = best_accuracy(train, test, 40, 0.05f);
     print_message("softmax regression on digits: %.4f at best\n", best);
@@ -117,7 +117,7 @@ static void digits_stay_under_92(void **state) {
     kn_dataset_destroy(&test);
 }
 
-static void shapes_stay_under_60(void **state) {
+TEST(shapes_stay_under_60) {
     kn_dataset *train = kn_dataset_open("shapes", NULL), *test = kn_dataset_test(train);
     double best = best_accuracy(train, test, 16, 0.002f);
     print_message("softmax regression on shapes: %.4f at best\n", best);
@@ -182,7 +182,7 @@ static kn_dataset *look_at_all(const kn_dataset *sounds, void **memory) {
     return kn_dataset_create_from_arrays(count, fields, 2, kn_dataset_classes(sounds), NULL);
 }
 
-static void tones_stay_under_80(void **state) {
+TEST(tones_stay_under_80) {
     kn_dataset *sounds = kn_dataset_open("tones", NULL), *held_out = kn_dataset_test(sounds);
     void *memory[4];
     kn_dataset *train = look_at_all(sounds, memory), *test = look_at_all(held_out, memory + 2);
@@ -202,7 +202,7 @@ static void tones_stay_under_80(void **state) {
 
 /* Nats per character of the test part under a trigram model: counts of each character after the two before it
  * in the training part, interpolated with counts after the one before it. */
-static void trigram_stays_above(void **state) {
+TEST(trigram_stays_above) {
     enum { SIGNS = 30, WINDOW = 1000 };
     kn_dataset *train = kn_dataset_open("text,length=1000", NULL), *test = kn_dataset_test(train);
     double(*pairs)[SIGNS + 1] = calloc(SIGNS, sizeof *pairs), sum = 0;
@@ -236,9 +236,4 @@ static void trigram_stays_above(void **state) {
     kn_dataset_destroy(&test);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digits_stay_under_92), cmocka_unit_test(shapes_stay_under_60),
-        cmocka_unit_test(tones_stay_under_80), cmocka_unit_test(trigram_stays_above)};
-    return cmocka_run_group_tests_name("hardness", tests, NULL, NULL);
-}
+TEST_FILE(main, NULL, NULL)

@@ -28,7 +28,6 @@ kn_dataset_params watched(failing *state) {
 static kn_status read_plain(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
                             uint64_t most, kn_image *image, char *message, size_t message_bytes) {
     const uint8_t *file = bytes;
-    (void)user;
     if (count != 4 || file[0] != 'I' || (uint64_t)file[1] * file[2] > most) {
         snprintf(message, message_bytes, "no I");
         return KN_ERROR_FORMAT;

@@ -26,8 +26,7 @@ static float was(int plane, int row, int column) {
     return inside ? (float)(plane * PLANE + row * SIDE + column + 1) : 0;
 }
 
-static void images_are_flipped_and_shifted(void **state) {
-    (void)state;
+TEST(images_are_flipped_and_shifted) {
     const kn_augmentation flip = {.size = sizeof flip, .flip = true}, crop = {.size = sizeof crop, .crop = 2},
                           shift = {.size = sizeof shift, .shift = 3};
     int flipped = 0, moved[5][5] = {{0}}, shifted[7] = {0};
@@ -64,8 +63,7 @@ static void images_are_flipped_and_shifted(void **state) {
         assert_in_range(shifted[i], 25, 100);
 }
 
-static void images_lose_a_square(void **state) {
-    (void)state;
+TEST(images_lose_a_square) {
     const kn_augmentation how = {.size = sizeof how, .cutout = 3};
     for (uint64_t key = 0; key < 100; key++) {
         float x[PIXELS];
@@ -87,8 +85,7 @@ static void images_lose_a_square(void **state) {
     }
 }
 
-static void images_are_rotated_and_shaded(void **state) {
-    (void)state;
+TEST(images_are_rotated_and_shaded) {
     const kn_augmentation turn = {.size = sizeof turn, .rotation = 180},
                           bright = {.size = sizeof bright, .brightness = 0.5},
                           contrast = {.size = sizeof contrast, .contrast = 0.5},
@@ -129,8 +126,7 @@ static void images_are_rotated_and_shaded(void **state) {
 }
 
 /* Scaling and shearing are linear: they change the horizontal and vertical steps by factors only. */
-static void images_are_scaled_and_sheared(void **state) {
-    (void)state;
+TEST(images_are_scaled_and_sheared) {
     const kn_augmentation scale = {.size = sizeof scale, .scale = 0.5},
                           shear = {.size = sizeof shear, .shear = 40};
     float least = 9, most = 0, left = 0, right = 0;
@@ -153,8 +149,7 @@ static void images_are_scaled_and_sheared(void **state) {
     assert_true(left < -0.5f && right > 0.5f);
 }
 
-static void hues_are_rotated(void **state) {
-    (void)state;
+TEST(hues_are_rotated) {
     const kn_tensor_info pixel = {KN_FLOAT32, 3, {3, 1, 2}};
     const kn_augmentation hue = {.size = sizeof hue, .hue = 180},
                           saturation = {.size = sizeof saturation, .saturation = 1};
@@ -184,8 +179,7 @@ static void hues_are_rotated(void **state) {
     assert_true(other && grey && strong);
 }
 
-static void samples_that_cannot_be_augmented(void **state) {
-    (void)state;
+TEST(samples_that_cannot_be_augmented) {
     const kn_tensor_info row = {KN_FLOAT32, 1, {4}}, tokens = {KN_INT32, 1, {4}}, label = {KN_INT32, 0, {0}},
                          places = {KN_INT32, 2, {SIDE, SIDE}};
     const struct {
@@ -240,8 +234,7 @@ static const kn_augmentation all_of_it = {.size = sizeof all_of_it,
                                           .cutout = 8,
                                           .noise = 0.1};
 
-static void workers_make_no_difference(void **state) {
-    (void)state;
+TEST(workers_make_no_difference) {
     kn_dataset *dataset = open_shapes();
     kn_loader *loaders[4];
     static const int workers[] = {1, 5, 16, 0};
@@ -295,8 +288,7 @@ static void read_first(const kn_dataset *dataset, uint64_t seed, uint64_t epoch,
     kn_loader_destroy(&loader);
 }
 
-static void augmentation_depends_on_seed_and_epoch(void **state) {
-    (void)state;
+TEST(augmentation_depends_on_seed_and_epoch) {
     static float x[4][3 * 32 * 32];
     kn_dataset *dataset = open_shapes();
     read_first(dataset, 1, 0, x[0]);
@@ -310,8 +302,7 @@ static void augmentation_depends_on_seed_and_epoch(void **state) {
 }
 
 /* Of 60 samples, class 0 has 2, class 1 none, class 2 has 10, and class 3 the remaining 48. */
-static void classes_are_equally_frequent(void **state) {
-    (void)state;
+TEST(classes_are_equally_frequent) {
     sample_arrays arrays = arrays_make(60, 4);
     for (int i = 0; i < 60; i++)
         arrays.y[i] = i < 2 ? 0 : i < 12 ? 2 : 3;
@@ -364,8 +355,7 @@ static void classes_are_equally_frequent(void **state) {
     arrays_free(&arrays);
 }
 
-static void memory_may_run_out(void **state) {
-    (void)state;
+TEST(memory_may_run_out) {
     sample_arrays arrays = arrays_make(60, 4);
     const kn_augmentation noise = {.size = sizeof noise, .noise = 1, .mix_up = 1};
     for (size_t fail_at = 1;; fail_at++) {
@@ -391,18 +381,4 @@ static void memory_may_run_out(void **state) {
     arrays_free(&arrays);
 }
 
-int test_augment(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_are_flipped_and_shifted),
-        cmocka_unit_test(images_lose_a_square),
-        cmocka_unit_test(images_are_rotated_and_shaded),
-        cmocka_unit_test(images_are_scaled_and_sheared),
-        cmocka_unit_test(hues_are_rotated),
-        cmocka_unit_test(samples_that_cannot_be_augmented),
-        cmocka_unit_test(workers_make_no_difference),
-        cmocka_unit_test(augmentation_depends_on_seed_and_epoch),
-        cmocka_unit_test(classes_are_equally_frequent),
-        cmocka_unit_test(memory_may_run_out),
-    };
-    return cmocka_run_group_tests_name("augmentation", tests, NULL, NULL);
-}
+TEST_FILE(test_augment, NULL, NULL)

@@ -23,7 +23,6 @@ enum { LENGTH = 8, N = -100 };
 static char *folder;
 
 static int set_up(void **state) {
-    (void)state;
     folder = test_folder_make();
     add_file(folder, "words/tokenizer.json", TOKENIZER, strlen(TOKENIZER));
     add_file(folder, "words/tokenizer_config.json", "{\"eos_token\":\"<e>\"}", 19);
@@ -32,7 +31,6 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    (void)state;
     test_folder_remove(folder);
     return 0;
 }
@@ -78,8 +76,7 @@ static const struct {
     {"{\"text\":\"cccccccccc\"}", false, {3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 3, 3, 3, 3, 3}},
 };
 
-static void lines_become_tokens(void **state) {
-    (void)state;
+TEST_WITH(lines_become_tokens, set_up, tear_down) {
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_dataset *dataset = open_lines(i % 2 ? "jsonl" : "chat", "", cases[i].line, cases[i].all, NULL);
         int32_t tokens[2][LENGTH];
@@ -98,8 +95,7 @@ static void lines_become_tokens(void **state) {
 }
 
 /* The longest first, each in the fullest sample with room; in the order of the file there. */
-static void texts_share_samples(void **state) {
-    (void)state;
+TEST_WITH(texts_share_samples, set_up, tear_down) {
     static const int32_t expected[3][3][LENGTH] = {
         {{3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 3, 3, 3, 3, 3}, {0}},
         {{3, 3, 3, 1, 1, 1, 1, 1}, {3, 3, 8, 1, 1, 1, 1, 8}, {0, 0, 0, 3, 3, 3, 3, 3}},
@@ -124,8 +120,7 @@ static void texts_share_samples(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void long_lines_are_cut(void **state) {
-    (void)state;
+TEST_WITH(long_lines_are_cut, set_up, tear_down) {
     failing memory = {0};
     kn_dataset *dataset = open_lines("jsonl", "",
                                      "{\"text\":\"ccccccccccc\"}\n \r\n{\"prompt\":\"ccccccccccc\","
@@ -138,8 +133,7 @@ static void long_lines_are_cut(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void mistakes_are_named(void **state) {
-    (void)state;
+TEST_WITH(mistakes_are_named, set_up, tear_down) {
     assert_failed(open_lines("chat", "", "{\"text\":\"a\"}\n{\"words\":\"a\"}", false, NULL), KN_ERROR_FORMAT,
                   "lines.jsonl: line 2: expected an object with \"messages\"");
     assert_failed(open_lines("chat", "", "{\"text\":\"a\"}\n{", false, NULL), KN_ERROR_FORMAT, "line 2:1:2");
@@ -169,8 +163,7 @@ static void mistakes_are_named(void **state) {
 }
 
 /* text: with the same vocabulary; a short end is not a test part. */
-static void texts_have_tokens(void **state) {
-    (void)state;
+TEST_WITH(texts_have_tokens, set_up, tear_down) {
     int32_t y[LENGTH];
     kn_dataset *dataset = open_lines("text", "", "ab c ab c ab c", false, NULL);
     assert_usable(dataset);
@@ -191,8 +184,7 @@ static void texts_have_tokens(void **state) {
                   "a part of 3 tokens is too short");
 }
 
-static void memory_may_run_out(void **state) {
-    (void)state;
+TEST_WITH(memory_may_run_out, set_up, tear_down) {
     char lines[2000] = "";
     for (size_t i = 0; i < 5; i++)
         strcat(strcat(lines, cases[i].line), "\n");
@@ -208,14 +200,4 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-int test_chats(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_become_tokens, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(texts_share_samples, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(long_lines_are_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(mistakes_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(texts_have_tokens, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("chats", tests, NULL, NULL);
-}
+TEST_FILE(test_chats, NULL, NULL)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static void arrays_are_read(void **state) {
+TEST(arrays_are_read) {
     sample_arrays arrays = arrays_make(50, 7);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 7);
     assert_usable(dataset);
@@ -38,7 +38,7 @@ static void arrays_are_read(void **state) {
     arrays_free(&arrays);
 }
 
-static void wrong_reads_are_refused(void **state) {
+TEST(wrong_reads_are_refused) {
     failing memory = {0};
     kn_dataset_params params = watched(&memory);
     sample_arrays arrays = arrays_make(5, 5);
@@ -68,7 +68,7 @@ static void wrong_reads_are_refused(void **state) {
 }
 
 /* Each stored type, read as float32 with a scale. */
-static void types_are_converted(void **state) {
+TEST(types_are_converted) {
     const float f4[] = {1.5f, -2};
     const double f8[] = {1.5, -2};
     const uint16_t f2[] = {0x3e00, 0xc000}, bf16[] = {0x3fc0, 0xc000};
@@ -135,7 +135,7 @@ static void types_are_converted(void **state) {
     }
 }
 
-static void wrong_arrays_are_refused(void **state) {
+TEST(wrong_arrays_are_refused) {
     const float x[4] = {0};
     const int32_t y[4] = {0, 1, 2, 3}, negative[4] = {0, 1, -1, 0};
     const kn_dataset_array good = {"x", {KN_FLOAT32, 1, {1}}, x, sizeof x, KN_FLOAT32, 0};
@@ -174,7 +174,7 @@ static void wrong_arrays_are_refused(void **state) {
                   "4294967296");
 }
 
-static void wrong_specifications_are_explained(void **state) {
+TEST(wrong_specifications_are_explained) {
     assert_failed(kn_dataset_open(NULL, NULL), KN_ERROR_ARGUMENT, "spec is NULL");
     assert_failed(kn_dataset_open("", NULL), KN_ERROR_ARGUMENT, "idx:FOLDER");
     assert_failed(kn_dataset_open("digitts", NULL), KN_ERROR_ARGUMENT, "did you mean \"digits\"?");
@@ -184,7 +184,7 @@ static void wrong_specifications_are_explained(void **state) {
     assert_failed(kn_dataset_open("idx:/nowhere/at all", NULL), KN_ERROR_FILE, "/nowhere/at all");
 }
 
-static void null_is_harmless(void **state) {
+TEST(null_is_harmless) {
     kn_dataset *none = NULL, *other = NULL;
     kn_loader *loader = NULL;
     kn_batch batch = KN_BATCH_DEFAULTS;
@@ -213,7 +213,7 @@ static void null_is_harmless(void **state) {
     assert_true(kn_loader_wait_seconds(NULL) == 0);
 }
 
-static void errors_are_carried_on(void **state) {
+TEST(errors_are_carried_on) {
     kn_dataset *bad = kn_dataset_open("nonsense", NULL), *training, *validation;
     assert_int_equal(kn_dataset_read(bad, NULL, 0, 0, NULL, 0, NULL, 0), KN_ERROR_ARGUMENT);
     assert_failed(kn_dataset_test(bad), KN_ERROR_ARGUMENT, "nonsense");
@@ -230,7 +230,7 @@ static void errors_are_carried_on(void **state) {
 }
 
 /* Each allocation fails once: an error or NULL, no leak, and the next attempt works. */
-static void memory_may_run_out(void **state) {
+TEST(memory_may_run_out) {
     for (size_t fail_at = 1;; fail_at++) {
         failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
@@ -255,7 +255,7 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-static void older_programs_work(void **state) {
+TEST(older_programs_work) {
     /* A program built when the parameters had only their first fields. */
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.max_samples = 5;
@@ -266,17 +266,4 @@ static void older_programs_work(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-int test_datasets(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_are_read),
-        cmocka_unit_test(wrong_reads_are_refused),
-        cmocka_unit_test(types_are_converted),
-        cmocka_unit_test(wrong_arrays_are_refused),
-        cmocka_unit_test(wrong_specifications_are_explained),
-        cmocka_unit_test(null_is_harmless),
-        cmocka_unit_test(errors_are_carried_on),
-        cmocka_unit_test(memory_may_run_out),
-        cmocka_unit_test(older_programs_work),
-    };
-    return cmocka_run_group_tests_name("datasets", tests, NULL, NULL);
-}
+TEST_FILE(test_datasets, NULL, NULL)

@@ -45,7 +45,7 @@ static int by_value(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-static void same_bytes_everywhere(void **state) {
+TEST(same_bytes_everywhere) {
     static const uint64_t images_hash[2] = {TRAIN_IMAGES, TEST_IMAGES},
                           labels_hash[2] = {TRAIN_LABELS, TEST_LABELS};
     uint64_t *seen = malloc((KN_DIGITS_TRAIN + KN_DIGITS_TEST) * sizeof *seen);
@@ -76,7 +76,7 @@ static void same_bytes_everywhere(void **state) {
     free(seen);
 }
 
-static void parts_open(void **state) {
+TEST(parts_open) {
     kn_dataset *both = kn_dataset_open("digits", NULL), *train = kn_dataset_open("digits:train", NULL);
     kn_dataset *test = kn_dataset_open("digits:test", NULL), *own = kn_dataset_test(both);
     kn_dataset *sets[] = {both, train, test, own};
@@ -119,7 +119,7 @@ static void parts_open(void **state) {
     assert_failed(kn_dataset_open("digits:tests", NULL), KN_ERROR_ARGUMENT, "digits:train");
 }
 
-static void part_is_limited(void **state) {
+TEST(part_is_limited) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.max_samples = 70;
     kn_dataset *few = kn_dataset_open("digits", &params), *test = kn_dataset_test(few);
@@ -131,7 +131,7 @@ static void part_is_limited(void **state) {
     kn_dataset_destroy(&test);
 }
 
-static void glyphs_fit(void **state) {
+TEST(glyphs_fit) {
     for (int digit = 0; digit < KN_DIGITS_CLASSES; digit++)
         for (int style = 0; style < kn_digits_style_count(digit); style++) {
             kn_digits_outline outline;
@@ -146,12 +146,4 @@ static void glyphs_fit(void **state) {
         }
 }
 
-int test_digits(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes_everywhere),
-        cmocka_unit_test(parts_open),
-        cmocka_unit_test(part_is_limited),
-        cmocka_unit_test(glyphs_fit),
-    };
-    return cmocka_run_group_tests_name("digits", tests, NULL, NULL);
-}
+TEST_FILE(test_digits, NULL, NULL)

@@ -75,7 +75,7 @@ static void check_images(const kn_dataset *dataset, uint64_t count, uint8_t firs
     assert_int_equal(y, last % 3);
 }
 
-static void idx_has_two_parts(void **state) {
+TEST_WITH(idx_has_two_parts, set_up, tear_down) {
     write_images(*state, "train-images-idx3-ubyte", 9, 1, false);
     write_labels(*state, "train-labels-idx1-ubyte.gz", 9, true);
     write_images(*state, "t10k-images.idx3-ubyte.gz", 5, 100, true);
@@ -88,7 +88,7 @@ static void idx_has_two_parts(void **state) {
     kn_dataset_destroy(&test);
 }
 
-static void idx_may_have_one_part(void **state) {
+TEST_WITH(idx_may_have_one_part, set_up, tear_down) {
     write_images(*state, "t10k-images-idx3-ubyte.gz", 6, 7, true);
     write_labels(*state, "t10k-labels-idx1-ubyte.gz", 6, true);
     kn_dataset *only = open_at("idx", *state);
@@ -97,7 +97,7 @@ static void idx_may_have_one_part(void **state) {
     kn_dataset_destroy(&only);
 }
 
-static void idx_faults_are_named(void **state) {
+TEST_WITH(idx_faults_are_named, set_up, tear_down) {
     assert_failed(open_at("idx", *state), KN_ERROR_NOT_FOUND, "train-images-idx3-ubyte");
     write_images(*state, "train-images-idx3-ubyte", 9, 1, false);
     assert_failed(open_at("idx", *state), KN_ERROR_NOT_FOUND, "train-labels-idx1-ubyte (or .gz) is missing");
@@ -132,7 +132,7 @@ static kn_dataset *open_npy(const char *folder, const char *x, const char *y) {
     return kn_dataset_open(spec, NULL);
 }
 
-static void npy_holds_classes_or_numbers(void **state) {
+TEST_WITH(npy_holds_classes_or_numbers, set_up, tear_down) {
     const float x[] = {1, 2, 3, 4, 5, 6};
     const int64_t labels[] = {0, 4, 2}, below[] = {0, -1, 2};
     const double targets[] = {0.5, 1.5, 2.5};
@@ -178,7 +178,7 @@ static void npy_holds_classes_or_numbers(void **state) {
 }
 
 /* Integers that are indices of a table (tokens) are not scaled by 1 / 255. */
-static void npy_holds_tokens(void **state) {
+TEST_WITH(npy_holds_tokens, set_up, tear_down) {
     const uint8_t x[12] = {0, 51, 255, 7};
     const int64_t y[12] = {4, 3, 2, 1, 0, 95}, large[3] = {0, 1, (int64_t)1 << 32};
     const float real[6] = {1.5f};
@@ -213,7 +213,7 @@ static void npy_holds_tokens(void **state) {
     assert_failed(kn_dataset_open(spec, &params), KN_ERROR_ARGUMENT, "4294967296");
 }
 
-static void npy_faults_are_named(void **state) {
+TEST_WITH(npy_faults_are_named, set_up, tear_down) {
     const float x[] = {1, 2, 3, 4, 5, 6};
     write_array(*state, "x.npy", KN_FLOAT32, 2, (int64_t[]){3, 2}, x);
     write_array(*state, "two.npy", KN_FLOAT32, 1, (int64_t[]){2}, x);
@@ -228,14 +228,4 @@ static void npy_faults_are_named(void **state) {
     assert_failed(open_npy(*state, "x.npy", "gone.npy"), KN_ERROR_FILE, "gone.npy");
 }
 
-int test_file_sources(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(idx_has_two_parts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(idx_may_have_one_part, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(idx_faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npy_holds_classes_or_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npy_holds_tokens, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npy_faults_are_named, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("file sources", tests, NULL, NULL);
-}
+TEST_FILE(test_file_sources, NULL, NULL)

@@ -78,7 +78,7 @@ static kn_dataset *open_archive(const char *folder, const char *rest, kn_dataset
 }
 
 /* The order of members in the archive does not matter. */
-static void parts_and_classes(void **state) {
+TEST_WITH(parts_and_classes, set_up, tear_down) {
     static const char *const above[] = {"", "photos/"};
     for (size_t a = 0; a < KN_COUNT_OF(above); a++) {
         zip_bytes zip = {.count = 0};
@@ -108,7 +108,7 @@ static void parts_and_classes(void **state) {
 }
 
 /* Without classes parts and folders do not matter; an image may be at the top. */
-static void images_without_classes(void **state) {
+TEST_WITH(images_without_classes, set_up, tear_down) {
     static const char *const names[] = {"./c.png", "a/deep/below.png", "b.png", "test/cat/2.png",
                                         "train/cat/1.png"};
     static const int order[] = {3, 0, 4, 1, 2};
@@ -145,7 +145,7 @@ static void images_without_classes(void **state) {
 }
 
 /* More than are buffered at a time. */
-static void many_are_read(void **state) {
+TEST_WITH(many_are_read, set_up, tear_down) {
     zip_bytes zip = {.count = 0};
     static uint8_t values[600];
     static int32_t labels[600];
@@ -168,7 +168,7 @@ static void many_are_read(void **state) {
     kn_dataset_destroy(&all);
 }
 
-static void faults_are_named(void **state) {
+TEST_WITH(faults_are_named, set_up, tear_down) {
     zip_bytes zip = {.count = 0};
     zip_add(&zip, "1.png", "text", 4, true);
     end_archive(&zip, *state, "flat.zip");
@@ -232,7 +232,7 @@ static void add_sound(zip_bytes *zip, const char *name, uint8_t level) {
     zip_add(zip, name, file, sizeof file, level % 2);
 }
 
-static void sounds_are_read(void **state) {
+TEST_WITH(sounds_are_read, set_up, tear_down) {
     zip_bytes zip = {.count = 0};
     char spec[600];
     add_sound(&zip, "words/test/yes/1.wav", 64);
@@ -270,7 +270,7 @@ static void sounds_are_read(void **state) {
     assert_failed(kn_dataset_open(spec, &params), KN_ERROR_NOT_FOUND, "has no .wav in a folder");
 }
 
-static void memory_may_run_out(void **state) {
+TEST_WITH(memory_may_run_out, set_up, tear_down) {
     zip_bytes zip = {.count = 0};
     add_picture(&zip, "train/a/1.png", 4, 1);
     add_picture(&zip, "test/a/1.png", 4, 1);
@@ -288,14 +288,4 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-int test_image_archives(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(images_without_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sounds_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("image-archives", tests, NULL, NULL);
-}
+TEST_FILE(test_image_archives, NULL, NULL)

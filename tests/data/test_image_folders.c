@@ -32,7 +32,7 @@ static kn_dataset *open_folder(const char *folder, const char *options, kn_datas
     return kn_dataset_open(spec, params);
 }
 
-static void parts_and_classes(void **state) {
+TEST_WITH(parts_and_classes, set_up, tear_down) {
     add_picture(*state, "train/cat/b.JPG", 6, 4, 20);
     add_picture(*state, "train/cat/a.png", 9, 9, 10);
     add_picture(*state, "train/ant/x.jpeg", 2, 8, 30);
@@ -56,7 +56,7 @@ static void parts_and_classes(void **state) {
 }
 
 /* Labels of both parts are indices of the caller's class names, of which the folders have only some. */
-static void classes_by_name(void **state) {
+TEST_WITH(classes_by_name, set_up, tear_down) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     add_picture(*state, "train/ant/1.png", 4, 4, 10);
     add_picture(*state, "train/cat/2.png", 4, 4, 20);
@@ -83,7 +83,7 @@ static void classes_by_name(void **state) {
 }
 
 /* With a gap where one cannot be read. */
-static void images_without_classes(void **state) {
+TEST_WITH(images_without_classes, set_up, tear_down) {
     static const char *const names[] = {"a.png", "c.png", "below/deeper/d.png"};
     char path[700];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -128,7 +128,7 @@ static void images_without_classes(void **state) {
     kn_dataset_destroy(&all);
 }
 
-static void sizes_are_chosen(void **state) {
+TEST_WITH(sizes_are_chosen, set_up, tear_down) {
     static const struct {
         const char *options;
         kn_tensor_info wanted;
@@ -163,7 +163,7 @@ static void sizes_are_chosen(void **state) {
     kn_dataset_destroy(&one);
 }
 
-static void faults_are_named(void **state) {
+TEST_WITH(faults_are_named, set_up, tear_down) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "has 0 folders");
     add_file(*state, "train/cat/notes.txt", "text", 4);
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "contain no .jpg");
@@ -192,7 +192,7 @@ static void faults_are_named(void **state) {
 }
 
 /* Unreadable files are counted and named, wherever they are; the other samples keep their labels. */
-static void broken_ones_are_skipped(void **state) {
+TEST_WITH(broken_ones_are_skipped, set_up, tear_down) {
     add_file(*state, "train/ant/0.png", "broken", 6);
     add_picture(*state, "train/ant/1.png", 4, 4, 11);
     add_picture(*state, "train/cat/2.png", 4, 4, 12);
@@ -238,7 +238,7 @@ static void broken_ones_are_skipped(void **state) {
 }
 
 /* Cropped to the centre if too wide, averaged when reduced, interpolated linearly when enlarged. */
-static void images_are_scaled(void **state) {
+TEST(images_are_scaled) {
     uint8_t wide[4 * 8], out[64];
     kn_error error = {0};
     for (int i = 0; i < 32; i++)
@@ -263,7 +263,7 @@ static void images_are_scaled(void **state) {
     assert_true(out[0] == 0 && out[7] == 200 && out[3] > 50 && out[4] < 150);
 }
 
-static void memory_may_run_out(void **state) {
+TEST_WITH(memory_may_run_out, set_up, tear_down) {
     add_picture(*state, "train/a/1.png", 7, 5, 1);
     add_picture(*state, "test/a/1.png", 3, 3, 2);
     for (size_t fail_at = 1;; fail_at++) {
@@ -303,7 +303,7 @@ static void add_some(const char *folder) {
 }
 
 /* Samples of 16 bytes with memory for three: the first three are kept, and a broken sample also counts. */
-static void uncached_samples_are_decoded_again(void **state) {
+TEST_WITH(uncached_samples_are_decoded_again, set_up, tear_down) {
     atomic_int read = 0;
     char spec[600];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -330,7 +330,7 @@ static void uncached_samples_are_decoded_again(void **state) {
 }
 
 /* The test part uses the memory that the training part leaves. */
-static void parts_share_the_cache(void **state) {
+TEST_WITH(parts_share_the_cache, set_up, tear_down) {
     atomic_int read = 0;
     char spec[600];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -354,7 +354,7 @@ static void parts_share_the_cache(void **state) {
 }
 
 /* The same batches as with memory for all samples, with several threads; a deleted file is reported. */
-static void loaders_decode_uncached_samples(void **state) {
+TEST_WITH(loaders_decode_uncached_samples, set_up, tear_down) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char path[600];
     params.skip_bad = true;
@@ -396,19 +396,4 @@ static void loaders_decode_uncached_samples(void **state) {
     kn_dataset_destroy(&few);
 }
 
-int test_image_folders(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(classes_by_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(uncached_samples_are_decoded_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(parts_share_the_cache, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(loaders_decode_uncached_samples, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(images_without_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sizes_are_chosen, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(broken_ones_are_skipped, set_up, tear_down),
-        cmocka_unit_test(images_are_scaled),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("image-folders", tests, NULL, NULL);
-}
+TEST_FILE(test_image_folders, NULL, NULL)

@@ -77,7 +77,7 @@ static uint64_t walk(kn_loader *loader, uint64_t epoch, uint64_t *order) {
     return count;
 }
 
-static void every_sample_once(void **state) {
+TEST_WITH(every_sample_once, set_up, tear_down) {
     kn_loader *loader = open_loader(*state, 10, 3, false, false);
     uint64_t orders[3][103];
     assert_int_equal(kn_loader_batches(loader), 11);
@@ -95,7 +95,7 @@ static void every_sample_once(void **state) {
     assert_null(loader);
 }
 
-static void order_depends_on_the_seed(void **state) {
+TEST_WITH(order_depends_on_the_seed, set_up, tear_down) {
     uint64_t orders[4][103];
     const uint64_t batches[] = {10, 7, 103, 10}, seeds[] = {3, 3, 3, 4};
     for (int i = 0; i < 4; i++) {
@@ -109,7 +109,7 @@ static void order_depends_on_the_seed(void **state) {
     assert_memory_not_equal(orders[0], orders[3], sizeof orders[0]);
 }
 
-static void order_is_kept_without_shuffle(void **state) {
+TEST_WITH(order_is_kept_without_shuffle, set_up, tear_down) {
     kn_loader *loader = open_loader(*state, 20, 3, true, true);
     uint64_t order[103];
     assert_int_equal(kn_loader_batches(loader), 5);
@@ -122,7 +122,7 @@ static void order_is_kept_without_shuffle(void **state) {
 }
 
 /* Each position in the batch reads consecutive samples of its part of the dataset. */
-static void samples_follow_their_neighbours(void **state) {
+TEST_WITH(samples_follow_their_neighbours, set_up, tear_down) {
     const setting *made = *state;
     kn_loader_params params = KN_LOADER_DEFAULTS;
     params.batch = 20;
@@ -138,7 +138,7 @@ static void samples_follow_their_neighbours(void **state) {
     kn_loader_destroy(&loader);
 }
 
-static void seeking_gives_the_same_batches(void **state) {
+TEST_WITH(seeking_gives_the_same_batches, set_up, tear_down) {
     kn_loader *straight = open_loader(*state, 10, 9, false, false);
     uint64_t orders[3][103], order[103];
     for (uint64_t epoch = 0; epoch < 3; epoch++)
@@ -169,7 +169,7 @@ static void seeking_gives_the_same_batches(void **state) {
     kn_loader_destroy(&jumping);
 }
 
-static void loaders_allocate_nothing_while_running(void **state) {
+TEST_WITH(loaders_allocate_nothing_while_running, set_up, tear_down) {
     setting *made = *state;
     kn_loader *loader = open_loader(made, 10, 1, false, false);
     uint64_t order[103];
@@ -184,7 +184,7 @@ static void loaders_allocate_nothing_while_running(void **state) {
     kn_loader_destroy(&loader);
 }
 
-static void batches_fit_the_dataset(void **state) {
+TEST_WITH(batches_fit_the_dataset, set_up, tear_down) {
     setting *made = *state;
     uint64_t order[103];
     kn_loader *loader = open_loader(made, 1ull << 40, 1, false, false); /* allocates for 103 samples only */
@@ -207,7 +207,7 @@ static void batches_fit_the_dataset(void **state) {
     kn_loader_destroy(&loader);
 }
 
-static void loader_keeps_its_samples(void **state) {
+TEST(loader_keeps_its_samples) {
     sample_arrays arrays = arrays_make(20, 2);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 2), *training, *validation;
     kn_dataset_split(dataset, 0.5, 1, &training, &validation);
@@ -225,7 +225,7 @@ static void loader_keeps_its_samples(void **state) {
 }
 
 /* Samples that are generated when first read, by several threads at once. */
-static void generated_samples_agree(void **state) {
+TEST(generated_samples_agree) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.max_samples = 600;
     kn_dataset *dataset = kn_dataset_open("digits:test", &params);
@@ -286,8 +286,7 @@ static kn_batch next_of(const kn_dataset *dataset, bool bytes, const kn_augmenta
 }
 
 /* The same batches, a quarter as large where bytes are stored, and scaled the same numbers. */
-static void bytes_are_delivered_as_stored(void **state) {
-    (void)state;
+TEST(bytes_are_delivered_as_stored) {
     static const double scales[] = {(float)(1.0 / 255), 0, 1, 0};
     kn_dataset *dataset = byte_images();
     kn_loader *wide = NULL, *narrow = NULL;
@@ -318,8 +317,7 @@ static void bytes_are_delivered_as_stored(void **state) {
 
 /* Computing needs numbers; fields that are only moved or cropped stay bytes, which become the same numbers.
  */
-static void changed_samples_are_numbers(void **state) {
-    (void)state;
+TEST(changed_samples_are_numbers) {
     static const char *const words[] = {"flip",           "flip,crop=2,shift=3,cutout=2",
                                         "noise=0.1",      "rotate=5",
                                         "brightness=0.1", "hue=9",
@@ -348,8 +346,7 @@ static void changed_samples_are_numbers(void **state) {
 }
 
 /* Images that are read larger stay bytes; the mean of three channels is none. */
-static void larger_images_are_bytes_too(void **state) {
-    (void)state;
+TEST(larger_images_are_bytes_too) {
     for (int channels = 1; channels <= 3; channels += 2) {
         const kn_tensor_info wanted = {KN_FLOAT32, 3, {channels, 40, 50}};
         kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -375,8 +372,7 @@ static void larger_images_are_bytes_too(void **state) {
 }
 
 /* The first non-finite sample is reported by its position in the source, once for all its loaders. */
-static void samples_that_are_not_finite_are_reported(void **state) {
-    (void)state;
+TEST(samples_that_are_not_finite_are_reported) {
     const float broken[] = {NAN, -INFINITY};
     for (size_t kind = 0; kind < 2; kind++) {
         failing memory = {0};
@@ -412,21 +408,4 @@ static void samples_that_are_not_finite_are_reported(void **state) {
     }
 }
 
-int test_loaders(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_sample_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(order_depends_on_the_seed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(order_is_kept_without_shuffle, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(samples_follow_their_neighbours, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(seeking_gives_the_same_batches, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(loaders_allocate_nothing_while_running, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(batches_fit_the_dataset, set_up, tear_down),
-        cmocka_unit_test(loader_keeps_its_samples),
-        cmocka_unit_test(generated_samples_agree),
-        cmocka_unit_test(bytes_are_delivered_as_stored),
-        cmocka_unit_test(changed_samples_are_numbers),
-        cmocka_unit_test(larger_images_are_bytes_too),
-        cmocka_unit_test(samples_that_are_not_finite_are_reported),
-    };
-    return cmocka_run_group_tests_name("loaders", tests, NULL, NULL);
-}
+TEST_FILE(test_loaders, NULL, NULL)

@@ -31,7 +31,7 @@ static const struct {
      {0x3bf87e727a0ef8cfull, 0xe9e983f6770c9789ull}},
 };
 
-static void same_bytes_everywhere(void **state) {
+TEST(same_bytes_everywhere) {
     uint8_t y[32 * 32];
     for (size_t k = 0; k < KN_COUNT_OF(bytes_of); k++) {
         const kn_made_kind *kind = bytes_of[k].kind;
@@ -63,7 +63,7 @@ static void same_bytes_everywhere(void **state) {
     }
 }
 
-static void parts_open(void **state) {
+TEST(parts_open) {
     static const struct {
         const char *word;
         uint64_t train, test;
@@ -109,7 +109,7 @@ static void parts_open(void **state) {
 }
 
 /* Images are enlarged to the requested size by repeating pixels, and so are the targets of "figures". */
-static void images_are_enlarged(void **state) {
+TEST(images_are_enlarged) {
     const kn_tensor_info wanted = {KN_FLOAT32, 3, {1, 64, 100}};
     static float small[3][32][32], large[64][100];
     static int32_t figure[64][100];
@@ -152,7 +152,7 @@ static void images_are_enlarged(void **state) {
 }
 
 /* Sounds are audible, vary, and are not clipped. */
-static void tones_are_sounds(void **state) {
+TEST(tones_are_sounds) {
     int16_t wave[8000];
     for (uint64_t i = 0; i < 64; i++) {
         int largest = 0, cut = 0;
@@ -166,7 +166,7 @@ static void tones_are_sounds(void **state) {
     }
 }
 
-static void sines(void **state) {
+TEST(sines) {
     assert_int_equal(kn_made_sine(0), 0);
     assert_int_equal(kn_made_sine(256), 16384);
     assert_int_equal(kn_made_sine(-256), -16384);
@@ -215,7 +215,7 @@ static void least_squares(const float *x, const float *y, uint64_t rows, double 
 
 /* The explainable fraction of the variance is the documented one, and a linear model explains less than 60%
  * of it. */
-static void wind_can_be_explained(void **state) {
+TEST(wind_can_be_explained) {
     kn_dataset *train = kn_dataset_open("wind", NULL);
     uint64_t rows = kn_dataset_count(train);
     float *x = malloc(rows * (COLUMNS - 1) * sizeof *x), *y = malloc(rows * sizeof *y);
@@ -251,7 +251,7 @@ static void wind_can_be_explained(void **state) {
     kn_dataset_destroy(&train);
 }
 
-static void variance_of_arrays(void **state) {
+TEST(variance_of_arrays) {
     sample_arrays arrays = arrays_make(4, 2);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 2);
     double variance = 0;
@@ -277,15 +277,4 @@ static void variance_of_arrays(void **state) {
     arrays_free(&arrays);
 }
 
-int test_made(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes_everywhere),
-        cmocka_unit_test(parts_open),
-        cmocka_unit_test(images_are_enlarged),
-        cmocka_unit_test(tones_are_sounds),
-        cmocka_unit_test(sines),
-        cmocka_unit_test(wind_can_be_explained),
-        cmocka_unit_test(variance_of_arrays),
-    };
-    return cmocka_run_group_tests_name("made", tests, NULL, NULL);
-}
+TEST_FILE(test_made, NULL, NULL)

@@ -32,8 +32,7 @@ static void mix(const kn_augmentation *how, uint64_t key, mixed *batch) {
     assert_int_equal(partnered, (1 << COUNT) - 1); /* each sample is the partner of one */
 }
 
-static void mix_up_blends_samples(void **state) {
-    (void)state;
+TEST(mix_up_blends_samples) {
     static mixed batch;
     const kn_augmentation how = {.size = sizeof how, .mix_up = 0.5};
     bool far = false;
@@ -51,8 +50,7 @@ static void mix_up_blends_samples(void **state) {
     assert_true(far);
 }
 
-static void cut_mix_pastes_rectangles(void **state) {
-    (void)state;
+TEST(cut_mix_pastes_rectangles) {
     static mixed batch;
     const kn_augmentation how = {.size = sizeof how, .cut_mix = 1};
     bool some = false;
@@ -80,8 +78,7 @@ static void cut_mix_pastes_rectangles(void **state) {
 }
 
 /* Each batch is mixed in one of two ways: blended or patched. */
-static void both_ways_occur(void **state) {
-    (void)state;
+TEST(both_ways_occur) {
     static mixed batch;
     const kn_augmentation how = {.size = sizeof how, .mix_up = 1, .cut_mix = 1};
     int weighed = 0;
@@ -98,8 +95,7 @@ static void both_ways_occur(void **state) {
 }
 
 /* Beta(a, a) has mean 1/2 and variance 1 / (4 (2 a + 1)). */
-static void fractions_are_beta_distributed(void **state) {
-    (void)state;
+TEST(fractions_are_beta_distributed) {
     static const double numbers[] = {0.01, 0.2, 1, 4, 1000};
     for (size_t k = 0; k < KN_COUNT_OF(numbers); k++) {
         double sum = 0, squares = 0, wanted = 1 / (4 * (2 * numbers[k] + 1));
@@ -143,8 +139,7 @@ static void same_feeds(const kn_batch *one, const kn_batch *two, bool expected) 
 }
 
 /* For any number of workers, and from any position. */
-static void batches_are_always_the_same(void **state) {
-    (void)state;
+TEST(batches_are_always_the_same) {
     kn_dataset_params few = KN_DATASET_DEFAULTS;
     few.max_samples = 40;
     kn_dataset *dataset = kn_dataset_open("shapes:test", &few);
@@ -183,8 +178,7 @@ static void batches_are_always_the_same(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-static void samples_that_cannot_be_mixed(void **state) {
-    (void)state;
+TEST(samples_that_cannot_be_mixed) {
     const kn_tensor_info row = {KN_FLOAT32, 1, {4}}, tokens = {KN_INT32, 1, {4}};
     const struct {
         kn_augmentation how;
@@ -222,8 +216,7 @@ static void samples_that_cannot_be_mixed(void **state) {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static void words_are_read(void **state) {
-    (void)state;
+TEST(words_are_read) {
     char message[300] = "";
     kn_augmentation how = KN_AUGMENTATION_DEFAULTS;
     assert_int_equal(kn_augmentation_read("none", &how, message, sizeof message), KN_OK);
@@ -262,15 +255,4 @@ static void words_are_read(void **state) {
     assert_true(old.flip && old.rotation == -1);
 }
 
-int test_mixing(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mix_up_blends_samples),
-        cmocka_unit_test(cut_mix_pastes_rectangles),
-        cmocka_unit_test(both_ways_occur),
-        cmocka_unit_test(fractions_are_beta_distributed),
-        cmocka_unit_test(batches_are_always_the_same),
-        cmocka_unit_test(samples_that_cannot_be_mixed),
-        cmocka_unit_test(words_are_read),
-    };
-    return cmocka_run_group_tests_name("mixing", tests, NULL, NULL);
-}
+TEST_FILE(test_mixing, NULL, NULL)

@@ -59,7 +59,7 @@ static void check_record(const kn_dataset *dataset, uint64_t index, int value, i
     assert_int_equal(y, value % classes);
 }
 
-static void ten_classes_in_six_files(void **state) {
+TEST_WITH(ten_classes_in_six_files, set_up, tear_down) {
     static const char names[] = "aeroplane\r\ncar\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\nlorry\n\n";
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     for (int i = 0; i < 5; i++) {
@@ -97,7 +97,7 @@ static void ten_classes_in_six_files(void **state) {
     kn_dataset_destroy(&train);
 }
 
-static void a_hundred_classes_in_two_files(void **state) {
+TEST_WITH(a_hundred_classes_in_two_files, set_up, tear_down) {
     write_records(*state, "test.bin", 100, 2, 98);
     kn_dataset *test = open_with(NULL, "cifar100", *state, "");
     assert_usable(test);
@@ -113,7 +113,7 @@ static void a_hundred_classes_in_two_files(void **state) {
     kn_dataset_destroy(&train);
 }
 
-static void cifar_faults_are_named(void **state) {
+TEST_WITH(cifar_faults_are_named, set_up, tear_down) {
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_NOT_FOUND,
                   "data_batch_1.bin and the other");
     assert_failed(open_with(NULL, "cifar100", *state, ""), KN_ERROR_NOT_FOUND, "train.bin and test.bin");
@@ -178,7 +178,7 @@ static void check_pair(kn_dataset *dataset, uint64_t count, bool test) {
         assert_int_equal(y[i], labels[i]);
 }
 
-static void arrays_in_one_file(void **state) {
+TEST_WITH(arrays_in_one_file, set_up, tear_down) {
     zip_bytes zip = {.count = 0};
     for (int deflated = 0; deflated < 2; deflated++) {
         add_pair(&zip, *state, "x.npy", "y.npy", 3, deflated);
@@ -204,7 +204,7 @@ static void arrays_in_one_file(void **state) {
     }
 }
 
-static void npz_faults_are_named(void **state) {
+TEST_WITH(npz_faults_are_named, set_up, tear_down) {
     zip_bytes zip = {.count = 0};
     add_pair(&zip, *state, "pictures.npy", "kinds.npy", 3, true);
     zip_add(&zip, "word.npy", "abc", 3, false);
@@ -222,7 +222,7 @@ static void npz_faults_are_named(void **state) {
     assert_failed(open_with(NULL, "npz", *state, "/c.npz"), KN_ERROR_FILE, "c.npz");
 }
 
-static void memory_may_run_out(void **state) {
+TEST_WITH(memory_may_run_out, set_up, tear_down) {
     zip_bytes zip = {.count = 0};
     add_pair(&zip, *state, "x_train.npy", "y_train.npy", 3, true);
     add_pair(&zip, *state, "x_test.npy", "y_test.npy", 2, true);
@@ -244,14 +244,4 @@ static void memory_may_run_out(void **state) {
         }
 }
 
-int test_more_files(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ten_classes_in_six_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_hundred_classes_in_two_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cifar_faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(arrays_in_one_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npz_faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("cifar and npz", tests, NULL, NULL);
-}
+TEST_FILE(test_more_files, NULL, NULL)

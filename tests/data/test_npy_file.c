@@ -7,7 +7,7 @@
 
 #include <koine/npy.h>
 
-static void arrays_survive_a_round_trip(void **state) {
+TEST(arrays_survive_a_round_trip) {
     char *folder = test_folder_make(), path[512], message[128] = "untouched";
     test_path(path, sizeof path, folder, "x.npy");
     const double values[6] = {1.5, -2.5, NAN, 1e30, 300, 0};
@@ -48,7 +48,7 @@ static void arrays_survive_a_round_trip(void **state) {
     test_folder_remove(folder);
 }
 
-static void faults_are_reported(void **state) {
+TEST(faults_are_reported) {
     char message[128] = "";
     const kn_tensor_info info = {KN_FLOAT32, 1, {1}}, wrong = {KN_FLOAT32, 1, {-1}};
     const float value = 0;
@@ -82,10 +82,4 @@ static void faults_are_reported(void **state) {
     assert_int_equal(strlen(tiny), 5);
 }
 
-int test_npy_file(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_survive_a_round_trip),
-        cmocka_unit_test(faults_are_reported),
-    };
-    return cmocka_run_group_tests_name("npy files", tests, NULL, NULL);
-}
+TEST_FILE(test_npy_file, NULL, NULL)

@@ -12,7 +12,7 @@ static void write_made(const char *path, const made *bytes) {
     assert_int_equal(kn_file_write(&host, path, bytes->bytes, bytes->count, NULL), KN_OK);
 }
 
-static void models_list_their_inputs(void **state) {
+TEST(models_list_their_inputs) {
     made graph = {.count = 0}, model, value = {.count = 0}, type = {.count = 0}, nothing = {.count = 0};
     /* An input with an initializer does not count as an input. */
     add_value(add_value(&graph, 11, "w"), 11, "x");
@@ -49,7 +49,7 @@ static void models_list_their_inputs(void **state) {
     test_folder_remove(folder);
 }
 
-static void models_describe_their_shapes(void **state) {
+TEST(models_describe_their_shapes) {
     made graph = {.count = 0}, model, nothing = {.count = 0}, list = {.count = 0}, type = {.count = 0};
     add_typed_value(&graph, 11, "a", 7, "3,n,,-1");
     add_typed_value(&graph, 11, "any", 7, NULL);
@@ -103,7 +103,7 @@ static void models_describe_their_shapes(void **state) {
     kn_onnx_file_destroy(&file);
 }
 
-static void tensors_survive_a_round_trip(void **state) {
+TEST(tensors_survive_a_round_trip) {
     char *folder = test_folder_make(), path[512], message[128] = "untouched";
     test_path(path, sizeof path, folder, "x.pb");
     const int16_t values[6] = {1, -2, 3, 4, 5, 6};
@@ -158,11 +158,4 @@ static void tensors_survive_a_round_trip(void **state) {
     test_folder_remove(folder);
 }
 
-int test_onnx_file(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_list_their_inputs),
-        cmocka_unit_test(models_describe_their_shapes),
-        cmocka_unit_test(tensors_survive_a_round_trip),
-    };
-    return cmocka_run_group_tests_name("onnx files", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_file, NULL, NULL)

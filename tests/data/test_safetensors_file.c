@@ -10,7 +10,7 @@ static const int64_t labels[2] = {7, -1};
 static const kn_named_tensor tensors[] = {{"labels", {KN_INT64, 1, {2}}, labels},
                                           {"layer.weight", {KN_FLOAT32, 2, {2, 3}}, weights}};
 
-static void tensors_survive_a_round_trip(void **state) {
+TEST(tensors_survive_a_round_trip) {
     char *folder = test_folder_make(), path[512], message[128] = "untouched";
     test_path(path, sizeof path, folder, "x.safetensors");
     assert_int_equal(kn_safetensors_file_save(path, tensors, 2, message, sizeof message), KN_OK);
@@ -51,7 +51,7 @@ static void tensors_survive_a_round_trip(void **state) {
     test_folder_remove(folder);
 }
 
-static void mistakes_are_reported(void **state) {
+TEST(mistakes_are_reported) {
     char message[128] = "";
     kn_safetensors_file *file = kn_safetensors_file_open("/nowhere/x.safetensors", NULL);
     assert_int_equal(kn_safetensors_file_status(file), KN_ERROR_FILE);
@@ -81,10 +81,4 @@ static void mistakes_are_reported(void **state) {
     assert_non_null(strstr(message, "labels"));
 }
 
-int test_safetensors_file(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_survive_a_round_trip),
-        cmocka_unit_test(mistakes_are_reported),
-    };
-    return cmocka_run_group_tests_name("safetensors files", tests, NULL, NULL);
-}
+TEST_FILE(test_safetensors_file, NULL, NULL)

@@ -70,7 +70,7 @@ static void expect_sound(const kn_dataset *dataset, uint64_t index, size_t lengt
         assert_true(x[i] == (i < count ? (float)level / 32768 : 0));
 }
 
-static void parts_and_classes(void **state) {
+TEST_WITH(parts_and_classes, set_up, tear_down) {
     add_level(*state, "train/no/b.WAV", 2000, 30);
     add_level(*state, "train/no/a.wav", 1000, 20);
     add_level(*state, "train/go/x.wave", -3000, 10);
@@ -111,7 +111,7 @@ static void parts_and_classes(void **state) {
 }
 
 /* Without classes: a file, or all files in a folder and below it. */
-static void sounds_without_classes(void **state) {
+TEST_WITH(sounds_without_classes, set_up, tear_down) {
     add_level(*state, "1.wav", 1000, 20);
     add_level(*state, "2.wav", 2000, 20);
     add_level(*state, "below/0.wav", 3000, 20);
@@ -139,7 +139,7 @@ static void sounds_without_classes(void **state) {
 }
 
 /* Resampling keeps the pitch and the loudness of a tone, and removes one above the new Nyquist frequency. */
-static void rates_are_changed(void **state) {
+TEST_WITH(rates_are_changed, set_up, tear_down) {
     static const struct {
         uint32_t from, to;
         double pitch, loud;
@@ -180,7 +180,7 @@ static void rates_are_changed(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-static void faults_are_named(void **state) {
+TEST_WITH(faults_are_named, set_up, tear_down) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "has 0 folders");
     add_file(*state, "no/notes.txt", "text", 4);
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "contain no .wav");
@@ -209,7 +209,7 @@ static void faults_are_named(void **state) {
     kn_dataset_destroy(&left);
 }
 
-static void memory_may_run_out(void **state) {
+TEST_WITH(memory_may_run_out, set_up, tear_down) {
     add_level(*state, "train/no/a.wav", 1000, 20);
     add_level(*state, "test/no/b.wav", 2000, 20);
     for (size_t fail_at = 1;; fail_at++) {
@@ -225,13 +225,4 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-int test_sounds(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sounds_without_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rates_are_changed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("sounds", tests, NULL, NULL);
-}
+TEST_FILE(test_sounds, NULL, NULL)

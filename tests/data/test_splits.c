@@ -11,7 +11,7 @@ static uint64_t sample_at(const kn_dataset *dataset, uint64_t index) {
     return (uint64_t)(x[0] / 10);
 }
 
-static void nothing_is_lost(void **state) {
+TEST(nothing_is_lost) {
     sample_arrays arrays = arrays_make(1003, 10);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 10), *training, *validation;
     assert_int_equal(kn_dataset_split(dataset, 0.1, 7, &training, &validation), KN_OK);
@@ -42,7 +42,7 @@ static void nothing_is_lost(void **state) {
     arrays_free(&arrays);
 }
 
-static void the_split_depends_on_the_seed(void **state) {
+TEST(the_split_depends_on_the_seed) {
     sample_arrays arrays = arrays_make(200, 4);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 4), *training[3], *validation[3];
     const uint64_t seeds[] = {5, 5, 6};
@@ -62,7 +62,7 @@ static void the_split_depends_on_the_seed(void **state) {
     arrays_free(&arrays);
 }
 
-static void parts_can_be_split_again(void **state) {
+TEST(parts_can_be_split_again) {
     sample_arrays arrays = arrays_make(100, 2);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 2), *some, *rest, *fewer, *few;
     assert_int_equal(kn_dataset_split(dataset, 0.5, 1, &rest, &some), KN_OK);
@@ -80,7 +80,7 @@ static void parts_can_be_split_again(void **state) {
     arrays_free(&arrays);
 }
 
-static void samples_without_classes_are_split(void **state) {
+TEST(samples_without_classes_are_split) {
     const float x[40] = {0};
     kn_dataset_array field = {"x", {KN_FLOAT32, 0, {0}}, x, sizeof x, KN_FLOAT32, 0};
     kn_dataset *dataset = kn_dataset_create_from_arrays(40, &field, 1, 0, NULL), *training, *validation;
@@ -92,7 +92,7 @@ static void samples_without_classes_are_split(void **state) {
     kn_dataset_destroy(&validation);
 }
 
-static void wrong_fractions_are_refused(void **state) {
+TEST(wrong_fractions_are_refused) {
     sample_arrays arrays = arrays_make(10, 2);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 2), *training, *validation;
     const struct {
@@ -118,13 +118,4 @@ static void wrong_fractions_are_refused(void **state) {
     arrays_free(&arrays);
 }
 
-int test_splits(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(the_split_depends_on_the_seed),
-        cmocka_unit_test(parts_can_be_split_again),
-        cmocka_unit_test(samples_without_classes_are_split),
-        cmocka_unit_test(wrong_fractions_are_refused),
-    };
-    return cmocka_run_group_tests_name("splits", tests, NULL, NULL);
-}
+TEST_FILE(test_splits, NULL, NULL)

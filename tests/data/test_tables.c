@@ -37,7 +37,7 @@ static void near(float found, double expected) {
     if (!(fabs((double)found - expected) < 1e-5)) fail_msg("%g, expected %g", (double)found, expected);
 }
 
-static void columns_become_numbers(void **state) {
+TEST_WITH(columns_become_numbers, set_up, tear_down) {
     kn_dataset *table = open_table(NULL, *state, weather, ",target=speed,without=note");
     assert_usable(table);
     assert_int_equal(kn_dataset_count(table), 3); /* one row has no target */
@@ -78,7 +78,7 @@ static void columns_become_numbers(void **state) {
 
 /* Another table is read with the columns of the first: its own statistics are ignored, and unknown values
  * count as missing. */
-static void columns_apply_to_other_tables(void **state) {
+TEST_WITH(columns_apply_to_other_tables, set_up, tear_down) {
     kn_dataset *first = open_table(NULL, *state, weather, ",target=speed,without=note");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char columns[2000];
@@ -119,7 +119,7 @@ static void columns_apply_to_other_tables(void **state) {
     kn_dataset_destroy(&first);
 }
 
-static void targets_are_classes_or_numbers(void **state) {
+TEST_WITH(targets_are_classes_or_numbers, set_up, tear_down) {
     static const struct {
         const char *values, *how;
         int classes;
@@ -145,7 +145,7 @@ static void targets_are_classes_or_numbers(void **state) {
 
 /* A text column whose values are all different is ignored as a key; a column with many values keeps the most
  * frequent. */
-static void keys_and_rare_values(void **state) {
+TEST_WITH(keys_and_rare_values, set_up, tear_down) {
     char text[6000] = "key,kind,y\n";
     for (int i = 0; i < 300; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "k%d,v%d,%d\n", i, i < 150 ? i : i % 4,
@@ -171,7 +171,7 @@ static void keys_and_rare_values(void **state) {
 }
 
 /* Names with a comma or a quote are quoted as in the file. */
-static void names_with_commas(void **state) {
+TEST_WITH(names_with_commas, set_up, tear_down) {
     const char text[] = "\"a, b\",\"5\"\" disk\",a,c\n1,2,3,4\n5,7,9,8\n";
     static const struct {
         const char *how, *inputs, *target;
@@ -193,7 +193,7 @@ static void names_with_commas(void **state) {
                   "it has \"a, b\", 5\" disk, a, c");
 }
 
-static void faults_are_named(void **state) {
+TEST_WITH(faults_are_named, set_up, tear_down) {
     static const struct {
         const char *text, *how;
         kn_status status;
@@ -217,7 +217,7 @@ static void faults_are_named(void **state) {
 }
 
 /* Rows that several threads fill in stay in order, and the first fault is reported. */
-static void many_rows_stay_in_order(void **state) {
+TEST_WITH(many_rows_stay_in_order, set_up, tear_down) {
     enum { ROWS = 50000 };
     kn_host host = kn_host_defaults();
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -256,7 +256,7 @@ static void many_rows_stay_in_order(void **state) {
     }
 }
 
-static void memory_may_run_out(void **state) {
+TEST_WITH(memory_may_run_out, set_up, tear_down) {
     for (size_t fail_at = 1;; fail_at++) {
         failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
@@ -270,16 +270,4 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-int test_tables(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(columns_become_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(columns_apply_to_other_tables, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(targets_are_classes_or_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(keys_and_rare_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_with_commas, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_rows_stay_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("tables", tests, NULL, NULL);
-}
+TEST_FILE(test_tables, NULL, NULL)

@@ -11,7 +11,7 @@
 /* FNV-1a over the first 2,000 sentences of each part. They must never change. */
 static const uint64_t sentences[2] = {0xfbc473ab8bbdbeccull, 0xa1801bb39c822bf4ull};
 
-static void same_sentences_everywhere(void **state) {
+TEST(same_sentences_everywhere) {
     char text[KN_SENTENCE_MAX];
     for (int test = 0; test < 2; test++) {
         uint64_t all = KN_HASH_START;
@@ -27,7 +27,7 @@ static void same_sentences_everywhere(void **state) {
 }
 
 /* "if" is followed by "then", "either" by "or", and quotes are closed. */
-static void sentences_agree(void **state) {
+TEST(sentences_agree) {
     char text[KN_SENTENCE_MAX + 1];
     int seen = 0;
     for (uint64_t i = 0; i < 500; i++) {
@@ -42,7 +42,7 @@ static void sentences_agree(void **state) {
     assert_int_equal(seen, 7);
 }
 
-static void generated_text_opens(void **state) {
+TEST(generated_text_opens) {
     kn_tensor_info wanted = {KN_INT32, 1, {32}};
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     kn_dataset *usual = kn_dataset_open("text", NULL);
@@ -132,7 +132,7 @@ static const char few_signs[] = "b\xc3\xa4"
                                 "\xe2\x82\xac"
                                 "b\n";
 
-static void characters_of_a_file(void **state) {
+TEST_WITH(characters_of_a_file, set_up, tear_down) {
     kn_dataset *train =
         kn_dataset_open(text_spec(*state, "t", few_signs, sizeof few_signs - 1, ",length=2"), NULL);
     kn_dataset *test = kn_dataset_test(train);
@@ -149,7 +149,7 @@ static void characters_of_a_file(void **state) {
     kn_dataset_destroy(&test);
 }
 
-static void another_vocabulary(void **state) {
+TEST_WITH(another_vocabulary, set_up, tear_down) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.vocabulary = "xb\xc3\xa4"
                         "a";
@@ -175,7 +175,7 @@ static void another_vocabulary(void **state) {
                   KN_ERROR_FORMAT, "line 2 has the character U+0062");
 }
 
-static void bytes_of_a_file(void **state) {
+TEST_WITH(bytes_of_a_file, set_up, tear_down) {
     static const char bytes[20] = {0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 7, 8, 9, 10};
     kn_dataset *train =
         kn_dataset_open(text_spec(*state, "what,", bytes, sizeof bytes, ",bytes,length=1,stride=2"), NULL);
@@ -194,7 +194,7 @@ static void bytes_of_a_file(void **state) {
 
 /* 100 times "abab ": first "ab" is merged, then "abab", then "abab" with the space before it; no other pair
  * occurs twice. */
-static void learnt_vocabulary(void **state) {
+TEST_WITH(learnt_vocabulary, set_up, tear_down) {
     static const char learnt[] = "\x1e \x1e"
                                  "a\x1e"
                                  "b\x1e"
@@ -239,8 +239,7 @@ static void learnt_vocabulary(void **state) {
                   KN_ERROR_FORMAT, "U+001E");
 }
 
-static void texts_become_numbers(void **state) {
-    (void)state;
+TEST(texts_become_numbers) {
     static const char learnt[] = "\x1e \x1e"
                                  "a\x1e"
                                  "b\x1e"
@@ -266,7 +265,7 @@ static void texts_become_numbers(void **state) {
     assert_int_equal(kn_text_encode(NULL, "a\xff", "a", numbers, &count, &bytes), KN_ERROR_FORMAT);
 }
 
-static void wide_vocabulary(void **state) {
+TEST_WITH(wide_vocabulary, set_up, tear_down) {
     /* 300 characters from U+0100 on, each twice. */
     char text[1200];
     size_t used = 0;
@@ -280,7 +279,7 @@ static void wide_vocabulary(void **state) {
     kn_dataset_destroy(&train);
 }
 
-static void text_faults_are_named(void **state) {
+TEST_WITH(text_faults_are_named, set_up, tear_down) {
     assert_failed(
         kn_dataset_open(text_spec(*state, "t", "a\nb\n\xff..................", 23, ",length=2"), NULL),
         KN_ERROR_FORMAT, "line 3 is not valid UTF-8 (byte 4");
@@ -294,7 +293,7 @@ static void text_faults_are_named(void **state) {
 }
 
 /* Any allocation may fail: an error, and no leak. */
-static void memory_may_run_out(void **state) {
+TEST_WITH(memory_may_run_out, set_up, tear_down) {
     char specs[2][600];
     static const char pairs[] = "ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab";
     snprintf(specs[0], sizeof specs[0], "%s",
@@ -320,19 +319,4 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-int test_texts(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_sentences_everywhere),
-        cmocka_unit_test(sentences_agree),
-        cmocka_unit_test(generated_text_opens),
-        cmocka_unit_test_setup_teardown(characters_of_a_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_vocabulary, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bytes_of_a_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(learnt_vocabulary, set_up, tear_down),
-        cmocka_unit_test(texts_become_numbers),
-        cmocka_unit_test_setup_teardown(wide_vocabulary, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(text_faults_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("texts", tests, NULL, NULL);
-}
+TEST_FILE(test_texts, NULL, NULL)

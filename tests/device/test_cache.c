@@ -97,7 +97,7 @@ static void put(const char *path, const void *bytes, uint64_t count) {
     assert_int_equal(kn_file_write(&host, path, bytes, (size_t)count, NULL), KN_OK);
 }
 
-static void a_second_context_compiles_nothing(void **state) {
+TEST(a_second_context_compiles_nothing) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), paths[4][512];
     assert_true(compiles(folder, source));
@@ -113,7 +113,7 @@ static void a_second_context_compiles_nothing(void **state) {
 }
 
 /* Other processes find the program at once, and so does the next start if this process is killed. */
-static void entries_are_written_at_once(void **state) {
+TEST(entries_are_written_at_once) {
     char *folder = test_folder_make(), paths[2][512];
     remembered lines;
     kn_context *context = cached_context(folder, &lines);
@@ -129,7 +129,7 @@ static void entries_are_written_at_once(void **state) {
 
 /* A driver that caches programs itself is not asked for binaries: the entry records that the driver has the
  * program. */
-static void programs_kept_by_the_driver_have_an_empty_entry(void **state) {
+TEST(programs_kept_by_the_driver_have_an_empty_entry) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), path[1][512];
     for (int turn = 0; turn < 2; turn++) {
@@ -162,7 +162,7 @@ static void programs_kept_by_the_driver_have_an_empty_entry(void **state) {
 }
 
 /* A program that is used only once is not written, unless another use requests it. */
-static void programs_used_once_are_not_written(void **state) {
+TEST(programs_used_once_are_not_written) {
     static const char prelude[] = "#define KEPT 1\n";
     const kn_program_request requests[] = {{.file = "probe/matmul.cl", .prelude = "", .passing = true},
                                            {.file = "probe/matmul.cl", .prelude = prelude, .passing = true},
@@ -179,7 +179,7 @@ static void programs_used_once_are_not_written(void **state) {
     test_folder_remove(folder);
 }
 
-static void corrupt_entries_are_replaced(void **state) {
+TEST(corrupt_entries_are_replaced) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), path[1][512];
     uint64_t count = 0;
@@ -204,7 +204,7 @@ static void corrupt_entries_are_replaced(void **state) {
     test_folder_remove(folder);
 }
 
-static void truncated_and_longer_entries_are_replaced(void **state) {
+TEST(truncated_and_longer_entries_are_replaced) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), path[1][512];
     uint64_t count = 0;
@@ -226,7 +226,7 @@ static void truncated_and_longer_entries_are_replaced(void **state) {
 }
 
 /* A valid entry of a different program under our program's file name: only the key inside identifies it. */
-static void foreign_entries_are_replaced(void **state) {
+TEST(foreign_entries_are_replaced) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), *other = test_folder_make(), path[1][512], other_path[1][512];
     static const char wrong_source[] = "kernel void k(global int *y) { y[0] = 6; }\n"; /* the same length */
@@ -250,7 +250,7 @@ static void foreign_entries_are_replaced(void **state) {
 
 /* The entry is valid, but the driver no longer accepts it. (No driver is given an invalid binary: some
  * abort.) */
-static void stale_entries_are_replaced(void **state) {
+TEST(stale_entries_are_replaced) {
     host = kn_host_defaults();
     char *folder = test_folder_make();
     static const struct {
@@ -285,7 +285,7 @@ static void stale_entries_are_replaced(void **state) {
     test_folder_remove(folder);
 }
 
-static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
+TEST(a_cache_that_cannot_be_written_is_no_failure) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), file[512];
     test_path(file, sizeof file, folder, "file");
@@ -314,7 +314,7 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
 }
 
 /* As on a full disk: reported once, with the reason, and no incomplete entry is left. */
-static void full_disks_are_reported(void **state) {
+TEST(full_disks_are_reported) {
     char *folder = test_folder_make(), paths[2][512];
     remembered lines;
     kn_context *context = cached_context(folder, &lines);
@@ -345,7 +345,7 @@ static void full_disks_are_reported(void **state) {
 }
 
 /* Temporary files of killed programs are removed, but not recent files or files of other programs. */
-static void old_temporary_files_are_swept(void **state) {
+TEST(old_temporary_files_are_swept) {
     host = kn_host_defaults();
     static const char *const names[] = {".koine-0123456789abcdef.tmp", ".koine-0123456789abcde0.tmp",
                                         "notes.tmp"};
@@ -368,19 +368,4 @@ static void old_temporary_files_are_swept(void **state) {
     }
 }
 
-int test_cache(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_context_compiles_nothing),
-        cmocka_unit_test(entries_are_written_at_once),
-        cmocka_unit_test(programs_kept_by_the_driver_have_an_empty_entry),
-        cmocka_unit_test(programs_used_once_are_not_written),
-        cmocka_unit_test(corrupt_entries_are_replaced),
-        cmocka_unit_test(truncated_and_longer_entries_are_replaced),
-        cmocka_unit_test(foreign_entries_are_replaced),
-        cmocka_unit_test(stale_entries_are_replaced),
-        cmocka_unit_test(a_cache_that_cannot_be_written_is_no_failure),
-        cmocka_unit_test(old_temporary_files_are_swept),
-        cmocka_unit_test(full_disks_are_reported),
-    };
-    return cmocka_run_group_tests_name("device: program cache", tests, NULL, NULL);
-}
+TEST_FILE(test_cache, NULL, NULL)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void a_context_describes_its_device(void **state) {
+TEST(a_context_describes_its_device) {
     kn_context *context = open_context(NULL);
     const kn_device_info *info = kn_context_device(context);
     const kn_capabilities *capabilities = kn_context_capabilities(context);
@@ -67,7 +67,7 @@ static void refuse(const kn_context_params *params, kn_status status, const char
 }
 
 /* A stored limit is kept; measuring again never lowers it. */
-static void limits_are_measured_once(void **state) {
+TEST(limits_are_measured_once) {
     kn_context *context = open_context(NULL);
     kn_limits first = {.size = sizeof first}, second = first, third = first, none = {.size = 0};
     assert_int_equal(kn_context_measure_limits(context, false, &none), KN_ERROR_ARGUMENT);
@@ -83,7 +83,7 @@ static void limits_are_measured_once(void **state) {
     kn_context_destroy(&context);
 }
 
-static void wrong_parameters_are_named(void **state) {
+TEST(wrong_parameters_are_named) {
     kn_context_params params = {0};
     refuse(&params, KN_ERROR_ARGUMENT, "size");
     params = test_params();
@@ -105,7 +105,7 @@ static void wrong_parameters_are_named(void **state) {
 }
 
 /* PoCL divides a device of several units; any other driver may. Plans see the whole device. */
-static void a_device_is_opened_in_parts(void **state) {
+TEST(a_device_is_opened_in_parts) {
     kn_context_params params = test_params();
     kn_context *context = open_context(&params);
     const int units = kn_context_capabilities(context)->compute_units;
@@ -131,7 +131,7 @@ static void a_device_is_opened_in_parts(void **state) {
 }
 
 /* What a thread of the driver still holds keeps the part of the device in use. */
-static void a_part_outlives_its_queues(void **state) {
+TEST(a_part_outlives_its_queues) {
     kn_context_params params = test_params();
     params.parts = 2;
     for (int held = 0; held < 2; held++) {
@@ -151,7 +151,7 @@ static void a_part_outlives_its_queues(void **state) {
     }
 }
 
-static void null_contexts_return_errors(void **state) {
+TEST(null_contexts_return_errors) {
     assert_int_equal(kn_context_status(NULL), KN_ERROR_MEMORY);
     assert_true(strlen(kn_context_error(NULL)) > 0);
     assert_null(kn_context_device(NULL));
@@ -164,7 +164,7 @@ static void null_contexts_return_errors(void **state) {
 }
 
 /* A program built when the struct ended after `device` passes that size; later fields are not read. */
-static void an_older_program_is_understood(void **state) {
+TEST(an_older_program_is_understood) {
     kn_context_params params = test_params();
     params.size = offsetof(kn_context_params, cache_folder);
     params.cache_folder = "/never/looked/at";
@@ -191,7 +191,7 @@ static void expect_device(const char *wanted, int platform, int device) {
     kn_context_destroy(&context);
 }
 
-static void a_device_is_chosen_by_number_type_or_name(void **state) {
+TEST(a_device_is_chosen_by_number_type_or_name) {
     kn_context *context = open_context(NULL);
     kn_device_info info = *kn_context_device(context);
     kn_context_destroy(&context);
@@ -223,7 +223,7 @@ static void a_device_is_chosen_by_number_type_or_name(void **state) {
     refuse(&params, KN_ERROR_NO_DEVICE, text);
 }
 
-static void kinds_and_widths_can_be_forced(void **state) {
+TEST(kinds_and_widths_can_be_forced) {
     kn_context_params params = test_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
@@ -252,7 +252,7 @@ static void kinds_and_widths_can_be_forced(void **state) {
     kn_context_destroy(&context);
 }
 
-static void the_cache_folder_is_suggested(void **state) {
+TEST(the_cache_folder_is_suggested) {
     char folder[32];
     assert_true(kn_default_cache_folder("/c", "/h", folder, sizeof folder));
     assert_string_equal(folder, "/c/koine");
@@ -269,7 +269,7 @@ static void the_cache_folder_is_suggested(void **state) {
     assert_false(kn_default_cache_folder("/c", NULL, folder, 0));
 }
 
-static void refused_variants_are_counted_and_logged(void **state) {
+TEST(refused_variants_are_counted_and_logged) {
     remembered lines;
     kn_context_params params = test_params();
     params.log = remembering_log(&lines);
@@ -302,7 +302,7 @@ static double verdict_of(const char *folder, const char *identity, const char *k
     return value;
 }
 
-static void verdicts_outlive_a_context(void **state) {
+TEST(verdicts_outlive_a_context) {
     char *folder = test_folder_make();
     kn_context_params params = test_params();
     params.cache_folder = folder;
@@ -327,7 +327,7 @@ static void verdicts_outlive_a_context(void **state) {
     test_folder_remove(folder);
 }
 
-static void writers_keep_the_entries_of_others(void **state) {
+TEST(writers_keep_the_entries_of_others) {
     quiet_host = kn_host_defaults();
     char *folder = test_folder_make();
     kn_verdicts one, two;
@@ -346,7 +346,7 @@ static void writers_keep_the_entries_of_others(void **state) {
     test_folder_remove(folder);
 }
 
-static void bad_verdict_files_count_as_empty(void **state) {
+TEST(bad_verdict_files_count_as_empty) {
     quiet_host = kn_host_defaults();
     char *folder = test_folder_make();
     kn_verdicts verdicts;
@@ -373,7 +373,7 @@ static void bad_verdict_files_count_as_empty(void **state) {
     test_folder_remove(folder);
 }
 
-static void probes_are_run_once(void **state) {
+TEST(probes_are_run_once) {
     char *folder = test_folder_make();
     kn_context_params params = test_params();
     params.cache_folder = folder;
@@ -397,23 +397,4 @@ static void probes_are_run_once(void **state) {
     test_folder_remove(folder);
 }
 
-int test_context(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_context_describes_its_device),
-        cmocka_unit_test(limits_are_measured_once),
-        cmocka_unit_test(wrong_parameters_are_named),
-        cmocka_unit_test(a_device_is_opened_in_parts),
-        cmocka_unit_test(a_part_outlives_its_queues),
-        cmocka_unit_test(null_contexts_return_errors),
-        cmocka_unit_test(an_older_program_is_understood),
-        cmocka_unit_test(a_device_is_chosen_by_number_type_or_name),
-        cmocka_unit_test(kinds_and_widths_can_be_forced),
-        cmocka_unit_test(the_cache_folder_is_suggested),
-        cmocka_unit_test(refused_variants_are_counted_and_logged),
-        cmocka_unit_test(verdicts_outlive_a_context),
-        cmocka_unit_test(writers_keep_the_entries_of_others),
-        cmocka_unit_test(bad_verdict_files_count_as_empty),
-        cmocka_unit_test(probes_are_run_once),
-    };
-    return cmocka_run_group_tests_name("device: contexts", tests, NULL, NULL);
-}
+TEST_FILE(test_context, NULL, NULL)

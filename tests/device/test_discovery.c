@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void every_entry_is_usable_or_explained(void **state) {
+TEST(every_entry_is_usable_or_explained) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     assert_non_null(list);
     int count = kn_device_list_count(list), usable = 0, next = 0;
@@ -29,7 +29,7 @@ static void every_entry_is_usable_or_explained(void **state) {
     kn_device_list_destroy(NULL);
 }
 
-static void drivers_that_fail_are_explained(void **state) {
+TEST(drivers_that_fail_are_explained) {
     wrapped_reset();
     wrapped_calls.fail_name = "clGetPlatformIDs";
     wrapped_calls.fail_code = -1001;
@@ -76,7 +76,7 @@ static void put(const char *root, const char *path, const char *line) {
     fclose(file);
 }
 
-static void hidden_gpus_come_with_their_package(void **state) {
+TEST(hidden_gpus_come_with_their_package) {
     char *root = test_folder_make();
     put(root, "bus/pci/devices/0000:03:00.0/class", "0x030000");
     put(root, "bus/pci/devices/0000:03:00.0/vendor", "0x10de");
@@ -150,7 +150,7 @@ static void hidden_gpus_come_with_their_package(void **state) {
     test_folder_remove(root);
 }
 
-static void errors_have_names_and_advice(void **state) {
+TEST(errors_have_names_and_advice) {
     assert_string_equal(kn_cl_name(0), "CL_SUCCESS");
     assert_string_equal(kn_cl_name(-5), "CL_OUT_OF_RESOURCES");
     assert_string_equal(kn_cl_name(-54), "CL_INVALID_WORK_GROUP_SIZE");
@@ -165,7 +165,7 @@ static void errors_have_names_and_advice(void **state) {
     assert_int_equal(kn_fail_cl(NULL, -4, "x"), KN_ERROR_DEVICE_MEMORY);
 }
 
-static void versions_are_read(void **state) {
+TEST(versions_are_read) {
     assert_int_equal(kn_opencl_version_number("OpenCL 1.2 pocl"), 120);
     assert_int_equal(kn_opencl_version_number("OpenCL C 3.0"), 300);
     assert_int_equal(kn_opencl_version_number("OpenCL 1.1 Mesa 22.3.6"), 110);
@@ -174,13 +174,4 @@ static void versions_are_read(void **state) {
     assert_int_equal(kn_opencl_version_number("OpenCL 1."), 0);
 }
 
-int test_discovery(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_entry_is_usable_or_explained),
-        cmocka_unit_test(drivers_that_fail_are_explained),
-        cmocka_unit_test(hidden_gpus_come_with_their_package),
-        cmocka_unit_test(errors_have_names_and_advice),
-        cmocka_unit_test(versions_are_read),
-    };
-    return cmocka_run_group_tests_name("device: discovery", tests, NULL, NULL);
-}
+TEST_FILE(test_discovery, NULL, NULL)

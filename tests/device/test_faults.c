@@ -48,7 +48,7 @@ static kn_status live(const kn_context_params *params, bool *made) {
     return status;
 }
 
-static void every_allocation_may_fail(void **state) {
+TEST(every_allocation_may_fail) {
     char *folder = test_folder_make();
     failing memory = {0};
     bool made;
@@ -80,7 +80,7 @@ static void every_allocation_may_fail(void **state) {
     test_folder_remove(folder);
 }
 
-static void every_opencl_call_may_fail(void **state) {
+TEST(every_opencl_call_may_fail) {
     char *folder = test_folder_make();
     failing memory = {0};
     bool made;
@@ -115,7 +115,7 @@ static bool same_capabilities(const kn_context *context, const kn_capabilities *
 }
 
 /* A transient full disk must not decide about the device permanently. */
-static void failed_trials_are_repeated(void **state) {
+TEST(failed_trials_are_repeated) {
     static const char *const functions[] = {"clBuildProgram", "clCreateKernel", "clCreateBuffer",
                                             "clEnqueueNDRangeKernel", "clEnqueueReadBuffer"};
     kn_context *context = open_context(NULL);
@@ -151,7 +151,7 @@ static void check_numbers(const kn_capabilities *c) {
 }
 
 /* A context works whatever number the driver reports for its device. */
-static void reported_numbers_are_checked(void **state) {
+TEST(reported_numbers_are_checked) {
     static const cl_device_info questions[] = {
         CL_DEVICE_MAX_COMPUTE_UNITS,   CL_DEVICE_MAX_CLOCK_FREQUENCY, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
         CL_DEVICE_MEM_BASE_ADDR_ALIGN, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
@@ -171,7 +171,7 @@ static void reported_numbers_are_checked(void **state) {
 
 /* The driver may still read or write the caller's memory: the call returns only when the queues have
  * finished. */
-static void failed_waits_leave_no_work_running(void **state) {
+TEST(failed_waits_leave_no_work_running) {
     kn_context *context = open_context(NULL);
     kn_error error = {0};
     kn_event none = {NULL}, done;
@@ -204,7 +204,7 @@ static void failed_waits_leave_no_work_running(void **state) {
     kn_context_destroy(&context);
 }
 
-static void lists_survive_failing_allocations(void **state) {
+TEST(lists_survive_failing_allocations) {
     failing memory = {0};
     kn_allocator allocator = failing_allocator(&memory);
     kn_device_list *list = kn_device_list_create(&allocator, NULL);
@@ -220,14 +220,4 @@ static void lists_survive_failing_allocations(void **state) {
     }
 }
 
-int test_faults(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(every_opencl_call_may_fail),
-        cmocka_unit_test(failed_trials_are_repeated),
-        cmocka_unit_test(reported_numbers_are_checked),
-        cmocka_unit_test(failed_waits_leave_no_work_running),
-        cmocka_unit_test(lists_survive_failing_allocations),
-    };
-    return cmocka_run_group_tests_name("device: faults", tests, NULL, NULL);
-}
+TEST_FILE(test_faults, NULL, NULL)

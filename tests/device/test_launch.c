@@ -5,7 +5,7 @@
 
 static const kn_event none = {NULL};
 
-static void mistakes_are_named(void **state) {
+TEST(mistakes_are_named) {
     kn_context *context = open_context(NULL);
     kn_program *program = twice_program(context);
     kn_kernel *kernel = NULL;
@@ -48,7 +48,7 @@ static void mistakes_are_named(void **state) {
     kn_context_destroy(&context);
 }
 
-static void zero_work_launches_nothing(void **state) {
+TEST(zero_work_launches_nothing) {
     kn_context *context = open_context(NULL);
     kn_kernel *kernel = NULL;
     kn_error error = {0};
@@ -63,7 +63,7 @@ static void zero_work_launches_nothing(void **state) {
     kn_context_destroy(&context);
 }
 
-static void work_groups_share_local_memory(void **state) {
+TEST(work_groups_share_local_memory) {
     enum { GROUPS = 3 };
     kn_context *context = open_context(NULL);
     kn_kernel *kernel = NULL;
@@ -87,7 +87,7 @@ static void work_groups_share_local_memory(void **state) {
     kn_context_destroy(&context);
 }
 
-static void failing_drivers_are_reported(void **state) {
+TEST(failing_drivers_are_reported) {
     kn_context *context = open_context(NULL);
     kn_kernel *kernel = NULL;
     kn_buffer *buffer = NULL;
@@ -129,12 +129,4 @@ static void failing_drivers_are_reported(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_launch(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(zero_work_launches_nothing),
-        cmocka_unit_test(work_groups_share_local_memory),
-        cmocka_unit_test(failing_drivers_are_reported),
-    };
-    return cmocka_run_group_tests_name("device: kernels", tests, NULL, NULL);
-}
+TEST_FILE(test_launch, NULL, NULL)

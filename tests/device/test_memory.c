@@ -12,7 +12,7 @@ static uint64_t device_bytes(kn_context *context) {
     return counts.device_bytes;
 }
 
-static void blocks_have_any_size(void **state) {
+TEST(blocks_have_any_size) {
     kn_context *context = open_context(NULL);
     kn_error error = {0};
     static const uint64_t sizes[] = {0, 1, 3, 63, 64, 65, 127, 4097, 1u << 20};
@@ -37,7 +37,7 @@ static void blocks_have_any_size(void **state) {
 }
 
 /* Drivers that allocate a block at its first use fail when it is created, not in a later launch. */
-static void blocks_of_a_gpu_are_allocated_at_once(void **state) {
+TEST(blocks_of_a_gpu_are_allocated_at_once) {
     kn_context *context = open_context(NULL);
     kn_buffer *buffer = NULL;
     kn_error error = {0};
@@ -60,7 +60,7 @@ static void blocks_of_a_gpu_are_allocated_at_once(void **state) {
     kn_context_destroy(&context);
 }
 
-static void limits_are_kept_and_named(void **state) {
+TEST(limits_are_kept_and_named) {
     kn_context_params params = test_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
@@ -97,7 +97,7 @@ static void limits_are_kept_and_named(void **state) {
     kn_context_destroy(&context);
 }
 
-static void a_driver_without_memory_is_survived(void **state) {
+TEST(a_driver_without_memory_is_survived) {
     kn_context *context = open_context(NULL);
     kn_buffer *buffer = NULL, *slice = NULL;
     kn_error error = {0};
@@ -133,7 +133,7 @@ static void a_driver_without_memory_is_survived(void **state) {
     kn_context_destroy(&context);
 }
 
-static void slices_are_checked(void **state) {
+TEST(slices_are_checked) {
     kn_context *context = open_context(NULL);
     uint32_t unit = kn_context_capabilities(context)->alignment_bytes;
     kn_buffer *block = NULL, *slice = NULL;
@@ -155,7 +155,7 @@ static void slices_are_checked(void **state) {
 }
 
 /* A kernel doubles a slice of a slice; the bytes before and after it are unchanged. */
-static void slices_do_not_overlap(void **state) {
+TEST(slices_do_not_overlap) {
     enum { FLOATS = 37 };
     kn_context *context = open_context(NULL);
     uint32_t unit = kn_context_capabilities(context)->alignment_bytes;
@@ -194,7 +194,7 @@ static void slices_do_not_overlap(void **state) {
 
 /* Memory of the host from which writes need no wait, on a device that has separate memory; and drivers
  * without it. */
-static void staging_memory_is_written_from(void **state) {
+TEST(staging_memory_is_written_from) {
     enum { BYTES = 5000 };
     kn_context *shared = open_context(NULL);
     const bool shares = kn_context_capabilities(shared)->shares_memory;
@@ -248,15 +248,4 @@ static void staging_memory_is_written_from(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_memory(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_have_any_size),
-        cmocka_unit_test(blocks_of_a_gpu_are_allocated_at_once),
-        cmocka_unit_test(limits_are_kept_and_named),
-        cmocka_unit_test(a_driver_without_memory_is_survived),
-        cmocka_unit_test(slices_are_checked),
-        cmocka_unit_test(slices_do_not_overlap),
-        cmocka_unit_test(staging_memory_is_written_from),
-    };
-    return cmocka_run_group_tests_name("device: memory", tests, NULL, NULL);
-}
+TEST_FILE(test_memory, NULL, NULL)

@@ -87,7 +87,7 @@ static kn_context *borrow(const guest *own) {
     return context;
 }
 
-static void reference_counts_are_restored(void **state) {
+TEST(reference_counts_are_restored) {
     guest own = guest_open(0);
     cl_int code;
     cl_mem memory = clCreateBuffer(own.context, CL_MEM_READ_WRITE, 1000, NULL, &code);
@@ -144,7 +144,7 @@ static void refuse(cl_context context, cl_device_id device, cl_command_queue que
     kn_context_destroy(&refused);
 }
 
-static void foreign_objects_are_refused(void **state) {
+TEST(foreign_objects_are_refused) {
     guest own = guest_open(0), other = guest_open(0);
     cl_uint contexts = context_references(own.context), queues = queue_references(own.queue);
     refuse(NULL, own.device, own.queue, "NULL");
@@ -186,7 +186,7 @@ static bool complete(cl_event event) {
 }
 
 /* Work waits for the guest's event; the marker is complete after the work, in both kinds of contexts. */
-static void work_waits_and_marks(void **state) {
+TEST(work_waits_and_marks) {
     guest own = guest_open(0);
     for (int borrowed = 0; borrowed < 2; borrowed++) {
         kn_context *context = borrowed ? borrow(&own) : open_context(NULL);
@@ -229,7 +229,7 @@ static void work_waits_and_marks(void **state) {
 }
 
 /* Guests' buffers begin at any offset: copies work at every offset, kernels where the alignment allows. */
-static void guests_buffers_begin_anywhere(void **state) {
+TEST(guests_buffers_begin_anywhere) {
     guest own = guest_open(0);
     cl_uint bits = 0;
     clGetDeviceInfo(own.device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL);
@@ -290,7 +290,7 @@ static void guests_buffers_begin_anywhere(void **state) {
     guest_close(&own);
 }
 
-static void a_queue_without_profiling_gives_an_empty_timeline(void **state) {
+TEST(a_queue_without_profiling_gives_an_empty_timeline) {
     for (int profiling = 0; profiling < 2; profiling++) {
         guest own = guest_open(profiling ? CL_QUEUE_PROFILING_ENABLE : 0);
         remembered lines;
@@ -315,13 +315,4 @@ static void a_queue_without_profiling_gives_an_empty_timeline(void **state) {
     }
 }
 
-int test_opencl(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_counts_are_restored),
-        cmocka_unit_test(foreign_objects_are_refused),
-        cmocka_unit_test(work_waits_and_marks),
-        cmocka_unit_test(guests_buffers_begin_anywhere),
-        cmocka_unit_test(a_queue_without_profiling_gives_an_empty_timeline),
-    };
-    return cmocka_run_group_tests_name("device: guests", tests, NULL, NULL);
-}
+TEST_FILE(test_opencl, NULL, NULL)

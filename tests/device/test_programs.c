@@ -44,7 +44,7 @@ static void expect_failure(kn_context *context, const char *file, const char *pr
     if (!strstr(error.text, part)) fail_msg("\"%s\" does not speak of \"%s\"", error.text, part);
 }
 
-static void a_program_is_compiled_once(void **state) {
+TEST(a_program_is_compiled_once) {
     kn_context *context = open_context(NULL);
     kn_program *first = NULL, *second = NULL, *other = NULL;
     kn_error error = {0};
@@ -63,7 +63,7 @@ static void a_program_is_compiled_once(void **state) {
     kn_context_destroy(&context);
 }
 
-static void includes_are_read_once(void **state) {
+TEST(includes_are_read_once) {
     char *folder;
     kn_context *context = folder_context(&folder);
     char path[512];
@@ -96,7 +96,7 @@ static void includes_are_read_once(void **state) {
     finish_folder(context, folder);
 }
 
-static void wrong_files_are_named(void **state) {
+TEST(wrong_files_are_named) {
     char *folder;
     kn_context *context = folder_context(&folder);
     put(folder, "lost.cl", "kernel void k(global int *y) { y[0] = 1; }\n\n#include \"nowhere.cl\"\n");
@@ -121,7 +121,7 @@ static void wrong_files_are_named(void **state) {
     kn_context_destroy(&context);
 }
 
-static void the_compilers_message_is_shown(void **state) {
+TEST(the_compilers_message_is_shown) {
     char *folder;
     kn_context *context = folder_context(&folder);
     put(folder, "part.cl",
@@ -140,7 +140,7 @@ static void the_compilers_message_is_shown(void **state) {
 }
 
 /* A skipped #include adds lines that the compiler counts, and a number that it does not read. */
-static void lines_keep_their_numbers(void **state) {
+TEST(lines_keep_their_numbers) {
     char *folder;
     kn_context *context = folder_context(&folder);
     kn_source source;
@@ -158,7 +158,7 @@ static void lines_keep_their_numbers(void **state) {
 
 /* Every kernel file compiles with the defaults of its macros. If a device's compiler accepts
  * common/builtins.cl, each file compiles with it, except for a function of a newer language. */
-static void each_file_compiles_alone(void **state) {
+TEST(each_file_compiles_alone) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context *context = open_context(NULL);
     const kn_capabilities *device = kn_context_capabilities(context);
@@ -182,7 +182,7 @@ static void each_file_compiles_alone(void **state) {
 
 /* Kernels for wide vectors that take float64 find vectors of doubles in common/builtins.cl, of every width.
  */
-static void vectors_of_doubles_need_no_whole_header(void **state) {
+TEST(vectors_of_doubles_need_no_whole_header) {
     static const char *const files[] = {"reduce/softmax.cl", "reduce/reduce.cl"};
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context *context = open_context(NULL);
@@ -205,7 +205,7 @@ static void vectors_of_doubles_need_no_whole_header(void **state) {
 }
 
 /* Functions that the short list of builtins lacks come from the compiler's header. */
-static void a_missing_function_is_found_in_the_whole_header(void **state) {
+TEST(a_missing_function_is_found_in_the_whole_header) {
     char *folder, path[512];
     kn_context *context = folder_context(&folder);
     kn_program *program = NULL;
@@ -239,7 +239,7 @@ static void put_embedded(const char *folder, const char *name, const char *more)
 }
 
 /* Where claims are trusted, too: the header is no claim of the driver's. */
-static void a_short_header_that_computes_wrongly_is_not_used(void **state) {
+TEST(a_short_header_that_computes_wrongly_is_not_used) {
     kn_context *usual = open_context(NULL);
     for (int wrong = 0; wrong < 2; wrong++) {
         char *folder = test_folder_make(), path[512];
@@ -260,7 +260,7 @@ static void a_short_header_that_computes_wrongly_is_not_used(void **state) {
 }
 
 /* KN_ONLY keeps the named kernels only. */
-static void only_named_kernels_are_compiled(void **state) {
+TEST(only_named_kernels_are_compiled) {
     kn_context *context = open_context(NULL);
     kn_program *program = NULL;
     kn_kernel *kernel = NULL;
@@ -274,7 +274,7 @@ static void only_named_kernels_are_compiled(void **state) {
     kn_context_destroy(&context);
 }
 
-static void a_language_can_be_asked_for(void **state) {
+TEST(a_language_can_be_asked_for) {
     kn_context *context = open_context(NULL);
     kn_program *program = NULL;
     kn_error error = {0};
@@ -313,7 +313,7 @@ static void a_language_can_be_asked_for(void **state) {
     kn_context_destroy(&context);
 }
 
-static void warnings_are_shown_where_they_must_be(void **state) {
+TEST(warnings_are_shown_where_they_must_be) {
     kn_context *context = open_context(NULL);
     kn_program *program = NULL;
     kn_error error = {0};
@@ -359,7 +359,7 @@ static void ask_all(kn_context *context, const char *source, request_of requests
         kn_thread_join(host, &threads[i]);
 }
 
-static void threads_share_one_compilation(void **state) {
+TEST(threads_share_one_compilation) {
     kn_context *context = open_context(NULL);
     request_of requests[THREADS];
     for (int round = 0; round < 3; round++) {
@@ -401,7 +401,7 @@ static void note_progress(void *user, const char *label, uint64_t done, uint64_t
     progress->total = total;
 }
 
-static void many_are_compiled_at_once(void **state) {
+TEST(many_are_compiled_at_once) {
     enum { MANY = 5 };
     seen progress = {0};
     kn_context_params params = test_params();
@@ -449,22 +449,4 @@ static void many_are_compiled_at_once(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_programs(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_is_compiled_once),
-        cmocka_unit_test(includes_are_read_once),
-        cmocka_unit_test(wrong_files_are_named),
-        cmocka_unit_test(the_compilers_message_is_shown),
-        cmocka_unit_test(lines_keep_their_numbers),
-        cmocka_unit_test(each_file_compiles_alone),
-        cmocka_unit_test(vectors_of_doubles_need_no_whole_header),
-        cmocka_unit_test(a_missing_function_is_found_in_the_whole_header),
-        cmocka_unit_test(a_short_header_that_computes_wrongly_is_not_used),
-        cmocka_unit_test(only_named_kernels_are_compiled),
-        cmocka_unit_test(a_language_can_be_asked_for),
-        cmocka_unit_test(warnings_are_shown_where_they_must_be),
-        cmocka_unit_test(threads_share_one_compilation),
-        cmocka_unit_test(many_are_compiled_at_once),
-    };
-    return cmocka_run_group_tests_name("device: programs", tests, NULL, NULL);
-}
+TEST_FILE(test_programs, NULL, NULL)

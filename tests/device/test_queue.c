@@ -25,7 +25,7 @@ static void read_all(kn_context *context, kn_buffer *buffer, void *bytes, uint64
         fail_msg("%s", error.text);
 }
 
-static void bytes_are_copied_at_any_offset(void **state) {
+TEST(bytes_are_copied_at_any_offset) {
     enum { BYTES = 300 };
     kn_context *context = open_context(NULL);
     kn_buffer *source = new_buffer(context, BYTES), *target = new_buffer(context, BYTES);
@@ -67,7 +67,7 @@ static void bytes_are_copied_at_any_offset(void **state) {
     kn_context_destroy(&context);
 }
 
-static void ranges_are_checked(void **state) {
+TEST(ranges_are_checked) {
     kn_context *context = open_context(NULL);
     kn_buffer *buffer = new_buffer(context, 100), *other = new_buffer(context, 10);
     kn_error error = {0};
@@ -96,7 +96,7 @@ static void ranges_are_checked(void **state) {
     kn_context_destroy(&context);
 }
 
-static void patterns_fill(void **state) {
+TEST(patterns_fill) {
     kn_context *context = open_context(NULL);
     kn_buffer *buffer = new_buffer(context, 96);
     kn_error error = {0};
@@ -128,7 +128,7 @@ static void patterns_fill(void **state) {
     kn_context_destroy(&context);
 }
 
-static void empty_commands_keep_the_order(void **state) {
+TEST(empty_commands_keep_the_order) {
     kn_context *context = open_context(NULL);
     kn_buffer *buffer = new_buffer(context, 16);
     kn_error error = {0};
@@ -166,7 +166,7 @@ static void launch_slow(kn_context *context, kn_kernel *kernel, kn_buffer *x, kn
         if (kn_kernel_launch(context, kernel, &launch, "slow", &error)) fail_msg("%s", error.text);
 }
 
-static void a_write_does_not_overtake_a_kernel(void **state) {
+TEST(a_write_does_not_overtake_a_kernel) {
     kn_context *context = open_context(NULL);
     kn_kernel *kernel = NULL;
     kn_error error = {0};
@@ -194,7 +194,7 @@ static void a_write_does_not_overtake_a_kernel(void **state) {
 
 /* Batches are uploaded on the transfer queue while the previous batch is computed, and results are downloaded
  * on it; each has two alternating buffers, as in training. */
-static void the_queues_work_side_by_side(void **state) {
+TEST(the_queues_work_side_by_side) {
     enum { ROUNDS = 12 };
     kn_context *context = open_context(NULL);
     kn_kernel *kernel = NULL;
@@ -241,14 +241,4 @@ static void the_queues_work_side_by_side(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_queue(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_copied_at_any_offset),
-        cmocka_unit_test(ranges_are_checked),
-        cmocka_unit_test(patterns_fill),
-        cmocka_unit_test(empty_commands_keep_the_order),
-        cmocka_unit_test(a_write_does_not_overtake_a_kernel),
-        cmocka_unit_test(the_queues_work_side_by_side),
-    };
-    return cmocka_run_group_tests_name("device: queues", tests, NULL, NULL);
-}
+TEST_FILE(test_queue, NULL, NULL)

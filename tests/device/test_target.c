@@ -35,7 +35,7 @@ static kn_context *describe(const char *text, int kind, uint64_t largest_block_b
     return context;
 }
 
-static void a_described_device_is_as_its_file_says(void **state) {
+TEST(a_described_device_is_as_its_file_says) {
     kn_context *context = describe(wide_target, 0, 0);
     const kn_device_info *info = kn_context_device(context);
     const kn_capabilities *known = kn_context_capabilities(context);
@@ -61,7 +61,7 @@ static void a_described_device_is_as_its_file_says(void **state) {
     kn_context_destroy(&context);
 }
 
-static void a_described_device_computes_nothing(void **state) {
+TEST(a_described_device_computes_nothing) {
     kn_context *context = describe(wide_target, 0, 0), *other = describe(wide_target, 0, 0);
     kn_error error = {0};
     kn_buffer *buffer = NULL;
@@ -95,7 +95,7 @@ static void a_described_device_computes_nothing(void **state) {
     kn_context_destroy(&other);
 }
 
-static void a_target_and_an_opencl_context_exclude_each_other(void **state) {
+TEST(a_target_and_an_opencl_context_exclude_each_other) {
     kn_context *context = open_context(NULL);
     kn_context_params params;
     kn_context_params_init(&params);
@@ -107,11 +107,4 @@ static void a_target_and_an_opencl_context_exclude_each_other(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_target(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_described_device_is_as_its_file_says),
-        cmocka_unit_test(a_described_device_computes_nothing),
-        cmocka_unit_test(a_target_and_an_opencl_context_exclude_each_other),
-    };
-    return cmocka_run_group_tests_name("device: target", tests, NULL, NULL);
-}
+TEST_FILE(test_target, NULL, NULL)

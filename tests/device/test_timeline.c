@@ -15,7 +15,7 @@ static kn_context *recording_context(void) {
     return context;
 }
 
-static void work_is_recorded_in_order(void **state) {
+TEST(work_is_recorded_in_order) {
     kn_context *context = recording_context();
     kn_buffer *buffer = NULL;
     kn_kernel *kernel = NULL;
@@ -58,7 +58,7 @@ static void work_is_recorded_in_order(void **state) {
     kn_context_destroy(&context);
 }
 
-static void long_recordings_are_complete(void **state) {
+TEST(long_recordings_are_complete) {
     enum { PIECES = 2500 };
     kn_context *context = recording_context();
     kn_buffer *buffer = NULL;
@@ -85,7 +85,7 @@ static void long_recordings_are_complete(void **state) {
     kn_context_destroy(&context);
 }
 
-static void without_a_request_nothing_is_recorded(void **state) {
+TEST(without_a_request_nothing_is_recorded) {
     kn_context *context = open_context(NULL);
     kn_buffer *buffer = NULL;
     kn_error error = {0};
@@ -100,11 +100,4 @@ static void without_a_request_nothing_is_recorded(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_timeline(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_is_recorded_in_order),
-        cmocka_unit_test(long_recordings_are_complete),
-        cmocka_unit_test(without_a_request_nothing_is_recorded),
-    };
-    return cmocka_run_group_tests_name("device: timeline", tests, NULL, NULL);
-}
+TEST_FILE(test_timeline, NULL, NULL)

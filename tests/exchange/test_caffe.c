@@ -66,7 +66,7 @@ static void is_refused(void **state, const char *net, const char *part) {
     kn_model_destroy(&model);
 }
 
-static void layers_become_lines(void **state) {
+TEST_WITH(layers_become_lines, make_place, remove_place) {
     becomes(state,
             INPUT LAYER("Convolution", "a/1", "data", "a",
                         "param { lr_mult: 0 } param { lr_mult: 0 } convolution_param { num_output: 4 "
@@ -85,7 +85,7 @@ static void layers_become_lines(void **state) {
             "output y_2\n");
 }
 
-static void sides_and_groups_are_told_apart(void **state) {
+TEST_WITH(sides_and_groups_are_told_apart, make_place, remove_place) {
     becomes(
         state,
         INPUT LAYER("Convolution", "a", "data", "a",
@@ -103,7 +103,7 @@ static void sides_and_groups_are_told_apart(void **state) {
 }
 
 /* Parameters by the names of weight and bias. */
-static void layers_share(void **state) {
+TEST_WITH(layers_share, make_place, remove_place) {
 #define NAMED(name, bottom, weight, bias)                                                                    \
     LAYER("InnerProduct", name, bottom, name,                                                                \
           "param { name: '" weight "' } param { " bias " } inner_product_param { num_output: 98 }")
@@ -115,7 +115,7 @@ static void layers_share(void **state) {
 }
 
 /* Names that are equal once cut are numbered; sizes and lengths are bounded. */
-static void what_grows_is_bounded(void **state) {
+TEST_WITH(what_grows_is_bounded, make_place, remove_place) {
     enum { LAYERS = 40, LAYER_BYTES = 200 };
     static char net[LAYERS * LAYER_BYTES + 200];
     size_t used = (size_t)snprintf(net, sizeof net, INPUT);
@@ -134,7 +134,7 @@ static void what_grows_is_bounded(void **state) {
 }
 
 /* Truncated anywhere, or with any byte changed, a network is refused with a message or becomes a model. */
-static void hostile_texts(void **state) {
+TEST_WITH(hostile_texts, make_place, remove_place) {
     static const char whole[] =
         INPUT LAYER("Convolution", "a", "data", "a", "convolution_param { num_output: 4 kernel_size: 3 }")
             LAYER("Pooling", "p", "a", "p", "pooling_param { kernel_size: 2 stride: 2 }")
@@ -150,7 +150,7 @@ static void hostile_texts(void **state) {
         }
 }
 
-static void norms_take_their_scales(void **state) {
+TEST_WITH(norms_take_their_scales, make_place, remove_place) {
     const char *norm = LAYER("BatchNorm", "n", "data", "b", "");
     char net[1000];
     snprintf(net, sizeof net, "%s%s%s", INPUT, norm,
@@ -168,7 +168,7 @@ static void norms_take_their_scales(void **state) {
             "@s_weight\noutput s\n");
 }
 
-static void training_is_left_out(void **state) {
+TEST_WITH(training_is_left_out, make_place, remove_place) {
     becomes(
         state,
         "layer { name: 'd' type: 'Input' top: 'data' top: 'label' include { phase: TEST } input_param { "
@@ -183,7 +183,7 @@ static void training_is_left_out(void **state) {
         "f = linear @x 2\noutput f\n");
 }
 
-static void mistakes_are_reported(void **state) {
+TEST_WITH(mistakes_are_reported, make_place, remove_place) {
     is_refused(state, INPUT LAYER("Interp", "i", "data", "i", "") LAYER("Foo", "j", "i", "j", ""),
                "unsupported types: Interp ('i'), Foo ('j')");
     is_refused(state, INPUT LAYER("ReLU", "r", "date", "r", ""),
@@ -220,7 +220,7 @@ static void has_numbers(kn_states *states, const char *name, int count, const fl
         assert_float_equal(found[i], expected[i], 1e-6f);
 }
 
-static void weights_find_their_layers(void **state) {
+TEST_WITH(weights_find_their_layers, make_place, remove_place) {
     const place *at = *state;
     made net = {.count = 0}, layer = {.count = 0};
     const char *text = "input: 'data' input_dim: 1 input_dim: 2 input_dim: 1 input_dim: 1\n" LAYER(
@@ -269,7 +269,7 @@ static void weights_find_their_layers(void **state) {
 }
 
 /* The cross-entropy of a network that ends with a softmax is computed from the input of the softmax. */
-static void losses_look_behind_a_softmax(void **state) {
+TEST_WITH(losses_look_behind_a_softmax, make_place, remove_place) {
     kn_model *model =
         open_net(state, "input: 'd' input_dim: 1 input_dim: 5 input_dim: 1 input_dim: 1\n" LAYER(
                             "InnerProduct", "f", "d", "f", "inner_product_param { num_output: 3 }")
@@ -284,18 +284,4 @@ static void losses_look_behind_a_softmax(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_caffe(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(layers_become_lines, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(sides_and_groups_are_told_apart, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(layers_share, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(what_grows_is_bounded, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(hostile_texts, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(norms_take_their_scales, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(training_is_left_out, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(mistakes_are_reported, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(weights_find_their_layers, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(losses_look_behind_a_softmax, make_place, remove_place),
-    };
-    return cmocka_run_group_tests_name("caffe", tests, NULL, NULL);
-}
+TEST_FILE(test_caffe, NULL, NULL)

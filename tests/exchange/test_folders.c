@@ -168,8 +168,7 @@ static void check_allocations(const char *folder) {
     }
 }
 
-static void every_failed_allocation_is_reported(void **state) {
-    (void)state;
+TEST(every_failed_allocation_is_reported) {
     char *folder = test_folder_make();
     write_text(folder, "config.json", neox, strlen(neox));
     write_parts(folder, neox_tensors);
@@ -222,8 +221,7 @@ static void damage(const char *folder, const char *name, const char *text, uint3
     write_text(folder, name, text, strlen(text));
 }
 
-static void damaged_settings_are_survived(void **state) {
-    (void)state;
+TEST(damaged_settings_are_survived) {
     char *folder = test_folder_make();
     write_text(folder, "config.json", neox, strlen(neox));
     write_tensors(folder, "model.safetensors", neox_tensors, count_of(neox_tensors));
@@ -237,10 +235,4 @@ static void damaged_settings_are_survived(void **state) {
     test_folder_remove(folder);
 }
 
-int test_folders(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_failed_allocation_is_reported),
-        cmocka_unit_test(damaged_settings_are_survived),
-    };
-    return cmocka_run_group_tests_name("folders", tests, NULL, NULL);
-}
+TEST_FILE(test_folders, NULL, NULL)

@@ -8,8 +8,7 @@
 #include "../models/fake_states.h"
 #include "../ops/ops_tests.h"
 
-static void layers_and_parameters(void **state) {
-    (void)state;
+TEST(layers_and_parameters) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "in:0", ONNX_FLOAT, "batch,3");
     onnx_input(&graph, "w", ONNX_FLOAT, "2,3"); /* an initializer that is listed as an input, too */
@@ -51,8 +50,7 @@ static void layers_and_parameters(void **state) {
     kn_model_destroy(&model);
 }
 
-static void given_numbers(void **state) {
-    (void)state;
+TEST(given_numbers) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "n,6");
     onnx_input(&graph, "half", ONNX_INT64, "1");
@@ -91,8 +89,7 @@ static void given_numbers(void **state) {
     kn_model_destroy(&model);
 }
 
-static void branches_and_loops(void **state) {
-    (void)state;
+TEST(branches_and_loops) {
     onnx_graph graph = {.bytes.count = 0}, yes = {.bytes.count = 0}, no = {.bytes.count = 0},
                body = {.bytes.count = 0};
     onnx_node(&yes, "Add", "one,one", "sum", NULL);
@@ -187,8 +184,7 @@ static void gives(const char *type, const char *inputs, const char *attributes, 
     kn_model_destroy(&model);
 }
 
-static void operators(void **state) {
-    (void)state;
+TEST(operators) {
     gives("Slice", "c,minus,far,one,minus", NULL, "2,3", "2 1 0 5 4 3");
     gives("Slice", "c,far,far,one,minus", NULL, "2,1", "0 3");
     gives("Pow", "list,half", NULL, "6", "0 1 1 1 2 2");
@@ -230,8 +226,7 @@ static void operators(void **state) {
 
 /* x is (steps,batch,3), in two directions; a GRU with the reset before the product has a fixed number of
  * steps. */
-static void recurrent_layers(void **state) {
-    (void)state;
+TEST(recurrent_layers) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "steps,batch,3");
     onnx_input(&graph, "short", ONNX_FLOAT, "2,batch,3");
@@ -274,8 +269,7 @@ static void recurrent_layers(void **state) {
     }
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "2");
     onnx_node(&graph, "Foo", "x", "a", NULL);
@@ -307,8 +301,7 @@ static void refusals(void **state) {
 }
 
 /* Contradictions are reported with the node. */
-static void contradictions(void **state) {
-    (void)state;
+TEST(contradictions) {
     static const struct {
         const char *type, *inputs, *attributes, *message;
     } cases[] = {
@@ -340,8 +333,7 @@ static void contradictions(void **state) {
 }
 
 /* Nodes in any order are sorted so that each reads existing values; a branch reads values around it. */
-static void nodes_in_no_order(void **state) {
-    (void)state;
+TEST(nodes_in_no_order) {
     onnx_graph graph = {.bytes.count = 0}, then = {.bytes.count = 0}, otherwise = {.bytes.count = 0};
     onnx_node(&then, "Neg", "inner", "left", NULL);
     onnx_node(&then, "Add", "twice,one", "inner", NULL);
@@ -373,8 +365,7 @@ static void nodes_in_no_order(void **state) {
 }
 
 /* Truncated anywhere, or with any byte changed, a file is refused or becomes a model that can be queried. */
-static void hostile_bytes(void **state) {
-    (void)state;
+TEST(hostile_bytes) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
     onnx_integers(&graph, "shape", "-1,1");
@@ -396,17 +387,4 @@ static void hostile_bytes(void **state) {
     }
 }
 
-int test_onnx(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_and_parameters),
-        cmocka_unit_test(given_numbers),
-        cmocka_unit_test(branches_and_loops),
-        cmocka_unit_test(operators),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(contradictions),
-        cmocka_unit_test(nodes_in_no_order),
-        cmocka_unit_test(hostile_bytes),
-        cmocka_unit_test(recurrent_layers),
-    };
-    return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx, NULL, NULL)

@@ -70,8 +70,7 @@ static void check_scales(kn_model *model, int64_t batch, int64_t height, int64_t
 }
 
 /* Three sizes in a row through one open model; the batch may stay open. */
-static void sizes_of_inputs(void **state) {
-    (void)state;
+TEST(sizes_of_inputs) {
     static const int64_t shapes[][4] = {{1, 1, 8, 4}, {2, 1, 4, 12}, {1, 1, 16, 16}};
     onnx_graph graph = {.bytes.count = 0};
     add_scales(&graph);
@@ -105,8 +104,7 @@ static void sizes_of_inputs(void **state) {
     kn_model_destroy(&again);
 }
 
-static void refusals_of_binding(void **state) {
-    (void)state;
+TEST(refusals_of_binding) {
     onnx_graph graph = {.bytes.count = 0};
     add_scales(&graph);
     kn_model *model = onnx_open(&graph, NULL), *text = kn_model_open("lenet", NULL);
@@ -156,8 +154,7 @@ static onnx_graph branch(float first) {
 }
 
 /* An input decides which branch is computed: its value is needed, and it is no input of the result. */
-static void values_of_inputs(void **state) {
-    (void)state;
+TEST(values_of_inputs) {
     onnx_graph graph = {.bytes.count = 0}, wide = branch(1), narrow = branch(10);
     onnx_input(&graph, "x", ONNX_FLOAT, "1,2");
     onnx_input(&graph, "rate", ONNX_INT64, "");
@@ -191,8 +188,7 @@ static void values_of_inputs(void **state) {
 }
 
 /* A weight in the body of a loop is one parameter, whatever the number of iterations. */
-static void weights_of_loops(void **state) {
-    (void)state;
+TEST(weights_of_loops) {
     onnx_graph graph = {.bytes.count = 0}, body = {.bytes.count = 0};
     onnx_input(&body, "round", ONNX_INT64, "");
     onnx_input(&body, "going_in", ONNX_BOOL, "");
@@ -212,8 +208,7 @@ static void weights_of_loops(void **state) {
 }
 
 /* An end far beyond an open axis is its end; one that some sizes do not have is right for these, too. */
-static void slices_of_open_axes(void **state) {
-    (void)state;
+TEST(slices_of_open_axes) {
     static const struct {
         const char *end, *shape;
     } cases[] = {{"1000000000", "length"}, {"2147483647", "length"}, {"4", "4"}};
@@ -244,8 +239,7 @@ static void slices_of_open_axes(void **state) {
 }
 
 /* More iterations than one node stacks: a loop that ends on a condition, and a scan over an input's rows. */
-static void long_loops(void **state) {
-    (void)state;
+TEST(long_loops) {
     enum { ROUNDS = 150 };
     onnx_graph graph = {.bytes.count = 0}, body = {.bytes.count = 0}, sums = {.bytes.count = 0};
     double x[ROUNDS], found[ROUNDS], sum = 0;
@@ -304,8 +298,7 @@ static void long_loops(void **state) {
 
 /* What was built as if sizes differed is not computed for equal ones: an axis that Squeeze would remove, and
  * a branch for one sample. */
-static void sizes_that_differ(void **state) {
-    (void)state;
+TEST(sizes_that_differ) {
     for (int kind = 0; kind < 2; kind++) {
         onnx_graph graph = {.bytes.count = 0}, one = {.bytes.count = 0}, more = {.bytes.count = 0};
         onnx_input(&graph, "x", ONNX_FLOAT, "n,1,3");
@@ -368,8 +361,7 @@ static void held_input(onnx_graph *graph, const char *name, uint32_t kind) {
 }
 
 /* Sequences and optionals are given with their elements, and are as many outputs as they have tensors. */
-static void sequences(void **state) {
-    (void)state;
+TEST(sequences) {
     onnx_graph graph = {.bytes.count = 0};
     held_input(&graph, "parts", SEQUENCE);
     held_input(&graph, "extra", OPTIONAL);
@@ -425,8 +417,7 @@ static void sequences(void **state) {
 
 /* A condition that the graph computes from an input without values: computed by a model of its own, and
  * given. */
-static void missing_values(void **state) {
-    (void)state;
+TEST(missing_values) {
     onnx_graph graph = {.bytes.count = 0}, one = {.bytes.count = 0}, more = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "2,3");
     onnx_node(&one, "Neg", "x", "negative", NULL);
@@ -479,8 +470,7 @@ static void missing_values(void **state) {
 }
 
 /* The same model from memory: bound to shapes, with the messages' name from params. */
-static void models_in_memory(void **state) {
-    (void)state;
+TEST(models_in_memory) {
     onnx_graph graph = {.bytes.count = 0};
     made bytes;
     kn_model_params params = KN_MODEL_DEFAULTS;
@@ -514,8 +504,7 @@ static void models_in_memory(void **state) {
 }
 
 /* External data are read from the folder that the caller names, and from no other. */
-static void external_data_of_memory(void **state) {
-    (void)state;
+TEST(external_data_of_memory) {
     onnx_graph graph = {.bytes.count = 0};
     made bytes, tensor = {.count = 0};
     const int64_t numbers[2] = {3, -2};
@@ -541,14 +530,4 @@ static void external_data_of_memory(void **state) {
     test_folder_remove(folder);
 }
 
-int test_onnx_bind(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequences),           cmocka_unit_test(sizes_of_inputs),
-        cmocka_unit_test(refusals_of_binding), cmocka_unit_test(values_of_inputs),
-        cmocka_unit_test(weights_of_loops),    cmocka_unit_test(sizes_that_differ),
-        cmocka_unit_test(long_loops),          cmocka_unit_test(slices_of_open_axes),
-        cmocka_unit_test(models_in_memory),    cmocka_unit_test(external_data_of_memory),
-        cmocka_unit_test(missing_values),
-    };
-    return cmocka_run_group_tests_name("onnx bind", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_bind, NULL, NULL)

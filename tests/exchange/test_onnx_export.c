@@ -51,8 +51,7 @@ static const char text[] = "koine 1\n"
                            "logits = linear 5\n"
                            "out = softmax\n";
 
-static void there_and_back(void **state) {
-    (void)state;
+TEST(there_and_back) {
     char path[4096];
     char *folder = test_folder_make();
     test_path(path, sizeof path, folder, "net.onnx");
@@ -103,8 +102,7 @@ static void there_and_back(void **state) {
 
 /* Values that are not trained are not weights in the file: constants, and statistics measured before
  * training. */
-static void learns_no_more(void **state) {
-    (void)state;
+TEST(learns_no_more) {
     char path[4096];
     char *folder = test_folder_make();
     test_path(path, sizeof path, folder, "net.onnx");
@@ -120,8 +118,7 @@ static void learns_no_more(void **state) {
 }
 
 /* Sizes that stay symbolic where the value does not determine them. */
-static void open_sizes(void **state) {
-    (void)state;
+TEST(open_sizes) {
     static const struct {
         const char *text, *shape; /* of "last" */
     } models[] = {
@@ -147,8 +144,7 @@ static void open_sizes(void **state) {
 }
 
 /* All nodes without an ONNX operator are named in one message. */
-static void without_counterpart(void **state) {
-    (void)state;
+TEST(without_counterpart) {
     char path[4096];
     char *folder = test_folder_make();
     test_path(path, sizeof path, folder, "net.onnx");
@@ -162,12 +158,4 @@ static void without_counterpart(void **state) {
     test_folder_remove(folder);
 }
 
-int test_onnx_export(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),
-        cmocka_unit_test(learns_no_more),
-        cmocka_unit_test(open_sizes),
-        cmocka_unit_test(without_counterpart),
-    };
-    return cmocka_run_group_tests_name("texts as ONNX files", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_export, NULL, NULL)

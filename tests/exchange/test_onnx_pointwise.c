@@ -131,8 +131,7 @@ static void stays_the_same(sample *s, const char *path) {
     fake_states_release(states);
 }
 
-static void same_operator(void **state) {
-    (void)state;
+TEST(same_operator) {
     char path[4096];
     char *folder = test_folder_make();
     int tried = 0;
@@ -152,8 +151,7 @@ static void same_operator(void **state) {
 }
 
 /* Selu with attributes that Koine's operator does not have becomes other operators. */
-static void other_selu(void **state) {
-    (void)state;
+TEST(other_selu) {
     onnx_graph graph = {.bytes = {.count = 0}};
     onnx_input(&graph, "in", ONNX_FLOAT, "3");
     onnx_node(&graph, "Selu", "in", "out", "alpha=2.0f gamma=3.0f");
@@ -166,8 +164,7 @@ static void other_selu(void **state) {
 }
 
 /* A square is a product, which is much faster; other powers are not. */
-static void squares(void **state) {
-    (void)state;
+TEST(squares) {
     for (int two = 0; two < 2; two++) {
         onnx_graph graph = {.bytes = {.count = 0}};
         onnx_input(&graph, "in", ONNX_FLOAT, "3");
@@ -180,11 +177,4 @@ static void squares(void **state) {
     }
 }
 
-int test_onnx_pointwise(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_operator),
-        cmocka_unit_test(other_selu),
-        cmocka_unit_test(squares),
-    };
-    return cmocka_run_group_tests_name("pointwise operators as ONNX nodes", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_pointwise, NULL, NULL)

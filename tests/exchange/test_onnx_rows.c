@@ -211,8 +211,7 @@ static const struct {
     {"transpose", 1},   {"concat", 1}, {"slice", 1}, {"flip", 1},
 };
 
-static void rows_there_and_back(void **state) {
-    (void)state;
+TEST(rows_there_and_back) {
     char path[4096];
     char *folder = test_folder_make();
     int rows = 0, wrong = 0;
@@ -237,9 +236,4 @@ static void rows_there_and_back(void **state) {
     test_folder_remove(folder);
 }
 
-int test_onnx_rows(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_there_and_back),
-    };
-    return cmocka_run_group_tests_name("rows as ONNX nodes", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_rows, NULL, NULL)

@@ -42,8 +42,7 @@ static void makes(onnx_graph *graph, const char *type, const char *inputs, const
     kn_model_destroy(&model);
 }
 
-static void quantized_sums(void **state) {
-    (void)state;
+TEST(quantized_sums) {
     for (int product = 0; product < 2; product++) {
         onnx_graph graph = {.bytes.count = 0};
         constant(&graph, "a", ONNX_UINT8, "3", "12,20,250");
@@ -58,8 +57,7 @@ static void quantized_sums(void **state) {
     }
 }
 
-static void quantized_joins(void **state) {
-    (void)state;
+TEST(quantized_joins) {
     onnx_graph graph = {.bytes.count = 0};
     constant(&graph, "a", ONNX_INT8, "1,2", "-3,5");
     constant(&graph, "b", ONNX_INT8, "1,1", "100");
@@ -71,8 +69,7 @@ static void quantized_joins(void **state) {
           "-16 0 90");
 }
 
-static void quantized_products(void **state) {
-    (void)state;
+TEST(quantized_products) {
     for (int form = 0; form < 3; form++) {
         onnx_graph graph = {.bytes.count = 0};
         constant(&graph, "a", ONNX_UINT8, "2,2", "1,2,3,4");
@@ -98,8 +95,7 @@ static void quantized_products(void **state) {
 }
 
 /* Two rows of 16 codes of 4 bits: 8 is zero. */
-static void packed_weights(void **state) {
-    (void)state;
+TEST(packed_weights) {
     onnx_graph graph = {.bytes.count = 0};
     constant(&graph, "x", ONNX_FLOAT, "1,16", "4,4,4,0,0,0,0,0,0,0,0,0,0,0,0,4");
     constant(&graph, "w", ONNX_UINT8, "2,1,8",
@@ -117,8 +113,7 @@ static void packed_weights(void **state) {
     onnx_refused(&graph, NULL, "node 'y' (MatMulNBits): bits is 3; expected 2, 4 or 8");
 }
 
-static void joined_layers(void **state) {
-    (void)state;
+TEST(joined_layers) {
     onnx_graph graph = {.bytes.count = 0};
     constant(&graph, "a", ONNX_FLOAT, "1,2", "4,8");
     constant(&graph, "b", ONNX_FLOAT, "2,2", "4,-8,4,4");
@@ -140,8 +135,7 @@ static void joined_layers(void **state) {
     makes(&graph, "Identity", "n", "unused", NULL, "1,1,2", "0 3");
 }
 
-static void embeddings(void **state) {
-    (void)state;
+TEST(embeddings) {
     onnx_graph graph = {.bytes.count = 0};
     constant(&graph, "ids", ONNX_INT32, "2,3", "0,1,2,2,1,0");
     constant(&graph, "mask", ONNX_INT32, "2,3", "1,1,0,1,0,0");
@@ -160,8 +154,7 @@ static void embeddings(void **state) {
 }
 
 /* Queries of 0 give the mean of the values that they see. */
-static void attention_means(void **state) {
-    (void)state;
+TEST(attention_means) {
     onnx_graph graph = {.bytes.count = 0};
     constant(&graph, "q", ONNX_FLOAT, "1,2,4", "0,0,0,0,0,0,0,0");
     constant(&graph, "k", ONNX_FLOAT, "1,3,4", "1,2,3,4,5,6,7,8,9,10,11,12");
@@ -190,8 +183,7 @@ static void add_group(onnx_graph *graph, const char *queries, const char *past) 
     onnx_output(graph, "pv2");
 }
 
-static void attention_of_groups(void **state) {
-    (void)state;
+TEST(attention_of_groups) {
     onnx_graph graph = {.bytes.count = 0};
     constant(&graph, "q", ONNX_FLOAT, "2,1,2", "0,0,0,0");
     constant(&graph, "k", ONNX_FLOAT, "2,1,1", "4,8");
@@ -222,8 +214,7 @@ static void attention_of_groups(void **state) {
 }
 
 /* Weights of fused layers are trained, and sizes stay dynamic. */
-static void parameters_and_sizes(void **state) {
-    (void)state;
+TEST(parameters_and_sizes) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,8,8");
     onnx_floats(&graph, "w", "4,3,3,3", 0);
@@ -241,8 +232,7 @@ static void parameters_and_sizes(void **state) {
     kn_model_destroy(&model);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
     onnx_node(&graph, MICROSOFT "Sampling", "x", "y", NULL);
@@ -340,8 +330,7 @@ static void draw(const kn_import_row *row, int from, uint64_t key) {
 }
 
 /* Nodes with any number of inputs of any kind, and any attributes, are built, or refused with a reason. */
-static void hostile_nodes(void **state) {
-    (void)state;
+TEST(hostile_nodes) {
 #define DRAW(family)                                                                                         \
     for (int i = 0; i < kn_import_##family##_count; i++)                                                     \
         for (int k = 0; k < DRAWS; k++)                                                                      \
@@ -350,14 +339,4 @@ static void hostile_nodes(void **state) {
     KN_IMPORT_FAMILIES(DRAW)
 }
 
-int test_onnx_runtime(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantized_sums),       cmocka_unit_test(quantized_joins),
-        cmocka_unit_test(quantized_products),   cmocka_unit_test(packed_weights),
-        cmocka_unit_test(joined_layers),        cmocka_unit_test(embeddings),
-        cmocka_unit_test(attention_means),      cmocka_unit_test(attention_of_groups),
-        cmocka_unit_test(parameters_and_sizes), cmocka_unit_test(refusals),
-        cmocka_unit_test(hostile_nodes),
-    };
-    return cmocka_run_group_tests_name("operators of ONNX Runtime", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_runtime, NULL, NULL)

@@ -6,8 +6,7 @@
 #include "../ops/ops_tests.h"
 
 /* (batch,3,4) to (batch,12) and (batch*3,4), with sizes that the model computes. */
-static void sizes_with_symbols(void **state) {
-    (void)state;
+TEST(sizes_with_symbols) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
     onnx_integers(&graph, "zero", "0");
@@ -43,8 +42,7 @@ static void sizes_with_symbols(void **state) {
 }
 
 /* Nodes whose sizes are arguments get those of a symbolic batch. */
-static void sizes_of_an_open_batch(void **state) {
-    (void)state;
+TEST(sizes_of_an_open_batch) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "n,2,6,8");
     onnx_integers(&graph, "zero", "0");
@@ -83,8 +81,7 @@ static void sizes_of_an_open_batch(void **state) {
 }
 
 /* Images of open size, with sizes that are computed as fractions. */
-static void sizes_of_an_open_image(void **state) {
-    (void)state;
+TEST(sizes_of_an_open_image) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,2,height,8");
     onnx_integers(&graph, "head", "0,1");
@@ -147,8 +144,7 @@ static void compute_resized(const char *shape, const char *attributes, double nu
 }
 
 /* Resizing a dynamic axis gives the same as resizing it with a fixed size. */
-static void resizes_of_open_axes(void **state) {
-    (void)state;
+TEST(resizes_of_open_axes) {
     static const char *const ways[] = {
         "mode='nearest'",
         "mode='nearest' nearest_mode='ceil'",
@@ -182,8 +178,7 @@ static void resizes_of_open_axes(void **state) {
 
 /* Negative sizes are open ones, and "?" is a separate size each time: the batch where the first input
  * begins with it. */
-static void sizes_that_have_no_name(void **state) {
-    (void)state;
+TEST(sizes_that_have_no_name) {
     static const char *const shapes[] = {"-1,3,?,?", "?,3,-1,-1"};
     for (size_t i = 0; i < KN_COUNT_OF(shapes); i++) {
         onnx_graph graph = {.bytes.count = 0};
@@ -201,8 +196,7 @@ static void sizes_that_have_no_name(void **state) {
 }
 
 /* Operators that compute sizes from known numbers, with missing inputs. */
-static void inputs_left_out(void **state) {
-    (void)state;
+TEST(inputs_left_out) {
     static const struct {
         const char *type, *inputs, *attributes;
     } cases[] = {
@@ -228,11 +222,4 @@ static void inputs_left_out(void **state) {
     }
 }
 
-int test_onnx_sizes(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_with_symbols),      cmocka_unit_test(sizes_of_an_open_batch),
-        cmocka_unit_test(sizes_of_an_open_image),  cmocka_unit_test(resizes_of_open_axes),
-        cmocka_unit_test(sizes_that_have_no_name), cmocka_unit_test(inputs_left_out),
-    };
-    return cmocka_run_group_tests_name("onnx sizes", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_sizes, NULL, NULL)

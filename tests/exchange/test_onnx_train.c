@@ -54,8 +54,7 @@ static void network(onnx_graph *graph, bool training) {
     onnx_output(graph, "out");
 }
 
-static void weights_and_reasons(void **state) {
-    (void)state;
+TEST(weights_and_reasons) {
     onnx_graph graph = {.bytes.count = 0};
     network(&graph, false);
     kn_model *model = onnx_right(&graph, NULL);
@@ -102,8 +101,7 @@ static void is_trainable(const kn_model *model, const char *name, const char *wh
 }
 
 /* PyTorch's exporter marks trained initializers; the mark decides, whatever reads them. */
-static void what_the_file_says(void **state) {
-    (void)state;
+TEST(what_the_file_says) {
     static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind",
                       folded[] = "pkg.onnxscript.optimizer.folded_from";
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
@@ -149,8 +147,7 @@ static void changed(kn_states *states, const char *name, int64_t count, float fi
 }
 
 /* Exporters merge initializers with equal values; each is still trained separately, and saved so. */
-static void one_for_several(void **state) {
-    (void)state;
+TEST(one_for_several) {
     static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
     for (int told = 0; told < 2; told++) {
         onnx_graph graph = {.bytes.count = 0};
@@ -204,8 +201,7 @@ static void one_for_several(void **state) {
 }
 
 /* Names generated for separated copies avoid names in the file; copies are separated once. */
-static void names_that_are_taken(void **state) {
-    (void)state;
+TEST(names_that_are_taken) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
     onnx_floats(&graph, "a.weight", "3", 1);
@@ -233,8 +229,7 @@ static void names_that_are_taken(void **state) {
 
 /* Without marks: names, element types, and the nodes that read an initializer, directly or through others,
  * decide. */
-static void what_nodes_make_of_it(void **state) {
-    (void)state;
+TEST(what_nodes_make_of_it) {
     static const struct {
         const char *name, *shape, *type, *why;
         bool first;
@@ -283,8 +278,7 @@ static void what_nodes_make_of_it(void **state) {
 }
 
 /* The search stops at comparisons. */
-static void no_gradient(void **state) {
-    (void)state;
+TEST(no_gradient) {
     onnx_graph graph = {.bytes.count = 0};
     onnx_input(&graph, "a", ONNX_FLOAT, "batch,3");
     onnx_input(&graph, "b", ONNX_INT64, "batch,3");
@@ -314,8 +308,7 @@ static const kn_onnx_tensor *find_tensor(const kn_onnx_model *file, const char *
     return NULL;
 }
 
-static void saved_again(void **state) {
-    (void)state;
+TEST(saved_again) {
     onnx_graph graph = {.bytes.count = 0};
     char path[4096];
     char *folder = test_folder_make();
@@ -412,15 +405,13 @@ static void check_shared(bool copies) {
     test_folder_remove(folder);
 }
 
-static void shared_statistics(void **state) {
-    (void)state;
+TEST(shared_statistics) {
     check_shared(false);
     check_shared(true);
 }
 
 /* Weights saved as safetensors can be loaded into the same model. */
-static void weights_alone(void **state) {
-    (void)state;
+TEST(weights_alone) {
     onnx_graph graph = {.bytes.count = 0};
     char path[4096];
     char *folder = test_folder_make();
@@ -444,13 +435,4 @@ static void weights_alone(void **state) {
     test_folder_remove(folder);
 }
 
-int test_onnx_train(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_and_reasons),   cmocka_unit_test(what_the_file_says),
-        cmocka_unit_test(what_nodes_make_of_it), cmocka_unit_test(one_for_several),
-        cmocka_unit_test(no_gradient),           cmocka_unit_test(saved_again),
-        cmocka_unit_test(shared_statistics),     cmocka_unit_test(names_that_are_taken),
-        cmocka_unit_test(weights_alone),
-    };
-    return cmocka_run_group_tests_name("training of ONNX files", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_train, NULL, NULL)

@@ -6,7 +6,6 @@
 
 /* More 4-bit elements than are unpacked when the model is opened: 7 * i modulo 16, less 8. */
 static void numbers_below_a_byte(void **state) {
-    (void)state;
     onnx_graph graph = {.bytes.count = 0};
     made tensor = {.count = 0}, raw = {.count = 0};
     for (int i = 0; i < 5002; i += 2)
@@ -36,7 +35,6 @@ static void numbers_below_a_byte(void **state) {
 
 /* 16-bit weights are stored in 16 bits, and a cast to 16 bits rounds. */
 static void halves(void **state) {
-    (void)state;
     static const struct {
         int type;
         const char *numbers;
@@ -91,7 +89,6 @@ static void cast_gives(const char *attributes, const char *numbers) {
 }
 
 static void small_floats(void **state) {
-    (void)state;
     cast_gives("to=17", "1 -3 448 16");
     cast_gives("to=17 saturate=0", "1 -3 nan 16");
     cast_gives("to=18", "1 -3 240 16");
@@ -147,7 +144,6 @@ static void small_floats_are_refused(void **state) {
          "node 'y' (Add): add 'add1': input 1 is float8e4m3fn, a storage-only type; cast it to float32 "
          "first"},
     };
-    (void)state;
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         onnx_graph graph = {.bytes.count = 0};
         add_small(&graph, "one", 17, 1, "\x38", 1);
@@ -195,7 +191,6 @@ static void product_reads(int type, const char *codes, int rows, const char *sca
 }
 
 static void products_read_codes(void **state) {
-    (void)state;
     const char *columns = "\1\2\3\4\377\0\2\376", *rows = "\1\2\3\4\5\6\7\10";
     product_reads(3, columns, 4, "2,4", "2", NULL, "axis=1", "MatMul", NULL, "24 8", "matmul_quantized");
     product_reads(3, columns, 4, "2", "1", "1", NULL, "MatMul", NULL, "4 -16", "matmul_quantized");
@@ -249,7 +244,6 @@ static void bytes_give(bool in_file, const char *codes, int rows, const char *sc
 }
 
 static void products_of_bytes(void **state) {
-    (void)state;
     const char *columns = "\1\2\3\4\377\0\2\376", *rows = "\1\2\3\4\5\6\7\10";
     bytes_give(true, columns, 4, "2,4", "2", "axis=1", "MatMul", NULL, "24 8", "matmul_integer");
     bytes_give(true, columns, 4, "2", "1", NULL, "MatMul", NULL, "24 4", "matmul_integer");

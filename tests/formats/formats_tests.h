@@ -25,12 +25,8 @@ int test_onnx_writer(void);
 int test_safetensors(void);
 int test_mutations(void);
 
-/* An allocator that counts, records the peak of the bytes in use, and fails at call number `fail_at` (counted
- * from 1; 0: never). */
-typedef struct meter {
-    size_t calls, fail_at, live, bytes, peak;
-} meter;
-kn_host metered_host(meter *state);
+/* A host with the allocator. */
+kn_host failing_host(failing *state);
 
 /* Fails the test unless the status is KN_OK. */
 void assert_fine(kn_status status, const kn_error *error);

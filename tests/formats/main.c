@@ -5,40 +5,9 @@
 #include <string.h>
 #include <zlib.h>
 
-/* A structured sample: each block begins with its size. */
-typedef union block {
-    size_t bytes;
-    max_align_t aligned;
-} block;
-
-static void *metered_resize(void *user, void *pointer, size_t bytes) {
-    meter *state = user;
-    block *old = pointer ? (block *)pointer - 1 : NULL;
-    if (bytes == 0) {
-        if (old) {
-            state->live--;
-            state->bytes -= old->bytes;
-        }
-        free(old);
-        return NULL;
-    }
-    if (++state->calls == state->fail_at) return NULL;
-    size_t before = old ? old->bytes : 0;
-    block *moved = realloc(old, sizeof *moved + bytes);
-    if (!moved) return NULL;
-    if (!old) {
-        state->live++;
-        memset(moved + 1, 0xA5, bytes);
-    }
-    moved->bytes = bytes;
-    state->bytes += bytes - before;
-    if (state->bytes > state->peak) state->peak = state->bytes;
-    return moved + 1;
-}
-
-kn_host metered_host(meter *state) {
+kn_host failing_host(failing *state) {
     kn_host host = kn_host_defaults();
-    host.allocator = (kn_allocator){state, metered_resize};
+    host.allocator = failing_allocator(state);
     return host;
 }
 

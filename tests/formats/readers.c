@@ -75,7 +75,6 @@ kn_status read_cifar(const kn_host *host, const uint8_t *bytes, uint64_t count, 
 }
 
 kn_status read_wave(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
-    (void)host;
     kn_wave wave;
     kn_status status = kn_wave_read("some.wav", bytes, count, &wave, error);
     if (status != KN_OK && (wave.frames > 0 || wave.bytes)) reader_inconsistent = true;

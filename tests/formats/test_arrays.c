@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static void sizes_are_measured(void **state) {
+TEST(sizes_are_measured) {
     static const struct {
         kn_dtype type;
         int rank;
@@ -36,7 +36,7 @@ static void sizes_are_measured(void **state) {
     }
 }
 
-static void shapes_are_shown(void **state) {
+TEST(shapes_are_shown) {
     char text[32], tiny[6];
     kn_array array = {.rank = 0};
     assert_string_equal(kn_array_shape_text(&array, text, sizeof text), "()");
@@ -47,7 +47,7 @@ static void shapes_are_shown(void **state) {
     assert_string_equal(kn_array_shape_text(&array, tiny, sizeof tiny), "(6000");
 }
 
-static void types_have_names(void **state) {
+TEST(types_have_names) {
     assert_string_equal(kn_array_type_name(KN_BFLOAT16), "bfloat16");
     assert_string_equal(kn_array_type_name((kn_dtype)99), "unknown");
     assert_int_equal(kn_array_type_bytes(KN_INT64), 8);
@@ -55,7 +55,7 @@ static void types_have_names(void **state) {
     assert_int_equal(kn_array_type_bytes((kn_dtype)99), 0);
 }
 
-static void halves_are_exact(void **state) {
+TEST(halves_are_exact) {
     static const struct {
         uint16_t half;
         double value;
@@ -72,7 +72,7 @@ static void halves_are_exact(void **state) {
     assert_true(isnan(kn_float_from_bfloat(0x7fc0)));
 }
 
-static void elements_are_numbers(void **state) {
+TEST(elements_are_numbers) {
     const int16_t small[] = {-3, 9};
     const uint64_t large[] = {1ull << 63};
     kn_array array = {.type = KN_INT16, .bytes = small};
@@ -83,11 +83,4 @@ static void elements_are_numbers(void **state) {
     assert_true(kn_array_number(&array, 0) == 0 && kn_array_number(&array, 1) == 1);
 }
 
-int test_arrays(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_measured),   cmocka_unit_test(shapes_are_shown),
-        cmocka_unit_test(types_have_names),     cmocka_unit_test(halves_are_exact),
-        cmocka_unit_test(elements_are_numbers),
-    };
-    return cmocka_run_group_tests_name("arrays", tests, NULL, NULL);
-}
+TEST_FILE(test_arrays, NULL, NULL)

@@ -157,8 +157,7 @@ static const struct {
 };
 
 /* Random bytes, so scales are of any size and sign, infinities and NaN included. */
-static void blocks_have_the_bits_of_the_reference(void **state) {
-    (void)state;
+TEST(blocks_have_the_bits_of_the_reference) {
     size_t count;
     const kn_block_type *blocks = kn_block_types(&count);
     assert_int_equal(count, KN_COUNT_OF(references));
@@ -187,8 +186,7 @@ static void blocks_have_the_bits_of_the_reference(void **state) {
     }
 }
 
-static void rows_are_blocks_in_order(void **state) {
-    (void)state;
+TEST(rows_are_blocks_in_order) {
     uint8_t bytes[3 * 34 + 1];
     float all[96], one[32];
     const kn_block_type *q8 = kn_block_type_find(8);
@@ -226,8 +224,7 @@ static void fill(float numbers[NARROWED]) {
 }
 
 /* Hashes of what ggml_quantize_chunk writes for these numbers. */
-static void blocks_are_quantized_as_ggml_does(void **state) {
-    (void)state;
+TEST(blocks_are_quantized_as_ggml_does) {
     static const struct {
         const char *name;
         uint64_t hash;
@@ -249,8 +246,7 @@ static void blocks_are_quantized_as_ggml_does(void **state) {
 }
 
 /* Numbers so small that a scale is a subnormal number, or its inverse infinite. */
-static void tiny_numbers_are_quantized(void **state) {
-    (void)state;
+TEST(tiny_numbers_are_quantized) {
     float numbers[256], widened[256];
     uint8_t block[256];
     size_t count;
@@ -267,8 +263,7 @@ static void tiny_numbers_are_quantized(void **state) {
         }
 }
 
-static void elements_are_blocks_of_one(void **state) {
-    (void)state;
+TEST(elements_are_blocks_of_one) {
     const float numbers[] = {1, -2.5f, 0x1.004p0f, INFINITY};
     const uint8_t half[] = {0x00, 0x3c, 0x00, 0xc1, 0x01, 0x3c, 0x00, 0x7c};
     const uint8_t bfloat[] = {0x80, 0x3f, 0x20, 0xc0, 0x80, 0x3f, 0x80, 0x7f};
@@ -285,10 +280,4 @@ static void elements_are_blocks_of_one(void **state) {
     assert_null(kn_block_type_named("Q9_K"));
 }
 
-int test_blocks(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_have_the_bits_of_the_reference), cmocka_unit_test(rows_are_blocks_in_order),
-        cmocka_unit_test(blocks_are_quantized_as_ggml_does), cmocka_unit_test(tiny_numbers_are_quantized),
-        cmocka_unit_test(elements_are_blocks_of_one)};
-    return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
-}
+TEST_FILE(test_blocks, NULL, NULL)

@@ -38,8 +38,7 @@ static void has_tree(const void *bytes, size_t count, const char *expected) {
     kn_caffe_close(&host, &net);
 }
 
-static void text_is_read(void **state) {
-    (void)state;
+TEST(text_is_read) {
 #define TREE(text, expected) has_tree(text, sizeof(text) - 1, "net(" expected ")")
     TREE("name: \"a\" # comment: {\nname:'b\\'c' \"d\\x41\\101\"", "name=\"a\" name=\"b'cdAA\"");
     TREE("layer { type: \"ReLU\", top: \"x\"; }layer<type:MAX>",
@@ -60,8 +59,7 @@ static void text_is_refused(const char *text, const char *part) {
     assert_null(net.root);
 }
 
-static void mistakes_are_reported_by_line(void **state) {
-    (void)state;
+TEST(mistakes_are_reported_by_line) {
     text_is_refused("name: \"a\"\nlayer {\n",
                     "n.prototxt: line 3: found the end of the file, expected a field");
     text_is_refused("layer { name \"a\"", "line 1: found \"\"a\"\", expected ':' or '{'");
@@ -94,8 +92,7 @@ static void make_net(made *net) {
     add_message(add_message(add_number(add_text(net, 1, "n"), 4, (uint64_t)-3), 2, &old), 100, &layer);
 }
 
-static void weights_are_read(void **state) {
-    (void)state;
+TEST(weights_are_read) {
     made net = {.count = 0};
     make_net(&net);
     assert_true(kn_caffe_is(net.bytes, net.count));
@@ -105,8 +102,7 @@ static void weights_are_read(void **state) {
              "pooling_param(pool=AVE stride_h=3) blobs(data=1,2.5 shape(dim=2 dim=1))))");
 }
 
-static void kinds_are_distinguished(void **state) {
-    (void)state;
+TEST(kinds_are_distinguished) {
     made net = {.count = 0}, model = {.count = 0};
     make_net(&net);
     make_model(&model);
@@ -121,8 +117,7 @@ static void kinds_are_distinguished(void **state) {
     assert_false(kn_caffe_is(net.bytes, 2));
 }
 
-static void damage_is_reported_by_byte(void **state) {
-    (void)state;
+TEST(damage_is_reported_by_byte) {
     kn_host host = kn_host_defaults();
     made net = {.count = 0};
     kn_caffe_net read;
@@ -136,13 +131,12 @@ static void damage_is_reported_by_byte(void **state) {
                    KN_ERROR_FORMAT, "n: byte 3: layer is a varint; expected length-delimited bytes");
 }
 
-static void memory_runs_out(void **state) {
-    (void)state;
+TEST(memory_runs_out) {
     made net = {.count = 0};
     make_net(&net);
     for (size_t call = 1;; call++) {
-        meter memory = {.fail_at = call};
-        kn_host host = metered_host(&memory);
+        failing memory = {.fail_at = call};
+        kn_host host = failing_host(&memory);
         kn_caffe_net read;
         kn_error error = {0};
         kn_status status = kn_caffe_read(&host, "n", net.bytes, net.count, &read, &error);
@@ -153,14 +147,4 @@ static void memory_runs_out(void **state) {
     }
 }
 
-int test_caffe(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_read),
-        cmocka_unit_test(mistakes_are_reported_by_line),
-        cmocka_unit_test(weights_are_read),
-        cmocka_unit_test(kinds_are_distinguished),
-        cmocka_unit_test(damage_is_reported_by_byte),
-        cmocka_unit_test(memory_runs_out),
-    };
-    return cmocka_run_group_tests_name("caffe", tests, NULL, NULL);
-}
+TEST_FILE(test_caffe, NULL, NULL)

@@ -31,8 +31,7 @@ static void has_cells(const char *text, const char *expected) {
     kn_arena_finish(&arena);
 }
 
-static void cells_are_read(void **state) {
-    (void)state;
+TEST(cells_are_read) {
     has_cells("a,b\n1,2\n", "a|b/1|2");
     has_cells("a,b\r\n1,2\r\n\r\n3,4", "a|b/1|2/3|4");
     has_cells("\xef\xbb\xbf"
@@ -46,8 +45,7 @@ static void cells_are_read(void **state) {
     has_cells("a,b\n", "a|b");
 }
 
-static void faults_are_named(void **state) {
-    (void)state;
+TEST(faults_are_named) {
     static const char *const cases[][2] = {
         {"", "the file is empty; expected a first line"},
         {"\n\r\n", "the file is empty"},
@@ -71,8 +69,7 @@ static void faults_are_named(void **state) {
     }
 }
 
-static void long_values_are_refused(void **state) {
-    (void)state;
+TEST(long_values_are_refused) {
     const size_t most = (1 << 24) - 1, count = 4 + most + 4;
     kn_host host = kn_host_defaults();
     char *text = kn_allocate(&host, count + 1, 1);
@@ -136,8 +133,7 @@ static void same_in_pieces(const char *text, size_t count, uint64_t largest) {
 }
 
 /* A chunk may begin anywhere: within quotes, between \r and \n, in a character, in an empty line. */
-static void chunk_boundaries_do_not_matter(void **state) {
-    (void)state;
+TEST(chunk_boundaries_do_not_matter) {
     static const char *const texts[] = {
         "a,b\n1,2\n3,4\n",
         "a,b\r\n1,2\r\n\r\n\r\n3,4",
@@ -187,9 +183,4 @@ static void chunk_boundaries_do_not_matter(void **state) {
     }
 }
 
-int test_csv(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cells_are_read), cmocka_unit_test(faults_are_named),
-                                       cmocka_unit_test(long_values_are_refused),
-                                       cmocka_unit_test(chunk_boundaries_do_not_matter)};
-    return cmocka_run_group_tests_name("csv", tests, NULL, NULL);
-}
+TEST_FILE(test_csv, NULL, NULL)

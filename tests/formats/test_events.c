@@ -110,8 +110,7 @@ static void check_png(kn_wire png, const uint8_t *pixels, size_t row, size_t row
     assert_true(data + count + 24 == png.end);
 }
 
-static void all_kinds(void **state) {
-    (void)state;
+TEST(all_kinds) {
     static const float numbers[] = {-1, 0.5, NAN, 0, 2, INFINITY};
     uint8_t pixels[18], *bytes;
     char *folder = test_folder_make(), path[4096];
@@ -159,8 +158,7 @@ static void all_kinds(void **state) {
     test_folder_remove(folder);
 }
 
-static void folders_and_disks(void **state) {
-    (void)state;
+TEST(folders_and_disks) {
     kn_events *events = kn_events_open("/proc/nowhere", NULL);
     assert_int_not_equal(kn_events_status(events), KN_OK);
     assert_true(strlen(kn_events_error(events)) > 10);
@@ -168,7 +166,4 @@ static void folders_and_disks(void **state) {
     kn_events_destroy(&events);
 }
 
-int test_events(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_kinds), cmocka_unit_test(folders_and_disks)};
-    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
-}
+TEST_FILE(test_events, NULL, NULL)

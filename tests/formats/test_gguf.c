@@ -112,8 +112,7 @@ static void check_arrays_and_tensors(const kn_gguf *file) {
     assert_null(kn_gguf_tensor_find(file, "other"));
 }
 
-static void values_and_tensors_are_read(void **state) {
-    (void)state;
+TEST(values_and_tensors_are_read) {
     gguf_bytes made = make_file();
     kn_gguf file;
     kn_error error = {0};
@@ -129,8 +128,7 @@ static void values_and_tensors_are_read(void **state) {
     free(made.bytes);
 }
 
-static void every_cut_is_refused(void **state) {
-    (void)state;
+TEST(every_cut_is_refused) {
     gguf_bytes made = make_file();
     kn_error error = {0};
     /* The tensor that cannot be read has no known end, so its bytes may be missing. */
@@ -158,8 +156,7 @@ static void refuse(gguf_bytes made, kn_status expected, const char *part) {
     free(made.bytes);
 }
 
-static void mistakes_are_named(void **state) {
-    (void)state;
+TEST(mistakes_are_named) {
     static const float zeros[64];
     gguf_bytes file = make_file();
     file.bytes[0] = 'X';
@@ -216,8 +213,7 @@ static gguf_bytes make_part(uint32_t number, uint32_t parts, uint32_t total, con
     return gguf_finish(&made);
 }
 
-static void parts_are_one_file(void **state) {
-    (void)state;
+TEST(parts_are_one_file) {
     char *folder = test_folder_make(), first[300], second[300];
     test_path(first, sizeof first, folder, "m-00001-of-00002.gguf");
     test_path(second, sizeof second, folder, "m-00002-of-00002.gguf");
@@ -247,12 +243,11 @@ static void parts_are_one_file(void **state) {
     test_folder_remove(folder);
 }
 
-static void failed_allocations_leave_nothing(void **state) {
-    (void)state;
+TEST(failed_allocations_leave_nothing) {
     gguf_bytes made = make_file();
     for (size_t fail_at = 1;; fail_at++) {
-        meter memory = {.fail_at = fail_at};
-        kn_host host = metered_host(&memory);
+        failing memory = {.fail_at = fail_at};
+        kn_host host = failing_host(&memory);
         kn_gguf file;
         kn_error error = {0};
         kn_status status = kn_gguf_read(&host, "a.gguf", made.bytes, made.count, &file, &error);
@@ -264,13 +259,4 @@ static void failed_allocations_leave_nothing(void **state) {
     free(made.bytes);
 }
 
-int test_gguf(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_tensors_are_read),
-        cmocka_unit_test(every_cut_is_refused),
-        cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(parts_are_one_file),
-        cmocka_unit_test(failed_allocations_leave_nothing),
-    };
-    return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
-}
+TEST_FILE(test_gguf, NULL, NULL)

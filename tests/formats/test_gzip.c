@@ -14,13 +14,13 @@ static uint8_t *make_large(void) {
     return bytes;
 }
 
-static void data_is_decompressed(void **state) {
+TEST(data_is_decompressed) {
     uint8_t *large = make_large(), *inflated;
     size_t packed_count;
     uint8_t *packed = pack(large, LARGE, &packed_count);
     uint64_t count;
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_error error = {0};
     assert_true(kn_gzip_is(packed, packed_count));
     assert_false(kn_gzip_is(packed, 1));
@@ -44,14 +44,14 @@ static void data_is_decompressed(void **state) {
     free(large);
 }
 
-static void bombs_are_stopped(void **state) {
+TEST(bombs_are_stopped) {
     /* 32 MiB of zeros in about 32 KiB; with a limit of 1 MiB about 1 MiB is allocated. */
     size_t packed_count, zeros = 32u << 20;
     uint8_t *bytes = calloc(zeros, 1), *inflated;
     uint8_t *packed = pack(bytes, zeros, &packed_count);
     uint64_t count;
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_error error = {0};
     assert_refused(kn_gzip_inflate(&host, "bomb", packed, packed_count, 1 << 20, &inflated, &count, &error),
                    &error, KN_ERROR_FORMAT, "bomb: inflates to more than 1048576 bytes");
@@ -61,7 +61,7 @@ static void bombs_are_stopped(void **state) {
     free(bytes);
 }
 
-static void members_follow_each_other(void **state) {
+TEST(members_follow_each_other) {
     size_t first_count, second_count;
     uint8_t *first = pack("one, ", 5, &first_count), *second = pack("two", 3, &second_count), *inflated;
     uint8_t *both = malloc(first_count + second_count + 1);
@@ -82,7 +82,7 @@ static void members_follow_each_other(void **state) {
     free(second);
 }
 
-static void damage_is_found(void **state) {
+TEST(damage_is_found) {
     uint8_t text[200], *inflated;
     uint64_t count;
     kn_error error = {0};
@@ -103,14 +103,14 @@ static void damage_is_found(void **state) {
     free(packed);
 }
 
-static void memory_may_run_out(void **state) {
+TEST(memory_may_run_out) {
     uint8_t *large = make_large(), *inflated;
     size_t packed_count;
     uint8_t *packed = pack(large, LARGE, &packed_count);
     uint64_t count;
     for (size_t fail_at = 1;; fail_at++) {
-        meter memory = {.fail_at = fail_at};
-        kn_host host = metered_host(&memory);
+        failing memory = {.fail_at = fail_at};
+        kn_host host = failing_host(&memory);
         kn_error error = {0};
         kn_status status =
             kn_gzip_inflate(&host, "x", packed, packed_count, LARGE, &inflated, &count, &error);
@@ -127,11 +127,4 @@ static void memory_may_run_out(void **state) {
     free(large);
 }
 
-int test_gzip(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_decompressed),      cmocka_unit_test(bombs_are_stopped),
-        cmocka_unit_test(members_follow_each_other), cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(memory_may_run_out),
-    };
-    return cmocka_run_group_tests_name("gzip", tests, NULL, NULL);
-}
+TEST_FILE(test_gzip, NULL, NULL)

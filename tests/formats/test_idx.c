@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void types_are_read(void **state) {
+TEST(types_are_read) {
     static const struct {
         uint8_t code;
         kn_dtype type;
@@ -30,7 +30,7 @@ static void types_are_read(void **state) {
     }
 }
 
-static void faults_are_named(void **state) {
+TEST(faults_are_named) {
     static const struct {
         const char *bytes;
         size_t count;
@@ -57,7 +57,7 @@ static void faults_are_named(void **state) {
     }
 }
 
-static void files_are_opened(void **state) {
+TEST(files_are_opened) {
     static const uint8_t plain[] = {0, 0, 11, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 7, 1, 0};
     char *folder = test_folder_make(), path[512];
     size_t count;
@@ -68,8 +68,8 @@ static void files_are_opened(void **state) {
         size_t count;
     } files[] = {{"plain", plain, sizeof plain}, {"packed", packed, count}};
     for (size_t i = 0; i < 2; i++) {
-        meter memory = {0};
-        kn_host host = metered_host(&memory);
+        failing memory = {0};
+        kn_host host = failing_host(&memory);
         kn_error error = {0};
         kn_array_file file;
         assert_fine(kn_file_write(NULL, test_path(path, sizeof path, folder, files[i].name), files[i].bytes,
@@ -89,11 +89,4 @@ static void files_are_opened(void **state) {
     test_folder_remove(folder);
 }
 
-int test_idx(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_are_read),
-        cmocka_unit_test(faults_are_named),
-        cmocka_unit_test(files_are_opened),
-    };
-    return cmocka_run_group_tests_name("IDX", tests, NULL, NULL);
-}
+TEST_FILE(test_idx, NULL, NULL)

@@ -24,7 +24,7 @@ static parsed parse(const char *text) {
     return parse_bytes(text, strlen(text), 1 << 20, 16);
 }
 
-static void values_are_read(void **state) {
+TEST(values_are_read) {
     parsed all = parse(" {\"a\" : [1, -2.5e2, true,false, null, \"x\"], \"b\":{}, \"\": [] }\n");
     assert_fine(all.status, &all.error);
     assert_int_equal(all.root->kind, KN_JSON_OBJECT);
@@ -57,7 +57,7 @@ static void values_are_read(void **state) {
     kn_arena_finish(&all.arena);
 }
 
-static void numbers_are_kept_as_written(void **state) {
+TEST(numbers_are_kept_as_written) {
     static const struct {
         const char *text;
         double value;
@@ -85,7 +85,7 @@ static void numbers_are_kept_as_written(void **state) {
     }
 }
 
-static void strings_are_decoded(void **state) {
+TEST(strings_are_decoded) {
     static const struct {
         const char *text, *value;
         size_t length;
@@ -108,7 +108,7 @@ static void strings_are_decoded(void **state) {
     }
 }
 
-static void mistakes_are_located(void **state) {
+TEST(mistakes_are_located) {
     static const struct {
         const char *text, *part;
     } cases[] = {
@@ -167,7 +167,7 @@ static void mistakes_are_located(void **state) {
     }
 }
 
-static void limits_hold(void **state) {
+TEST(limits_hold) {
     parsed one = parse_bytes("[1]", 3, 2, 16);
     assert_refused(one.status, &one.error, KN_ERROR_FORMAT, "3 bytes of JSON; expected at most 2");
     one = parse_bytes("[[1]]", 5, 5, 2);
@@ -187,7 +187,7 @@ static void limits_hold(void **state) {
 }
 
 /* Duplicate keys are found among few and many members, in less than quadratic time. */
-static void doubled_keys_are_found(void **state) {
+TEST(doubled_keys_are_found) {
     for (int count = 2; count < 40; count++)
         for (int twice = 0; twice < count - 1; twice++) {
             kn_text text;
@@ -221,12 +221,12 @@ static void doubled_keys_are_found(void **state) {
     kn_text_finish(&text);
 }
 
-static void memory_may_run_out(void **state) {
+TEST(memory_may_run_out) {
     static const char text[] =
         "{\"a\":[1,2,\"text\"],\"b\":0,\"c\":0,\"d\":0,\"e\":0,\"f\":0,\"g\":0,\"h\":0,\"i\":0}";
     for (size_t fail_at = 1;; fail_at++) {
-        meter memory = {.fail_at = fail_at};
-        kn_host host = metered_host(&memory);
+        failing memory = {.fail_at = fail_at};
+        kn_host host = failing_host(&memory);
         kn_error error = {0};
         kn_status status = read_json(&host, (const uint8_t *)text, sizeof text - 1, &error);
         assert_int_equal(memory.live, 0);
@@ -235,12 +235,4 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-int test_json(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_read),     cmocka_unit_test(numbers_are_kept_as_written),
-        cmocka_unit_test(strings_are_decoded), cmocka_unit_test(mistakes_are_located),
-        cmocka_unit_test(limits_hold),         cmocka_unit_test(doubled_keys_are_found),
-        cmocka_unit_test(memory_may_run_out),
-    };
-    return cmocka_run_group_tests_name("JSON", tests, NULL, NULL);
-}
+TEST_FILE(test_json, NULL, NULL)

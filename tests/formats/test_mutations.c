@@ -92,8 +92,8 @@ static void try_sample(const sample *original, uint64_t seed, int *accepted, int
         uint8_t *exact = malloc(count > 0 ? count : 1);
         assert_non_null(exact);
         memcpy(exact, work, count);
-        meter memory = {0};
-        kn_host host = metered_host(&memory);
+        failing memory = {0};
+        kn_host host = failing_host(&memory);
         kn_error error = {0};
         kn_status status = original->read(&host, exact, count, &error);
         free(exact);
@@ -107,7 +107,7 @@ static void try_sample(const sample *original, uint64_t seed, int *accepted, int
     }
 }
 
-static void readers_survive_mutations(void **state) {
+TEST(readers_survive_mutations) {
     /* The lengths of headers are filled in below. */
     char npy[] = "\x93NUMPY\1\0\0\0{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }"
                  "             \n\0\1\0\2\0\3\0\4\0\5\0\6";
@@ -193,7 +193,4 @@ static void readers_survive_mutations(void **state) {
     free(zip.bytes);
 }
 
-int test_mutations(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_survive_mutations)};
-    return cmocka_run_group_tests_name("mutations", tests, NULL, NULL);
-}
+TEST_FILE(test_mutations, NULL, NULL)

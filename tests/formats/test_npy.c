@@ -25,7 +25,7 @@ static uint8_t *make_file(int version, const char *header, const void *data, siz
     return bytes;
 }
 
-static void numbers_are_read(void **state) {
+TEST(numbers_are_read) {
     static const struct {
         int version;
         const char *type;
@@ -72,7 +72,7 @@ static void numbers_are_read(void **state) {
     }
 }
 
-static void fortran_order_is_transposed(void **state) {
+TEST(fortran_order_is_transposed) {
     /* numpy.asfortranarray(numpy.arange(24).reshape(2, 3, 4)), big endian */
     uint8_t data[48];
     int next = 0;
@@ -101,7 +101,7 @@ static void fortran_order_is_transposed(void **state) {
     free(bytes);
 }
 
-static void headers_may_vary(void **state) {
+TEST(headers_may_vary) {
     static const char *const headers[] = {
         "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }",
         "{\"shape\":(2,1),\"descr\":\"<i2\",\"fortran_order\":False}",
@@ -137,7 +137,7 @@ static void headers_may_vary(void **state) {
     }
 }
 
-static void wrong_headers_are_explained(void **state) {
+TEST(wrong_headers_are_explained) {
     static const struct {
         const char *header;
         kn_status status;
@@ -186,7 +186,7 @@ static void wrong_headers_are_explained(void **state) {
     }
 }
 
-static void wrong_magic_is_explained(void **state) {
+TEST(wrong_magic_is_explained) {
     kn_array array;
     kn_error error = {0};
     const uint8_t *nothing = (const uint8_t *)"";
@@ -202,15 +202,15 @@ static void wrong_magic_is_explained(void **state) {
         KN_ERROR_FORMAT, "header of 4294967295 bytes, but the file has 1 more");
 }
 
-static void written_files_are_read(void **state) {
+TEST(written_files_are_read) {
     static const kn_dtype types[] = {KN_FLOAT32, KN_FLOAT64, KN_FLOAT16, KN_INT8,   KN_INT16,  KN_INT32,
                                      KN_INT64,   KN_UINT8,   KN_UINT16,  KN_UINT32, KN_UINT64, KN_BOOL};
     static const uint8_t data[48] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     char *folder = test_folder_make(), path[512];
     test_path(path, sizeof path, folder, "x.npy");
     for (size_t i = 0; i < KN_COUNT_OF(types); i++) {
-        meter memory = {0};
-        kn_host host = metered_host(&memory);
+        failing memory = {0};
+        kn_host host = failing_host(&memory);
         kn_error error = {0};
         kn_array array = {.type = types[i], .rank = 2, .shape = {3, 2}, .bytes = data};
         kn_array_file file;
@@ -237,7 +237,7 @@ static void written_files_are_read(void **state) {
     test_folder_remove(folder);
 }
 
-static void header_is_as_numpy_writes_it(void **state) {
+TEST(header_is_as_numpy_writes_it) {
     char *folder = test_folder_make(), path[512];
     kn_error error = {0};
     kn_array array = {.type = KN_UINT8, .rank = 1, .shape = {3}, .bytes = "abc"};
@@ -254,15 +254,4 @@ static void header_is_as_numpy_writes_it(void **state) {
     test_folder_remove(folder);
 }
 
-int test_npy(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_read),
-        cmocka_unit_test(fortran_order_is_transposed),
-        cmocka_unit_test(headers_may_vary),
-        cmocka_unit_test(wrong_headers_are_explained),
-        cmocka_unit_test(wrong_magic_is_explained),
-        cmocka_unit_test(written_files_are_read),
-        cmocka_unit_test(header_is_as_numpy_writes_it),
-    };
-    return cmocka_run_group_tests_name("npy", tests, NULL, NULL);
-}
+TEST_FILE(test_npy, NULL, NULL)

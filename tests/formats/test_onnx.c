@@ -98,11 +98,11 @@ static void check_model(const kn_onnx_model *model) {
     check_function(&model->functions[0]);
 }
 
-static void a_model_is_read(void **state) {
+TEST(a_model_is_read) {
     made bytes;
     make_model(&bytes);
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_onnx_model model;
     kn_error error = {0};
     uint8_t *block;
@@ -116,14 +116,14 @@ static void a_model_is_read(void **state) {
 }
 
 /* Truncated anywhere it is refused, or is a smaller model if the cut is between two fields. */
-static void a_cut_model_is_refused(void **state) {
+TEST(a_cut_model_is_refused) {
     made bytes;
     make_model(&bytes);
     size_t accepted = 0, whole = bytes.count;
     for (size_t count = 0; count < whole; count++) {
         bytes.count = count;
-        meter memory = {0};
-        kn_host host = metered_host(&memory);
+        failing memory = {0};
+        kn_host host = failing_host(&memory);
         kn_onnx_model model;
         kn_error error = {0};
         uint8_t *block;
@@ -137,12 +137,12 @@ static void a_cut_model_is_refused(void **state) {
     assert_in_range(accepted, 1, 20);
 }
 
-static void any_allocation_may_fail(void **state) {
+TEST(any_allocation_may_fail) {
     made bytes;
     make_model(&bytes);
     for (size_t fail_at = 1;; fail_at++) {
-        meter memory = {.fail_at = fail_at};
-        kn_host host = metered_host(&memory);
+        failing memory = {.fail_at = fail_at};
+        kn_host host = failing_host(&memory);
         kn_onnx_model model;
         kn_error error = {0};
         uint8_t *block;
@@ -160,8 +160,8 @@ static void any_allocation_may_fail(void **state) {
 static void refuse_graph(const made *graph, kn_status expected, const char *words) {
     made bytes;
     make_small_model(&bytes, graph);
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_onnx_model model;
     kn_error error = {0};
     uint8_t *block;
@@ -177,7 +177,7 @@ static void refuse_attribute(const made *attribute, const char *words) {
     refuse_graph(&graph, KN_ERROR_FORMAT, words);
 }
 
-static void names_are_unique(void **state) {
+TEST(names_are_unique) {
     made graph = {.count = 0};
     add_value(add_value(&graph, 11, "x"), 11, "x");
     refuse_graph(&graph, KN_ERROR_FORMAT, "\"x\" names both an input and another");
@@ -208,7 +208,7 @@ static void names_are_unique(void **state) {
     kn_onnx_close(NULL, &model);
 }
 
-static void functions_and_domains_are_unique(void **state) {
+TEST(functions_and_domains_are_unique) {
     made bytes, graph = {.count = 0}, opset = {.count = 0}, function = {.count = 0};
     make_small_model(&bytes, &graph);
     add_message(&bytes, 8, &opset);
@@ -230,7 +230,7 @@ static void functions_and_domains_are_unique(void **state) {
                    KN_ERROR_FORMAT, "\".F:\" names both a function and another");
 }
 
-static void contradictions_are_refused(void **state) {
+TEST(contradictions_are_refused) {
     made attribute = {.count = 0};
     refuse_attribute(add_number(add_number(add_text(&attribute, 1, "a"), 20, 1), 3, 5),
                      "is both a number and an integer");
@@ -269,7 +269,7 @@ static void contradictions_are_refused(void **state) {
                    KN_ERROR_FORMAT, "a second field graph");
 }
 
-static void invalid_models_are_refused(void **state) {
+TEST(invalid_models_are_refused) {
     static const struct {
         const char *bytes, *words;
         size_t count;
@@ -298,7 +298,7 @@ static void invalid_models_are_refused(void **state) {
 }
 
 /* Graphs in attributes of nodes of graphs: 1000 levels would overflow the stack. */
-static void depth_is_limited(void **state) {
+TEST(depth_is_limited) {
     made graph = {.count = 0};
     for (int i = 0; i < 100; i++) {
         made attribute = {.count = 0}, node = {.count = 0}, outer = {.count = 0};
@@ -316,16 +316,4 @@ static void depth_is_limited(void **state) {
                  "messages are nested");
 }
 
-int test_onnx(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_is_read),
-        cmocka_unit_test(a_cut_model_is_refused),
-        cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(functions_and_domains_are_unique),
-        cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(invalid_models_are_refused),
-        cmocka_unit_test(depth_is_limited),
-    };
-    return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx, NULL, NULL)

@@ -244,8 +244,8 @@ static void external_data_is_found(void **state) {
     made bytes;
     make_external(&bytes, "deep/w.bin", "3", "4");
     write_file(folder, "model.onnx", bytes.bytes, bytes.count);
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_onnx_model model;
     kn_error error = {0};
     assert_fine(kn_onnx_open(&host, test_path(path, sizeof path, folder, "model.onnx"), &model, &error),
@@ -291,8 +291,8 @@ static void external_data_stays_in_the_folder(void **state) {
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         made bytes;
         make_external(&bytes, cases[i].location, cases[i].offset, cases[i].length);
-        meter memory = {0};
-        kn_host host = metered_host(&memory);
+        failing memory = {0};
+        kn_host host = failing_host(&memory);
         kn_onnx_model model;
         kn_error error = {0};
         assert_refused(kn_onnx_read(&host, "x", bytes.bytes, bytes.count, folder, &model, &error), &error,
@@ -314,8 +314,8 @@ static void values_hold_values(void **state) {
     made sequence = {.count = 0}, optional = {.count = 0};
     add_tensor(add_tensor(add_number(add_text(&sequence, 1, "s"), 2, 1), 3, "a", 2), 3, "b", 0);
     add_message(add_number(&optional, 2, 3), 5, &sequence);
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_onnx_value_file file;
     kn_error error = {0};
     assert_fine(

@@ -76,14 +76,14 @@ static void check(const kn_onnx_model *model, const small_model *made, bool exte
     assert_int_equal(graph->initializers[1].bytes[0], 1);
 }
 
-static void written_models_are_read(void **state) {
+TEST(written_models_are_read) {
     small_model made;
     make(&made);
     char *folder = test_folder_make(), path[512], data[512];
     test_path(path, sizeof path, folder, "model.onnx");
     test_path(data, sizeof data, folder, "model.onnx.data");
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     for (int external = 0; external < 2; external++) {
         kn_onnx_write_options options = {.external_from = 100};
         kn_onnx_model model;
@@ -112,7 +112,7 @@ static void written_models_are_read(void **state) {
     test_folder_remove(folder);
 }
 
-static void unsupported_content_is_reported(void **state) {
+TEST(unsupported_content_is_reported) {
     small_model made;
     uint8_t *bytes;
     uint64_t count;
@@ -144,12 +144,12 @@ static void unsupported_content_is_reported(void **state) {
     test_folder_remove(folder);
 }
 
-static void any_allocation_may_fail(void **state) {
+TEST(any_allocation_may_fail) {
     small_model made;
     make(&made);
     for (size_t fail_at = 1;; fail_at++) {
-        meter memory = {.fail_at = fail_at};
-        kn_host host = metered_host(&memory);
+        failing memory = {.fail_at = fail_at};
+        kn_host host = failing_host(&memory);
         uint8_t *bytes;
         uint64_t count;
         kn_error error = {0};
@@ -162,7 +162,7 @@ static void any_allocation_may_fail(void **state) {
     }
 }
 
-static void values_are_written(void **state) {
+TEST(values_are_written) {
     kn_onnx_tensor tensor = {.name = "t", .type = KN_ONNX_INT4, .bytes = (const uint8_t *)"\7"};
     const kn_onnx_value item = {.kind = KN_ONNX_TENSOR, .tensor = &tensor};
     const kn_onnx_value items[] = {item, item};
@@ -192,12 +192,4 @@ static void values_are_written(void **state) {
     test_folder_remove(folder);
 }
 
-int test_onnx_writer(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_models_are_read),
-        cmocka_unit_test(unsupported_content_is_reported),
-        cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(values_are_written),
-    };
-    return cmocka_run_group_tests_name("onnx writer", tests, NULL, NULL);
-}
+TEST_FILE(test_onnx_writer, NULL, NULL)

@@ -19,7 +19,7 @@ static uint8_t *make_file(const char *header, size_t data_count, size_t *count) 
     return bytes;
 }
 
-static void tensors_are_read(void **state) {
+TEST(tensors_are_read) {
     /* As the reference library writes it: padded with blanks, with keys in any order. */
     static const char header[] = "{\"__metadata__\":{\"format\":\"pt\",\"n\\u00f6te\":\"\"},"
                                  "\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[4,12]},"
@@ -28,8 +28,8 @@ static void tensors_are_read(void **state) {
                                  "\"first\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}   ";
     size_t count;
     uint8_t *bytes = make_file(header, 14, &count);
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_safetensors file;
     kn_error error = {0};
     assert_fine(kn_safetensors_read(&host, "x", bytes, count, &file, &error), &error);
@@ -53,7 +53,7 @@ static void tensors_are_read(void **state) {
     free(bytes);
 }
 
-static void all_types_are_known(void **state) {
+TEST(all_types_are_known) {
     static const struct {
         const char *name;
         kn_dtype type;
@@ -97,7 +97,7 @@ static void all_types_are_known(void **state) {
 #define T(name, shape, begin, end)                                                                           \
     "\"" name "\":{\"dtype\":\"U8\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"
 
-static void inconsistent_headers_are_refused(void **state) {
+TEST(inconsistent_headers_are_refused) {
     static const struct {
         const char *header;
         kn_status status;
@@ -149,8 +149,8 @@ static void inconsistent_headers_are_refused(void **state) {
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         size_t count;
         uint8_t *bytes = make_file(cases[i].header, 8, &count);
-        meter memory = {0};
-        kn_host host = metered_host(&memory);
+        failing memory = {0};
+        kn_host host = failing_host(&memory);
         kn_safetensors file;
         kn_error error = {0};
         assert_refused(kn_safetensors_read(&host, "x", bytes, count, &file, &error), &error, cases[i].status,
@@ -174,7 +174,7 @@ static void inconsistent_headers_are_refused(void **state) {
     kn_safetensors_close(NULL, &file);
 }
 
-static void written_files_are_read(void **state) {
+TEST(written_files_are_read) {
     static const float weights[6] = {1, 2, 3, 4, 5, 6};
     static const uint8_t flags[3] = {1, 0, 1};
     const kn_safetensor tensors[] = {
@@ -185,8 +185,8 @@ static void written_files_are_read(void **state) {
     const kn_text_pair metadata[] = {{"model", "koine 1\nmodel lenet\n"}, {"step", "17"}};
     char *folder = test_folder_make(), path[512];
     test_path(path, sizeof path, folder, "m.safetensors");
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     kn_error error = {0};
     kn_safetensors file;
     assert_fine(kn_safetensors_write(&host, path, tensors, 3, metadata, 2, &error), &error);
@@ -210,7 +210,7 @@ static void written_files_are_read(void **state) {
     test_folder_remove(folder);
 }
 
-static void failed_writes_leave_no_file(void **state) {
+TEST(failed_writes_leave_no_file) {
     static const uint8_t data[8] = {0};
     const kn_safetensor tensors[] = {{"a", {.type = KN_UINT8, .rank = 1, .shape = {4}, .bytes = data}},
                                      {"b", {.type = KN_FLOAT32, .rank = 0, .bytes = data}}};
@@ -240,7 +240,7 @@ static void failed_writes_leave_no_file(void **state) {
     test_folder_remove(folder);
 }
 
-static void wrong_tensors_are_refused(void **state) {
+TEST(wrong_tensors_are_refused) {
     kn_safetensor pair[2] = {{"a", {.type = KN_UINT8, .rank = 1, .shape = {0}}},
                              {"a", {.type = KN_UINT8, .rank = 1, .shape = {0}}}};
     const kn_text_pair twice[] = {{"k", "1"}, {"k", "2"}};
@@ -261,15 +261,15 @@ static void wrong_tensors_are_refused(void **state) {
                    "is invalid or overflows");
 }
 
-static void memory_may_run_out(void **state) {
+TEST(memory_may_run_out) {
     char *folder = test_folder_make(), path[512];
     test_path(path, sizeof path, folder, "m.safetensors");
     static const uint8_t data[4] = {0};
     const kn_safetensor tensor = {"a", {.type = KN_UINT8, .rank = 1, .shape = {4}, .bytes = data}};
     const kn_text_pair metadata = {"k", "v"};
     for (size_t fail_at = 1;; fail_at++) {
-        meter memory = {.fail_at = fail_at};
-        kn_host host = metered_host(&memory);
+        failing memory = {.fail_at = fail_at};
+        kn_host host = failing_host(&memory);
         kn_error error = {0};
         kn_safetensors file;
         kn_status status = kn_safetensors_write(&host, path, &tensor, 1, &metadata, 1, &error);
@@ -287,15 +287,4 @@ static void memory_may_run_out(void **state) {
     test_folder_remove(folder);
 }
 
-int test_safetensors(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_are_read),
-        cmocka_unit_test(all_types_are_known),
-        cmocka_unit_test(inconsistent_headers_are_refused),
-        cmocka_unit_test(written_files_are_read),
-        cmocka_unit_test(failed_writes_leave_no_file),
-        cmocka_unit_test(wrong_tensors_are_refused),
-        cmocka_unit_test(memory_may_run_out),
-    };
-    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
-}
+TEST_FILE(test_safetensors, NULL, NULL)

@@ -54,8 +54,7 @@ static kn_wave read_fine(const wave_bytes *file) {
 }
 
 /* Integers: the largest, the smallest, a half and zero. */
-static void integers_are_read(void **state) {
-    (void)state;
+TEST(integers_are_read) {
     for (int bytes = 1; bytes <= 4; bytes++)
         for (int extended = 0; extended < 2; extended++) {
             const int64_t one = INT64_C(1) << (8 * bytes - 1), above = bytes == 1 ? one : 0;
@@ -71,8 +70,7 @@ static void integers_are_read(void **state) {
         }
 }
 
-static void floats_are_read(void **state) {
-    (void)state;
+TEST(floats_are_read) {
     const float small[] = {0.25f, -1.5f, INFINITY};
     const double large[] = {0.25, -1.5, (double)INFINITY};
     for (int bytes = 4; bytes <= 8; bytes += 4) {
@@ -91,8 +89,7 @@ static void floats_are_read(void **state) {
     }
 }
 
-static void channels_become_their_mean(void **state) {
-    (void)state;
+TEST(channels_become_their_mean) {
     wave_bytes file = begin(1, 0, 3, 16, 14); /* two frames, and two bytes of a third */
     static const int values[] = {16384, 8192, 0, -16384, -32768, 0, 77};
     for (int i = 0; i < 7; i++)
@@ -103,8 +100,7 @@ static void channels_become_their_mean(void **state) {
 }
 
 /* Other chunks may precede the sound, with odd lengths too; and the length of the sound may be unknown. */
-static void other_chunks_are_skipped(void **state) {
-    (void)state;
+TEST(other_chunks_are_skipped) {
     for (int unknown = 0; unknown < 3; unknown++) {
         wave_bytes file = begin(1, 0, 1, 8, 0);
         file.count -= 8;
@@ -120,8 +116,7 @@ static void other_chunks_are_skipped(void **state) {
     }
 }
 
-static void faults_are_named(void **state) {
-    (void)state;
+TEST(faults_are_named) {
     wave_bytes file = begin(1, 0, 1, 16, 4);
     put(&file, 0, 4);
     const struct {
@@ -164,11 +159,4 @@ static void faults_are_named(void **state) {
     }
 }
 
-int test_wave(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_are_read),          cmocka_unit_test(floats_are_read),
-        cmocka_unit_test(channels_become_their_mean), cmocka_unit_test(other_chunks_are_skipped),
-        cmocka_unit_test(faults_are_named),
-    };
-    return cmocka_run_group_tests_name("sound", tests, NULL, NULL);
-}
+TEST_FILE(test_wave, NULL, NULL)

@@ -16,8 +16,7 @@ static void make(zip_bytes *zip) {
     zip_end(zip);
 }
 
-static void members_are_read(void **state) {
-    (void)state;
+TEST(members_are_read) {
     for (int large = 0; large < 2; large++) {
         zip_bytes made = {.large = large != 0};
         kn_error error = {0};
@@ -67,8 +66,7 @@ static void refuse(const char *mark, size_t at, uint8_t value, kn_status status,
     free(made.bytes);
 }
 
-static void faults_are_named(void **state) {
-    (void)state;
+TEST(faults_are_named) {
     kn_error error = {0};
     zip_bytes made = {.count = 0};
     refuse("PK\1\2", 8, 1, KN_ERROR_UNSUPPORTED, "encrypted");
@@ -90,8 +88,7 @@ static void faults_are_named(void **state) {
 }
 
 /* A small member that claims to inflate to a large size. */
-static void bombs_are_refused(void **state) {
-    (void)state;
+TEST(bombs_are_refused) {
     zip_bytes made = {.count = 0};
     kn_error error = {0};
     zip_add(&made, "x", story, sizeof story, true);
@@ -100,16 +97,15 @@ static void bombs_are_refused(void **state) {
     while (memcmp(entry, "PK\1\2", 4) != 0)
         entry++;
     entry[27] = 0x7f;
-    meter memory = {0};
-    kn_host host = metered_host(&memory);
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
     assert_refused(read_zip(&host, made.bytes, made.count, &error), &error, KN_ERROR_FORMAT,
                    "expected at most");
     assert_true(memory.peak < 100000);
     free(made.bytes);
 }
 
-static void cifar_records(void **state) {
-    (void)state;
+TEST(cifar_records) {
     uint8_t *bytes = calloc(3, 3074);
     kn_error error = {0};
     kn_cifar file;
@@ -132,12 +128,4 @@ static void cifar_records(void **state) {
     free(bytes);
 }
 
-int test_zip(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_are_read),
-        cmocka_unit_test(faults_are_named),
-        cmocka_unit_test(bombs_are_refused),
-        cmocka_unit_test(cifar_records),
-    };
-    return cmocka_run_group_tests_name("zip", tests, NULL, NULL);
-}
+TEST_FILE(test_zip, NULL, NULL)

@@ -5,8 +5,7 @@ static const kn_attribute_value *in(const kn_attribute_value *attributes, const 
     return kn_attribute_in(kn_operator_find("many"), attributes, name);
 }
 
-static void test_defaults(void **state) {
-    (void)state;
+TEST(test_defaults) {
     kn_graph *graph = graph_make();
     kn_attribute_value values[KN_MAX_ATTRIBUTES];
     kn_attributes_defaults(graph, kn_operator_find("many"), values);
@@ -22,8 +21,7 @@ static void test_defaults(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_parse(void **state) {
-    (void)state;
+TEST(test_parse) {
     kn_graph *graph = graph_make();
     kn_attribute_value values[KN_MAX_ATTRIBUTES];
     kn_error error = {0};
@@ -47,8 +45,7 @@ static void test_parse(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_mistakes(void **state) {
-    (void)state;
+TEST(test_mistakes) {
     const struct {
         const char *text, *words[3];
     } cases[] = {
@@ -90,8 +87,7 @@ static void test_mistakes(void **state) {
 }
 
 /* Reading an attribute that the row does not have makes the graph fail. */
-static void test_unknown_name(void **state) {
-    (void)state;
+TEST(test_unknown_name) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2");
     const kn_node *node = apply2(x, x, "add", NULL)->producer;
@@ -101,12 +97,4 @@ static void test_unknown_name(void **state) {
     kn_graph_destroy(&graph);
 }
 
-int test_attribute(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_unknown_name),
-    };
-    return cmocka_run_group_tests_name("graph: attributes", tests, NULL, NULL);
-}
+TEST_FILE(test_attribute, NULL, NULL)

@@ -1,8 +1,7 @@
 /* Binding: numbers for symbols, which nodes are kept, messages, training. */
 #include "graph_tests.h"
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,width");
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "10,4", NULL);
@@ -30,8 +29,7 @@ static void test_numbers(void **state) {
 }
 
 /* One graph is bound again with different numbers, including zero. */
-static void test_again(void **state) {
-    (void)state;
+TEST(test_again) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,3");
     kn_value *outputs[] = {apply1(x, "exp", NULL), x};
@@ -59,8 +57,7 @@ static void assert_bind_fails(const kn_graph *graph, kn_value *output, const kn_
     assert_words(error.text, second);
 }
 
-static void test_failures(void **state) {
-    (void)state;
+TEST(test_failures) {
     kn_graph *graph = graph_make(), *other = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,width");
     kn_value *pool = apply1(x, "pool", NULL), *less = apply1(x, "reshape", "shape=batch-2,-1");
@@ -89,8 +86,7 @@ static void test_failures(void **state) {
     kn_graph_destroy(&other);
 }
 
-static void test_assigns(void **state) {
-    (void)state;
+TEST(test_assigns) {
     const kn_shape scalar = {.dtype = KN_FLOAT32};
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4");
@@ -134,8 +130,7 @@ static void test_assigns(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_training_only(void **state) {
-    (void)state;
+TEST(test_training_only) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4");
     kn_value *step = kn_state_add(graph, "step", &(kn_shape){.dtype = KN_UINT32}, KN_STATE_CONTROL, NULL);
@@ -161,8 +156,7 @@ static void test_training_only(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_stand_ins(void **state) {
-    (void)state;
+TEST(test_stand_ins) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4"), *result;
     kn_value *y = apply1(kn_name(apply1(x, "double", NULL), "twice"), "exp", NULL);
@@ -189,8 +183,7 @@ static void test_stand_ins(void **state) {
 }
 
 /* A graph with gradients can be bound again. */
-static void test_again_with_gradients(void **state) {
-    (void)state;
+TEST(test_again_with_gradients) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4"), *loss, *gradient, *result;
     kn_value *y = apply1(apply1(x, "exp", NULL), "sum", NULL);
@@ -207,8 +200,7 @@ static void test_again_with_gradients(void **state) {
 }
 
 /* Names may be swapped: a value may have the name that another node was created with. */
-static void test_names_stay(void **state) {
-    (void)state;
+TEST(test_names_stay) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4");
     kn_value *first = kn_name(apply1(x, "exp", NULL), "h"),
@@ -229,8 +221,7 @@ static void test_names_stay(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_copy(void **state) {
-    (void)state;
+TEST(test_copy) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,(width+1)/2");
     kn_value *running =
@@ -257,13 +248,4 @@ static void test_copy(void **state) {
     kn_graph_destroy(&copy);
 }
 
-int test_bind(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),       cmocka_unit_test(test_again),
-        cmocka_unit_test(test_failures),      cmocka_unit_test(test_assigns),
-        cmocka_unit_test(test_training_only), cmocka_unit_test(test_names_stay),
-        cmocka_unit_test(test_stand_ins),     cmocka_unit_test(test_again_with_gradients),
-        cmocka_unit_test(test_copy),
-    };
-    return cmocka_run_group_tests_name("graph: binding", tests, NULL, NULL);
-}
+TEST_FILE(test_bind, NULL, NULL)

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static void test_values(void **state) {
-    (void)state;
+TEST(test_values) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,1,28,28");
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,16", NULL);
@@ -52,8 +51,7 @@ static void test_values(void **state) {
     kn_graph_destroy(NULL);
 }
 
-static void test_params(void **state) {
-    (void)state;
+TEST(test_params) {
     kn_graph_params params;
     failing allocator = {0};
     memset(&params, 0xFF, sizeof params);
@@ -72,8 +70,7 @@ static void test_params(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_names_and_scopes(void **state) {
-    (void)state;
+TEST(test_names_and_scopes) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3");
     kn_value *first = apply1(x, "exp", NULL), *second = apply1(x, "exp", NULL);
@@ -107,8 +104,7 @@ static void test_names_and_scopes(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_outputs(void **state) {
-    (void)state;
+TEST(test_outputs) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3");
     kn_value *y = apply1(x, "exp", NULL);
@@ -130,67 +126,51 @@ static void test_outputs(void **state) {
 typedef kn_value *mistake(kn_graph *graph, kn_value *x);
 
 static kn_value *no_shape(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_input(graph, "y", KN_FLOAT32, "3,b#");
 }
 static kn_value *no_name(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_input(graph, "y y", KN_FLOAT32, "3");
 }
 static kn_value *null_name(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_input(graph, NULL, KN_FLOAT32, "3");
 }
 static kn_value *taken(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_input(graph, "x", KN_FLOAT32, "3");
 }
 static kn_value *no_type(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_input(graph, "y", (kn_dtype)55, "3");
 }
 static kn_value *integer_parameter(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_parameter(graph, "w", KN_INT32, "3", NULL);
 }
 static kn_value *open_parameter(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_parameter(graph, "w", KN_FLOAT32, "batch,3", NULL);
 }
 static kn_value *short_constant(kn_graph *graph, kn_value *x) {
-    (void)x;
     return kn_constant(graph, KN_FLOAT32, "3", "abcdefgh", 8);
 }
 static kn_value *unknown(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "matmull", NULL);
 }
 static kn_value *open_back(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "given_back", NULL);
 }
 static kn_value *wrong_back(kn_graph *graph, kn_value *x) {
-    (void)x;
     return apply1(kn_input(graph, "y", KN_FLOAT32, "2"), "given_back", NULL);
 }
 static kn_value *backward(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "back", NULL);
 }
 static kn_value *assign_applied(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply2(x, x, "assign", NULL);
 }
 static kn_value *few(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "mul", NULL);
 }
 static kn_value *many(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply3(x, x, x, "split", NULL);
 }
 static kn_value *null_input(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply2(x, NULL, "add", NULL);
 }
 static kn_value *apart(kn_graph *graph, kn_value *x) {
@@ -203,15 +183,12 @@ static kn_value *condition(kn_graph *graph, kn_value *x) {
     return apply3(kn_input(graph, "y", KN_INT32, "10"), x, x, "where", NULL);
 }
 static kn_value *deep(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "deep", NULL);
 }
 static kn_value *silent(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "silent", NULL);
 }
 static kn_value *quotient(kn_graph *graph, kn_value *x) {
-    (void)x;
     return apply1(kn_input(graph, "y", KN_INT32, "10"), "half", NULL);
 }
 static kn_value *null_operator(kn_graph *graph, kn_value *x) {
@@ -224,45 +201,36 @@ static kn_value *too_many(kn_graph *graph, kn_value *x) {
     return kn_apply(graph, "split", inputs, 65, NULL);
 }
 static kn_value *open_state(kn_graph *graph, kn_value *x) {
-    (void)x;
     kn_shape shape = {.dtype = KN_FLOAT32, .rank = 2, .dims = {2, kn_dim_symbol(graph, "n")}};
     return kn_state_add(graph, "s", &shape, KN_STATE_PARAMETER, NULL);
 }
 static kn_value *fraction(kn_graph *graph, kn_value *x) {
-    (void)x;
     return apply1(kn_input(graph, "y", KN_INT32, "10"), "exp", NULL);
 }
 static kn_value *fraction_attribute(kn_graph *graph, kn_value *x) {
-    (void)x;
     return apply1(kn_input(graph, "y", KN_INT32, "10"), "leaky", "slope=0.5");
 }
 static kn_value *inner(kn_graph *graph, kn_value *x) {
     return apply2(x, kn_parameter(graph, "w", KN_FLOAT32, "9,4", NULL), "matmul", NULL);
 }
 static kn_value *too_small(kn_graph *graph, kn_value *x) {
-    (void)x;
     return apply1(kn_input(graph, "y", KN_FLOAT32, "1,0"), "pool", NULL);
 }
 static kn_value *too_large(kn_graph *graph, kn_value *x) {
-    (void)x;
     kn_value *a = kn_input(graph, "a", KN_INT8, "4294967296,1"),
              *b = kn_input(graph, "b", KN_INT8, "4294967296");
     return apply2(a, b, "add", NULL);
 }
 static kn_value *no_rule(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "shapeless", NULL);
 }
 static kn_value *no_result(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return kn_result(apply1(x, "split", NULL), 2);
 }
 static kn_value *hidden_result(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return kn_result(apply2(x, x, "norm", NULL), 3);
 }
 static kn_value *bad_attribute(kn_graph *graph, kn_value *x) {
-    (void)graph;
     return apply1(x, "leaky", "slop=1");
 }
 static kn_value *frozen_input(kn_graph *graph, kn_value *x) {
@@ -270,29 +238,24 @@ static kn_value *frozen_input(kn_graph *graph, kn_value *x) {
     return &graph->failed;
 }
 static kn_value *end_scope(kn_graph *graph, kn_value *x) {
-    (void)x;
     kn_scope_end(graph);
     return &graph->failed;
 }
 static kn_value *bad_scope(kn_graph *graph, kn_value *x) {
-    (void)x;
     kn_scope_begin(graph, "a b");
     kn_scope_end(graph);
     return &graph->failed;
 }
 static kn_value *deep_scope(kn_graph *graph, kn_value *x) {
-    (void)x;
     for (int i = 0; i < 100; i++)
         kn_scope_begin(graph, "s");
     return &graph->failed;
 }
 static kn_value *overflow(kn_graph *graph, kn_value *x) {
-    (void)x;
     return apply1(kn_input(graph, "y", KN_FLOAT32, "9223372036854775807*n,2"), "reshape", NULL);
 }
 
-static void test_mistakes(void **state) {
-    (void)state;
+TEST(test_mistakes) {
     const struct {
         mistake *make;
         kn_status status;
@@ -362,8 +325,7 @@ static void test_mistakes(void **state) {
     }
 }
 
-static void test_null_graphs(void **state) {
-    (void)state;
+TEST(test_null_graphs) {
     assert_null(kn_input(NULL, "x", KN_FLOAT32, ""));
     assert_null(kn_parameter(NULL, "x", KN_FLOAT32, "", NULL));
     assert_null(kn_scalar(NULL, 1));
@@ -386,8 +348,7 @@ static void test_null_graphs(void **state) {
     kn_scope_end(NULL);
 }
 
-static void test_other_graph(void **state) {
-    (void)state;
+TEST(test_other_graph) {
     kn_graph *left = graph_make(), *right = graph_make();
     kn_value *x = kn_input(left, "x", KN_FLOAT32, "3"), *y = kn_input(right, "y", KN_FLOAT32, "3");
     assert_true(kn_value_failed(apply2(x, y, "add", NULL)));
@@ -397,8 +358,7 @@ static void test_other_graph(void **state) {
     kn_graph_destroy(&right);
 }
 
-static void test_types_of_results(void **state) {
-    (void)state;
+TEST(test_types_of_results) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT64, "batch,10"), *y = kn_input(graph, "y", KN_FLOAT64, "10");
     kn_value *less = apply2(x, y, "less", NULL), *where = apply3(less, x, y, "where", NULL);
@@ -427,8 +387,7 @@ static void test_types_of_results(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_assign(void **state) {
-    (void)state;
+TEST(test_assign) {
     const kn_shape scalar = {.dtype = KN_FLOAT32};
     const kn_initializer start = {KN_INITIALIZER_FILL, 3};
     kn_graph *graph = graph_make();
@@ -460,8 +419,7 @@ static void test_assign(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_print(void **state) {
-    (void)state;
+TEST(test_print) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,10");
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "4,10", &(kn_initializer){KN_INITIALIZER_NORMAL, 0.5});
@@ -482,8 +440,7 @@ static void test_print(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_cost(void **state) {
-    (void)state;
+TEST(test_cost) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "5,10"), *y = kn_input(graph, "y", KN_FLOAT32, "10");
     kn_cost cost;
@@ -494,19 +451,4 @@ static void test_cost(void **state) {
     kn_graph_destroy(&graph);
 }
 
-int test_build(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_params),
-        cmocka_unit_test(test_names_and_scopes),
-        cmocka_unit_test(test_outputs),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_null_graphs),
-        cmocka_unit_test(test_other_graph),
-        cmocka_unit_test(test_types_of_results),
-        cmocka_unit_test(test_assign),
-        cmocka_unit_test(test_print),
-        cmocka_unit_test(test_cost),
-    };
-    return cmocka_run_group_tests_name("graph: building", tests, NULL, NULL);
-}
+TEST_FILE(test_build, NULL, NULL)

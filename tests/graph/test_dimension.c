@@ -18,8 +18,7 @@ static void assert_text(kn_graph *graph, kn_dim dim, const char *expected) {
 }
 
 /* The left expression is the same kn_dim as the right one, and prints like the right one. */
-static void test_normal_form(void **state) {
-    (void)state;
+TEST(test_normal_form) {
     const char *const pairs[][2] = {
         {"1+2*3", "7"},
         {"batch", "batch"},
@@ -70,8 +69,7 @@ static void test_normal_form(void **state) {
 }
 
 /* A printed size reads back to the same size. */
-static void test_text_round_trip(void **state) {
-    (void)state;
+TEST(test_text_round_trip) {
     const char *const texts[] = {
         "-batch",        "-2*batch*n+n-4",    "(batch+1)/(n-1)", "(batch+n)/3*((n+1)/2)",
         "-(batch/2)",    "n-(batch+1)/2*7",   "1/batch",         "(1-batch)/n",
@@ -89,8 +87,7 @@ static void test_text_round_trip(void **state) {
 }
 
 /* The functions agree with integer arithmetic, for many expressions and bindings. */
-static void test_arithmetic_agrees(void **state) {
-    (void)state;
+TEST(test_arithmetic_agrees) {
     kn_graph *graph = graph_make();
     uint64_t random = 0;
     for (int round = 0; round < 3000; round++) {
@@ -134,8 +131,7 @@ static void test_arithmetic_agrees(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_minus_one(void **state) {
-    (void)state;
+TEST(test_minus_one) {
     kn_graph *graph = graph_make();
     int64_t number = 0;
     assert_true(parse(graph, "-1") == -1);
@@ -158,8 +154,7 @@ static void assert_parse_fails(const char *text, kn_status status, const char *w
     kn_graph_destroy(&graph);
 }
 
-static void test_mistakes(void **state) {
-    (void)state;
+TEST(test_mistakes) {
     assert_parse_fails("", KN_ERROR_FORMAT, "found the end");
     assert_parse_fails("2*", KN_ERROR_FORMAT, "column 3");
     assert_parse_fails("(2", KN_ERROR_FORMAT, "')'");
@@ -181,8 +176,7 @@ static void test_mistakes(void **state) {
 }
 
 /* A long chain of quotients prints with many parentheses, and reads back. */
-static void test_chain(void **state) {
-    (void)state;
+TEST(test_chain) {
     kn_graph *graph = graph_make();
     char chain[300] = "n";
     for (int i = 0; i < 80; i++)
@@ -197,8 +191,7 @@ static void test_chain(void **state) {
 }
 
 /* Quotients of quotients that cannot be merged are refused before traversing them takes too long. */
-static void test_complicated(void **state) {
-    (void)state;
+TEST(test_complicated) {
     kn_graph *graph = graph_make();
     kn_dim dim = kn_dim_symbol(graph, "n");
     for (int i = 0; i < 100 && kn_graph_status(graph) == KN_OK; i++) {
@@ -228,8 +221,7 @@ static void assert_evaluation(const char *text, int64_t batch, kn_status status,
     kn_graph_destroy(&graph);
 }
 
-static void test_evaluation_fails(void **state) {
-    (void)state;
+TEST(test_evaluation_fails) {
     assert_evaluation("batch+n", 3, KN_ERROR_NOT_FOUND, "'n' is not bound");
     assert_evaluation("batch-4", 3, KN_ERROR_SHAPE, "batch-4 would be -1");
     assert_evaluation("batch*batch", INT64_C(1) << 40, KN_ERROR_SHAPE, "batch*batch exceeds 64 bits");
@@ -238,8 +230,7 @@ static void test_evaluation_fails(void **state) {
     assert_evaluation("batch*2", 3, KN_OK, "");
 }
 
-static void test_shapes(void **state) {
-    (void)state;
+TEST(test_shapes) {
     kn_graph *graph = graph_make();
     kn_shape a = {.dtype = KN_FLOAT32}, b = {.dtype = KN_INT32}, both;
     assert_int_equal(kn_shape_parse(graph, " batch , (n+1)/2, 28", &a, NULL), KN_OK);
@@ -271,8 +262,7 @@ static void test_shapes(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void test_solve(void **state) {
-    (void)state;
+TEST(test_solve) {
     const struct {
         const char *shape;
         int64_t elements, number;
@@ -315,18 +305,4 @@ static void test_solve(void **state) {
     }
 }
 
-int test_dimension(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_normal_form),
-        cmocka_unit_test(test_text_round_trip),
-        cmocka_unit_test(test_arithmetic_agrees),
-        cmocka_unit_test(test_minus_one),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_complicated),
-        cmocka_unit_test(test_evaluation_fails),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_solve),
-    };
-    return cmocka_run_group_tests_name("graph: dimensions", tests, NULL, NULL);
-}
+TEST_FILE(test_dimension, NULL, NULL)

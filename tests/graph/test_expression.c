@@ -18,8 +18,7 @@ static double evaluate(const char *text, double x, double y) {
     return result;
 }
 
-static void test_values(void **state) {
-    (void)state;
+TEST(test_values) {
     const struct {
         const char *text;
         double x, y, result;
@@ -68,8 +67,7 @@ static void test_values(void **state) {
     }
 }
 
-static void test_not_a_number(void **state) {
-    (void)state;
+TEST(test_not_a_number) {
     assert_true(isnan(evaluate("max(x, 0)", NAN, 0)));
     assert_true(isnan(evaluate("max(0, x)", NAN, 0)));
     assert_true(isnan(evaluate("min(x, y)", 1, NAN)));
@@ -81,8 +79,7 @@ static void test_not_a_number(void **state) {
     assert_true(isnan(evaluate("sigmoid(x)", NAN, 0)));
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(test_names) {
     kn_host host = kn_host_defaults();
     kn_arena arena;
     kn_expression *expression;
@@ -99,8 +96,7 @@ static void test_names(void **state) {
     kn_arena_finish(&arena);
 }
 
-static void test_mistakes(void **state) {
-    (void)state;
+TEST(test_mistakes) {
     const struct {
         const char *text, *word;
     } cases[] = {
@@ -155,8 +151,7 @@ static kn_status parse_repeated(const char *piece, int count, const char *end, c
     return status;
 }
 
-static void test_limits(void **state) {
-    (void)state;
+TEST(test_limits) {
     assert_int_equal(parse_repeated("(", 20, "x", ")"), KN_OK);
     assert_int_equal(parse_repeated("(", 100000, "x", ")"), KN_ERROR_FORMAT);
     assert_int_equal(parse_repeated("-", 100000, "x", ""), KN_ERROR_FORMAT);
@@ -193,8 +188,7 @@ static void assert_printed(const char *expression_text, const char *type, const 
     kn_arena_finish(&arena);
 }
 
-static void test_printing(void **state) {
-    (void)state;
+TEST(test_printing) {
     assert_printed("x", "float", "(a)");
     assert_printed("x + 2 * y", "float", "((a + (2.0f * b)))");
     assert_printed("x - -0.5", "float", "((a - (-0.5f)))");
@@ -243,8 +237,7 @@ static void assert_literal(double number, const char *type, const char *expected
     kn_text_finish(&text);
 }
 
-static void test_literals(void **state) {
-    (void)state;
+TEST(test_literals) {
     assert_literal(0, "float", "0.0f");
     assert_literal(-0.0, "float", "(-0.0f)");
     assert_literal(-1.5, "float", "(-1.5f)");
@@ -262,11 +255,4 @@ static void test_literals(void **state) {
     assert_literal(1e30, "float", "1e30f");
 }
 
-int test_expression(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_not_a_number), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_limits),       cmocka_unit_test(test_printing),
-        cmocka_unit_test(test_literals),
-    };
-    return cmocka_run_group_tests_name("graph: expressions", tests, NULL, NULL);
-}
+TEST_FILE(test_expression, NULL, NULL)

@@ -77,8 +77,7 @@ static kn_status whole_way(kn_allocator allocator) {
     return status;
 }
 
-static void test_every_allocation(void **state) {
-    (void)state;
+TEST(test_every_allocation) {
     failing allocator = {0};
     assert_int_equal(whole_way(failing_allocator(&allocator)), KN_OK);
     assert_int_equal(allocator.live, 0);
@@ -96,8 +95,7 @@ static void test_every_allocation(void **state) {
 }
 
 /* A mistake is reported with its status or as out of memory, even if its message is cut or lost. */
-static void test_mistakes_without_memory(void **state) {
-    (void)state;
+TEST(test_mistakes_without_memory) {
     for (size_t i = 1;; i++) {
         failing allocator = {.fail_at = i};
         kn_graph_params params;
@@ -118,8 +116,7 @@ static void test_mistakes_without_memory(void **state) {
     }
 }
 
-static void test_expressions_without_memory(void **state) {
-    (void)state;
+TEST(test_expressions_without_memory) {
     size_t failed = 0;
     for (size_t i = 1;; i++) {
         failing allocator = {.fail_at = i};
@@ -142,11 +139,4 @@ static void test_expressions_without_memory(void **state) {
     assert_true(failed > 1);
 }
 
-int test_faults(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_allocation),
-        cmocka_unit_test(test_mistakes_without_memory),
-        cmocka_unit_test(test_expressions_without_memory),
-    };
-    return cmocka_run_group_tests_name("graph: faults", tests, NULL, NULL);
-}
+TEST_FILE(test_faults, NULL, NULL)

@@ -6,8 +6,7 @@ static const float *floats(const kn_value *value) {
     return value->data;
 }
 
-static void test_folds(void **state) {
-    (void)state;
+TEST(test_folds) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3");
     kn_value *row = kn_constant(graph, KN_FLOAT32, "3", (float[]){1, -2, 3}, 12);
@@ -54,8 +53,7 @@ static kn_value *zeros(kn_graph *graph, kn_dtype dtype, const char *shape, size_
     return value;
 }
 
-static void test_stays(void **state) {
-    (void)state;
+TEST(test_stays) {
     kn_graph *graph = graph_make();
     kn_value *step = zeros(graph, KN_UINT32, "", 4);
     assert_folding(graph, apply2(kn_scalar(graph, 1), step, "noise", NULL), false); /* random */
@@ -88,8 +86,7 @@ static void test_stays(void **state) {
     assert_folding(graph, apply1(zeros(graph, KN_FLOAT32, "0,5", 0), "exp", NULL), true); /* nothing */
 }
 
-static void test_whole_numbers(void **state) {
-    (void)state;
+TEST(test_whole_numbers) {
     const int64_t large[] = {INT64_C(9007199254740993)}, small[] = {5};
     const int32_t top[] = {2147483647};
     kn_graph *graph = graph_make();
@@ -106,8 +103,7 @@ static void test_whole_numbers(void **state) {
     assert_folding(graph, apply2(x, x, "less", NULL), true);
 }
 
-static void test_hidden(void **state) {
-    (void)state;
+TEST(test_hidden) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_constant(graph, KN_FLOAT32, "2", (float[]){1, 3}, 8), *result;
     kn_value *y = apply2(x, kn_scalar(graph, 10), "norm", NULL);
@@ -125,8 +121,7 @@ static double start_numbers(const char *name, int64_t position) {
     return strcmp(name, "step") == 0 ? 3 : (double)position;
 }
 
-static void test_random_reference(void **state) {
-    (void)state;
+TEST(test_random_reference) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,5"), *result;
     kn_value *step = kn_state_add(graph, "step", &(kn_shape){.dtype = KN_UINT32}, KN_STATE_CONTROL, NULL);
@@ -141,13 +136,4 @@ static void test_random_reference(void **state) {
     kn_graph_destroy(&graph);
 }
 
-int test_fold(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folds),
-        cmocka_unit_test(test_stays),
-        cmocka_unit_test(test_whole_numbers),
-        cmocka_unit_test(test_hidden),
-        cmocka_unit_test(test_random_reference),
-    };
-    return cmocka_run_group_tests_name("graph: folding", tests, NULL, NULL);
-}
+TEST_FILE(test_fold, NULL, NULL)

@@ -58,8 +58,7 @@ static void assert_gradients(kn_graph *graph, kn_value *loss, const char *const 
     kn_graph_destroy(&graph);
 }
 
-static void test_network(void **state) {
-    (void)state;
+TEST(test_network) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3,4");
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "5,4", NULL),
@@ -71,8 +70,7 @@ static void test_network(void **state) {
 }
 
 /* The gradient of a value with several uses is the sum over them, also for two uses by one node. */
-static void test_several_readers(void **state) {
-    (void)state;
+TEST(test_several_readers) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3,2"), *y = kn_input(graph, "y", KN_FLOAT32, "3,2");
     kn_value *square = apply2(x, x, "mul", NULL);
@@ -81,8 +79,7 @@ static void test_several_readers(void **state) {
     assert_gradients(graph, apply1(sum, "sum", NULL), (const char *[]){"x", "y"}, 2);
 }
 
-static void test_broadcasts(void **state) {
-    (void)state;
+TEST(test_broadcasts) {
     const char *const shapes[][2] = {{"2,3,4", "4"}, {"2,3,4", "3,1"}, {"2,3,4", "1,1,4"}, {"2,3,4", "1,3,1"},
                                      {"2,3,4", ""},  {"3,1", "1,4"},   {"1,4", "2,3,1"},   {"2,1,4", "3,4"},
                                      {"0,4", "4"},   {"0,4", "1,1"}};
@@ -95,8 +92,7 @@ static void test_broadcasts(void **state) {
     }
 }
 
-static void test_conditions(void **state) {
-    (void)state;
+TEST(test_conditions) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3,4"), *y = kn_input(graph, "y", KN_FLOAT32, "4");
     kn_value *z = kn_input(graph, "z", KN_FLOAT32, "3,1");
@@ -108,8 +104,7 @@ static void test_conditions(void **state) {
 }
 
 /* The gradient of dropout drops the same elements as the value: both read one random stream. */
-static void test_dropout(void **state) {
-    (void)state;
+TEST(test_dropout) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "7,3");
     kn_value *step = kn_state_add(graph, "step", &(kn_shape){.dtype = KN_UINT32}, KN_STATE_CONTROL, NULL);
@@ -129,8 +124,7 @@ static kn_graph *bound_gradient(kn_graph *graph, kn_value *loss, const char *nam
     return bound;
 }
 
-static void test_structure(void **state) {
-    (void)state;
+TEST(test_structure) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3,4"), *gradient;
     kn_value *b = kn_parameter(graph, "b", KN_FLOAT32, "1,4", NULL);
@@ -157,8 +151,7 @@ static void test_structure(void **state) {
     kn_graph_destroy(&bound);
 }
 
-static void test_no_dependence(void **state) {
-    (void)state;
+TEST(test_no_dependence) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3"), *y = kn_input(graph, "y", KN_FLOAT32, "3"),
              *gradient;
@@ -196,8 +189,7 @@ static void assert_gradient_fails(kn_graph *graph, kn_value *loss, kn_status sta
     kn_graph_destroy(&bound);
 }
 
-static void test_failures(void **state) {
-    (void)state;
+TEST(test_failures) {
     kn_graph *graph = graph_make();
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3");
     assert_gradient_fails(graph, apply1(x, "exp", NULL), KN_ERROR_SHAPE, "'exp1' is float32 (3)");
@@ -229,12 +221,4 @@ static void test_failures(void **state) {
     kn_graph_destroy(&graph);
 }
 
-int test_gradient(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_network),       cmocka_unit_test(test_several_readers),
-        cmocka_unit_test(test_broadcasts),    cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_dropout),       cmocka_unit_test(test_structure),
-        cmocka_unit_test(test_no_dependence), cmocka_unit_test(test_failures),
-    };
-    return cmocka_run_group_tests_name("graph: gradients", tests, NULL, NULL);
-}
+TEST_FILE(test_gradient, NULL, NULL)

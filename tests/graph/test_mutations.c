@@ -45,8 +45,7 @@ static void change(uint64_t *position, char *text) {
     }
 }
 
-static void test_changed_texts(void **state) {
-    (void)state;
+TEST(test_changed_texts) {
     uint64_t position = 0;
     for (int round = 0; round < ROUNDS; round++) {
         char text[ROOM];
@@ -58,7 +57,4 @@ static void test_changed_texts(void **state) {
     }
 }
 
-int test_mutations(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_changed_texts)};
-    return cmocka_run_group_tests_name("graph: mutations", tests, NULL, NULL);
-}
+TEST_FILE(test_mutations, NULL, NULL)

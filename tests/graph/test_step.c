@@ -45,8 +45,7 @@ static void bench_release(bench *b) {
     test_free(b);
 }
 
-static void test_kernel(void **state) {
-    (void)state;
+TEST(test_kernel) {
     bench *b = bench_make("5,7");
     char long_text[2000];
     memset(long_text, 'x', sizeof long_text - 1);
@@ -102,8 +101,7 @@ static void test_kernel(void **state) {
     bench_release(b);
 }
 
-static void test_others(void **state) {
-    (void)state;
+TEST(test_others) {
     bench *b = bench_make("5,7");
     assert_int_equal(kn_emit_copy(&b->lowering, b->x, b->y), KN_OK);
     assert_int_equal(kn_emit_fill_zero(&b->lowering, b->y), KN_OK);
@@ -130,8 +128,7 @@ static void test_others(void **state) {
     bench_release(b);
 }
 
-static void test_wide_indices(void **state) {
-    (void)state;
+TEST(test_wide_indices) {
     bench *b = bench_make("65536,32767");
     for (int wide = 0; wide < 2; wide++) {
         b->target.wide_indices = wide;
@@ -197,8 +194,7 @@ static void no_size(kn_step *step) {
     step->dimensions = 0;
 }
 
-static void test_mistakes(void **state) {
-    (void)state;
+TEST(test_mistakes) {
     const struct {
         break_step *make;
         kn_status status;
@@ -228,8 +224,7 @@ static void test_mistakes(void **state) {
     }
 }
 
-static void test_epilogue(void **state) {
-    (void)state;
+TEST(test_epilogue) {
     bench *b = bench_make("5,7");
     kn_epilogue epilogue = {
         .macro = "KN_EPILOGUE", .operand = "e", .prelude = "#define KN_EPILOGUE\n", .operand_count = 2};
@@ -300,8 +295,7 @@ static kn_status give(bench *b, const char *file, const char *kernel, const char
     return kn_step_end(step, &b->lowering);
 }
 
-static void test_arguments(void **state) {
-    (void)state;
+TEST(test_arguments) {
     static const char sum[] = "common/sum_parts.cl", rotary[] = "attention/rotary.cl",
                       strided[] = "shape/strided.cl";
     static const struct {
@@ -365,8 +359,7 @@ static void test_arguments(void **state) {
 }
 
 /* Arguments by name: explicit numbers, facts, and the values that the row names. */
-static void test_by_name(void **state) {
-    (void)state;
+TEST(test_by_name) {
     bench *b = bench_make("5,7");
     static const kn_operator named = {.name = "named", .input_names = {"x"}, .output_names = {"y"}};
     kn_node node = *b->y->producer;
@@ -418,11 +411,4 @@ static void test_by_name(void **state) {
     bench_release(b);
 }
 
-int test_step(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernel),   cmocka_unit_test(test_others),   cmocka_unit_test(test_wide_indices),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_epilogue), cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_by_name),
-    };
-    return cmocka_run_group_tests_name("graph: steps", tests, NULL, NULL);
-}
+TEST_FILE(test_step, NULL, NULL)

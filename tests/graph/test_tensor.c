@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-static void test_names(void **state) {
-    (void)state;
+TEST(test_names) {
     kn_dtype dtype = KN_INT8;
     assert_string_equal(kn_dtype_name(KN_FLOAT32), "float32");
     assert_string_equal(kn_dtype_name(KN_BOOL), "bool");
@@ -21,8 +20,7 @@ static void test_names(void **state) {
     assert_int_equal(dtype, KN_FLOAT4E2M1);
 }
 
-static void test_sizes(void **state) {
-    (void)state;
+TEST(test_sizes) {
     uint64_t count = 99;
     kn_tensor_info info = {.dtype = KN_FLOAT64, .rank = 3, .shape = {2, 3, 5}};
     assert_true(kn_tensor_elements(&info, &count) && count == 30);
@@ -48,8 +46,7 @@ static void test_sizes(void **state) {
 }
 
 /* Each bfloat16 and half is read and written back to the same bits. */
-static void test_short_floats_round_trip(void **state) {
-    (void)state;
+TEST(test_short_floats_round_trip) {
     const kn_dtype types[] = {KN_FLOAT16, KN_BFLOAT16};
     for (int t = 0; t < 2; t++)
         for (int bits = 0; bits < 65536; bits++) {
@@ -69,8 +66,7 @@ static uint16_t shortened(kn_dtype dtype, double number) {
     return bits;
 }
 
-static void test_short_floats_round(void **state) {
-    (void)state;
+TEST(test_short_floats_round) {
     assert_int_equal(shortened(KN_FLOAT16, 1), 0x3C00);
     assert_int_equal(shortened(KN_FLOAT16, -2), 0xC000);
     assert_int_equal(shortened(KN_FLOAT16, 65504), 0x7BFF);
@@ -92,8 +88,7 @@ static void test_short_floats_round(void **state) {
     assert_int_equal(shortened(KN_BFLOAT16, 1e-300), 0x0000);
 }
 
-static void test_other_elements(void **state) {
-    (void)state;
+TEST(test_other_elements) {
     uint64_t room[2] = {0};
     const struct {
         kn_dtype dtype;
@@ -129,13 +124,4 @@ static void test_other_elements(void **state) {
     }
 }
 
-int test_tensor(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_short_floats_round_trip),
-        cmocka_unit_test(test_short_floats_round),
-        cmocka_unit_test(test_other_elements),
-    };
-    return cmocka_run_group_tests_name("graph: tensors", tests, NULL, NULL);
-}
+TEST_FILE(test_tensor, NULL, NULL)

@@ -7,8 +7,7 @@
 
 #include "device/embedded.h"
 
-static void same_bytes(void **state) {
-    (void)state;
+TEST(same_bytes) {
     assert_true(kn_embedded_file_count > 0);
     for (unsigned long i = 0; i < kn_embedded_file_count; i++) {
         const kn_embedded_file *file = &kn_embedded_files[i];
@@ -25,8 +24,7 @@ static void same_bytes(void **state) {
     }
 }
 
-static void hashes(void **state) {
-    (void)state;
+TEST(hashes) {
     for (unsigned long i = 0; i < kn_embedded_file_count; i++) {
         unsigned long long hash = 0xcbf29ce484222325ull;
         for (unsigned long k = 0; k < kn_embedded_files[i].size; k++)
@@ -35,18 +33,10 @@ static void hashes(void **state) {
     }
 }
 
-static void sorted_and_ended(void **state) {
-    (void)state;
+TEST(sorted_and_ended) {
     for (unsigned long i = 1; i < kn_embedded_file_count; i++)
         assert_true(strcmp(kn_embedded_files[i - 1].name, kn_embedded_files[i].name) < 0);
     assert_null(kn_embedded_files[kn_embedded_file_count].name);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes),
-        cmocka_unit_test(hashes),
-        cmocka_unit_test(sorted_and_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
-}
+TEST_FILE(main, NULL, NULL)

@@ -11,19 +11,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 enum { MAX_PIXELS = 1 << 20, MAX_BYTES = 1 << 22 };
 
 static void *resize(void *user, void *memory, size_t bytes) {
-    (void)user;
     if (bytes) return realloc(memory, bytes);
     free(memory);
     return NULL;
 }
 
 static bool wants(void *user, const char *name) {
-    (void)user;
     return name[0] != '\0';
 }
 
 static kn_status take(void *user, const char *name, void *bytes, size_t count) {
-    (void)user;
     uint8_t sum = 0;
     for (size_t i = 0; i < count; i++)
         sum ^= ((uint8_t *)bytes)[i];

@@ -152,7 +152,6 @@ static void what_is_no_archive(void **state) {
 static void archives_need_a_library(void **state) {
     char message[300];
     seen read = {.answer = KN_OK};
-    (void)state;
     assert_int_equal(read_archive("a.zip", 100, &read, message), KN_ERROR_UNSUPPORTED);
     assert_non_null(strstr(message, "libarchive-dev"));
 }

@@ -50,39 +50,32 @@ static void lenet_learns_digits(const char *seed) {
 }
 
 static void lenet_learns_digits_from_seed_1(void **state) {
-    (void)state;
     lenet_learns_digits("1");
 }
 static void lenet_learns_digits_from_seed_2(void **state) {
-    (void)state;
     lenet_learns_digits("2");
 }
 static void lenet_learns_digits_from_seed_3(void **state) {
-    (void)state;
     lenet_learns_digits("3");
 }
 
 /* A linear model must not be enough for the default data. */
 static void linear_does_not_learn_digits(void **state) {
-    (void)state;
     double accuracy = trained_accuracy("linear --data digits --epochs 8");
     assert_true(accuracy > 0.5 && accuracy < 0.92);
 }
 
 /* At least 90% of the explainable 82.1%. */
 static void wind_is_explained(void **state) {
-    (void)state;
     assert_true(trained_number(NULL, "wind --data wind --epochs 15 --lr 0.003", "r2") >= 0.9 * 0.821);
 }
 
 static void keyword_learns_tones(void **state) {
-    (void)state;
     assert_true(trained_accuracy("keyword --data tones --epochs 2") >= 0.97);
 }
 
 /* A trigram needs more than 0.91 nats per character (data-hardness). */
 static void lstm_beats_a_trigram(void **state) {
-    (void)state;
     double nats = trained_number("koine 1\nmodel reader\ninput x 64 int32\nembedding 30 32\nlstm 128\n"
                                  "logits = linear 30\n",
                                  "--data text --steps 900 --batch 32 --lr 0.006", "validation_loss");
@@ -108,21 +101,18 @@ static double trained_on(const char *needed, const char *format, const char *key
 
 /* MNIST's 10,000 test images. */
 static void lenet_learns_mnist(void **state) {
-    (void)state;
     assert_true(trained_on("mnist-10k", "lenet --data 'idx:%s/mnist-10k' --validation 0.1 --epochs 10",
                            "accuracy") >= 0.975);
 }
 
 /* train/ and test/ with a folder of JPEG files for each of ten classes. */
 static void cifar_cnn_learns_photographs(void **state) {
-    (void)state;
     assert_true(trained_on("cifar10-jpeg", "cifar-cnn --data 'images:%s/cifar10-jpeg' --epochs 12",
                            "accuracy") >= 0.72);
 }
 
 /* Nats per character on the last tenth of a text of a million characters. */
 static void char_rnn_learns_to_read(void **state) {
-    (void)state;
     double nats =
         trained_on("shakespeare.txt", "char-rnn --data 'text:%s/shakespeare.txt' --steps 2500 --batch 32",
                    "validation_loss");
@@ -130,7 +120,6 @@ static void char_rnn_learns_to_read(void **state) {
 }
 
 static void gpt_learns_to_read(void **state) {
-    (void)state;
     double nats = trained_on("shakespeare.txt", "gpt --data 'text:%s/shakespeare.txt' --steps 2500 --batch 8",
                              "validation_loss");
     assert_true(nats > 0 && nats < 1.90);

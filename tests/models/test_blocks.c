@@ -12,8 +12,7 @@ static bool frozen(const kn_model *model, const char *name) {
     return value->frozen;
 }
 
-static void block_parameters(void **state) {
-    (void)state;
+TEST(block_parameters) {
     kn_model *model = parse("koine 1\ninput x 8x16x16\n"
                             "block unit channels width=channels/2 stride=1 slope=0.1\n"
                             "    conv width 3 stride=stride padding=1\n"
@@ -32,8 +31,7 @@ static void block_parameters(void **state) {
 }
 
 /* An argument of a block replaces its parameter, and is resolved where the block is called. */
-static void words_for_blocks(void **state) {
-    (void)state;
+TEST(words_for_blocks) {
     kn_model *model = parse("koine 1\ninput x 4x9x9\n"
                             "block unit size pad start\n"
                             "    conv 4 size padding=pad init=start\n"
@@ -52,8 +50,7 @@ static void words_for_blocks(void **state) {
     kn_model_destroy(&model);
 }
 
-static void named_inputs(void **state) {
-    (void)state;
+TEST(named_inputs) {
     kn_model *model = parse("koine 1\ninput x 4\ninput z 6\n"
                             "block join @left @right units\n"
                             "    linear units\n" /* its input is @left */
@@ -76,8 +73,7 @@ static void named_inputs(void **state) {
     kn_model_destroy(&model);
 }
 
-static void residual(void **state) {
-    (void)state;
+TEST(residual) {
     kn_model *model =
         parse("koine 1\ninput x 4\nblock skip n\n    linear n\n    add @ @in\nend\nrelu\nskip 4\nskip 4\n");
     const kn_graph *graph = kn_model_graph(model);
@@ -88,8 +84,7 @@ static void residual(void **state) {
     kn_model_destroy(&model);
 }
 
-static void repeats(void **state) {
-    (void)state;
+TEST(repeats) {
     kn_model *model = parse("koine 1\ninput x 4\n"
                             "stage = repeat 2 i\n"
                             "    linear 4*i\n"
@@ -116,8 +111,7 @@ static void repeats(void **state) {
 }
 
 /* Names are resolved from the innermost scope outwards; an inner counter hides an outer one. */
-static void scopes(void **state) {
-    (void)state;
+TEST(scopes) {
     kn_model *model = parse("koine 1\ninput x 4\nmask = relu\n"
                             "block b\n    mask = neg @in\n    add @ @mask\nend\n"
                             "block c\n    add @in @mask\nend\n"
@@ -137,8 +131,7 @@ static void scopes(void **state) {
     kn_model_destroy(&model);
 }
 
-static void sharing(void **state) {
-    (void)state;
+TEST(sharing) {
     kn_model *model = parse("koine 1\ninput x 4\n"
                             "first = linear 4\n"
                             "linear 4 share=first\n"
@@ -152,8 +145,7 @@ static void sharing(void **state) {
     kn_model_destroy(&model);
 }
 
-static void shared_convolutions(void **state) {
-    (void)state;
+TEST(shared_convolutions) {
     kn_model *model = parse("koine 1\ninput x 4x9x9\n"
                             "a = conv 4 3 padding=1\n"
                             "norm = batchnorm\n"
@@ -170,8 +162,7 @@ static void shared_convolutions(void **state) {
 }
 
 /* Two towers that share the parameters of one. */
-static void shared_blocks(void **state) {
-    (void)state;
+TEST(shared_blocks) {
     kn_model *model =
         parse("koine 1\ninput x 4\ninput z 4\n"
               "block inner n\n    linear n\n    scale = parameter n\n    mul @linear1 @scale\nend\n"
@@ -188,8 +179,7 @@ static void shared_blocks(void **state) {
     kn_model_destroy(&model);
 }
 
-static void freezing(void **state) {
-    (void)state;
+TEST(freezing) {
     kn_model *model =
         parse("koine 1\ninput x 4\n"
               "block b\n    linear 4\n    linear 4 freeze=no\n    p = parameter 4\n    add @linear2 @p\nend\n"
@@ -206,8 +196,7 @@ static void freezing(void **state) {
 }
 
 /* Generated names skip those that the text uses explicitly. */
-static void generated_names(void **state) {
-    (void)state;
+TEST(generated_names) {
     kn_model *model =
         parse("koine 1\ninput x 4\nlinear2 = linear 4\nlinear 4\nlinear 4\nadd1 = linear 4 share=linear1\n"
               "relu\nrelu1_ = relu\nrelu\nadd @relu1 @relu2\n");
@@ -218,8 +207,7 @@ static void generated_names(void **state) {
     kn_model_destroy(&model);
 }
 
-static void arithmetic(void **state) {
-    (void)state;
+TEST(arithmetic) {
     static const struct {
         const char *text;
         int units;
@@ -239,14 +227,4 @@ static void arithmetic(void **state) {
     }
 }
 
-int test_blocks(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_parameters), cmocka_unit_test(words_for_blocks),
-        cmocka_unit_test(named_inputs),     cmocka_unit_test(residual),
-        cmocka_unit_test(repeats),          cmocka_unit_test(scopes),
-        cmocka_unit_test(sharing),          cmocka_unit_test(shared_convolutions),
-        cmocka_unit_test(shared_blocks),    cmocka_unit_test(freezing),
-        cmocka_unit_test(generated_names),  cmocka_unit_test(arithmetic),
-    };
-    return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
-}
+TEST_FILE(test_blocks, NULL, NULL)

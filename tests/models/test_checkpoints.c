@@ -79,7 +79,17 @@ static bool has(const char *folder, const char *name) {
     return kn_path_exists(test_path(path, sizeof path, folder, name));
 }
 
-static void the_newest_are_kept(void **state) {
+static int make_folder(void **state) {
+    *state = test_folder_make();
+    return 0;
+}
+
+static int remove_folder(void **state) {
+    test_folder_remove(*state);
+    return 0;
+}
+
+TEST_WITH(the_newest_are_kept, make_folder, remove_folder) {
     const char *folder = *state;
     heard ear = {0};
     kn_checkpoints *checkpoints = open_folder(folder, 2, &ear);
@@ -106,7 +116,7 @@ static void the_newest_are_kept(void **state) {
     assert_int_equal(ear.warnings, 0);
 }
 
-static void the_best_is_the_last_resort(void **state) {
+TEST_WITH(the_best_is_the_last_resort, make_folder, remove_folder) {
     const char *folder = *state;
     char path[4096];
     heard ear = {0};
@@ -125,7 +135,7 @@ static void the_best_is_the_last_resort(void **state) {
     kn_checkpoints_destroy(&checkpoints);
 }
 
-static void incomplete_files_are_removed(void **state) {
+TEST_WITH(incomplete_files_are_removed, make_folder, remove_folder) {
     const char *folder = *state;
     char path[4096];
     heard ear = {0};
@@ -143,7 +153,7 @@ static void incomplete_files_are_removed(void **state) {
     kn_checkpoints_destroy(&checkpoints);
 }
 
-static void unusable_folders(void **state) {
+TEST_WITH(unusable_folders, make_folder, remove_folder) {
     char path[4096];
     kn_host host = kn_host_defaults();
     heard ear = {0};
@@ -166,7 +176,7 @@ static void unusable_folders(void **state) {
 }
 
 /* If a state cannot be read, the existing files stay. */
-static void failed_writes(void **state) {
+TEST_WITH(failed_writes, make_folder, remove_folder) {
     const char *folder = *state;
     heard ear = {0};
     kn_checkpoints *checkpoints = open_folder(folder, 1, &ear);
@@ -322,7 +332,7 @@ static void break_file(bytes *file, int which) {
 
 /* Each broken file is reported and renamed, and the one before it is used, unchanged; then that one is broken
  * in turn. */
-static void broken_files(void **state) {
+TEST_WITH(broken_files, make_folder, remove_folder) {
     const char *folder = *state;
     char path[4096], before[4096];
     kn_host host = kn_host_defaults();
@@ -356,26 +366,4 @@ static void broken_files(void **state) {
     }
 }
 
-static int make_folder(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
-int test_checkpoints(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        CASE(the_newest_are_kept),
-        CASE(the_best_is_the_last_resort),
-        CASE(incomplete_files_are_removed),
-        CASE(unusable_folders),
-        CASE(failed_writes),
-        CASE(broken_files),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("checkpoints", tests, NULL, NULL);
-}
+TEST_FILE(test_checkpoints, NULL, NULL)

@@ -59,8 +59,7 @@ static bool check(const char *text, size_t bytes, uint64_t seed) {
     return good;
 }
 
-static void base_text(void **state) {
-    (void)state;
+TEST(base_text) {
     char text[4096];
     good_text(text, sizeof text);
     kn_model *model = parse(text);
@@ -68,8 +67,7 @@ static void base_text(void **state) {
     assert_false(check(everything, strlen(everything), 0));
 }
 
-static void cut_off(void **state) {
-    (void)state;
+TEST(cut_off) {
     char text[4096];
     size_t bytes = good_text(text, sizeof text);
     for (size_t i = 0; i <= bytes; i++)
@@ -112,8 +110,7 @@ static size_t mutate(char *text, size_t bytes, size_t room, uint64_t seed, uint6
     return bytes;
 }
 
-static void mutations(void **state) {
-    (void)state;
+TEST(mutations) {
     enum { ROUNDS = 20000 };
     int accepted = 0;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
@@ -153,8 +150,7 @@ static char *many(const char *head, const char *piece, size_t count, const char 
 
 #define HEAD "koine 1\ninput x 3\n"
 
-static void limits(void **state) {
-    (void)state;
+TEST(limits) {
     refused_with(many(HEAD, "#123456789\n", 400000, ""), "found a text of ");
     refused_with(many(HEAD, "\n", 60000, ""), "lines, expected at most 50000");
     refused_with(many(HEAD "concat", " @x", 160, "\n"), "found more than 160 words");
@@ -170,8 +166,7 @@ static void limits(void **state) {
 }
 
 /* Each block uses the previous one twice: a short text that unrolls to a huge model. */
-static void doubling(void **state) {
-    (void)state;
+TEST(doubling) {
     char *text = malloc(1 << 16);
     assert_non_null(text);
     size_t length = (size_t)sprintf(text, HEAD "block b0\n    relu\nend\n");
@@ -188,8 +183,7 @@ static void doubling(void **state) {
     refused_with(text, "nested more than 32 deep");
 }
 
-static void long_paths(void **state) {
-    (void)state;
+TEST(long_paths) {
     char *text = malloc(1 << 16), name[70];
     assert_non_null(text);
     memset(name, 'n', 60);
@@ -202,8 +196,7 @@ static void long_paths(void **state) {
 }
 
 /* A long text is read in reasonable time. */
-static void long_texts(void **state) {
-    (void)state;
+TEST(long_texts) {
     char *text = many(HEAD, "relu\n", 20000, "");
     kn_model *model = kn_model_parse(text, NULL);
     assert_string_equal(kn_model_error(model), "");
@@ -214,35 +207,15 @@ static void long_texts(void **state) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-typedef struct poor_host {
-    size_t left;  /* allocations that still succeed */
-    size_t count; /* blocks that are not freed */
-} poor_host;
-
-static void *poor_resize(void *user, void *pointer, size_t bytes) {
-    poor_host *host = user;
-    if (bytes == 0) {
-        if (pointer) host->count--;
-        free(pointer);
-        return NULL;
-    }
-    if (host->left == 0) return NULL;
-    host->left--;
-    void *block = realloc(pointer, bytes);
-    if (block && !pointer) host->count++;
-    return block;
-}
-
 /* Any allocation may fail: an error or no model, and no leak. */
-static void without_memory(void **state) {
-    (void)state;
+TEST(without_memory) {
     char text[4096];
     good_text(text, sizeof text);
     size_t allowed = 0;
     for (bool done = false; !done; allowed++) {
-        poor_host host = {allowed, 0};
+        failing memory = {.fail_at = allowed + 1, .fail_after = true};
         kn_model_params params = KN_MODEL_DEFAULTS;
-        params.allocator = (kn_allocator){&host, poor_resize};
+        params.allocator = failing_allocator(&memory);
         kn_model *model = kn_model_parse(text, &params);
         done = model && kn_model_status(model) == KN_OK;
         if (model && !done) {
@@ -251,17 +224,10 @@ static void without_memory(void **state) {
             assert_non_null(strstr(kn_model_error(model), "memory"));
         }
         kn_model_destroy(&model);
-        assert_int_equal(host.count, 0);
+        assert_int_equal(memory.live, 0);
         assert_true(allowed < 100000);
     }
     assert_true(allowed > 20);
 }
 
-int test_hostile(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base_text),  cmocka_unit_test(cut_off),        cmocka_unit_test(mutations),
-        cmocka_unit_test(limits),     cmocka_unit_test(doubling),       cmocka_unit_test(long_paths),
-        cmocka_unit_test(long_texts), cmocka_unit_test(without_memory),
-    };
-    return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
-}
+TEST_FILE(test_hostile, NULL, NULL)

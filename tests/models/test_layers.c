@@ -10,8 +10,7 @@
 #include "graph/graph.h"
 #include "models/models.h"
 
-static void convolutions(void **state) {
-    (void)state;
+TEST(convolutions) {
     kn_model *model = parse("koine 1\ninput x 4x15x17\n"
                             "a = conv @x 6 3x5\n"
                             "b = conv @x 6 3,5 stride=2,3 padding=1,2\n"
@@ -33,8 +32,7 @@ static void convolutions(void **state) {
     kn_model_destroy(&model);
 }
 
-static void linears(void **state) {
-    (void)state;
+TEST(linears) {
     kn_model *model = parse("koine 1\ninput x lengthx6\n"
                             "a = linear 5 init=normal:0.02 bias_init=zero\n"
                             "b = linear 4 bias=0 init=uniform:1e-1\n"
@@ -61,8 +59,7 @@ static void begins(const kn_graph *graph, const char *name, kn_initializer_kind 
 }
 
 /* The fans are PyTorch's: b has a fan-in of 12 * 6 and a fan-out of 20 * 6. */
-static void initial_values(void **state) {
-    (void)state;
+TEST(initial_values) {
     kn_model *model = parse("koine 1\ninput x 12x15x15\n"
                             "a = conv 20 2x3 init=xavier_uniform\n"
                             "b = conv @x 20 2x3 init=xavier_normal:2\n"
@@ -89,8 +86,7 @@ static void initial_values(void **state) {
     kn_model_destroy(&model);
 }
 
-static void tokens(void **state) {
-    (void)state;
+TEST(tokens) {
     kn_model *model = parse("koine 1\ninput x length int32\n"
                             "a = embedding 96 7\n"
                             "b = embedding @x 96 7 init=uniform:0.5 freeze\n"
@@ -107,8 +103,7 @@ static void tokens(void **state) {
     kn_model_destroy(&model);
 }
 
-static void pools(void **state) {
-    (void)state;
+TEST(pools) {
     kn_model *model = parse("koine 1\ninput x 4x15x17\n"
                             "a = maxpool @x 2\n"
                             "b = maxpool @x 3x2 stride=2 padding=1,0\n"
@@ -123,8 +118,7 @@ static void pools(void **state) {
     kn_model_destroy(&model);
 }
 
-static void windows_of_other_kinds(void **state) {
-    (void)state;
+TEST(windows_of_other_kinds) {
     kn_model *model = parse("koine 1\ninput x 4x15x17\ninput s 6x20\n"
                             "a = maxpool @x 3 stride=2 padding=1,0 ceil dilation=2\n"
                             "b = avgpool @x 2 ceil\n"
@@ -163,8 +157,7 @@ static void windows_of_other_kinds(void **state) {
     kn_model_destroy(&model);
 }
 
-static void norms(void **state) {
-    (void)state;
+TEST(norms) {
     kn_model *model = parse("koine 1\ninput x 6x5x7\n"
                             "a = groupnorm 3 freeze\n"
                             "b = groupnorm 2 affine=no\n"
@@ -197,8 +190,7 @@ static const kn_attribute_value *attribute(const kn_model *model, const char *va
     return kn_attribute_of(found->producer, name);
 }
 
-static void other_layers(void **state) {
-    (void)state;
+TEST(other_layers) {
     kn_model *model = parse("koine 1\ninput x 4x6x7\n"
                             "n = batchnorm epsilon=1e-3 momentum=0.25\n"
                             "d = dropout 0.25\n"
@@ -225,8 +217,7 @@ static void other_layers(void **state) {
     kn_model_destroy(&model);
 }
 
-static void attention_with_dropout(void **state) {
-    (void)state;
+TEST(attention_with_dropout) {
     kn_model *model = parse("koine 1\ninput x 5x24\n"
                             "usual = attention_dropout\n"
                             "own = attention_dropout @x heads=4 key_heads=2 causal scale=0.5 rate=0.25\n"
@@ -245,8 +236,7 @@ static void attention_with_dropout(void **state) {
     kn_model_destroy(&model);
 }
 
-static void row_norms(void **state) {
-    (void)state;
+TEST(row_norms) {
     kn_model *model = parse("koine 1\ninput x lengthx6\n"
                             "a = layernorm\n"
                             "b = layernorm @x epsilon=1e-3 bias=no\n"
@@ -267,8 +257,7 @@ static void row_norms(void **state) {
 }
 
 /* Attention takes its query, key and value from one line, or from three. */
-static void attentions(void **state) {
-    (void)state;
+TEST(attentions) {
     kn_model *model = parse("koine 1\ninput x lengthx12\n"
                             "qkv = linear 36\n"
                             "a = attention heads=2 causal\n"
@@ -281,8 +270,7 @@ static void attentions(void **state) {
     kn_model_destroy(&model);
 }
 
-static void recurrent(void **state) {
-    (void)state;
+TEST(recurrent) {
     kn_model *model = parse("koine 1\ninput x lengthx6\n"
                             "a = lstm 5\n"
                             "b = lstm 5 init=normal:0.1 bias_init=zero freeze\n"
@@ -303,8 +291,7 @@ static void recurrent(void **state) {
     kn_model_destroy(&model);
 }
 
-static void recurrent_options(void **state) {
-    (void)state;
+TEST(recurrent_options) {
     kn_model *model = parse("koine 1\ninput x lengthx6\ninput lengths scalar int32\n"
                             "a = gru @x @lengths 5 layers=2 bidirectional dropout=0.25 freeze\n"
                             "b = gru @a 7 last\n"
@@ -329,8 +316,7 @@ static void recurrent_options(void **state) {
     kn_model_destroy(&model);
 }
 
-static void operators(void **state) {
-    (void)state;
+TEST(operators) {
     kn_model *model = parse("koine 1\ninput x 4x6x8\n"
                             "a = leaky_relu slope=0.2\n"
                             "b = softmax axis=-2\n"
@@ -354,8 +340,7 @@ static void operators(void **state) {
 }
 
 /* Builders that are not rows of the operator table. */
-static void shapes(void **state) {
-    (void)state;
+TEST(shapes) {
     kn_model *model = parse("koine 1\ninput x 4x6x8\ninput n 5 int32\n"
                             "a = unsqueeze @x 1,-1\n"
                             "b = squeeze @a -1\n"
@@ -438,8 +423,7 @@ static void shapes(void **state) {
 
 /* Every row of the operator table that a text may use is a kind: the reader takes its name, its number of
  * inputs and its attributes from the row. */
-static void whole_table(void **state) {
-    (void)state;
+TEST(whole_table) {
     int tried = 0;
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
@@ -462,8 +446,7 @@ static void whole_table(void **state) {
     assert_true(tried > 40);
 }
 
-static void grammar(void **state) {
-    (void)state;
+TEST(grammar) {
     size_t length = kn_model_grammar(NULL, 0);
     assert_true(length > 5000);
     char *page = malloc(length + 1), cut[64];
@@ -489,8 +472,7 @@ static void grammar(void **state) {
 }
 
 /* The examples of the page are valid models. */
-static void grammar_examples(void **state) {
-    (void)state;
+TEST(grammar_examples) {
     size_t length = kn_model_grammar(NULL, 0);
     char *page = malloc(length + 1);
     assert_non_null(page);
@@ -509,26 +491,4 @@ static void grammar_examples(void **state) {
     free(page);
 }
 
-int test_layers(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(linears),
-        cmocka_unit_test(initial_values),
-        cmocka_unit_test(tokens),
-        cmocka_unit_test(row_norms),
-        cmocka_unit_test(attentions),
-        cmocka_unit_test(attention_with_dropout),
-        cmocka_unit_test(recurrent),
-        cmocka_unit_test(recurrent_options),
-        cmocka_unit_test(pools),
-        cmocka_unit_test(windows_of_other_kinds),
-        cmocka_unit_test(norms),
-        cmocka_unit_test(other_layers),
-        cmocka_unit_test(operators),
-        cmocka_unit_test(shapes),
-        cmocka_unit_test(whole_table),
-        cmocka_unit_test(grammar),
-        cmocka_unit_test(grammar_examples),
-    };
-    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
-}
+TEST_FILE(test_layers, NULL, NULL)

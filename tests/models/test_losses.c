@@ -15,8 +15,7 @@ static kn_model_loss add(kn_model *model, const char *name) {
     return loss;
 }
 
-static void classes(void **state) {
-    (void)state;
+TEST(classes) {
     kn_model *model = parse("koine 1\ninput x 5x7\nlinear 3\n");
     kn_model_loss loss = add(model, NULL);
     has_shape(model, "y", "batch,5");
@@ -27,8 +26,7 @@ static void classes(void **state) {
     kn_model_destroy(&model);
 }
 
-static void numbers(void **state) {
-    (void)state;
+TEST(numbers) {
     kn_model *model = parse("koine 1\ntask regression\ninput x 7\nlinear 3\n");
     kn_model_loss loss = add(model, NULL);
     has_shape(model, "y", "batch,3");
@@ -56,8 +54,7 @@ static double setting(const kn_model *model, const char *operator_name, const ch
     return 0;
 }
 
-static void settings(void **state) {
-    (void)state;
+TEST(settings) {
     kn_model *model = parse("koine 1\nloss huber delta=0.25\ntask regression\ninput x 7\nlinear 3\n");
     add(model, NULL);
     assert_true(setting(model, "huber_error", "delta") == 0.25);
@@ -77,8 +74,7 @@ static void settings(void **state) {
 }
 
 /* Each name adds its operator, with its setting. */
-static void by_name(void **state) {
-    (void)state;
+TEST(by_name) {
     static const struct {
         const char *line, *row, *attribute;
         double number;
@@ -108,8 +104,7 @@ static void by_name(void **state) {
     }
 }
 
-static void classes_have_weights(void **state) {
-    (void)state;
+TEST(classes_have_weights) {
     const float weights[] = {1, 0, 2.5f}, wrong[] = {1, -1, 2};
     kn_model *model = parse("koine 1\ninput x 7\nlinear 3\n");
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
@@ -129,8 +124,7 @@ static void classes_have_weights(void **state) {
 }
 
 /* The training loss reads two more inputs; the validation loss does not. */
-static void samples_are_mixed(void **state) {
-    (void)state;
+TEST(samples_are_mixed) {
     const float weights[] = {1, 0, 2.5f};
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     kn_model *model = parse("koine 1\nloss cross-entropy smoothing=0.1\ninput x 7\nlinear 3\n");
@@ -161,8 +155,7 @@ static void samples_are_mixed(void **state) {
     kn_model_destroy(&model);
 }
 
-static void wrong(void **state) {
-    (void)state;
+TEST(wrong) {
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     kn_model *model = parse("koine 1\ninput x 7\nlinear 3\n");
     assert_int_equal(kn_model_add_loss(NULL, NULL, &loss), KN_ERROR_ARGUMENT);
@@ -187,15 +180,4 @@ static void wrong(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_losses(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(settings),
-        cmocka_unit_test(by_name),
-        cmocka_unit_test(classes_have_weights),
-        cmocka_unit_test(samples_are_mixed),
-        cmocka_unit_test(wrong),
-    };
-    return cmocka_run_group_tests_name("losses", tests, NULL, NULL);
-}
+TEST_FILE(test_losses, NULL, NULL)

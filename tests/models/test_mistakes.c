@@ -18,8 +18,7 @@ static void all_refused(const mistake *mistakes, size_t count) {
         static const mistake mistakes[] = {__VA_ARGS__};                                                     \
         all_refused(mistakes, sizeof mistakes / sizeof *mistakes);                                           \
     } while (0)
-static void head(void **state) {
-    (void)state;
+TEST(head) {
     ALL_REFUSED(
         {"koine 2\n", "text:3:1: found a second 'koine', expected one in a model"},
         {"model a\nmodel b\n", "text:4:1: found a second 'model', expected one in a model"},
@@ -72,8 +71,7 @@ static void head(void **state) {
         {"augment flip\naugment crop=1\n", "text:4:1: found a second 'augment', expected one in a model"});
 }
 
-static void inputs_and_outputs(void **state) {
-    (void)state;
+TEST(inputs_and_outputs) {
     ALL_REFUSED(
         {"input q\n", "text:3:8: found the end of the line, expected 'input NAME SHAPE [TYPE]'"},
         {"input q 3 int23\n",
@@ -100,8 +98,7 @@ static void inputs_and_outputs(void **state) {
         {"output\n", "text:3:7: found the end of the line, expected 'output NAME'"});
 }
 
-static void words(void **state) {
-    (void)state;
+TEST(words) {
     ALL_REFUSED({"relu =\n", "text:3:7: found the end of the line, expected a kind of layer after 'relu' ="},
                 {"= relu\n", "text:3:1: found '=', expected a name or a kind of layer first"},
                 {"a = = relu\n", "text:3:4: found '=', expected a kind of layer after 'a' ="},
@@ -122,8 +119,7 @@ static void words(void **state) {
                                     "', expected 'relu' and then NAME=VALUE"});
 }
 
-static void kinds(void **state) {
-    (void)state;
+TEST(kinds) {
     ALL_REFUSED(
         {"covn 32 3\n",
          "text:3:1: found 'covn', expected a kind of layer, an operator or a block; did you mean 'conv'?"},
@@ -150,8 +146,7 @@ static void kinds(void **state) {
          "text:3:1: found 'assign', expected a kind of layer, an operator or a block; did you mean 'sign'?"});
 }
 
-static void arguments(void **state) {
-    (void)state;
+TEST(arguments) {
     ALL_REFUSED(
         {"conv 32\n", "text:3:1: conv needs size (filter size: 3 or 3x5); expected 'conv "
                       "channels size'"},
@@ -204,8 +199,7 @@ static void arguments(void **state) {
          "float8e5m2fnuz, float8e8m0 or float4e2m1; did you mean 'float16'?"});
 }
 
-static void numbers(void **state) {
-    (void)state;
+TEST(numbers) {
     ALL_REFUSED(
         {"linear 99999999999999999999\n",
          "text:3:8: '99999999999999999999' is beyond 64 bits; expected a smaller number"},
@@ -226,8 +220,7 @@ static void numbers(void **state) {
         {"repeat a\nend\n", "text:3:8: found 'a', expected an integer"});
 }
 
-static void names(void **state) {
-    (void)state;
+TEST(names) {
     ALL_REFUSED(
         {"add @x @z\n", "text:3:8: found 'z', expected the name of an input or line before it"},
         {"first = relu\nadd @x @frist\n",
@@ -261,8 +254,7 @@ static void names(void **state) {
          "text:4:1: the weight of 'p' does not exist; expected share= with another linear"});
 }
 
-static void blocks(void **state) {
-    (void)state;
+TEST(blocks) {
     ALL_REFUSED(
         {"repeat 5\nrelu\n", "text:3:1: found repeat without its 'end'"},
         {"block b n\n", "text:3:1: found block without its 'end'"},
@@ -333,8 +325,7 @@ static void refused_by_graph(const char *text, kn_status status, const char *pla
     kn_model_destroy(&model);
 }
 
-static void shapes(void **state) {
-    (void)state;
+TEST(shapes) {
     refused_by_graph("relu\nconv 32 3\n", KN_ERROR_SHAPE, "text:4:1: ", "(batch,3)");
     refused_by_graph("a = linear 4\nb = linear @x 5\n  c = add @a @b\n", KN_ERROR_SHAPE,
                      "text:5:7: ", "(batch,5)");
@@ -349,13 +340,4 @@ static void shapes(void **state) {
                      "text:4:1: ", "'linear1.weight' would have the shape (2000000000,20000000000)");
 }
 
-int test_mistakes(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head),      cmocka_unit_test(inputs_and_outputs),
-        cmocka_unit_test(words),     cmocka_unit_test(kinds),
-        cmocka_unit_test(arguments), cmocka_unit_test(numbers),
-        cmocka_unit_test(names),     cmocka_unit_test(blocks),
-        cmocka_unit_test(shapes),
-    };
-    return cmocka_run_group_tests_name("mistakes", tests, NULL, NULL);
-}
+TEST_FILE(test_mistakes, NULL, NULL)

@@ -86,7 +86,7 @@ static void save(const char *path, bool training) {
     kn_model_destroy(&model);
 }
 
-static void there_and_back(void **state) {
+TEST_WITH(there_and_back, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     save(path, true);
     kn_model *model = kn_model_open(path, NULL);
@@ -122,7 +122,7 @@ static void there_and_back(void **state) {
 }
 
 /* The file as a reader without this library sees it. */
-static void as_safetensors(void **state) {
+TEST_WITH(as_safetensors, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
     kn_safetensors file;
@@ -145,7 +145,7 @@ static void as_safetensors(void **state) {
 }
 
 /* A model loads the tensors with matching names and shapes from another file. */
-static void from_another_file(void **state) {
+TEST_WITH(from_another_file, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     char expected[8192];
     int loaded;
@@ -180,7 +180,7 @@ static void from_another_file(void **state) {
 }
 
 /* Weights of another floating-point type are converted; integers are refused. */
-static void other_types(void **state) {
+TEST_WITH(other_types, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
     static const double weight[] = {1.5, -2, 0.1}, bias[] = {4};
@@ -204,7 +204,7 @@ static void other_types(void **state) {
     kn_model_destroy(&model);
 }
 
-static void complete_or_not_at_all(void **state) {
+TEST_WITH(complete_or_not_at_all, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
     uint8_t *before, *after;
@@ -228,7 +228,7 @@ static void complete_or_not_at_all(void **state) {
     kn_model_destroy(&model);
 }
 
-static void wrong_calls(void **state) {
+TEST_WITH(wrong_calls, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_model *model = parse(text);
     kn_states *states = trained(), *empty = fake_states_make();
@@ -269,7 +269,7 @@ static void refused_file(const char *path, const kn_text_pair *pairs, size_t cou
     kn_model_destroy(&model);
 }
 
-static void foreign_files(void **state) {
+TEST_WITH(foreign_files, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_text_pair newer[] = {{"koine.format", "2"}, {"koine.model", text}},
                  wrong[] = {{"koine.model", "koine 1\nrelo\n"}};
@@ -290,7 +290,7 @@ static void foreign_files(void **state) {
 }
 
 /* A truncated file is refused, as a file with weights or as a text. */
-static void cut_files(void **state) {
+TEST_WITH(cut_files, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
     uint8_t *bytes;
@@ -308,7 +308,7 @@ static void cut_files(void **state) {
 }
 
 /* A model of a graph owns it, and keeps its weights in files by name. */
-static void from_graphs(void **state) {
+TEST_WITH(from_graphs, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *logits = kn_linear(kn_input(graph, "x", KN_FLOAT32, "batch,3"), 2, NULL);
@@ -375,7 +375,7 @@ static kn_graph *built_by_hand(void) {
     return graph;
 }
 
-static void graphs_are_in_their_files(void **state) {
+TEST_WITH(graphs_are_in_their_files, make_place, remove_place) {
     const char *path = ((place *)*state)->path;
     kn_graph *graph = built_by_hand();
     kn_model *model = kn_model_create_from_graph(&graph, NULL);
@@ -424,8 +424,7 @@ static void graphs_are_in_their_files(void **state) {
 }
 
 /* Texts that are no graph are refused, wherever they are cut or changed. */
-static void broken_graphs(void **state) {
-    (void)state;
+TEST_WITH(broken_graphs, make_place, remove_place) {
     kn_host host = kn_host_defaults();
     kn_graph *graph = built_by_hand();
     char *words = kn_graph_text_write(&host, graph);
@@ -460,8 +459,7 @@ static void broken_graphs(void **state) {
 }
 
 /* A copy of a model's graph has the same inputs and outputs, and lacks the loss of the original. */
-static void copies_of_graphs(void **state) {
-    (void)state;
+TEST_WITH(copies_of_graphs, make_place, remove_place) {
     kn_graph *graph = kn_graph_create(NULL), *copy = NULL;
     kn_value *unused = kn_input(graph, "unused", KN_INT32, "batch");
     kn_value *second = kn_input(graph, "second", KN_FLOAT32, "batch,3");
@@ -494,22 +492,4 @@ static void copies_of_graphs(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_saved(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
-    const struct CMUnitTest tests[] = {
-        CASE(there_and_back),
-        CASE(as_safetensors),
-        CASE(from_another_file),
-        CASE(other_types),
-        CASE(complete_or_not_at_all),
-        CASE(wrong_calls),
-        CASE(foreign_files),
-        CASE(cut_files),
-        CASE(from_graphs),
-        CASE(copies_of_graphs),
-        CASE(graphs_are_in_their_files),
-        CASE(broken_graphs),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
-}
+TEST_FILE(test_saved, NULL, NULL)

@@ -17,40 +17,34 @@ static void prints(const char *text, const char *canonical) {
     kn_model_destroy(&again);
 }
 
-static void blanks(void **state) {
-    (void)state;
+TEST(blanks) {
     prints("koine   1\n\n\n\n\tinput x\t3  \n\n\n", "koine 1\n\ninput x 3\n");
     prints("\n\nkoine 1\ninput x 3", "koine 1\ninput x 3\n");
     prints("\xef\xbb\xbfkoine 1\r\ninput x 3\r\nrelu\r\n", "koine 1\ninput x 3\nrelu\n");
 }
 
-static void equals_signs(void **state) {
-    (void)state;
+TEST(equals_signs) {
     prints("koine 1\ninput x 3\na=relu\nb   =linear 3\nlinear units = 4 bias =no\n",
            "koine 1\ninput x 3\na = relu\nb = linear 3\nlinear units=4 bias=no\n");
 }
 
-static void comments(void **state) {
-    (void)state;
+TEST(comments) {
     prints("# first of all\nkoine 1 # version\ninput x 3#here\n#\n#   kept   \n\n## twice \xc3\xa9\nrelu",
            "# first of all\nkoine 1  # version\ninput x 3  #here\n#\n#   kept\n\n## twice \xc3\xa9\nrelu\n");
 }
 
-static void indentation(void **state) {
-    (void)state;
+TEST(indentation) {
     prints("koine 1\ninput x 3\nblock b n\n# inside\nrepeat n\nlinear 3\nend # of repeat\n      end\n  b 2\n",
            "koine 1\ninput x 3\nblock b n\n    # inside\n    repeat n\n        linear 3\n    end  # of "
            "repeat\nend\nb 2\n");
 }
 
-static void inputs_first(void **state) {
-    (void)state;
+TEST(inputs_first) {
     prints("koine 1\ninput x 3\na = linear 4 @x bias=no freeze\nadd @a @\n",
            "koine 1\ninput x 3\na = linear @x 4 bias=no freeze\nadd @a @\n");
 }
 
-static void head(void **state) {
-    (void)state;
+TEST(head) {
     kn_model *model =
         parse("koine 1\nmodel my-net.2\ntask regression\nloss huber delta=2\ninput x 3\nlinear 1\n");
     assert_string_equal(kn_model_name(model), "my-net.2");
@@ -68,8 +62,7 @@ static void head(void **state) {
     kn_model_destroy(&model);
 }
 
-static void inputs(void **state) {
-    (void)state;
+TEST(inputs) {
     kn_model *model =
         parse("koine 1\ninput a 1x28x28\ninput b length,64\ninput c scalar int32\ninput d lengthx64\n"
               "input e 3xheight\ninput f (max)x2\ninput g width,height\ninput h 5x7 batch=no\n"
@@ -93,8 +86,7 @@ static void inputs(void **state) {
     kn_model_destroy(&model);
 }
 
-static void outputs(void **state) {
-    (void)state;
+TEST(outputs) {
     kn_model *model =
         parse("koine 1\ninput x 3\noutput a\na = linear 4\nb = relu\nlinear 5\noutput b linear1\n");
     assert_int_equal(kn_model_output_count(model), 3);
@@ -110,8 +102,7 @@ static void outputs(void **state) {
     kn_model_destroy(&model);
 }
 
-static void source_names(void **state) {
-    (void)state;
+TEST(source_names) {
     kn_model_params params = KN_MODEL_DEFAULTS;
     params.source = "nets/tiny.koine";
     kn_model *model = kn_model_parse("koine 1\ninput x 3\nrelo\n", &params);
@@ -124,8 +115,7 @@ static void source_names(void **state) {
     kn_model_destroy(&model);
 }
 
-static void nothing(void **state) {
-    (void)state;
+TEST(nothing) {
     kn_model *none = NULL;
     kn_model_destroy(NULL);
     kn_model_destroy(&none);
@@ -151,8 +141,7 @@ static void nothing(void **state) {
     kn_model_destroy(&model);
 }
 
-static void files(void **state) {
-    (void)state;
+TEST(files) {
     char path[4096], expected[8192];
     char *folder = test_folder_make();
     kn_host host = kn_host_defaults();
@@ -189,8 +178,7 @@ static void files(void **state) {
 }
 
 /* A `set` line sets a number for all lines, blocks included; the caller may override it. */
-static void settings(void **state) {
-    (void)state;
+TEST(settings) {
     static const char text[] =
         "koine 1\nset n 3\nset depth 2\nblock twice\n    linear 2*n\nend\ninput x 2*n\n"
         "repeat depth\n    twice\nend\nlinear n+1\n";
@@ -226,12 +214,4 @@ static void settings(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_texts(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blanks),      cmocka_unit_test(equals_signs), cmocka_unit_test(comments),
-        cmocka_unit_test(indentation), cmocka_unit_test(inputs_first), cmocka_unit_test(head),
-        cmocka_unit_test(inputs),      cmocka_unit_test(outputs),      cmocka_unit_test(source_names),
-        cmocka_unit_test(nothing),     cmocka_unit_test(files),        cmocka_unit_test(settings),
-    };
-    return cmocka_run_group_tests_name("texts", tests, NULL, NULL);
-}
+TEST_FILE(test_texts, NULL, NULL)

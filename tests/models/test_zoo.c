@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void list(void **state) {
-    (void)state;
+TEST(list) {
     assert_true(kn_zoo_count() >= 3);
     assert_null(kn_zoo_name_at(-1));
     assert_null(kn_zoo_name_at(kn_zoo_count()));
@@ -16,8 +15,7 @@ static void list(void **state) {
 }
 
 /* Every text in the folder is in the library, byte for byte. */
-static void folder(void **state) {
-    (void)state;
+TEST(folder) {
     int count = 0;
     DIR *directory = opendir(ZOO_FOLDER);
     assert_non_null(directory);
@@ -45,8 +43,7 @@ static void folder(void **state) {
 }
 
 /* Each is valid, named after its file, canonical, explained, and can be trained. */
-static void all(void **state) {
-    (void)state;
+TEST(all) {
     for (size_t i = 0; i < kn_zoo_count(); i++) {
         kn_model *model = kn_model_create_named(kn_zoo_name_at(i), NULL);
         if (kn_model_status(model) != KN_OK) fail_msg("%s", kn_model_error(model));
@@ -61,8 +58,7 @@ static void all(void **state) {
     }
 }
 
-static void lenet(void **state) {
-    (void)state;
+TEST(lenet) {
     kn_model *model = kn_model_open("lenet", NULL);
     assert_string_equal(kn_model_error(model), "");
     has_parameters(
@@ -80,8 +76,7 @@ static void lenet(void **state) {
     kn_model_destroy(&model);
 }
 
-static void mlp_and_linear(void **state) {
-    (void)state;
+TEST(mlp_and_linear) {
     kn_model *model = kn_model_create_named("mlp", NULL);
     has_parameters(model,
                    "linear1.weight linear1.bias linear2.weight linear2.bias logits.weight logits.bias");
@@ -96,8 +91,7 @@ static void mlp_and_linear(void **state) {
 }
 
 /* The numbers of parameters match the published networks. */
-static void networks_of_images(void **state) {
-    (void)state;
+TEST(networks_of_images) {
     static const struct {
         const char *name, *input, *logits;
         int64_t parameters;
@@ -152,8 +146,7 @@ static void networks_of_images(void **state) {
 }
 
 /* The numbers of parameters match PyTorch's count for the same networks. */
-static void networks_of_sequences(void **state) {
-    (void)state;
+TEST(networks_of_sequences) {
     kn_model *model = kn_model_create_named("lstm", NULL);
     has_shape(model, "x", "batch,64");
     has_shape(model, "embedding1.weight", "96,128");
@@ -184,8 +177,7 @@ static void networks_of_sequences(void **state) {
 }
 
 /* Settings follow the name; the caller's settings override them. */
-static void sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     const kn_model_setting wanted[] = {{"layers", 3}};
     kn_model_params params = KN_MODEL_DEFAULTS;
     params.settings = wanted;
@@ -207,8 +199,7 @@ static void sizes(void **state) {
     kn_model_destroy(&model);
 }
 
-static void unknown(void **state) {
-    (void)state;
+TEST(unknown) {
     kn_model *model = kn_model_open("lennet", NULL);
     assert_int_equal(kn_model_status(model), KN_ERROR_NOT_FOUND);
     assert_non_null(strstr(kn_model_error(model), "found 'lennet', expected a file or a model name: "));
@@ -227,17 +218,4 @@ static void unknown(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_zoo(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list),
-        cmocka_unit_test(folder),
-        cmocka_unit_test(all),
-        cmocka_unit_test(lenet),
-        cmocka_unit_test(mlp_and_linear),
-        cmocka_unit_test(networks_of_images),
-        cmocka_unit_test(networks_of_sequences),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(unknown),
-    };
-    return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
-}
+TEST_FILE(test_zoo, NULL, NULL)

@@ -13,7 +13,6 @@ static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COM
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 static void launchers_are_known(void **state) {
-    (void)state;
     for (int i = 0; i < SIZES; i++)
         unsetenv(sizes[i]);
     const char *variable = "unset";

@@ -11,7 +11,6 @@ static kn_graph *graph;
 static kn_value *x, *y, *labels;
 
 static int begin(void **state) {
-    (void)state;
     graph = kn_graph_create(NULL);
     x = kn_input(graph, "x", KN_FLOAT32, "batch,4");
     y = kn_input(graph, "y", KN_FLOAT32, "batch,4");
@@ -20,7 +19,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    (void)state;
     kn_graph_destroy(&graph);
     return 0;
 }
@@ -38,8 +36,7 @@ static int64_t integer(const kn_value *value, const char *attribute) {
     return kn_attribute_of(value->producer, attribute)->integer;
 }
 
-static void one_input(void **state) {
-    (void)state;
+TEST_WITH(one_input, begin, end) {
     is_row(kn_neg(x), "neg");
     is_row(kn_exp(x), "exp");
     is_row(kn_log(x), "log");
@@ -86,8 +83,7 @@ static void one_input(void **state) {
     is_row(kn_hard_tanh(x), "clip");
 }
 
-static void two_inputs(void **state) {
-    (void)state;
+TEST_WITH(two_inputs, begin, end) {
     is_row(kn_add(x, y), "add");
     is_row(kn_sub(x, y), "sub");
     is_row(kn_mul(x, y), "mul");
@@ -121,8 +117,7 @@ static void two_inputs(void **state) {
     assert_ptr_equal(difference->producer->inputs[1], y);
 }
 
-static void numbers_are_passed(void **state) {
-    (void)state;
+TEST_WITH(numbers_are_passed, begin, end) {
     kn_value *value;
     is_row(value = kn_scale(x, -2.5), "scale");
     assert_true(number(value, "factor") == -2.5);
@@ -155,8 +150,7 @@ static void shape_is(kn_value *value, const char *row, const char *words) {
     assert_string_equal(kn_shape_words(graph, &value->shape), words);
 }
 
-static void texts_are_read(void **state) {
-    (void)state;
+TEST_WITH(texts_are_read, begin, end) {
     shape_is(kn_sum(x, NULL, false), "sum", "float32 ()");
     shape_is(kn_sum(x, "", true), "sum", "float32 (1,1)");
     shape_is(kn_mean(x, "-1", false), "mean", "float32 (batch)");
@@ -173,8 +167,7 @@ static void texts_are_read(void **state) {
     shape_is(kn_pad(x, "0,1,0,2", 1.5), "pad", "float32 (batch,7)");
 }
 
-static void losses(void **state) {
-    (void)state;
+TEST_WITH(losses, begin, end) {
     kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = 0.1};
     kn_value *value;
     is_row(value = kn_cross_entropy(x, labels, &params), "cross_entropy");
@@ -201,8 +194,7 @@ static void losses(void **state) {
 }
 
 /* Parameters that the operator cross_entropy lacks are composed of other operators. */
-static void weighted_losses(void **state) {
-    (void)state;
+TEST_WITH(weighted_losses, begin, end) {
     kn_value *weights = kn_input(graph, "weights", KN_FLOAT32, "4"), *value;
     kn_cross_entropy_params params = {.size = sizeof params, .class_weights = weights};
     shape_is(kn_cross_entropy(x, labels, &params), "div", "float32 ()");
@@ -218,8 +210,7 @@ static void weighted_losses(void **state) {
 
 /* By hand: the mean over samples of share * loss for one class and (1 - share) * loss for the other; with
  * class weights, divided by their sum. */
-static void mixed_losses(void **state) {
-    (void)state;
+TEST_WITH(mixed_losses, begin, end) {
     enum { BATCH = 3, MANY = 4 };
     static const double rows[BATCH * MANY] = {0.5, -1, 2, 0.25, -0.5, 1.5, 0, 1, 3, -2, 0.75, -0.25};
     static const double own[BATCH] = {2, 0, 3}, others[BATCH] = {1, 0, 0}, shares[BATCH] = {0.75, 0.5, 0.125};
@@ -271,8 +262,7 @@ static void mixed_losses(void **state) {
 }
 
 /* One state counts the steps of all dropouts; outside training nothing is dropped. */
-static void dropout_counts_steps(void **state) {
-    (void)state;
+TEST_WITH(dropout_counts_steps, begin, end) {
     kn_value *first = kn_dropout(x, 0.25), *second = kn_dropout(first, 0.5), *result;
     is_row(second, "dropout");
     assert_true(number(first, "rate") == 0.25);
@@ -293,8 +283,7 @@ static void dropout_counts_steps(void **state) {
     }
 }
 
-static void recurrences(void **state) {
-    (void)state;
+TEST_WITH(recurrences, begin, end) {
     kn_value *steps = kn_input(graph, "steps", KN_FLOAT32, "batch,length,4"), *final = NULL, *cells = NULL;
     kn_recurrent_params params = {.size = sizeof params,
                                   .name = "two",
@@ -323,8 +312,7 @@ static void recurrences(void **state) {
 }
 
 /* Each in a separate graph, since the first failure is permanent. */
-static void recurrent_mistakes(void **state) {
-    (void)state;
+TEST(recurrent_mistakes) {
     for (int i = 0; i < 7; i++) {
         kn_graph *own = kn_graph_create(NULL);
         kn_value *final = NULL;
@@ -345,8 +333,7 @@ static void recurrent_mistakes(void **state) {
 }
 
 /* Drops about the given fraction, differently for each step and node, and scales the rest. */
-static void dropout_drops(void **state) {
-    (void)state;
+TEST(dropout_drops) {
     kn_graph *own = kn_graph_create(NULL), *bound;
     kn_value *input = kn_input(own, "x", KN_FLOAT32, "4000"), *steps = kn_input(own, "steps", KN_UINT32, "");
     kn_value *pair[2] = {input, steps}, *outputs[2], *results[2];
@@ -381,8 +368,7 @@ static void dropout_drops(void **state) {
 }
 
 /* A bool mask hides keys where it is false; lengths are applied before it. */
-static void attention_takes_limits(void **state) {
-    (void)state;
+TEST_WITH(attention_takes_limits, begin, end) {
     kn_value *q = kn_input(graph, "q", KN_FLOAT32, "batch,2,8"),
              *k = kn_input(graph, "k", KN_FLOAT32, "batch,3,4");
     kn_value *mask = kn_input(graph, "mask", KN_BOOL, "1,1,2,3");
@@ -420,8 +406,7 @@ enum { DROPPED_KEYS = 4000 };
 
 /* Equal scores on ones: the result is the fraction that is kept, and the gradient of v shows which elements
  * were kept. */
-static void attention_drops(void **state) {
-    (void)state;
+TEST(attention_drops) {
     static double ones[DROPPED_KEYS], query[1];
     for (int i = 0; i < DROPPED_KEYS; i++)
         ones[i] = 1;
@@ -468,8 +453,7 @@ static void attention_drops(void **state) {
 }
 
 /* Each in a separate graph, since the first failure is permanent. */
-static void mistakes(void **state) {
-    (void)state;
+TEST(mistakes) {
     for (int i = 0; i < 24; i++) {
         kn_graph *own = kn_graph_create(NULL);
         kn_value *a = kn_input(own, "a", KN_FLOAT32, "3,1"), *b = kn_input(own, "b", KN_FLOAT32, "3"),
@@ -587,8 +571,7 @@ static kn_status misspelt_rule(kn_shape_call *call) {
 }
 
 /* An attribute that a row or a builder misspells is an error, not 0. */
-static void misspelt_attributes(void **state) {
-    (void)state;
+TEST_WITH(misspelt_attributes, begin, end) {
     static const kn_attribute attributes[] = {KN_INT("width", 3, ""), KN_INT("stride", 1, "")};
     const kn_operator row = {.name = "odd",
                              .min_inputs = 1,
@@ -610,23 +593,4 @@ static void misspelt_attributes(void **state) {
     kn_graph_destroy(&other);
 }
 
-int test_builders(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_input, begin, end),
-        cmocka_unit_test_setup_teardown(two_inputs, begin, end),
-        cmocka_unit_test_setup_teardown(numbers_are_passed, begin, end),
-        cmocka_unit_test_setup_teardown(texts_are_read, begin, end),
-        cmocka_unit_test_setup_teardown(losses, begin, end),
-        cmocka_unit_test_setup_teardown(weighted_losses, begin, end),
-        cmocka_unit_test_setup_teardown(mixed_losses, begin, end),
-        cmocka_unit_test_setup_teardown(dropout_counts_steps, begin, end),
-        cmocka_unit_test_setup_teardown(recurrences, begin, end),
-        cmocka_unit_test(recurrent_mistakes),
-        cmocka_unit_test(dropout_drops),
-        cmocka_unit_test_setup_teardown(attention_takes_limits, begin, end),
-        cmocka_unit_test(attention_drops),
-        cmocka_unit_test(mistakes),
-        cmocka_unit_test_setup_teardown(misspelt_attributes, begin, end),
-    };
-    return cmocka_run_group_tests_name("builders", tests, NULL, NULL);
-}
+TEST_FILE(test_builders, NULL, NULL)

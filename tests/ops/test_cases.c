@@ -69,7 +69,6 @@ static void run_case(void **state) {
 }
 
 static int open_device(void **state) {
-    (void)state;
     kn_context_params params = device_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
@@ -79,7 +78,6 @@ static int open_device(void **state) {
 }
 
 static int close_device(void **state) {
-    (void)state;
     device_close(&context);
     return 0;
 }

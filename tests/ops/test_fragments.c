@@ -235,8 +235,7 @@ static void dpas16_bytes(byte_registers a, byte_registers b, registers c) {
 
 /* ---- the tests ---------------------------------------------------------------------------------------- */
 
-static void units_multiply(void **state) {
-    (void)state;
+TEST(units_multiply) {
     static void (*const multiply[])(registers, registers, registers) = {
         [KN_MATRIX_UNIT_MMA] = mma,   [KN_MATRIX_UNIT_WMMA] = wmma,   [KN_MATRIX_UNIT_WMMA12] = wmma12,
         [KN_MATRIX_UNIT_MFMA] = mfma, [KN_MATRIX_UNIT_DPAS8] = dpas8, [KN_MATRIX_UNIT_DPAS16] = dpas16,
@@ -283,8 +282,7 @@ static int right_byte(int k, int column) {
     return (k * 59 + column * 83 + column * k) % 256;
 }
 
-static void units_multiply_bytes(void **state) {
-    (void)state;
+TEST(units_multiply_bytes) {
     static void (*const multiply[])(byte_registers, byte_registers, registers) = {
         [KN_MATRIX_UNIT_MMA] = mma_bytes,       [KN_MATRIX_UNIT_WMMA] = wmma_bytes,
         [KN_MATRIX_UNIT_WMMA12] = wmma12_bytes, [KN_MATRIX_UNIT_MFMA] = mfma_bytes,
@@ -317,8 +315,7 @@ static void units_multiply_bytes(void **state) {
 }
 
 /* Numbers of a run are adjacent along the depth, and begin at a multiple of it: a lane loads them at once. */
-static void runs_are_adjacent(void **state) {
-    (void)state;
+TEST(runs_are_adjacent) {
     for (int u = 1; u < LAYOUTS; u++)
         for (int lane = 0; lane < units[u].lanes; lane++) {
             const unit *of = &units[u];
@@ -339,8 +336,7 @@ static void runs_are_adjacent(void **state) {
 }
 
 /* What variants assume about a unit. */
-static void sizes_are_those_of_kernels(void **state) {
-    (void)state;
+TEST(sizes_are_those_of_kernels) {
     for (int u = KN_MATRIX_UNIT_MMA; u <= KN_MATRIX_UNIT_LAST; u++) {
         if (u == KN_MATRIX_UNIT_AMX) continue;
         const kn_fragment *of = kn_fragment_of((kn_matrix_unit)u);
@@ -351,9 +347,4 @@ static void sizes_are_those_of_kernels(void **state) {
     }
 }
 
-int test_fragments(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_those_of_kernels), cmocka_unit_test(units_multiply),
-        cmocka_unit_test(units_multiply_bytes), cmocka_unit_test(runs_are_adjacent)};
-    return cmocka_run_group_tests_name("fragments", tests, NULL, NULL);
-}
+TEST_FILE(test_fragments, NULL, NULL)

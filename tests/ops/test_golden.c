@@ -279,7 +279,6 @@ static void run(const kn_json *sample) {
 }
 
 static void golden_operators(void **state) {
-    (void)state;
     int count = 0;
     for (const kn_json *sample = member(root, "cases")->first; sample; sample = sample->next, count++)
         run(sample);
@@ -287,7 +286,6 @@ static void golden_operators(void **state) {
 }
 
 static int open_file(void **state) {
-    (void)state;
     uint8_t *bytes;
     uint64_t count;
     kn_json *read = NULL;
@@ -306,7 +304,6 @@ static int open_file(void **state) {
 }
 
 static int close_file(void **state) {
-    (void)state;
     kn_arena_finish(&arena);
     return 0;
 }

@@ -238,7 +238,6 @@ static void run_with_unit(const char *unit, kn_precision precision, const char *
  * rounded to 1 then. In float32, and without the unit, they are not. With TF32 weights of 1 + 2^-11 are
  * rounded up to 1 + 2^-10, where the unit multiplies it. */
 static void networks_take_the_matrix_unit(void **state) {
-    (void)state;
     static const struct {
         const char *unit;
         kn_precision precision;
@@ -281,7 +280,6 @@ static float between_1_and_2(int number) {
  * 2^-8 is what rounding to bfloat16 changes; and farther from it than float32 is. Of each row of x one number
  * is not 0, so that each result is one product. */
 static void split_products_are_near(void **state) {
-    (void)state;
     static const char *const cases[][2] = {{"emulated-mma", "matmul=matrix_split"},
                                            {"emulated-wmma", "matmul=matrix_split"},
                                            {"emulated-dpas8", "matmul=matrix_split"},
@@ -319,7 +317,6 @@ static void split_products_are_near(void **state) {
 /* Blocked images give the same results as plain images, with epilogue operands that are images or the same
  * for all pixels, and with partial sums. All numbers are small integers, which are exact. */
 static void blocked_images_give_the_same(void **state) {
-    (void)state;
     enum {
         CHANNELS = 64,
         SIDE = 5,
@@ -363,7 +360,6 @@ static void blocked_images_give_the_same(void **state) {
 /* A product of a (K,M), transposed, by b (K,N), whose kernel reads them in place, adds the rows of a too. All
  * numbers are small integers, which are exact. */
 static void rows_are_summed_without_local_memory(void **state) {
-    (void)state;
     static const struct {
         int depth, rows, columns;
         const char *a, *b;
@@ -454,7 +450,6 @@ static int convolve_large(kn_context *context, const char *switches, bool gradie
 /* Winograd convolutions with many tiles are computed in chunks, here of at most 16 MiB: the results are those
  * of the direct sum. */
 static void tiles_are_computed_in_chunks(void **state) {
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params params = device_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
@@ -493,7 +488,6 @@ static void tiles_are_computed_in_chunks(void **state) {
 
 /* So does attention: the weight exp(-0.3) is rounded to bfloat16 then, and so is what it is a part of. */
 static void attention_takes_the_matrix_unit(void **state) {
-    (void)state;
     static const struct {
         const char *unit;
         kn_precision precision;
@@ -523,7 +517,6 @@ static void attention_takes_the_matrix_unit(void **state) {
 
 /* Values of 12 MiB fit into blocks of 16 MiB; one of 20 MiB is refused by name. */
 static void values_are_spread_over_small_blocks(void **state) {
-    (void)state;
     kn_context_params params = device_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
@@ -562,7 +555,6 @@ static void values_are_spread_over_small_blocks(void **state) {
 
 /* Of values of 20 MiB, which only one kernel reads. */
 static void large_inputs_and_states_are_named(void **state) {
-    (void)state;
     kn_context_params params = device_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
@@ -586,7 +578,6 @@ static void large_inputs_and_states_are_named(void **state) {
 
 /* 64-bit floats are computed, or refused by name. */
 static void doubles_are_right_or_refused(void **state) {
-    (void)state;
     kn_context *context = device_open(NULL);
     bool doubles = kn_context_capabilities(context)->double_precision;
     kn_graph *graph = kn_graph_create(NULL);

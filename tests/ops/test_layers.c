@@ -10,7 +10,6 @@ static kn_graph *graph;
 static kn_value *images, *rows;
 
 static int begin(void **state) {
-    (void)state;
     graph = kn_graph_create(NULL);
     images = kn_input(graph, "images", KN_FLOAT32, "batch,6,9,8");
     rows = kn_input(graph, "rows", KN_FLOAT32, "batch,20");
@@ -18,7 +17,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    (void)state;
     kn_graph_destroy(&graph);
     return 0;
 }
@@ -49,8 +47,7 @@ static void parameter_is(const char *name, const char *shape, double bound) {
 
 /* ---- linear --------------------------------------------------------------------------------------- */
 
-static void linear_layers(void **state) {
-    (void)state;
+TEST_WITH(linear_layers, begin, end) {
     kn_value *first = kn_linear(rows, 7, NULL), *second = kn_linear(first, 3, NULL);
     shape_is(first, "batch,7");
     shape_is(second, "batch,3");
@@ -64,8 +61,7 @@ static void linear_layers(void **state) {
     assert_string_equal(first->producer->inputs[0]->producer->op->name, "matmul");
 }
 
-static void linear_parameters(void **state) {
-    (void)state;
+TEST_WITH(linear_parameters, begin, end) {
     const kn_initializer normal = {KN_INITIALIZER_NORMAL, 0.25};
     kn_linear_params params = {.size = sizeof params, .name = "head", .no_bias = true, .weight = &normal};
     kn_scope_begin(graph, "top");
@@ -80,8 +76,7 @@ static void linear_parameters(void **state) {
 }
 
 /* A program built with an older struct sets less of it. */
-static void shorter_structs(void **state) {
-    (void)state;
+TEST_WITH(shorter_structs, begin, end) {
     kn_linear_params params = {.size = offsetof(kn_linear_params, no_bias), .name = "short", .no_bias = true};
     shape_is(kn_linear(rows, 5, &params), "batch,5");
     assert_non_null(kn_graph_find(graph, "short.bias"));
@@ -89,8 +84,7 @@ static void shorter_structs(void **state) {
 
 /* ---- conv ------------------------------------------------------------------------------------------- */
 
-static void conv_layers(void **state) {
-    (void)state;
+TEST_WITH(conv_layers, begin, end) {
     kn_value *y = kn_conv(images, 4, 3, 0, NULL);
     shape_is(y, "batch,4,7,6");
     assert_string_equal(kn_value_name(y), "conv1");
@@ -102,8 +96,7 @@ static void conv_layers(void **state) {
     assert_null(kn_graph_find(graph, "wide.bias"));
 }
 
-static void windows(void **state) {
-    (void)state;
+TEST_WITH(windows, begin, end) {
     const struct {
         kn_conv_params params;
         const char *shape;
@@ -135,8 +128,7 @@ static void windows(void **state) {
     shape_is(kn_conv(open, 4, 3, 0, NULL), "batch,4,height-2,width-2");
 }
 
-static void filters_of_the_caller(void **state) {
-    (void)state;
+TEST_WITH(filters_of_the_caller, begin, end) {
     kn_value *filters = kn_input(graph, "filters", KN_FLOAT32, "5,6,3,3"),
              *bias = kn_input(graph, "bias", KN_FLOAT32, "5");
     kn_conv_params params = {.size = sizeof params, .stride = {2}};
@@ -147,8 +139,7 @@ static void filters_of_the_caller(void **state) {
 }
 
 /* A sequence is an image of one row; its padding is before and after. */
-static void lengths(void **state) {
-    (void)state;
+TEST_WITH(lengths, begin, end) {
     kn_value *signal = kn_input(graph, "signal", KN_FLOAT32, "batch,6,time");
     kn_conv_params params = {.size = sizeof params, .name = "line", .padding = {4, 0}, .all_padding = true};
     params.dilation[0] = 2;
@@ -172,8 +163,7 @@ static void lengths(void **state) {
 }
 
 /* The size is that of the input that a convolution would map to x. */
-static void transposed(void **state) {
-    (void)state;
+TEST_WITH(transposed, begin, end) {
     kn_conv_params params = {.size = sizeof params, .stride = {2}, .padding = {1}, .output_padding = {1}};
     kn_value *y = kn_conv_transpose(images, 4, 3, 0, &params);
     shape_is(y, "batch,4,18,16");
@@ -196,8 +186,7 @@ static void transposed(void **state) {
 
 /* ---- pooling ------------------------------------------------------------------------------------------- */
 
-static void pools(void **state) {
-    (void)state;
+TEST_WITH(pools, begin, end) {
     shape_is(kn_max_pool(images, 2, NULL), "batch,6,4,4");
     kn_pool_params params = {.size = sizeof params, .window = {3, 2}, .stride = {1}, .padding = {1}};
     kn_value *y = kn_average_pool(images, 2, &params);
@@ -243,8 +232,7 @@ static int count_rows(const kn_graph *bound, const char *row) {
     return count;
 }
 
-static void batch_norm_lives_twice(void **state) {
-    (void)state;
+TEST_WITH(batch_norm_lives_twice, begin, end) {
     kn_value *y = kn_batch_norm(images, NULL), *result;
     shape_is(y, "batch,6,9,8");
     assert_string_equal(kn_value_name(y), "batchnorm1");
@@ -269,8 +257,7 @@ static void batch_norm_lives_twice(void **state) {
 }
 
 /* The running statistics with epsilon and momentum, computed by hand. */
-static void batch_norm_by_hand(void **state) {
-    (void)state;
+TEST_WITH(batch_norm_by_hand, begin, end) {
     const double x[6] = {1, 10, 2, 20, 6, 60}; /* (3,2): channels 1 2 6 and 10 20 60 */
     kn_batch_norm_params params;
     kn_batch_norm_params_init(&params);
@@ -295,8 +282,7 @@ static void batch_norm_by_hand(void **state) {
 
 /* Statistics that two norms share are updated by the first, then by the second; outside training both read
  * them. */
-static void batch_norms_share_statistics(void **state) {
-    (void)state;
+TEST_WITH(batch_norms_share_statistics, begin, end) {
     const double x[6] = {1, 10, 2, 20, 6, 60}; /* (3,2): means 3 and 30 */
     kn_value *two = kn_input(graph, "two", KN_FLOAT32, "batch,2"), *result;
     kn_value *first = kn_batch_norm(two, NULL);
@@ -321,8 +307,7 @@ static void batch_norms_share_statistics(void **state) {
 
 /* ---- other norms ----------------------------------------------------------------------------- */
 
-static void group_norms(void **state) {
-    (void)state;
+TEST_WITH(group_norms, begin, end) {
     kn_value *y = kn_group_norm(images, 3, NULL);
     shape_is(y, "batch,6,9,8");
     assert_string_equal(kn_value_name(y), "groupnorm1");
@@ -353,8 +338,7 @@ static void group_norms(void **state) {
              "batch,6,height,8");
 }
 
-static void standardized(void **state) {
-    (void)state;
+TEST_WITH(standardized, begin, end) {
     shape_is(kn_standardize(images), "batch,6,9,8");
     shape_is(kn_standardize(rows), "batch,20");
     const char *input = kn_value_name(images);
@@ -380,8 +364,7 @@ static void told(kn_value *value, kn_status status, const char *first, const cha
     begin(NULL);
 }
 
-static void mistakes(void **state) {
-    (void)state;
+TEST_WITH(mistakes, begin, end) {
     told(kn_linear(rows, 0, NULL), KN_ERROR_ARGUMENT, "linear linear1", "0 units");
     told(kn_linear(kn_input(graph, "one", KN_FLOAT32, "20"), 3, NULL), KN_ERROR_SHAPE, "float32 (20)",
          "flatten");
@@ -457,8 +440,7 @@ static void lowered_as(kn_value *value, const char *variant, const kn_target *ta
 
 /* Work-groups fit the limits of any device; a long sum with few tiles is split, and a second launch adds the
  * partial sums. */
-static void tiles_fit(void **state) {
-    (void)state;
+TEST_WITH(tiles_fit, begin, end) {
     kn_host host = kn_host_defaults();
     kn_arena arena;
     kn_emitter emitter;
@@ -495,14 +477,12 @@ static const char *taken(kn_value *value, const kn_target *target) {
 }
 
 static kn_matrix_unit no_bfloat16_unit(void *device, kn_dtype type) {
-    (void)device;
     return type == KN_FLOAT16 ? KN_MATRIX_UNIT_MMA : KN_MATRIX_UNIT_NONE;
 }
 
 /* On wide-vector devices images whose channels fill whole blocks stay blocked, and sums over them read this
  * layout. */
-static void what_targets_take(void **state) {
-    (void)state;
+TEST_WITH(what_targets_take, begin, end) {
     kn_target wide = {.wide_vector = true,
                       .vector_width = 8,
                       .compute_units = 2,
@@ -560,8 +540,7 @@ static void what_targets_take(void **state) {
 }
 
 /* The positions of maxima have no reader in this graph, so they are not written. */
-static void places_without_readers(void **state) {
-    (void)state;
+TEST_WITH(places_without_readers, begin, end) {
     kn_host host = kn_host_defaults();
     kn_arena arena;
     kn_emitter emitter;
@@ -612,8 +591,7 @@ static void pick_and_multiply(int64_t table_rows, const char *maker, double foun
 
 /* If more rows are picked than the table has, the product is computed on the table first; otherwise on the
  * picked rows. */
-static void small_tables_are_multiplied(void **state) {
-    (void)state;
+TEST(small_tables_are_multiplied) {
     double of_table[PICKED], of_rows[PICKED];
     pick_and_multiply(3, "embedding", of_table);
     pick_and_multiply(5, "add", of_rows);
@@ -622,27 +600,4 @@ static void small_tables_are_multiplied(void **state) {
             fail_msg("number %d is %.17g and %.17g", i, of_table[i], of_rows[i]);
 }
 
-int test_layers(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(linear_layers, begin, end),
-        cmocka_unit_test_setup_teardown(linear_parameters, begin, end),
-        cmocka_unit_test_setup_teardown(shorter_structs, begin, end),
-        cmocka_unit_test_setup_teardown(conv_layers, begin, end),
-        cmocka_unit_test_setup_teardown(windows, begin, end),
-        cmocka_unit_test_setup_teardown(filters_of_the_caller, begin, end),
-        cmocka_unit_test_setup_teardown(lengths, begin, end),
-        cmocka_unit_test_setup_teardown(transposed, begin, end),
-        cmocka_unit_test_setup_teardown(pools, begin, end),
-        cmocka_unit_test_setup_teardown(group_norms, begin, end),
-        cmocka_unit_test_setup_teardown(standardized, begin, end),
-        cmocka_unit_test_setup_teardown(batch_norm_lives_twice, begin, end),
-        cmocka_unit_test_setup_teardown(batch_norm_by_hand, begin, end),
-        cmocka_unit_test_setup_teardown(batch_norms_share_statistics, begin, end),
-        cmocka_unit_test_setup_teardown(mistakes, begin, end),
-        cmocka_unit_test_setup_teardown(tiles_fit, begin, end),
-        cmocka_unit_test_setup_teardown(what_targets_take, begin, end),
-        cmocka_unit_test_setup_teardown(places_without_readers, begin, end),
-        cmocka_unit_test(small_tables_are_multiplied),
-    };
-    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
-}
+TEST_FILE(test_layers, NULL, NULL)

@@ -13,7 +13,6 @@
 enum { LARGE = 192, LARGER = 1100 }; /* the library copies operands of the larger size */
 
 static void all_cases_are_right(void **state) {
-    (void)state;
     kn_context *context = device_open(NULL);
     verify_outcome seen = {.right = 0};
     kn_verify_params params;
@@ -54,7 +53,6 @@ static void check_plan(kn_session *session, const char *word, bool wanted) {
 }
 
 static void double_precision(void **state) {
-    (void)state;
     kn_context *context = device_open(NULL);
     if (!kn_context_capabilities(context)->double_precision) {
         device_close(&context);
@@ -115,7 +113,6 @@ static void pretend(const char *cache, const char *ratio) {
 }
 
 static void the_faster_one_is_taken(void **state) {
-    (void)state;
     char *cache = test_folder_make();
     static const char *const ratios[] = {NULL, "1.5", "0.5", "nan"};
     for (int turn = 0; turn < 4; turn++) {
@@ -136,7 +133,6 @@ static void the_faster_one_is_taken(void **state) {
 
 /* Products of this size use workspace, unlike those of the case table. */
 static void workspace_is_the_plans(void **state) {
-    (void)state;
     kn_context *context = device_open(NULL);
     size_t bytes = (size_t)LARGER * LARGER * sizeof(float);
     float *a = malloc(bytes), *b = malloc(bytes), *y = malloc(bytes);

@@ -20,7 +20,6 @@ static kn_context *open_many(const char *kernel_folder) {
 }
 
 static void the_device_is_small(void **state) {
-    (void)state;
     kn_context *context = open_many(NULL);
     const kn_capabilities *device = kn_context_capabilities(context);
     assert_in_range(device->work_group_items, 1, LIMITED_ITEMS);
@@ -53,7 +52,6 @@ static kn_status sum_of_unwritten(verify_outcome *seen) {
 }
 
 static void unwritten_local_memory_is_noticed(void **state) {
-    (void)state;
     static verify_outcome right, wrong;
     kn_status status = sum_with(NULL, &right);
     if (status != KN_OK || !right.right) fail_msg("%s%s", kn_status_name(status), right.failures);

@@ -109,8 +109,7 @@ static void check_step(const kn_step *step, const kn_node *node, const kn_varian
     assert_non_null(step->kernel);
 }
 
-static void cases_lower(void **state) {
-    (void)state;
+TEST(cases_lower) {
     const kn_target *const targets[] = {&wide, &many};
     int steps = 0;
     for (int i = 0; i < kn_operator_table_count; i++)
@@ -198,8 +197,7 @@ static void check_plain(const lowered *on, const char *name, const char *folder,
 
 /* The last variant of a row replaces others that fail: it has no barrier, no local memory and no sub-groups.
  */
-static void last_variants_are_plain(void **state) {
-    (void)state;
+TEST(last_variants_are_plain) {
     static programs_seen seen;
     char *folder = test_folder_make();
     for (int i = 0; i < kn_operator_table_count; i++) {
@@ -224,8 +222,7 @@ static void last_variants_are_plain(void **state) {
 }
 
 /* Every row with kernels has a variant for each kind of device. */
-static void every_device_is_served(void **state) {
-    (void)state;
+TEST(every_device_is_served) {
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
         for (int j = 0; j < row->case_count; j++) {
@@ -254,8 +251,7 @@ static void steps_are_equal(const kn_step *left, const kn_step *right, const cha
 }
 
 /* A full reduction is split by its shape: its parts are the same on a device with 64 times the units. */
-static void units_change_no_bits(void **state) {
-    (void)state;
+TEST(units_change_no_bits) {
     static const char *const names[] = {"sum", "mean", "softmax", "cross_entropy", "accuracy", "reduce_max"};
     for (size_t i = 0; i < KN_COUNT_OF(names); i++) {
         const kn_operator *row = kn_operator_find(names[i]);
@@ -286,8 +282,7 @@ static void units_change_no_bits(void **state) {
 }
 
 /* A long reduction is split, so that more than one unit of a large device works. */
-static void long_reductions_are_split(void **state) {
-    (void)state;
+TEST(long_reductions_are_split) {
     const kn_operator *row = kn_operator_find("sum");
     static const kn_case long_case = {.inputs = {"1000000"}},
                          wide_case = {.inputs = {"100000,8"}, .attributes = "axes=0"};
@@ -333,8 +328,7 @@ static kn_graph *lower_tiled(lowered *on, const char *name, const kn_case *sampl
 
 /* Steps that only add numbers, before a product or after it, have the cost of that, and the product the
  * node's. */
-static void sums_of_products_have_their_cost(void **state) {
-    (void)state;
+TEST(sums_of_products_have_their_cost) {
     static const kn_case bytes = {.inputs = {"uint8 6,10", "uint8 10,7", "uint8", "uint8"}},
                          halves = {.inputs = {"float16 3,5000", "float16 5000,8"}};
     lowered on;
@@ -359,14 +353,4 @@ static void sums_of_products_have_their_cost(void **state) {
     kn_graph_destroy(&bound);
 }
 
-int test_lowering(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cases_lower),
-        cmocka_unit_test(every_device_is_served),
-        cmocka_unit_test(last_variants_are_plain),
-        cmocka_unit_test(units_change_no_bits),
-        cmocka_unit_test(long_reductions_are_split),
-        cmocka_unit_test(sums_of_products_have_their_cost),
-    };
-    return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);
-}
+TEST_FILE(test_lowering, NULL, NULL)

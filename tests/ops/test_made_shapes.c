@@ -304,7 +304,6 @@ static kn_value *whole_numbers(const char *shape, const int32_t *data, size_t co
 
 /* The elements of each input are 1, 2, 3, … */
 static int begin(void **state) {
-    (void)state;
     graph = kn_graph_create(NULL);
     x = kn_input(graph, "x", KN_FLOAT32, "2,3");
     y = kn_input(graph, "y", KN_FLOAT32, "3,4");
@@ -317,7 +316,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    (void)state;
     kn_graph_destroy(&graph);
     return 0;
 }
@@ -330,8 +328,7 @@ static void compare(const built *on, const kn_value *result, const double *actua
             fail_msg("%s: element %d is %.12g; expected %.12g", on->name, (int)i, actual[i], on->expected[i]);
 }
 
-static void builders_answer(void **state) {
-    (void)state;
+TEST_WITH(builders_answer, begin, end) {
     static double counted[MOST];
     for (int i = 0; i < MOST; i++)
         counted[i] = i + 1;
@@ -356,8 +353,7 @@ static void builders_answer(void **state) {
 }
 
 /* Products over axes have gradients even if an element is 0. */
-static void products_have_gradients(void **state) {
-    (void)state;
+TEST_WITH(products_have_gradients, begin, end) {
     const double given_numbers[6] = {3, 0, 2, 5, 4, 7}, expected[6] = {0, 6, 0, 28, 35, 20};
     kn_value *sum = kn_sum(kn_reduce_prod(x, "1", false), NULL, false), *loss, *gradient;
     kn_graph *bound;
@@ -375,8 +371,7 @@ static void products_have_gradients(void **state) {
 }
 
 /* (rows,4) times two rows of weights, and the sum's gradient. With many rows the weights are made first. */
-static void quantized_weights(void **state) {
-    (void)state;
+TEST_WITH(quantized_weights, begin, end) {
     const uint8_t bytes[4] = {0x9a, 0x78, 0x0f, 0x81}; /* 2 1 0 -1 and 7 -8 -7 0, plus 8 */
     const float scales[4] = {0.5f, 2, 1, 3};
     const double expected[2] = {-6, -72}, slopes[4] = {8, -7.5, -21, -2};
@@ -410,8 +405,7 @@ static void quantized_weights(void **state) {
 }
 
 /* Saved symbolic sizes get their numbers on binding. */
-static void triangles_of_open_sizes(void **state) {
-    (void)state;
+TEST_WITH(triangles_of_open_sizes, begin, end) {
     const double given_numbers[6] = {1, 2, 3, 4, 5, 6},
                  expected[2][6] = {{1, 0, 0, 4, 5, 0}, {0, 2, 3, 0, 0, 6}};
     kn_value *v = kn_input(graph, "v", KN_FLOAT32, "rows,columns"), *results[2];
@@ -438,8 +432,7 @@ static void shape_is(kn_value *value, const char *expected) {
 }
 
 /* Sizes may be symbolic unless the number of nodes depends on them. */
-static void symbols_stay(void **state) {
-    (void)state;
+TEST_WITH(symbols_stay, begin, end) {
     kn_value *v = kn_input(graph, "v", KN_FLOAT32, "batch,length,6"), *parts[3], *places;
     kn_value *w = kn_input(graph, "w", KN_FLOAT32, "batch,4,h,w");
     shape_is(kn_squeeze(kn_unsqueeze(v, "1,-1"), "1"), "batch,length,6,1");
@@ -487,8 +480,7 @@ static kn_value *made_wrong_weight_groups(void) {
     return made_wrong_groups("conv2d_weight", "1,4,2,2", "groups=2 size=1,1");
 }
 
-static void mistakes_are_reported(void **state) {
-    (void)state;
+TEST(mistakes_are_reported) {
     const struct {
         kn_value *(*make)(void);
         const char *said;
@@ -537,14 +529,4 @@ static void mistakes_are_reported(void **state) {
     }
 }
 
-int test_made_shapes(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(builders_answer, begin, end),
-        cmocka_unit_test_setup_teardown(products_have_gradients, begin, end),
-        cmocka_unit_test_setup_teardown(quantized_weights, begin, end),
-        cmocka_unit_test_setup_teardown(triangles_of_open_sizes, begin, end),
-        cmocka_unit_test_setup_teardown(symbols_stay, begin, end),
-        cmocka_unit_test(mistakes_are_reported),
-    };
-    return cmocka_run_group_tests_name("what is built of other rows", tests, NULL, NULL);
-}
+TEST_FILE(test_made_shapes, NULL, NULL)

@@ -363,8 +363,7 @@ static bool gradients_agree(const answers *both) {
     return fabs(both->actual - both->expected) <= 1e-7 * fmax(fabs(both->expected), 1);
 }
 
-static void values_are_right(void **state) {
-    (void)state;
+TEST(values_are_right) {
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
         const kn_operator *row = row_of(&table[i]);
         for (int sample = 0; sample < SAMPLES; sample++) {
@@ -376,8 +375,7 @@ static void values_are_right(void **state) {
     }
 }
 
-static void gradients_are_right(void **state) {
-    (void)state;
+TEST(gradients_are_right) {
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
         const kn_operator *row = row_of(&table[i]);
         for (int sample = 0; sample < SAMPLES; sample++)
@@ -437,8 +435,7 @@ static int unnoticed_signs(const kn_operator *row, int by, const char *expressio
 }
 
 /* Devices and references compute from one expression, so only this table can detect a wrong sign in it. */
-static void signs_are_noticed(void **state) {
-    (void)state;
+TEST(signs_are_noticed) {
     int unnoticed = 0;
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
@@ -453,8 +450,7 @@ static void signs_are_noticed(void **state) {
 
 /* Where two inputs are equal or a function has a corner, central differences do not apply: the gradient is a
  * convention. */
-static void corners_are_chosen(void **state) {
-    (void)state;
+TEST(corners_are_chosen) {
     static const struct {
         const char *row;
         int by;
@@ -492,8 +488,7 @@ static void corners_are_chosen(void **state) {
 }
 
 /* Every operator propagates NaN; comparisons return a bool. */
-static void nan_is_passed_on(void **state) {
-    (void)state;
+TEST(nan_is_passed_on) {
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
         const kn_operator *row = row_of(&table[i]);
         if (row->fixed_dtype || row->mixed_inputs || row->random || row->training_only ||
@@ -510,8 +505,7 @@ static void nan_is_passed_on(void **state) {
     }
 }
 
-static void every_row_is_here(void **state) {
-    (void)state;
+TEST(every_row_is_here) {
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
         bool found = row->class != KN_CLASS_POINTWISE;
@@ -522,23 +516,14 @@ static void every_row_is_here(void **state) {
 }
 
 static int begin(void **state) {
-    (void)state;
     host = kn_host_defaults();
     kn_arena_init(&arena, &host);
     return 0;
 }
 
 static int end(void **state) {
-    (void)state;
     kn_arena_finish(&arena);
     return 0;
 }
 
-int test_pointwise_values(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_right),  cmocka_unit_test(gradients_are_right),
-        cmocka_unit_test(signs_are_noticed), cmocka_unit_test(corners_are_chosen),
-        cmocka_unit_test(nan_is_passed_on),  cmocka_unit_test(every_row_is_here),
-    };
-    return cmocka_run_group_tests_name("pointwise values", tests, begin, end);
-}
+TEST_FILE(test_pointwise_values, begin, end)

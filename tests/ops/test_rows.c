@@ -169,8 +169,7 @@ static bool has_gradient(const kn_operator *row) {
     return row->gradient || row->by[0] || row->by[1] || row->by[2] || kn_row_is_replaced(row);
 }
 
-static void cases_compute(void **state) {
-    (void)state;
+TEST(cases_compute) {
     for (int i = 0; i < kn_operator_table_count; i++)
         for (int j = 0; j < kn_operator_table[i]->case_count; j++) {
             trial on = make(kn_operator_table[i], &kn_operator_table[i]->cases[j]);
@@ -181,8 +180,7 @@ static void cases_compute(void **state) {
 }
 
 /* Every gradient of a row is covered by a case that would fail if its sign were wrong. */
-static void gradients_agree(void **state) {
-    (void)state;
+TEST(gradients_agree) {
     int checked = 0;
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
@@ -209,8 +207,7 @@ static void gradients_agree(void **state) {
     assert_true(checked > 100);
 }
 
-static void rows_are_complete(void **state) {
-    (void)state;
+TEST(rows_are_complete) {
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
         assert_ptr_equal(kn_operator_find(row->name), row); /* names are unique */
@@ -232,8 +229,7 @@ static void rows_are_complete(void **state) {
 }
 
 /* By hand, in case rule and reference have the same error. */
-static void known_results(void **state) {
-    (void)state;
+TEST(known_results) {
     static const struct {
         const char *row, *attributes, *shape;
         double x[6], expected[6];
@@ -278,8 +274,7 @@ static void known_results(void **state) {
 }
 
 /* Three equal maxima share the gradient. */
-static void ties_share(void **state) {
-    (void)state;
+TEST(ties_share) {
     const double numbers[4] = {5, 1, 5, 5};
     kn_graph *graph = kn_graph_create(NULL), *bound;
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4"), *most = kn_reduce_max(x, NULL, false), *loss,
@@ -298,11 +293,4 @@ static void ties_share(void **state) {
     kn_graph_destroy(&graph);
 }
 
-int test_rows(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_complete), cmocka_unit_test(cases_compute),
-        cmocka_unit_test(gradients_agree),   cmocka_unit_test(known_results),
-        cmocka_unit_test(ties_share),
-    };
-    return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
-}
+TEST_FILE(test_rows, NULL, NULL)

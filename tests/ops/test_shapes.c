@@ -103,8 +103,7 @@ static kn_value *apply(kn_graph *graph, const rule *on) {
     return kn_apply(graph, on->row, inputs, (size_t)count, on->attributes);
 }
 
-static void shapes_follow(void **state) {
-    (void)state;
+TEST(shapes_follow) {
     for (size_t i = 0; i < KN_COUNT_OF(rules); i++) {
         if (!rules[i].result) continue;
         kn_graph *graph = kn_graph_create(NULL);
@@ -117,8 +116,7 @@ static void shapes_follow(void **state) {
 }
 
 /* A mistake has its status, names the operator, and reports what was found or expected. */
-static void mistakes_are_reported(void **state) {
-    (void)state;
+TEST(mistakes_are_reported) {
     for (size_t i = 0; i < KN_COUNT_OF(rules); i++) {
         if (rules[i].result) continue;
         kn_graph *graph = kn_graph_create(NULL);
@@ -135,8 +133,7 @@ static void mistakes_are_reported(void **state) {
 }
 
 /* What cannot be checked with symbols is checked when they have numbers. */
-static void numbers_decide(void **state) {
-    (void)state;
+TEST(numbers_decide) {
     static const struct {
         const char *row, *attributes, *shape;
         int64_t number;
@@ -168,11 +165,4 @@ static void numbers_decide(void **state) {
     }
 }
 
-int test_shapes(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_follow),
-        cmocka_unit_test(mistakes_are_reported),
-        cmocka_unit_test(numbers_decide),
-    };
-    return cmocka_run_group_tests_name("shapes", tests, NULL, NULL);
-}
+TEST_FILE(test_shapes, NULL, NULL)

@@ -11,13 +11,11 @@ static const double PI = 3.14159265358979323846;
 static kn_graph *graph;
 
 static int begin(void **state) {
-    (void)state;
     graph = kn_graph_create(NULL);
     return 0;
 }
 
 static int end(void **state) {
-    (void)state;
     kn_graph_destroy(&graph);
     return 0;
 }
@@ -94,8 +92,7 @@ static void compare(int samples, int window, int hop, const kn_spectrogram_param
     begin(NULL);
 }
 
-static void plain_sums_agree(void **state) {
-    (void)state;
+TEST_WITH(plain_sums_agree, begin, end) {
     kn_spectrogram_params params;
     kn_spectrogram_params_init(&params);
     params.no_log = true;
@@ -126,8 +123,7 @@ static kn_value *sound(void) {
     return kn_input(graph, "x", KN_FLOAT32, "batch,1,100");
 }
 
-static void mistakes_are_reported(void **state) {
-    (void)state;
+TEST_WITH(mistakes_are_reported, begin, end) {
     kn_spectrogram_params params;
     kn_spectrogram_params_init(&params);
     told(kn_spectrogram(kn_input(graph, "x", KN_FLOAT32, "batch,length"), 10, 5, NULL), KN_ERROR_SHAPE,
@@ -147,10 +143,4 @@ static void mistakes_are_reported(void **state) {
     told(kn_spectrogram(sound(), 20, 5, &params), KN_ERROR_ARGUMENT, "more than 0");
 }
 
-int test_spectrogram(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(plain_sums_agree, begin, end),
-        cmocka_unit_test_setup_teardown(mistakes_are_reported, begin, end),
-    };
-    return cmocka_run_group_tests_name("spectrograms", tests, NULL, NULL);
-}
+TEST_FILE(test_spectrogram, NULL, NULL)

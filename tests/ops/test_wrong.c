@@ -116,7 +116,6 @@ static void wrong_kernels_are_replaced(void **state) {
 
 /* Without a trial the wrong kernel would be used: the test above would detect it. */
 static void wrong_kernels_would_give_wrong_numbers(void **state) {
-    (void)state;
     char *folder = test_folder_make();
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(folder, "matmul/wide_finish.cl", line_of_matmul, wrong_kernels[0].to);
@@ -291,7 +290,6 @@ static void training_survives_wrong_kernels(void **state) {
 
 /* A trial has the programs of the node: a plan compiles no more than without it. */
 static void trials_compile_nothing_more(void **state) {
-    (void)state;
     uint64_t built[2] = {0, 0};
     for (int checked = 0; checked < 2; checked++) {
         char *cache = test_folder_make();
@@ -329,7 +327,6 @@ static void trials_compile_nothing_more(void **state) {
 /* Wide-vector kernels with more elements than iterations after which some drivers end loops: either the
  * kernels are right, or they are refused, counted, reported once, and replaced by right ones. */
 static void long_loops_are_right_or_refused(void **state) {
-    (void)state;
     enum { ROWS = 600, COLUMNS = 900, DEPTH = 2000 };
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     remembered log = {.lines = 0};
@@ -425,7 +422,6 @@ static bool convolve(const char *folder, bool fast, remembered *log, char *plan,
 /* Winograd's convolutions are used on request only, are almost right, and are not used where a device makes a
  * larger error with them. */
 static void fast_math_is_asked_for_and_measured(void **state) {
-    (void)state;
     enum { Y = 8 * 16 * 32 * 32 };
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static float exact[Y], fast[Y], again[Y];

@@ -10,9 +10,9 @@ int graph_begin(void **state);
 int graph_end(void **state);
 /* Fails the test if building the graph has failed. */
 void check_built(void);
-#define GRAPH_CASE(name) cmocka_unit_test_setup_teardown(name, graph_begin, graph_end)
+#define GRAPH_TEST(name) TEST_WITH(name, graph_begin, graph_end)
 
-/* Runs the group and returns the number of failed tests. */
-int test_pass_steps(void);
+/* Return the number of failed tests. */
+int test_passes(void), test_pass_steps(void);
 
 #endif

@@ -19,7 +19,6 @@ typedef struct training {
 } training;
 
 static kn_status train(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
-    (void)count;
     training *with = user;
     return kn_optimizer_extend(&with->params, with->settings, KN_PRECISION_FLOAT32, NULL, bound, values,
                                count, error);
@@ -78,13 +77,11 @@ static void check_layers(bool shortcuts) {
     assert_true(counted >= 8);
 }
 
-static void planning_a_chain_grows_with_its_length(void **state) {
-    (void)state;
+TEST(planning_a_chain_grows_with_its_length) {
     check_layers(false);
 }
 
-static void planning_shortcuts_grows_with_their_number(void **state) {
-    (void)state;
+TEST(planning_shortcuts_grows_with_their_number) {
     check_layers(true);
 }
 
@@ -113,17 +110,9 @@ static uint64_t place_layers(int layers) {
     return work;
 }
 
-static void placing_grows_with_the_values(void **state) {
-    (void)state;
+TEST(placing_grows_with_the_values) {
     /* So many that no order is tried twice, except as often as a fixed amount of work allows. */
     check_growth("place", place_layers(4 * SMALL), place_layers(4 * LARGE));
 }
 
-int main(void) {
-    const struct CMUnitTest cases[] = {
-        cmocka_unit_test(planning_a_chain_grows_with_its_length),
-        cmocka_unit_test(planning_shortcuts_grows_with_their_number),
-        cmocka_unit_test(placing_grows_with_the_values),
-    };
-    return cmocka_run_group_tests_name("growth", cases, NULL, NULL) != 0;
-}
+TEST_FILE(main, NULL, NULL)

@@ -39,18 +39,15 @@ static void check_launches(const char *name, int64_t batch, int most) {
 }
 
 static void convolutions_take_few_launches(void **state) {
-    (void)state;
     check_launches("resnet50", 32, 360);
 }
 
 static void transformers_take_few_launches(void **state) {
-    (void)state;
     check_launches("gpt", 8, 147);
 }
 
 /* Parts of the rows with all classes, and slices of the classes. All logits would take 1 GB and 5 GB. */
 static void few_logits_are_kept(void **state) {
-    (void)state;
     static const int vocabularies[] = {60000, 300000};
     for (int i = 0; i < 2; i++) {
         char text[200];

@@ -20,12 +20,10 @@ static kn_status assign_early(void *user, kn_graph *bound, kn_value **values, si
     /* Another reader, created later. */
     kn_value *late = kn_sum(kn_mul(w, w), NULL, false);
     kn_assign(bound, kn_state_add(bound, "late", &late->shape, KN_STATE_OPTIMIZER, NULL), late);
-    (void)values;
     return KN_OK;
 }
 
-static void order_reads_states_before_they_change(void **state) {
-    (void)state;
+GRAPH_TEST(order_reads_states_before_they_change) {
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL);
     kn_value *y = kn_matmul(x, w, false, false);
     check_built();
@@ -45,8 +43,7 @@ static void order_reads_states_before_they_change(void **state) {
 }
 
 /* The running statistics of a batch norm are updated in place. */
-static void order_updates_statistics_in_place(void **state) {
-    (void)state;
+GRAPH_TEST(order_updates_statistics_in_place) {
     kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,16,3,5");
     kn_value *y = kn_batch_norm(image, NULL);
     check_built();
@@ -109,8 +106,7 @@ static int count_gathered(norm_place place, bool training, const char *variants)
     return count;
 }
 
-static void lower_gathers_statistics_where_images_are_made(void **state) {
-    (void)state;
+GRAPH_TEST(lower_gathers_statistics_where_images_are_made) {
     assert_int_equal(count_gathered(ALONE, true, "conv2d=wide"), 1);
     assert_int_equal(count_gathered(ALONE, true, "conv2d=winograd4"), 1);
     assert_int_equal(count_gathered(ALONE, true, "conv2d=winograd4_phases"), 1);
@@ -134,8 +130,7 @@ static kn_status swap(void *user, kn_graph *bound, kn_value **values, size_t cou
     return KN_OK;
 }
 
-static void order_survives_states_that_swap(void **state) {
-    (void)state;
+GRAPH_TEST(order_survives_states_that_swap) {
     kn_value *a = kn_parameter(graph, "a", KN_FLOAT32, "8,8", NULL);
     kn_value *b = kn_parameter(graph, "b", KN_FLOAT32, "8,8", NULL);
     kn_value *y = kn_add(kn_matmul(x, a, false, false), kn_matmul(x, b, false, false));
@@ -152,8 +147,7 @@ static void order_survives_states_that_swap(void **state) {
 
 /* ---- layout ------------------------------------------------------------------------------------- */
 
-static void layout_inserts_one_conversion(void **state) {
-    (void)state;
+GRAPH_TEST(layout_inserts_one_conversion) {
     kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,16,9,9");
     const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
     kn_value *h = kn_relu(kn_conv(kn_relu(kn_conv(image, 32, 3, 3, &same)), 32, 3, 3, &same));
@@ -177,15 +171,13 @@ static void layout_inserts_one_conversion(void **state) {
 }
 
 static kn_matrix_unit multiplies_halves(void *device, kn_dtype type) {
-    (void)device;
     return kn_is_half(type) ? KN_MATRIX_UNIT_MMA : KN_MATRIX_UNIT_NONE;
 }
 
 /* Where a matrix unit multiplies images of 16 bits these are blocked, and what is between convolutions stays
  * so: the first one's input is converted, and the last one's result, which the caller wants. A filter of few
  * channels has plain images. */
-static void layout_blocks_halves_for_matrix_units(void **state) {
-    (void)state;
+GRAPH_TEST(layout_blocks_halves_for_matrix_units) {
     static const struct {
         const char *shape;
         int channels, conversions;
@@ -215,8 +207,7 @@ static void layout_blocks_halves_for_matrix_units(void **state) {
 }
 
 /* Depthwise convolutions have plain images: those around them stay plain too. */
-static void layout_converts_not_again_and_again(void **state) {
-    (void)state;
+GRAPH_TEST(layout_converts_not_again_and_again) {
     const kn_conv_params apart = {.size = sizeof apart, .padding = {1}, .groups = 16, .no_bias = true},
                          plain = {.size = sizeof plain, .no_bias = true};
     kn_value *h = kn_relu(kn_input(graph, "image", KN_FLOAT32, "batch,16,9,9"));
@@ -237,8 +228,7 @@ static void layout_converts_not_again_and_again(void **state) {
 }
 
 /* A blocked image read by two flattening readers is converted once. */
-static void layout_converts_once_for_all_readers(void **state) {
-    (void)state;
+GRAPH_TEST(layout_converts_once_for_all_readers) {
     kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,1,9,9");
     const kn_conv_params plain = {.size = sizeof plain, .no_bias = true};
     kn_value *h = kn_conv(image, 16, 3, 3, &plain);
@@ -257,8 +247,7 @@ static void layout_converts_once_for_all_readers(void **state) {
 
 /* ---- lower and bucket ------------------------------------------------------------------------------ */
 
-static void lower_shares_text_between_sizes(void **state) {
-    (void)state;
+GRAPH_TEST(lower_shares_text_between_sizes) {
     kn_value *small = kn_input(graph, "small", KN_FLOAT32, "batch,3");
     kn_value *outputs[2] = {kn_name(kn_exp(kn_neg(x)), "a"), kn_name(kn_exp(kn_neg(small)), "b")};
     check_built();
@@ -284,8 +273,7 @@ static bool has_vectors(kn_value *y, int width, bool training) {
 
 /* Functions and random numbers get vector bodies where the device has vectors; the compiler vectorizes the
  * rest. */
-static void lower_writes_vectors_of_functions(void **state) {
-    (void)state;
+GRAPH_TEST(lower_writes_vectors_of_functions) {
     kn_value *exp = kn_exp(x), *neg = kn_neg(x), *dropped = kn_dropout(x, 0.5);
     check_built();
     assert_true(has_vectors(exp, 8, false));
@@ -298,7 +286,6 @@ static void lower_writes_vectors_of_functions(void **state) {
 
 /* Biases have a separate learning rate and weight decay. */
 static kn_status train(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
-    (void)count;
     const kn_trainer_params *params = user;
     kn_update_setting settings[4] = {{1, params->weight_decay, 0}, {1, 0, 0}, {2, 0, 0}, {2, 0, 0}};
     return kn_optimizer_extend(params, settings, KN_PRECISION_FLOAT32, NULL, bound, values, count, error);
@@ -325,8 +312,7 @@ static void check_joined(kn_value *loss, kn_trainer_params *params) {
     passes_end(&passes);
 }
 
-static void bucket_joins_updates(void **state) {
-    (void)state;
+GRAPH_TEST(bucket_joins_updates) {
     kn_value *target = kn_input(graph, "target", KN_INT32, "batch");
     kn_value *logits = kn_linear(kn_relu(kn_linear(x, 16, NULL)), 3, NULL);
     kn_value *loss = kn_cross_entropy(logits, target, NULL);
@@ -382,8 +368,7 @@ static void check_launches(kn_value *y, int norms, int most) {
 }
 
 /* A batch norm takes one launch in each direction where a work-group holds a channel, else two. */
-static void batch_norms_take_few_launches(void **state) {
-    (void)state;
+GRAPH_TEST(batch_norms_take_few_launches) {
     const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
     kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,8,9,9");
     check_launches(kn_relu(kn_batch_norm(kn_conv(image, 16, 3, 3, &same), NULL)), 2, 11);
@@ -393,8 +378,7 @@ static void batch_norms_take_few_launches(void **state) {
 
 /* A layer norm takes one in each direction, and one adds the parts of the gradients of its weight and bias;
  * what else flows back to its input is added as its own part is stored. */
-static void layer_norms_take_few_launches(void **state) {
-    (void)state;
+GRAPH_TEST(layer_norms_take_few_launches) {
     kn_value *h = kn_linear(x, 24, NULL);
     check_launches(kn_layer_norm(h, NULL), 2, 12);
     check_launches(kn_add(h, kn_layer_norm(h, NULL)), 2, 11);
@@ -402,8 +386,7 @@ static void layer_norms_take_few_launches(void **state) {
 
 /* The sums of the parts of three weights' gradients are one step, before their updates, which are one as
  * well. */
-static void sums_wait_for_a_reader(void **state) {
-    (void)state;
+GRAPH_TEST(sums_wait_for_a_reader) {
     kn_value *y = kn_input(graph, "image", KN_FLOAT32, "batch,8,64,64");
     const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
     for (int i = 0; i < 3; i++)
@@ -459,8 +442,7 @@ static void check_order(const pass_run *passes, int reader) {
 
 /* The directions of a layer are one launch forward and one backward, after the steps that pack their weights.
  */
-static void pairs_joins_directions(void **state) {
-    (void)state;
+GRAPH_TEST(pairs_joins_directions) {
     kn_value *sequence = kn_input(graph, "sequence", KN_FLOAT32, "batch,5,4");
     const kn_recurrent_params both = {.size = sizeof both, .bidirectional = true};
     pass_run passes;
@@ -487,8 +469,7 @@ static void pairs_joins_directions(void **state) {
 }
 
 /* A long sequence is several launches, each with work that a slow device finishes in half a second. */
-static void lower_splits_long_recurrences(void **state) {
-    (void)state;
+GRAPH_TEST(lower_splits_long_recurrences) {
     kn_value *sequence = kn_input(graph, "sequence", KN_FLOAT32, "batch,2000,4");
     kn_value *y = kn_lstm(sequence, 256, NULL);
     check_built();
@@ -509,8 +490,7 @@ static void lower_splits_long_recurrences(void **state) {
 }
 
 /* A layer that reads the result of the one before is a separate launch. */
-static void pairs_leaves_dependent_layers(void **state) {
-    (void)state;
+GRAPH_TEST(pairs_leaves_dependent_layers) {
     kn_value *sequence = kn_input(graph, "sequence", KN_FLOAT32, "batch,5,8");
     const kn_recurrent_params two = {.size = sizeof two, .layers = 2};
     pass_run passes;
@@ -523,8 +503,7 @@ static void pairs_leaves_dependent_layers(void **state) {
 }
 
 /* The same weight is packed to the same memory for both products, but other weights are not. */
-static void share_packs_a_weight_once(void **state) {
-    (void)state;
+GRAPH_TEST(share_packs_a_weight_once) {
     kn_value *w[2] = {kn_parameter(graph, "w", KN_FLOAT32, "8,8", NULL),
                       kn_parameter(graph, "v", KN_FLOAT32, "8,8", NULL)};
     for (int other = 0; other < 2; other++) {
@@ -550,26 +529,4 @@ static void share_packs_a_weight_once(void **state) {
     }
 }
 
-int test_pass_steps(void) {
-    const struct CMUnitTest cases[] = {
-        GRAPH_CASE(share_packs_a_weight_once),
-        GRAPH_CASE(order_reads_states_before_they_change),
-        GRAPH_CASE(order_updates_statistics_in_place),
-        GRAPH_CASE(lower_gathers_statistics_where_images_are_made),
-        GRAPH_CASE(order_survives_states_that_swap),
-        GRAPH_CASE(layout_inserts_one_conversion),
-        GRAPH_CASE(layout_blocks_halves_for_matrix_units),
-        GRAPH_CASE(layout_converts_not_again_and_again),
-        GRAPH_CASE(layout_converts_once_for_all_readers),
-        GRAPH_CASE(lower_shares_text_between_sizes),
-        GRAPH_CASE(lower_writes_vectors_of_functions),
-        GRAPH_CASE(bucket_joins_updates),
-        GRAPH_CASE(batch_norms_take_few_launches),
-        GRAPH_CASE(layer_norms_take_few_launches),
-        GRAPH_CASE(sums_wait_for_a_reader),
-        GRAPH_CASE(lower_splits_long_recurrences),
-        GRAPH_CASE(pairs_joins_directions),
-        GRAPH_CASE(pairs_leaves_dependent_layers),
-    };
-    return cmocka_run_group_tests_name("steps", cases, NULL, NULL);
-}
+TEST_FILE(test_pass_steps, NULL, NULL)

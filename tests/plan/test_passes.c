@@ -13,14 +13,12 @@ kn_graph *graph;
 kn_value *x;
 
 int graph_begin(void **state) {
-    (void)state;
     graph = kn_graph_create(NULL);
     x = kn_input(graph, "x", KN_FLOAT32, "batch,8");
     return graph == NULL;
 }
 
 int graph_end(void **state) {
-    (void)state;
     kn_graph_destroy(&graph);
     return 0;
 }
@@ -31,8 +29,7 @@ void check_built(void) {
 
 /* ---- widen --------------------------------------------------------------------------------------- */
 
-static void widen_makes_inputs_of_bytes(void **state) {
-    (void)state;
+GRAPH_TEST(widen_makes_inputs_of_bytes) {
     kn_value *outputs[] = {kn_exp(x), x};
     check_built();
     pass_run passes;
@@ -53,8 +50,7 @@ static void widen_makes_inputs_of_bytes(void **state) {
 
 /* ---- simplify ------------------------------------------------------------------------------------ */
 
-static void simplify_drops_what_changes_nothing(void **state) {
-    (void)state;
+GRAPH_TEST(simplify_drops_what_changes_nothing) {
     kn_value *y = kn_exp(kn_reshape(kn_mul(kn_scale(x, 1), kn_scalar(graph, 1)), "batch,8"));
     check_built();
     pass_run passes;
@@ -67,8 +63,7 @@ static void simplify_drops_what_changes_nothing(void **state) {
 }
 
 /* A slice of all elements, and a concatenation of one value; those that change something stay. */
-static void simplify_drops_moves_of_everything(void **state) {
-    (void)state;
+GRAPH_TEST(simplify_drops_moves_of_everything) {
     kn_value *whole = kn_slice(x, 1, 0, 8), *part = kn_slice(x, 1, 0, 7), *first = kn_slice(x, 1, 7, 8);
     kn_value *y = kn_concat(
         (kn_value *[]){kn_exp(kn_concat(&whole, 1, 1)), kn_concat((kn_value *[]){part, first}, 2, 1)}, 2, 0);
@@ -84,8 +79,7 @@ static void simplify_drops_moves_of_everything(void **state) {
 }
 
 /* A transposition that moves only axes of size 1 is a view, except of a state. */
-static void binding_makes_views_of_transpositions(void **state) {
-    (void)state;
+GRAPH_TEST(binding_makes_views_of_transpositions) {
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "1,5,1", NULL), *wide = kn_reshape(x, "batch,1,8");
     kn_value *outputs[] = {kn_transpose(wide, "1,0,2"), kn_transpose(wide, "0,2,1"),
                            kn_transpose(wide, "2,1,0"), kn_transpose(w, "1,0,2")};
@@ -98,8 +92,7 @@ static void binding_makes_views_of_transpositions(void **state) {
 }
 
 /* A transposed convolution without overlaps and with few results is a 1x1 convolution of the pixels. */
-static void binding_makes_convolutions_of_transposed_ones(void **state) {
-    (void)state;
+GRAPH_TEST(binding_makes_convolutions_of_transposed_ones) {
     const kn_conv_params two = {.size = sizeof two, .stride = {2, 2}};
     static const struct {
         const char *filter;
@@ -122,8 +115,7 @@ static void binding_makes_convolutions_of_transposed_ones(void **state) {
     }
 }
 
-static void simplify_unites_equal_nodes(void **state) {
-    (void)state;
+GRAPH_TEST(simplify_unites_equal_nodes) {
     kn_value *y = kn_add(kn_sin(kn_exp(x)), kn_cos(kn_exp(x)));
     check_built();
     pass_run passes;
@@ -135,8 +127,7 @@ static void simplify_unites_equal_nodes(void **state) {
     passes_end(&passes);
 }
 
-static void simplify_keeps_differing_attributes_apart(void **state) {
-    (void)state;
+GRAPH_TEST(simplify_keeps_differing_attributes_apart) {
     kn_value *y = kn_add(kn_leaky_relu(x, 0.1), kn_leaky_relu(x, 0.2));
     check_built();
     pass_run passes;
@@ -148,8 +139,7 @@ static void simplify_keeps_differing_attributes_apart(void **state) {
 
 /* A convolution of a sequence is a view of one of images: the activation becomes its epilogue, except where
  * another node reads the view. */
-static void simplify_moves_views_behind_activations(void **state) {
-    (void)state;
+GRAPH_TEST(simplify_moves_views_behind_activations) {
     for (int shared = 0; shared < 2; shared++) {
         kn_value *image = kn_reshape(
             kn_input(graph, shared ? "other" : "sequence", KN_FLOAT32, "batch,16,20"), "batch,16,1,20");
@@ -190,16 +180,13 @@ static kn_dtype type_of(const pass_run *passes, const char *name) {
 static kn_status add_weight_gradient(void *user, kn_graph *bound, kn_value **values, size_t count,
                                      kn_error *error) {
     kn_value *weight = kn_graph_find(bound, "first.weight"), *gradient = NULL;
-    (void)user;
-    (void)count;
     kn_status status = kn_graph_gradient(bound, values[0], &weight, 1, &gradient, error);
     if (status != KN_OK) return status;
     kn_assign(bound, weight, kn_name(kn_sub(weight, kn_name(gradient, "gradient")), "updated"));
     return KN_OK;
 }
 
-static void precision_is_that_of_what_kernels_can_store(void **state) {
-    (void)state;
+GRAPH_TEST(precision_is_that_of_what_kernels_can_store) {
     kn_value *first = kn_name(
         kn_linear(x, 16, &(kn_linear_params){.size = sizeof(kn_linear_params), .name = "first"}), "sum");
     kn_value *hidden = kn_name(kn_relu(first), "hidden");
@@ -229,8 +216,7 @@ static void precision_is_that_of_what_kernels_can_store(void **state) {
     passes_end(&passes);
 }
 
-static void positions_are_not_rounded(void **state) {
-    (void)state;
+GRAPH_TEST(positions_are_not_rounded) {
     kn_value *positions = kn_input(graph, "positions", KN_INT32, "batch,8");
     kn_value *bytes = kn_cast(kn_input(graph, "bytes", KN_UINT8, "batch,8"), KN_FLOAT32);
     kn_value *angles = kn_name(kn_scale(kn_cast(positions, KN_FLOAT32), 0.5), "angles");
@@ -264,8 +250,7 @@ static void positions_are_not_rounded(void **state) {
 
 /* ---- switches --------------------------------------------------------------------------------- */
 
-static void switches_are_read(void **state) {
-    (void)state;
+GRAPH_TEST(switches_are_read) {
     kn_switches switches;
     kn_error error = {0};
     assert_int_equal(kn_switches_parse(NULL, &switches, &error), KN_OK);
@@ -288,8 +273,7 @@ static void switches_are_read(void **state) {
     assert_int_equal(switches.programs, KN_PROGRAMS_NONE);
 }
 
-static void wrong_switches_list_the_known_ones(void **state) {
-    (void)state;
+GRAPH_TEST(wrong_switches_list_the_known_ones) {
     static const struct {
         const char *text, *told;
     } wrong[] = {
@@ -315,8 +299,7 @@ static void wrong_switches_list_the_known_ones(void **state) {
 
 /* ---- choose -------------------------------------------------------------------------------------- */
 
-static void choose_takes_the_forced_variant(void **state) {
-    (void)state;
+GRAPH_TEST(choose_takes_the_forced_variant) {
     kn_value *y = kn_matmul(x, kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL), false, false);
     check_built();
     pass_run passes;
@@ -328,8 +311,7 @@ static void choose_takes_the_forced_variant(void **state) {
 }
 
 /* Weights in bytes are widened once if all the widened copies are small, and in each run otherwise. */
-static void invariant_keeps_little_that_is_widened(void **state) {
-    (void)state;
+GRAPH_TEST(invariant_keeps_little_that_is_widened) {
     /* In float32 128 KiB, 64 MiB, more. */
     static const char *const sizes[] = {"8,4096", "8,2097152", "8,2097153"};
     for (int i = 0; i < 3; i++) {
@@ -351,8 +333,7 @@ static void invariant_keeps_little_that_is_widened(void **state) {
     }
 }
 
-static void choose_names_a_forced_variant_that_does_not_fit(void **state) {
-    (void)state;
+GRAPH_TEST(choose_names_a_forced_variant_that_does_not_fit) {
     kn_value *y = kn_matmul(x, kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL), false, false);
     check_built();
     pass_run passes;
@@ -382,7 +363,6 @@ static bool is_right(void *device, const kn_node *node, const kn_variant *varian
 }
 
 static bool is_faster(void *device, const kn_node *node, const kn_variant *variant, const kn_variant *other) {
-    (void)node;
     return time_of(device, variant) < time_of(device, other);
 }
 
@@ -392,14 +372,12 @@ static const kn_variant *tuned(void *device, const kn_tuning *tuning, int *tile)
 }
 
 static kn_matrix_unit unit_of(void *device, kn_dtype type) {
-    (void)device;
     return type == KN_BFLOAT16 ? KN_MATRIX_UNIT_MMA : KN_MATRIX_UNIT_NONE;
 }
 
 /* The fastest of the measured variants is chosen; Winograd's only with fast math, and with enough channels to
  * pay. */
-static void choose_takes_what_is_measured_to_be_faster(void **state) {
-    (void)state;
+GRAPH_TEST(choose_takes_what_is_measured_to_be_faster) {
     static const struct {
         timed_device device;
         int channels;
@@ -438,8 +416,7 @@ static void choose_takes_what_is_measured_to_be_faster(void **state) {
 }
 
 /* Weights are packed in advance if they do not change, whatever the zero points are. */
-static void choose_packs_weights_that_stay(void **state) {
-    (void)state;
+GRAPH_TEST(choose_packs_weights_that_stay) {
     kn_value *bytes = kn_cast(x, KN_UINT8), *zeros[] = {kn_statistic(graph, "zero", KN_INT8, "", NULL),
                                                         kn_input(graph, "given", KN_INT8, "")};
     kn_value *weights[] = {kn_statistic(graph, "w", KN_INT8, "8,4", NULL),
@@ -463,8 +440,7 @@ static void choose_packs_weights_that_stay(void **state) {
 
 /* ---- fuse ---------------------------------------------------------------------------------------- */
 
-static void fuse_joins_a_chain(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_joins_a_chain) {
     kn_value *y = kn_exp(kn_neg(kn_add(x, kn_sin(x))));
     check_built();
     pass_run passes;
@@ -476,8 +452,7 @@ static void fuse_joins_a_chain(void **state) {
     passes_end(&passes);
 }
 
-static void fuse_makes_bias_and_activation_an_epilogue(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_makes_bias_and_activation_an_epilogue) {
     kn_value *y = kn_relu(kn_linear(x, 5, NULL));
     check_built();
     pass_run passes;
@@ -494,8 +469,7 @@ static void fuse_makes_bias_and_activation_an_epilogue(void **state) {
 }
 
 /* An epilogue does not round between its nodes. */
-static void fuse_keeps_what_a_cast_rounds(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_keeps_what_a_cast_rounds) {
     for (int half = 0; half < 2; half++) {
         kn_value *rounded = kn_cast(kn_linear(x, 5, NULL), half ? KN_FLOAT16 : KN_BFLOAT16);
         kn_value *y = kn_relu(kn_cast(rounded, KN_FLOAT32));
@@ -513,8 +487,7 @@ static void fuse_keeps_what_a_cast_rounds(void **state) {
 
 /* The gradients of a weight and of a bias read the same slopes; if the product depends on the sum, both are
  * computed separately. */
-static void fuse_gives_a_product_the_sum_over_its_operand(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_gives_a_product_the_sum_over_its_operand) {
     kn_value *slopes = kn_input(graph, "slopes", KN_FLOAT32, "batch,5");
     for (int depends = 0; depends < 2; depends++) {
         kn_value *sum = kn_sum(slopes, "0", false);
@@ -533,8 +506,7 @@ static void fuse_gives_a_product_the_sum_over_its_operand(void **state) {
 }
 
 /* The sum is read twice: the product's kernel stores it too, unless memory is short. */
-static void fuse_stores_what_an_epilogue_passes_through(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_stores_what_an_epilogue_passes_through) {
     kn_value *sum = kn_linear(x, 5, NULL), *outputs[2] = {kn_relu(sum), kn_name(sum, "sum")};
     check_built();
     for (int is_short = 0; is_short < 2; is_short++) {
@@ -553,8 +525,7 @@ static void fuse_stores_what_an_epilogue_passes_through(void **state) {
 
 /* y = v * relu(v + 3): an epilogue takes all readers of v, unless another node reads v or what is between, or
  * one of them reads what is computed later. */
-static void fuse_takes_branches_into_an_epilogue(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_takes_branches_into_an_epilogue) {
     enum { ALL, OTHER_READS, BETWEEN_IS_READ, LATER, CASES };
     for (int which = 0; which < CASES; which++) {
         kn_value *v = kn_linear(x, 5, NULL), *shifted = kn_shift(v, 3);
@@ -579,8 +550,7 @@ static void fuse_takes_branches_into_an_epilogue(void **state) {
 }
 
 /* y = exp(x) / sum(exp(x)): both ends are pointwise over one space, with the sum between them. */
-static void fuse_makes_no_cycle(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_makes_no_cycle) {
     kn_value *powers = kn_exp(x);
     kn_value *y = kn_div(powers, kn_sum(powers, "1", true));
     check_built();
@@ -595,8 +565,7 @@ static void fuse_makes_no_cycle(void **state) {
 }
 
 /* A group's result is read through a view by a node of the same space: the group must be complete first. */
-static void fuse_sees_views(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_sees_views) {
     kn_value *a = kn_exp(x);
     kn_value *y = kn_add(a, kn_reshape(kn_transpose(kn_reshape(a, "8,batch"), "1,0"), "batch,8"));
     check_built();
@@ -607,8 +576,7 @@ static void fuse_sees_views(void **state) {
     passes_end(&passes);
 }
 
-static void fuse_merges_two_branches(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_merges_two_branches) {
     kn_value *y = kn_mul(kn_sin(x), kn_cos(kn_shift(x, 1)));
     check_built();
     pass_run passes;
@@ -619,8 +587,7 @@ static void fuse_merges_two_branches(void **state) {
 }
 
 /* Two sums of twelve arrays each would read too many as one kernel: they are not fused. */
-static void fuse_leaves_what_is_too_much_together_alone(void **state) {
-    (void)state;
+GRAPH_TEST(fuse_leaves_what_is_too_much_together_alone) {
     kn_value *sums[2] = {NULL, NULL};
     for (int i = 0; i < 24; i++) {
         char name[8];
@@ -645,35 +612,8 @@ static void fuse_leaves_what_is_too_much_together_alone(void **state) {
     passes_end(&passes);
 }
 
+TEST_FILE(test_passes, NULL, NULL)
+
 int main(void) {
-    const struct CMUnitTest cases[] = {
-        GRAPH_CASE(widen_makes_inputs_of_bytes),
-        GRAPH_CASE(simplify_drops_what_changes_nothing),
-        GRAPH_CASE(simplify_drops_moves_of_everything),
-        GRAPH_CASE(binding_makes_views_of_transpositions),
-        GRAPH_CASE(binding_makes_convolutions_of_transposed_ones),
-        GRAPH_CASE(simplify_unites_equal_nodes),
-        GRAPH_CASE(simplify_keeps_differing_attributes_apart),
-        GRAPH_CASE(simplify_moves_views_behind_activations),
-        GRAPH_CASE(precision_is_that_of_what_kernels_can_store),
-        GRAPH_CASE(positions_are_not_rounded),
-        GRAPH_CASE(switches_are_read),
-        GRAPH_CASE(wrong_switches_list_the_known_ones),
-        GRAPH_CASE(choose_takes_the_forced_variant),
-        GRAPH_CASE(choose_packs_weights_that_stay),
-        GRAPH_CASE(invariant_keeps_little_that_is_widened),
-        GRAPH_CASE(choose_names_a_forced_variant_that_does_not_fit),
-        GRAPH_CASE(choose_takes_what_is_measured_to_be_faster),
-        GRAPH_CASE(fuse_joins_a_chain),
-        GRAPH_CASE(fuse_makes_bias_and_activation_an_epilogue),
-        GRAPH_CASE(fuse_keeps_what_a_cast_rounds),
-        GRAPH_CASE(fuse_gives_a_product_the_sum_over_its_operand),
-        GRAPH_CASE(fuse_stores_what_an_epilogue_passes_through),
-        GRAPH_CASE(fuse_takes_branches_into_an_epilogue),
-        GRAPH_CASE(fuse_makes_no_cycle),
-        GRAPH_CASE(fuse_sees_views),
-        GRAPH_CASE(fuse_merges_two_branches),
-        GRAPH_CASE(fuse_leaves_what_is_too_much_together_alone),
-    };
-    return cmocka_run_group_tests_name("passes", cases, NULL, NULL) + test_pass_steps() != 0;
+    return test_passes() + test_pass_steps() != 0;
 }

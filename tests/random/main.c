@@ -27,8 +27,6 @@ static struct {
 } options = {.count = 100, .kinds = "wide,many"};
 
 static void print_warning(void *user, kn_log_level level, const char *text) {
-    (void)user;
-    (void)level;
     print_message("%s\n", text);
 }
 
@@ -75,7 +73,6 @@ static void print_wrong(random_graph *graph, const graph_mode *mode, uint64_t nu
 }
 
 static void random_graphs(void **state) {
-    (void)state;
     kn_context *contexts[2] = {NULL, NULL};
     graph_mode modes[MODES];
     const int mode_count = make_modes(contexts, modes);
@@ -119,7 +116,6 @@ static char *read_text(const char *path) {
 }
 
 static void known_graphs(void **state) {
-    (void)state;
     kn_context *contexts[2] = {NULL, NULL};
     graph_mode modes[MODES];
     const int mode_count = make_modes(contexts, modes);

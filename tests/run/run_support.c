@@ -80,9 +80,6 @@ adder slow_adder_make(bool simulated) {
 }
 
 kn_status adder_extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
-    (void)user;
-    (void)count;
-    (void)error;
     for (size_t i = 0; i < bound->value_count; i++)
         if (bound->values[i]->kind == KN_VALUE_STATE && !strcmp(bound->values[i]->name, "sum"))
             kn_assign(bound, bound->values[i], values[0]);

@@ -17,7 +17,7 @@ static kn_session *two_symbols(kn_context *context) {
     return session;
 }
 
-static void inputs_are_consulted_in_turn(void **state) {
+TEST(inputs_are_consulted_in_turn) {
     kn_session *session = two_symbols(*state);
     float x[12], y[4], z[4], sum[12], negative[4];
     fill_numbers(x, 12, 1);
@@ -40,7 +40,7 @@ static void inputs_are_consulted_in_turn(void **state) {
     kn_session_destroy(&session);
 }
 
-static void contradictions_name_input_and_bytes(void **state) {
+TEST(contradictions_name_input_and_bytes) {
     kn_session *session = two_symbols(*state);
     float data[64] = {0};
     kn_feed short_z[] = {{"x", data, 48}, {"y", data, 16}, {"z", data, 12}};
@@ -72,7 +72,7 @@ static void contradictions_name_input_and_bytes(void **state) {
     kn_session_destroy(&session);
 }
 
-static void what_nothing_tells_must_be_bound(void **state) {
+TEST(what_nothing_tells_must_be_bound) {
     kn_session *session = two_symbols(*state);
     int failures = 0;
     failures += kn_session_compile(session, NULL, 0) != KN_OK;
@@ -87,7 +87,7 @@ static void what_nothing_tells_must_be_bound(void **state) {
     kn_session_destroy(&session);
 }
 
-static void another_number_gives_another_plan(void **state) {
+TEST(another_number_gives_another_plan) {
     kn_session *session = two_symbols(*state);
     kn_tensor_info info;
     session_good(session, kn_session_bind(session, "length", 3));
@@ -109,7 +109,7 @@ static void run_batch(kn_session *session, size_t batch, uint64_t seed) {
     small_net_check(kn_session_states(session), x, batch, y);
 }
 
-static void another_binding_compiles_nothing(void **state) {
+TEST(another_binding_compiles_nothing) {
     kn_context *context = *state;
     small_net net = small_net_make();
     kn_session *session = kn_session_create(context, &net.y, 1, NULL);
@@ -132,7 +132,7 @@ static void another_binding_compiles_nothing(void **state) {
     kn_session_destroy(&session);
 }
 
-static void a_larger_batch_takes_the_place_of_smaller_ones(void **state) {
+TEST(a_larger_batch_takes_the_place_of_smaller_ones) {
     kn_context *context = *state;
     small_net net = small_net_make();
     kn_session *session = kn_session_create(context, &net.y, 1, NULL);
@@ -155,7 +155,7 @@ static void a_larger_batch_takes_the_place_of_smaller_ones(void **state) {
     kn_session_destroy(&session);
 }
 
-static void few_plans_are_kept(void **state) {
+TEST(few_plans_are_kept) {
     kn_context *context = *state;
     small_net net = small_net_make();
     kn_session *session = kn_session_create(context, &net.y, 1, NULL);
@@ -178,15 +178,4 @@ static void few_plans_are_kept(void **state) {
     kn_session_destroy(&session);
 }
 
-int test_bindings(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inputs_are_consulted_in_turn),
-        cmocka_unit_test(contradictions_name_input_and_bytes),
-        cmocka_unit_test(what_nothing_tells_must_be_bound),
-        cmocka_unit_test(another_number_gives_another_plan),
-        cmocka_unit_test(another_binding_compiles_nothing),
-        cmocka_unit_test(a_larger_batch_takes_the_place_of_smaller_ones),
-        cmocka_unit_test(few_plans_are_kept),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_bindings, device_setup, device_teardown)

@@ -83,7 +83,6 @@ static void stored_release(stored *s) {
 
 static kn_status add_gradient(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     kn_value *by = kn_graph_find(bound, "x"), *slope = NULL;
-    (void)user;
     kn_status status = kn_graph_gradient(bound, values[2], &by, 1, &slope, error);
     if (status == KN_OK) values[2] = slope;
     assert_int_equal(count, 3);
@@ -192,7 +191,7 @@ static uint64_t state_bytes(kn_session *session) {
 
 /* Every type: in inference with few and many rows, and in training if the weights are frozen. The file's
  * owner has released it before a session reads it. */
-static void weights_stay_in_blocks(void **state) {
+TEST(weights_stay_in_blocks) {
     kn_context *context = *state;
     char *folder = test_folder_make();
     size_t count;
@@ -224,7 +223,7 @@ static void weights_stay_in_blocks(void **state) {
 }
 
 /* Trained weights are float32; what is not used by a plan remains in its file. */
-static void trained_weights_are_widened(void **state) {
+TEST(trained_weights_are_widened) {
     kn_context *context = *state;
     char *folder = test_folder_make();
     stored s = store(folder, kn_block_type_find(14), N, K, 5);
@@ -256,7 +255,7 @@ static void trained_weights_are_widened(void **state) {
 }
 
 /* Blocks in device memory: other blocks of the type replace them, numbers only if they are the same. */
-static void blocks_are_replaced_by_blocks(void **state) {
+TEST(blocks_are_replaced_by_blocks) {
     kn_context *context = *state;
     char *folder = test_folder_make();
     stored s = store(folder, kn_block_type_find(6), N, K, 5), other = store(folder, s.type, N, K, 6);
@@ -290,7 +289,7 @@ static void blocks_are_replaced_by_blocks(void **state) {
 
 /* The plan knows the blocks before they are loaded. Numbers that they represent, as in a checkpoint, may be
  * loaded instead. */
-static void blocks_are_initial_contents(void **state) {
+TEST(blocks_are_initial_contents) {
     kn_context *context = *state;
     char *folder = test_folder_make();
     stored s = store(folder, kn_block_type_find(12), N, K, 5);
@@ -315,7 +314,7 @@ static void blocks_are_initial_contents(void **state) {
 }
 
 /* More weights than are dequantized at once: products by slices of rows of w. */
-static void large_weights_are_dequantized_in_slices(void **state) {
+TEST(large_weights_are_dequantized_in_slices) {
     kn_context *context = *state;
     if (test_cases_wanted() == TEST_SMALLEST) skip();
     char *folder = test_folder_make();
@@ -330,13 +329,4 @@ static void large_weights_are_dequantized_in_slices(void **state) {
     test_folder_remove(folder);
 }
 
-int test_blocks(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_stay_in_blocks),
-        cmocka_unit_test(trained_weights_are_widened),
-        cmocka_unit_test(blocks_are_replaced_by_blocks),
-        cmocka_unit_test(blocks_are_initial_contents),
-        cmocka_unit_test(large_weights_are_dequantized_in_slices),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_blocks, device_setup, device_teardown)

@@ -43,12 +43,9 @@ static void check_type(kn_context *context, kn_dtype dtype) {
     kn_session_destroy(&session);
 }
 
-static void functions_of_bytes(void **state) {
+TEST(functions_of_bytes) {
     check_type(*state, KN_UINT8);
     check_type(*state, KN_INT8);
 }
 
-int test_byte_functions(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(functions_of_bytes)};
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_byte_functions, device_setup, device_teardown)

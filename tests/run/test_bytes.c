@@ -55,7 +55,7 @@ static pixel_results run_pixels(kn_session *session, const kn_feed *feed) {
     return results;
 }
 
-static void bytes_become_the_bits_of_the_host(void **state) {
+TEST(bytes_become_the_bits_of_the_host) {
     static const double scales[] = {1.0 / 255, -0.3, 1, 1.5e37, 1.2e-38};
     kn_session *session = pixel_session(*state, 0);
     for (size_t i = 0; i < KN_COUNT_OF(scales); i++) {
@@ -69,7 +69,7 @@ static void bytes_become_the_bits_of_the_host(void **state) {
     kn_session_destroy(&session);
 }
 
-static void widening_stays_inside_its_values(void **state) {
+TEST(widening_stays_inside_its_values) {
     kn_session *session = pixel_session(*state, 256);
     const pixels made = pixels_make(0.7);
     const kn_feed narrow = {"x", made.bytes, sizeof made.bytes, 0.7};
@@ -79,7 +79,7 @@ static void widening_stays_inside_its_values(void **state) {
 }
 
 /* Also alternating: each form has a plan, and only the first run builds one. */
-static void a_quarter_is_uploaded(void **state) {
+TEST(a_quarter_is_uploaded) {
     kn_session *session = pixel_session(*state, 0);
     const pixels made = pixels_make(1.0 / 255);
     const kn_feed feeds[] = {{"x", made.numbers, sizeof made.numbers},
@@ -97,7 +97,7 @@ static void a_quarter_is_uploaded(void **state) {
 }
 
 /* The next batch is fed during a run, in the other form than the previous batch. */
-static void bytes_are_fed_ahead(void **state) {
+TEST(bytes_are_fed_ahead) {
     kn_session *session = pixel_session(*state, 0);
     const pixels made = pixels_make(0.25);
     const kn_feed wide = {"x", made.numbers, sizeof made.numbers},
@@ -119,7 +119,7 @@ static void bytes_are_fed_ahead(void **state) {
 }
 
 /* The bytes determine the batch, and the plan has them as its inputs, twice, and the numbers once. */
-static void a_plan_is_for_bytes(void **state) {
+TEST(a_plan_is_for_bytes) {
     kn_session *session = pixel_session(*state, 0);
     const kn_feed feed = {"x", NULL, 64 * PIXELS, 1.0 / 255};
     kn_plan_info info = {.size = sizeof info};
@@ -137,9 +137,8 @@ static void a_plan_is_for_bytes(void **state) {
 }
 
 /* Each device that reads an input gets its bytes: none receives numbers from another device. */
-static void devices_get_bytes(void **state) {
+TEST(devices_get_bytes) {
     kn_context *other = device_open(NULL), *both = device_open(NULL);
-    (void)state;
     assert_int_equal(kn_context_join(both, "other", &other), KN_OK);
     pixel_net net = pixel_net_make();
     kn_pin_begin(net.graph, "other");
@@ -168,7 +167,7 @@ static void devices_get_bytes(void **state) {
     device_close(&both);
 }
 
-static void wrong_bytes_are_refused(void **state) {
+TEST(wrong_bytes_are_refused) {
     static const uint8_t bytes[2 * PIXELS];
     static const double scales[] = {NAN, INFINITY, 1e-39, 1e-60, -1e39};
     kn_session *session = pixel_session(*state, 0);
@@ -197,15 +196,4 @@ static void wrong_bytes_are_refused(void **state) {
     kn_session_destroy(&session);
 }
 
-int test_bytes(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_become_the_bits_of_the_host),
-        cmocka_unit_test(widening_stays_inside_its_values),
-        cmocka_unit_test(a_quarter_is_uploaded),
-        cmocka_unit_test(bytes_are_fed_ahead),
-        cmocka_unit_test(a_plan_is_for_bytes),
-        cmocka_unit_test(devices_get_bytes),
-        cmocka_unit_test(wrong_bytes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_bytes, device_setup, device_teardown)

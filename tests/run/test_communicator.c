@@ -64,8 +64,7 @@ static kn_status all_reduce(worker *own) {
     return kn_all_reduce(own->communicator, own->data, own->count);
 }
 
-static void sums_are_the_tree(void **state) {
-    (void)state;
+TEST(sums_are_the_tree) {
     static const size_t counts[] = {0, 1, 5, 2048, 2049, 1000003, 2500003};
     for (int ranks = 1; ranks <= MOST; ranks++)
         for (size_t k = 0; k < KN_COUNT_OF(counts); k++) {
@@ -87,8 +86,7 @@ static kn_status reduce_scatter(worker *own) {
     return kn_reduce_scatter(own->communicator, own->data, own->result, own->count);
 }
 
-static void each_rank_gets_its_sums(void **state) {
-    (void)state;
+TEST(each_rank_gets_its_sums) {
     static const size_t counts[] = {0, 1, 5, 142859};
     for (int ranks = 1; ranks <= MOST; ranks++)
         for (size_t k = 0; k < KN_COUNT_OF(counts); k++) {
@@ -119,8 +117,7 @@ static kn_status all_gather(worker *own) {
     return kn_all_gather(own->communicator, own->data, own->result, own->count * sizeof(float));
 }
 
-static void gathers_have_the_order_of_ranks(void **state) {
-    (void)state;
+TEST(gathers_have_the_order_of_ranks) {
     static const size_t counts[] = {0, 1, 100003};
     for (int ranks = 1; ranks <= MOST; ranks++)
         for (size_t k = 0; k < KN_COUNT_OF(counts); k++) {
@@ -147,8 +144,7 @@ static kn_status broadcast(worker *own) {
     return status ? status : kn_barrier(own->communicator);
 }
 
-static void all_get_what_one_rank_has(void **state) {
-    (void)state;
+TEST(all_get_what_one_rank_has) {
     for (int ranks = 1; ranks <= MOST; ranks++)
         for (int from = 0; from < ranks; from++) {
             worker workers[MOST];
@@ -179,8 +175,7 @@ static kn_status arrive(worker *own) {
     return KN_OK;
 }
 
-static void nobody_passes_a_barrier_early(void **state) {
-    (void)state;
+TEST(nobody_passes_a_barrier_early) {
     arrived = early = 0;
     worker workers[5];
     for (int r = 0; r < 5; r++)
@@ -199,8 +194,7 @@ static kn_group *two(const kn_communicator **a, const kn_communicator **b) {
     return group;
 }
 
-static void messages_keep_their_order(void **state) {
-    (void)state;
+TEST(messages_keep_their_order) {
     const kn_communicator *a, *b;
     kn_group *group = two(&a, &b);
     const int sent[6] = {1, 2, 3, 4, 5, 6};
@@ -237,8 +231,7 @@ static void messages_keep_their_order(void **state) {
     kn_group_destroy(&group);
 }
 
-static void wrong_messages_end_the_group(void **state) {
-    (void)state;
+TEST(wrong_messages_end_the_group) {
     static const struct {
         int rank, tag;
         bool data;
@@ -278,8 +271,7 @@ static kn_status sum_or_end(worker *own) {
     return kn_barrier(own->communicator);
 }
 
-static void an_end_wakes_all(void **state) {
-    (void)state;
+TEST(an_end_wakes_all) {
     static const size_t counts[] = {3, 100000, 3000000};
     for (size_t k = 0; k < KN_COUNT_OF(counts); k++) {
         kn_group *group = NULL;
@@ -307,8 +299,7 @@ static kn_status sum_twice(worker *own) {
     return status;
 }
 
-static void every_allocation_may_fail(void **state) {
-    (void)state;
+TEST(every_allocation_may_fail) {
     failing memory = {0};
     const kn_allocator allocator = failing_allocator(&memory);
     size_t failures = 0;
@@ -373,8 +364,7 @@ static const char *brought_error(void *user) {
     return "";
 }
 
-static void failed_calls_leave_nothing_behind(void **state) {
-    (void)state;
+TEST(failed_calls_leave_nothing_behind) {
     const kn_communicator brought = {.size = offsetof(kn_communicator, sum), /* of an older program */
                                      .rank = 1,
                                      .ranks = 3,
@@ -405,18 +395,4 @@ static void failed_calls_leave_nothing_behind(void **state) {
     free(data);
 }
 
-int test_communicator(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_the_tree),
-        cmocka_unit_test(each_rank_gets_its_sums),
-        cmocka_unit_test(gathers_have_the_order_of_ranks),
-        cmocka_unit_test(all_get_what_one_rank_has),
-        cmocka_unit_test(nobody_passes_a_barrier_early),
-        cmocka_unit_test(messages_keep_their_order),
-        cmocka_unit_test(wrong_messages_end_the_group),
-        cmocka_unit_test(an_end_wakes_all),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(failed_calls_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests_name("communicators", tests, NULL, NULL);
-}
+TEST_FILE(test_communicator, NULL, NULL)

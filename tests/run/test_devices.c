@@ -321,7 +321,6 @@ static void mistakes_are_reported(void **state) {
 }
 
 static void contexts_are_joined_by_name(void **state) {
-    (void)state;
     kn_context *main = device_open(NULL), *other = device_open(NULL), *third = device_open(NULL),
                *none = NULL;
     assert_int_equal(kn_context_join(main, "other", &none), KN_ERROR_MEMORY);

@@ -42,7 +42,6 @@ static void verify_wanted(kn_context *context, const kn_verify_params *verify, c
 /* The case table, with the device's own work-groups and with small ones; wide-vector kernels have one item.
  * Without a part: a few operators, with small ones. */
 static void every_launch_keeps_the_rules(void **state) {
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static const struct {
         int kind, thoroughness;
@@ -104,7 +103,6 @@ static void open_and_multiply(void *params) {
 }
 
 static void each_fault_is_survived_twice(void **state) {
-    (void)state;
     static const enum wrapped_fault faults[] = {WRAPPED_DIES, WRAPPED_FAILS, WRAPPED_LIES};
     for (size_t f = 0; f < KN_COUNT_OF(faults); f++) {
         char *folder = test_folder_make();
@@ -138,7 +136,6 @@ static void each_fault_is_survived_twice(void **state) {
 
 /* A pointwise kernel of many operands and axes is split before it has too many arguments. */
 static void arguments_of_high_rank_fit(void **state) {
-    (void)state;
     enum { COUNT = 18, ELEMENTS = 256 };
     static const char *const shapes[] = {"2,1,2,1,2,1,2,1", "1,2,1,2,1,2,1,2", "2,2,1,1,2,2,1,1"};
     float values[ELEMENTS], y[ELEMENTS];

@@ -96,17 +96,15 @@ static void allocations_fail(kn_kernels kernels) {
     assert_int_equal(memory.live, 0);
 }
 
-static void every_allocation_may_fail(void **state) {
-    (void)state;
+TEST(every_allocation_may_fail) {
     allocations_fail(KN_KERNELS_PROBED);
 }
 
-static void every_allocation_may_fail_with_gpu_kernels(void **state) {
-    (void)state;
+TEST(every_allocation_may_fail_with_gpu_kernels) {
     allocations_fail(KN_KERNELS_GPU);
 }
 
-static void every_opencl_call_may_fail(void **state) {
+TEST(every_opencl_call_may_fail) {
     kn_context *context = *state;
     kn_session *session = NULL;
     kn_states *states = kn_states_create(context, 1);
@@ -139,11 +137,4 @@ static void every_opencl_call_may_fail(void **state) {
     }
 }
 
-int test_faults(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(every_allocation_may_fail_with_gpu_kernels),
-        cmocka_unit_test(every_opencl_call_may_fail),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_faults, device_setup, device_teardown)

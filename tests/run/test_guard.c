@@ -29,13 +29,12 @@ static kn_session *guarded_session(kn_context *context, uint64_t guard, kn_statu
     return session;
 }
 
-static void right_kernels_pass(void **state) {
+TEST(right_kernels_pass) {
     kn_session *session = guarded_session(*state, 1000, KN_OK);
     kn_session_destroy(&session);
 }
 
-static void wrong_kernels_are_found(void **state) {
-    (void)state;
+TEST(wrong_kernels_are_found) {
     char *folder = test_folder_make();
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(
@@ -55,10 +54,4 @@ static void wrong_kernels_are_found(void **state) {
     test_folder_remove(folder);
 }
 
-int test_guard(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_kernels_pass),
-        cmocka_unit_test(wrong_kernels_are_found),
-    };
-    return cmocka_run_group_tests_name("guard", tests, device_setup, device_teardown);
-}
+TEST_FILE(test_guard, device_setup, device_teardown)

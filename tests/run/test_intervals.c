@@ -42,8 +42,7 @@ static uint64_t bound_of(const kn_interval *intervals, int count, uint64_t align
     return kn_intervals_bound(&host, intervals, count, alignment);
 }
 
-static void random_lifetimes_never_overlap(void **state) {
-    (void)state;
+TEST(random_lifetimes_never_overlap) {
     enum { COUNT = 120 };
     kn_interval intervals[COUNT];
     double worst = 0;
@@ -68,8 +67,7 @@ static void random_lifetimes_never_overlap(void **state) {
     if (!(worst <= 1.1)) fail_msg("the worst placement takes %g times the bound", worst);
 }
 
-static void chains_reach_the_bound(void **state) {
-    (void)state;
+TEST(chains_reach_the_bound) {
     /* Each lives until the next is computed; for these sizes largest-first order is not optimal by itself. */
     static const uint64_t sizes[][6] = {
         {4, 3, 2, 5, 0, 0}, {5, 4, 5, 4, 5, 4}, {1, 2, 3, 4, 5, 6}, {9, 1, 8, 2, 7, 3}};
@@ -94,8 +92,7 @@ static void chains_reach_the_bound(void **state) {
                      bound_of(training, 2 * LAYERS, 128));
 }
 
-static void the_bound_is_what_is_alive_at_once(void **state) {
-    (void)state;
+TEST(the_bound_is_what_is_alive_at_once) {
     kn_interval intervals[] = {{100, 0, 1, 0, 0}, {100, 1, 2, 0, 0}, {1, 2, 2, 0, 0}, {300, 3, 3, 0, 0}};
     assert_int_equal(bound_of(intervals, 4, 1), 300);
     assert_int_equal(bound_of(intervals, 3, 1), 200);
@@ -103,8 +100,7 @@ static void the_bound_is_what_is_alive_at_once(void **state) {
     assert_int_equal(bound_of(intervals, 0, 64), 0);
 }
 
-static void the_same_tenants_get_the_same_places(void **state) {
-    (void)state;
+TEST(the_same_tenants_get_the_same_places) {
     enum { COUNT = 40 };
     kn_interval one[COUNT], other[COUNT];
     for (int i = 0; i < COUNT; i++) {
@@ -119,8 +115,7 @@ static void the_same_tenants_get_the_same_places(void **state) {
         assert_true(one[i].offset == other[i].offset && one[i].block == other[i].block);
 }
 
-static void what_is_above_the_limit_is_named(void **state) {
-    (void)state;
+TEST(what_is_above_the_limit_is_named) {
     kn_host host = kn_host_defaults();
     kn_arena arena;
     kn_arena_init(&arena, &host);
@@ -147,22 +142,11 @@ static void what_is_above_the_limit_is_named(void **state) {
     kn_arena_finish(&arena);
 }
 
-static void a_block_may_end_at_an_odd_limit(void **state) {
-    (void)state;
+TEST(a_block_may_end_at_an_odd_limit) {
     int blocks;
     kn_interval intervals[] = {{1000, 0, 1, 0, 0}, {1000, 2, 3, 0, 0}, {500, 0, 3, 0, 0}};
     assert_int_equal(place(intervals, 3, 64, 1000, &blocks), 1000 + 512);
     assert_int_equal(blocks, 2);
 }
 
-int test_fit(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_lifetimes_never_overlap),
-        cmocka_unit_test(chains_reach_the_bound),
-        cmocka_unit_test(the_bound_is_what_is_alive_at_once),
-        cmocka_unit_test(the_same_tenants_get_the_same_places),
-        cmocka_unit_test(what_is_above_the_limit_is_named),
-        cmocka_unit_test(a_block_may_end_at_an_odd_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FILE(test_fit, NULL, NULL)

@@ -117,7 +117,7 @@ static void check_near(const char *what, const float *found, const float *expect
 
 /* h = a b + c, with a row as c or a matrix, and gelu(h): both are results. In one launch, or two where the
  * sum is in parts. */
-static void products_store_what_passes_through(void **state) {
+TEST(products_store_what_passes_through) {
     kn_context *context = *state;
     static const struct {
         const char *a, *b, *c;
@@ -148,7 +148,7 @@ static void products_store_what_passes_through(void **state) {
 
 /* The norm of channels of a product whose sum is in parts, which stores it for its gradient, here for the
  * caller. */
-static void batch_norms_add_parts(void **state) {
+TEST(batch_norms_add_parts) {
     kn_context *context = *state;
     static float found[2400], expected[2400];
     int steps[2];
@@ -176,7 +176,7 @@ static void batch_norms_add_parts(void **state) {
 
 /* The gradient of a layer norm whose dy is a product in parts; where dy is a result too a separate launch
  * adds them, in the same order. */
-static void layer_norms_add_parts(void **state) {
+TEST(layer_norms_add_parts) {
     kn_context *context = *state;
     static float joined[252], separate[252];
     int steps[2];
@@ -196,7 +196,7 @@ static void layer_norms_add_parts(void **state) {
     assert_memory_equal(joined, separate, 126 * sizeof(float));
 }
 
-static void products_add_their_operands(void **state) {
+TEST(products_add_their_operands) {
     kn_context *context = *state;
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         check_product(context, &cases[i], "matmul=tiled");
@@ -217,12 +217,4 @@ static int open_threads(void **state) {
     return 0;
 }
 
-int test_joined(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_add_their_operands),
-        cmocka_unit_test(products_store_what_passes_through),
-        cmocka_unit_test(batch_norms_add_parts),
-        cmocka_unit_test(layer_norms_add_parts),
-    };
-    return cmocka_run_group_tests_name("joined", tests, open_threads, device_teardown);
-}
+TEST_FILE(test_joined, open_threads, device_teardown)

@@ -283,7 +283,6 @@ static void kernels_shrink_until_they_fit(void **state) {
 
 /* A program that compiles in no form has another fault, which the next start may not have. */
 static void failures_of_all_tiles_are_forgotten(void **state) {
-    (void)state;
     static const small_driver bad = {{.fault = WRAPPED_FAILS, .text = "#define KN_TILE_M "}},
                               good = {{.fault = WRAPPED_NONE}};
     char *folder = test_folder_make();

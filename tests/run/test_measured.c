@@ -70,22 +70,16 @@ static void check_verdict(const kn_node_sizes *measured_at, const char *sizes, b
     test_folder_remove(cache);
 }
 
-static void what_was_measured_is_of_these_kernels(void **state) {
-    (void)state;
+TEST(what_was_measured_is_of_these_kernels) {
     check_verdict(NULL, "/64x64/64x64/0/0", true);
 }
 
 /* A variant with fixed sizes is measured at these, once for all nodes; never where they are not sizes of
  * such a node. */
-static void a_variant_is_measured_at_fixed_sizes(void **state) {
-    (void)state;
+TEST(a_variant_is_measured_at_fixed_sizes) {
     static const kn_node_sizes sizes = {{"24,40", "40,32"}, ""}, wrong = {{"24,40", "41,32"}, ""};
     check_verdict(&sizes, "", true);
     check_verdict(&wrong, "", false);
 }
 
-int test_measured(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_measured_is_of_these_kernels),
-                                       cmocka_unit_test(a_variant_is_measured_at_fixed_sizes)};
-    return cmocka_run_group_tests_name("plan: what is measured", tests, NULL, NULL);
-}
+TEST_FILE(test_measured, NULL, NULL)

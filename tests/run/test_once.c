@@ -83,7 +83,7 @@ static kn_plan_info plan_of(kn_session *session) {
     return info;
 }
 
-static void the_second_run_leaves_out_what_has_not_changed(void **state) {
+TEST(the_second_run_leaves_out_what_has_not_changed) {
     kn_session *session = deep_session(*state, NULL, 0);
     int first = run_rows(session, 4), second = run_rows(session, 4);
     assert_int_equal(first, plan_of(session).steps);
@@ -96,7 +96,7 @@ static void the_second_run_leaves_out_what_has_not_changed(void **state) {
 }
 
 /* A product of two states, as a benchmark runs it. */
-static void nothing_is_kept_where_that_is_asked_for(void **state) {
+TEST(nothing_is_kept_where_that_is_asked_for) {
     deep_net net = deep_net_make();
     kn_session_params params;
     kn_session_params_init(&params);
@@ -111,7 +111,7 @@ static void nothing_is_kept_where_that_is_asked_for(void **state) {
     kn_session_destroy(&session);
 }
 
-static void the_plan_tells_what_is_kept(void **state) {
+TEST(the_plan_tells_what_is_kept) {
     kn_session *session = deep_session(*state, NULL, 0);
     session_good(session, kn_session_bind(session, "batch", 4));
     session_good(session, kn_session_compile(session, NULL, 0));
@@ -127,7 +127,7 @@ static void the_plan_tells_what_is_kept(void **state) {
     kn_session_destroy(&session);
 }
 
-static void a_parameter_that_is_set_counts(void **state) {
+TEST(a_parameter_that_is_set_counts) {
     kn_session *session = deep_session(*state, NULL, 0);
     kn_states *states = kn_session_states(session);
     int first = run_rows(session, 4), less = run_rows(session, 4);
@@ -148,7 +148,7 @@ static void a_parameter_that_is_set_counts(void **state) {
     kn_session_destroy(&session);
 }
 
-static void bindings_in_turn_disturb_nothing(void **state) {
+TEST(bindings_in_turn_disturb_nothing) {
     kn_session *session = deep_session(*state, NULL, 0);
     static const size_t rows[] = {4, 1, 4, 8, 1, 1, 4, 4};
     int launches[KN_COUNT_OF(rows)];
@@ -163,16 +163,12 @@ static void bindings_in_turn_disturb_nothing(void **state) {
 
 /* Writes u + 1 to u, as an update would. */
 static kn_status grow_u(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
-    (void)user;
-    (void)values;
-    (void)count;
-    (void)error;
     kn_value *u = kn_graph_find(bound, "u");
     kn_assign(bound, u, kn_shift(u, 0.125));
     return KN_OK;
 }
 
-static void another_session_that_writes_states_counts(void **state) {
+TEST(another_session_that_writes_states_counts) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 5);
     kn_session *evaluator = deep_session(context, states, 0);
@@ -208,7 +204,7 @@ static void another_session_that_writes_states_counts(void **state) {
     kn_states_destroy(&states);
 }
 
-static void a_budget_may_leave_nothing_to_keep_with(void **state) {
+TEST(a_budget_may_leave_nothing_to_keep_with) {
     kn_context *context = *state;
     kn_session *session = deep_session(context, NULL, 0);
     session_good(session, kn_session_bind(session, "batch", 1));
@@ -228,7 +224,7 @@ static void a_budget_may_leave_nothing_to_keep_with(void **state) {
     kn_session_destroy(&session);
 }
 
-static void what_is_fetched_is_kept(void **state) {
+TEST(what_is_fetched_is_kept) {
     deep_net net = deep_net_make();
     kn_session *session = kn_session_create(*state, &net.grown, 1, NULL);
     kn_graph_destroy(&net.graph);
@@ -247,7 +243,7 @@ static void what_is_fetched_is_kept(void **state) {
     kn_session_destroy(&session);
 }
 
-static void a_run_that_fails_is_not_trusted(void **state) {
+TEST(a_run_that_fails_is_not_trusted) {
     kn_session *session = deep_session(*state, NULL, 0);
     int first = run_rows(session, 4);
     assert_true(run_rows(session, 4) < first);
@@ -266,17 +262,4 @@ static void a_run_that_fails_is_not_trusted(void **state) {
     kn_session_destroy(&session);
 }
 
-int test_once(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_second_run_leaves_out_what_has_not_changed),
-        cmocka_unit_test(nothing_is_kept_where_that_is_asked_for),
-        cmocka_unit_test(the_plan_tells_what_is_kept),
-        cmocka_unit_test(a_parameter_that_is_set_counts),
-        cmocka_unit_test(bindings_in_turn_disturb_nothing),
-        cmocka_unit_test(another_session_that_writes_states_counts),
-        cmocka_unit_test(a_budget_may_leave_nothing_to_keep_with),
-        cmocka_unit_test(what_is_fetched_is_kept),
-        cmocka_unit_test(a_run_that_fails_is_not_trusted),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_once, device_setup, device_teardown)

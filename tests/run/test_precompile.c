@@ -13,7 +13,6 @@ typedef struct compiled {
 
 static void note_file(void *user, const char *label, uint64_t done, uint64_t total) {
     compiled *seen = user;
-    (void)done;
     if (total == 0 && seen->count < MOST)
         snprintf(seen->files[seen->count++], sizeof seen->files[0], "%s", label);
 }
@@ -47,7 +46,7 @@ static kn_session *compiled_session(kn_context *context) {
     return session;
 }
 
-static void the_same_plan_is_compiled_and_nothing_tried(void **state) {
+TEST(the_same_plan_is_compiled_and_nothing_tried) {
     compiled seen = {.count = 0};
     kn_plan_info expected = {.size = sizeof expected}, info = {.size = sizeof info};
     kn_session *usual = compiled_session(*state);
@@ -69,8 +68,7 @@ static void the_same_plan_is_compiled_and_nothing_tried(void **state) {
     kn_context_destroy(&context);
 }
 
-static void the_last_step_is_compiled_first(void **state) {
-    (void)state;
+TEST(the_last_step_is_compiled_first) {
     compiled seen = {.count = 0};
     kn_context *context = open_precompile(&seen);
     int probes = seen.count;
@@ -88,8 +86,7 @@ static void the_last_step_is_compiled_first(void **state) {
     kn_context_destroy(&context);
 }
 
-static void nothing_runs(void **state) {
-    (void)state;
+TEST(nothing_runs) {
     compiled seen = {.count = 0};
     kn_context *context = open_precompile(&seen);
     kn_session *session = compiled_session(context);
@@ -103,8 +100,7 @@ static void nothing_runs(void **state) {
     kn_context_destroy(&context);
 }
 
-static void what_fails_is_told_and_leaves_nothing(void **state) {
-    (void)state;
+TEST(what_fails_is_told_and_leaves_nothing) {
     compiled seen = {.count = 0};
     kn_context *context = open_precompile(&seen);
     kn_session *session = compiled_session(context);
@@ -127,12 +123,4 @@ static void what_fails_is_told_and_leaves_nothing(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_precompile(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_plan_is_compiled_and_nothing_tried),
-        cmocka_unit_test(the_last_step_is_compiled_first),
-        cmocka_unit_test(nothing_runs),
-        cmocka_unit_test(what_fails_is_told_and_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_precompile, device_setup, device_teardown)

@@ -117,7 +117,6 @@ static test_part wanted;
 
 /* Without a part: vectors of 4, and the small pairs. */
 static void both_ways_give_the_same(void **state) {
-    (void)state;
     for (int width = 4; width <= (wanted.parts ? 16 : 4); width *= 2) {
         kn_context *context = open_wide(width, NULL);
         for (size_t i = 0; i < PAIRS; i++) {
@@ -129,7 +128,6 @@ static void both_ways_give_the_same(void **state) {
 }
 
 static void what_others_read_stays(void **state) {
-    (void)state;
     kn_context *context = open_wide(4, NULL);
     assert_int_equal(compare_pair(context, &pairs[1], true, "producers=fused"), 0);
     kn_context_destroy(&context);
@@ -137,7 +135,6 @@ static void what_others_read_stays(void **state) {
 
 /* Without switches a device fuses what it computed right in a trial, and nothing else. */
 static void devices_are_tried_first(void **state) {
-    (void)state;
     kn_context *context = open_wide(4, NULL);
     assert_int_equal(compare_pair(context, &pairs[1], false, NULL), 1);
     assert_int_equal(device_counts(context).variants_refused, 0);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static void a_state_is_written_once_a_run(void **state) {
+TEST(a_state_is_written_once_a_run) {
     adder made = adder_make("5");
     kn_session *session = adder_session(*state, &made);
     float x[5] = {1, 2, 3, 4, 5}, total[5], sum[5];
@@ -22,7 +22,7 @@ static void a_state_is_written_once_a_run(void **state) {
 }
 
 /* With and without a run in progress, when the data is written by the transfer queue or within the run. */
-static void data_may_change_when_a_run_returns(void **state) {
+TEST(data_may_change_when_a_run_returns) {
     enum { COUNT = 1 << 16, RUNS = 40 };
     static float x[COUNT], sum[COUNT];
     adder made = adder_make("65536");
@@ -51,7 +51,7 @@ static void data_may_change_when_a_run_returns(void **state) {
 }
 
 /* Drivers that start nothing before a flush begin early in a long run. */
-static void long_runs_are_flushed_in_between(void **state) {
+TEST(long_runs_are_flushed_in_between) {
     enum { PRODUCTS = 70 };
     static const float xs[16] = {0};
     kn_graph *graph = kn_graph_create(NULL);
@@ -72,7 +72,7 @@ static void long_runs_are_flushed_in_between(void **state) {
 
 /* The input is read at the end of a long run: an upload during the run must use a different buffer, and the
  * upload after that must wait. */
-static void uploads_do_not_disturb_runs_under_way(void **state) {
+TEST(uploads_do_not_disturb_runs_under_way) {
     enum { COUNT = 256, RUNS = 12 };
     adder made = slow_adder_make(test_cases_wanted() == TEST_SMALLEST);
     kn_session *session = adder_session(*state, &made);
@@ -115,7 +115,7 @@ static void run_side(void *argument) {
     }
 }
 
-static void sessions_run_side_by_side(void **state) {
+TEST(sessions_run_side_by_side) {
     /* Oclgrind stops the program when two threads run kernels. */
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context *context = *state;
@@ -141,7 +141,7 @@ static void sessions_run_side_by_side(void **state) {
     }
 }
 
-static void scalars_change_in_the_order_of_the_runs(void **state) {
+TEST(scalars_change_in_the_order_of_the_runs) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     kn_initializer two = {KN_INITIALIZER_FILL, 2};
@@ -175,7 +175,7 @@ static void scalars_change_in_the_order_of_the_runs(void **state) {
     kn_session_destroy(&session);
 }
 
-static void only_scalars_are_set_as_scalars(void **state) {
+TEST(only_scalars_are_set_as_scalars) {
     adder made = adder_make("5");
     kn_session *session = adder_session(*state, &made);
     session_good(session, kn_session_compile(session, NULL, 0));
@@ -184,7 +184,7 @@ static void only_scalars_are_set_as_scalars(void **state) {
 }
 
 /* Several steps of several kinds. */
-static void runs_allocate_nothing(void **state) {
+TEST(runs_allocate_nothing) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *input = kn_input(graph, "x", KN_FLOAT32, "n,6");
@@ -246,8 +246,7 @@ static void count_references(cl_context context, cl_command_queue queue, cl_uint
     clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof counts[1], &counts[1], NULL);
 }
 
-static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
-    (void)state;
+TEST(a_callers_queue_is_used_and_left_as_it_was) {
     cl_int code;
     cl_device_id device = any_device();
     assert_non_null(device);
@@ -283,7 +282,7 @@ static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
 
 /* In training two runs over the halves of sequences compute the same as one run over all; outside training
  * each starts with zeros. */
-static void recurrences_go_on(void **state) {
+TEST(recurrences_go_on) {
     enum { BATCH = 2, LENGTH = 6, INPUTS = 3, UNITS = 5, HALF = LENGTH / 2 };
     kn_context *context = *state;
     float x[BATCH][LENGTH][INPUTS], half[BATCH][HALF][INPUTS];
@@ -330,18 +329,4 @@ static void recurrences_go_on(void **state) {
     }
 }
 
-int test_running(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_is_written_once_a_run),
-        cmocka_unit_test(recurrences_go_on),
-        cmocka_unit_test(data_may_change_when_a_run_returns),
-        cmocka_unit_test(uploads_do_not_disturb_runs_under_way),
-        cmocka_unit_test(long_runs_are_flushed_in_between),
-        cmocka_unit_test(sessions_run_side_by_side),
-        cmocka_unit_test(scalars_change_in_the_order_of_the_runs),
-        cmocka_unit_test(only_scalars_are_set_as_scalars),
-        cmocka_unit_test(runs_allocate_nothing),
-        cmocka_unit_test(a_callers_queue_is_used_and_left_as_it_was),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_running, device_setup, device_teardown)

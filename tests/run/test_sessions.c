@@ -13,7 +13,7 @@ static kn_session *small_session(kn_context *context) {
     return session;
 }
 
-static void results_are_right_for_any_batch(void **state) {
+TEST(results_are_right_for_any_batch) {
     kn_session *session = small_session(*state);
     static const size_t batches[] = {4, 1, 7, 33, 4, 100, 1};
     float x[300], y[200];
@@ -30,7 +30,7 @@ static void results_are_right_for_any_batch(void **state) {
     kn_session_destroy(&session);
 }
 
-static void an_empty_batch_gives_nothing(void **state) {
+TEST(an_empty_batch_gives_nothing) {
     kn_session *session = small_session(*state);
     kn_feed feed = {"x", NULL, 0};
     kn_fetch fetch = {"y", NULL, 0};
@@ -41,7 +41,7 @@ static void an_empty_batch_gives_nothing(void **state) {
     kn_session_destroy(&session);
 }
 
-static void inputs_states_constants_and_views_can_be_fetched(void **state) {
+TEST(inputs_states_constants_and_views_can_be_fetched) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     float three[3] = {1, 2, 3};
@@ -74,7 +74,7 @@ static void inputs_states_constants_and_views_can_be_fetched(void **state) {
     kn_session_destroy(&session);
 }
 
-static void the_callers_buffers_take_the_place_of_host_memory(void **state) {
+TEST(the_callers_buffers_take_the_place_of_host_memory) {
     kn_context *context = *state;
     kn_session *session = small_session(context);
     kn_error error = {0};
@@ -114,7 +114,7 @@ static void the_callers_buffers_take_the_place_of_host_memory(void **state) {
     kn_session_destroy(&session);
 }
 
-static void feeds_of_other_inputs_of_the_graph_are_ignored(void **state) {
+TEST(feeds_of_other_inputs_of_the_graph_are_ignored) {
     kn_context *context = *state;
     small_net net = small_net_make();
     kn_input(net.graph, "labels", KN_INT32, "batch");
@@ -130,7 +130,7 @@ static void feeds_of_other_inputs_of_the_graph_are_ignored(void **state) {
     kn_session_destroy(&session);
 }
 
-static void mistakes_in_feeds_and_fetches_are_told(void **state) {
+TEST(mistakes_in_feeds_and_fetches_are_told) {
     kn_context *context = *state;
     kn_session *session = small_session(context);
     float x[6] = {0}, y[4];
@@ -164,7 +164,7 @@ static void mistakes_in_feeds_and_fetches_are_told(void **state) {
 
 /* A loss over embeddings and rows that are picked: `ids` count from 0, `places` from either end, and of the
  * labels -7 stands for none. */
-static void indices_out_of_range_are_refused(void **state) {
+TEST(indices_out_of_range_are_refused) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *ids = kn_input(graph, "ids", KN_INT32, "n,2"),
@@ -205,7 +205,7 @@ static void indices_out_of_range_are_refused(void **state) {
     kn_session_destroy(&session);
 }
 
-static void a_session_that_cannot_be_says_why(void **state) {
+TEST(a_session_that_cannot_be_says_why) {
     kn_context *context = *state;
     small_net net = small_net_make(), other = small_net_make();
     kn_value *mixed[] = {net.y, other.y}, *nothing = NULL;
@@ -270,7 +270,7 @@ static void a_session_that_cannot_be_says_why(void **state) {
     kn_graph_destroy(&other.graph);
 }
 
-static void plans_tell_what_they_are(void **state) {
+TEST(plans_tell_what_they_are) {
     kn_context *context = *state;
     kn_session *session = small_session(context);
     kn_plan_info info = {.size = sizeof info};
@@ -314,7 +314,7 @@ static void plans_tell_what_they_are(void **state) {
     kn_session_destroy(&session);
 }
 
-static void a_budget_is_kept(void **state) {
+TEST(a_budget_is_kept) {
     kn_context *context = *state;
     small_net net = small_net_make();
     kn_session_params params;
@@ -330,8 +330,7 @@ static void a_budget_is_kept(void **state) {
     kn_session_destroy(&session);
 }
 
-static void a_value_above_the_limit_is_named(void **state) {
-    (void)state;
+TEST(a_value_above_the_limit_is_named) {
     kn_context_params params = device_params();
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
@@ -359,7 +358,7 @@ static void note_progress(void *user, const char *label, uint64_t done, uint64_t
     seen[1] = total;
 }
 
-static void compiling_reports_progress(void **state) {
+TEST(compiling_reports_progress) {
     kn_context *context = *state;
     small_net net = small_net_make();
     uint64_t seen[2] = {0, 0};
@@ -375,8 +374,7 @@ static void compiling_reports_progress(void **state) {
 }
 
 /* A device that a file describes is planned for, by sessions and by steps, and nothing runs. */
-static void a_described_device_is_only_planned_for(void **state) {
-    (void)state;
+TEST(a_described_device_is_only_planned_for) {
     static const char text[] = "koine-target 1\nname None\nkernels gpu\ncompute_units 2\n"
                                "work_group_items 64\nlocal_memory 16KiB\nmemory 1GiB\n"
                                "largest_allocation 256MiB\n";
@@ -405,21 +403,4 @@ static void a_described_device_is_only_planned_for(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_sessions(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_right_for_any_batch),
-        cmocka_unit_test(an_empty_batch_gives_nothing),
-        cmocka_unit_test(inputs_states_constants_and_views_can_be_fetched),
-        cmocka_unit_test(the_callers_buffers_take_the_place_of_host_memory),
-        cmocka_unit_test(feeds_of_other_inputs_of_the_graph_are_ignored),
-        cmocka_unit_test(mistakes_in_feeds_and_fetches_are_told),
-        cmocka_unit_test(indices_out_of_range_are_refused),
-        cmocka_unit_test(a_session_that_cannot_be_says_why),
-        cmocka_unit_test(plans_tell_what_they_are),
-        cmocka_unit_test(a_budget_is_kept),
-        cmocka_unit_test(a_value_above_the_limit_is_named),
-        cmocka_unit_test(compiling_reports_progress),
-        cmocka_unit_test(a_described_device_is_only_planned_for),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_sessions, device_setup, device_teardown)

@@ -92,7 +92,7 @@ static int check_file(kn_context *context, const char *file) {
     return (int)count;
 }
 
-static void compilers_see_the_same_parameters(void **state) {
+TEST(compilers_see_the_same_parameters) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     int kernels = 0;
     for (unsigned long i = 0; i < kn_embedded_file_count; i++)
@@ -160,8 +160,7 @@ static kn_session *open_generating(kn_context *context) {
     return session;
 }
 
-static void generated_parameters_are_as_emitted(void **state) {
-    (void)state;
+TEST(generated_parameters_are_as_emitted) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params wide = device_params();
     const kn_context_debug debug = {.size = sizeof debug, .kernels = KN_KERNELS_CPU, .vector_width = 4};
@@ -180,8 +179,4 @@ static void generated_parameters_are_as_emitted(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_signatures(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(compilers_see_the_same_parameters),
-                                       cmocka_unit_test(generated_parameters_are_as_emitted)};
-    return cmocka_run_group_tests_name("signatures", tests, device_setup, device_teardown);
-}
+TEST_FILE(test_signatures, device_setup, device_teardown)

@@ -66,7 +66,7 @@ static void check_type(kn_context *context, kn_dtype dtype, bool saturates, kn_p
     kn_session_destroy(&session);
 }
 
-static void the_device_converts_as_the_host(void **state) {
+TEST(the_device_converts_as_the_host) {
     for (int type = FIRST; type <= LAST; type++)
         for (int saturates = 0; saturates < 2; saturates++)
             check_type(*state, (kn_dtype)type, saturates != 0, KN_POWER_UP);
@@ -75,7 +75,7 @@ static void the_device_converts_as_the_host(void **state) {
 }
 
 /* The cast of a product, which a kernel of the product may store itself only in types that it can write. */
-static void products_are_cast(void **state) {
+TEST(products_are_cast) {
     enum { SIZE = 32, COUNT = SIZE * SIZE };
     static const kn_dtype types[] = {KN_FLOAT16, KN_BFLOAT16, KN_FLOAT8E4M3FN, KN_FLOAT8E5M2};
     float x[COUNT], y[COUNT];
@@ -105,8 +105,7 @@ static void products_are_cast(void **state) {
     }
 }
 
-static void nothing_else_computes_with_them(void **state) {
-    (void)state;
+TEST(nothing_else_computes_with_them) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT8E5M2, "2,2");
     assert_true(kn_value_dtype(kn_concat((kn_value *[]){kn_flip(x, "0"), x}, 2, 0)) == KN_FLOAT8E5M2);
@@ -121,11 +120,4 @@ static void nothing_else_computes_with_them(void **state) {
     kn_graph_destroy(&graph);
 }
 
-int test_small_floats(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_device_converts_as_the_host),
-        cmocka_unit_test(products_are_cast),
-        cmocka_unit_test(nothing_else_computes_with_them),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_small_floats, device_setup, device_teardown)

@@ -16,8 +16,6 @@ static int apart_setup(void **state) {
 }
 
 static kn_status call_nothing(void *user, kn_error *error) {
-    (void)user;
-    (void)error;
     return KN_OK;
 }
 
@@ -70,7 +68,7 @@ static void reset_apart(void) {
     wrapped_calls.apart = true;
 }
 
-static void uploads_are_from_mapped_memory(void **state) {
+TEST(uploads_are_from_mapped_memory) {
     kn_context *context = *state;
     assert_false(kn_context_capabilities(context)->shares_memory);
     for (int all_ahead = 0; all_ahead < 2; all_ahead++) {
@@ -101,7 +99,7 @@ static void uploads_are_from_mapped_memory(void **state) {
 }
 
 /* Runs that the host waits for upload on the compute queue, and need no such memory. */
-static void runs_with_fetches_take_no_memory(void **state) {
+TEST(runs_with_fetches_take_no_memory) {
     adder made = adder_make("256");
     kn_session *session = adder_session(*state, &made);
     float x[COUNT] = {1}, total[COUNT];
@@ -116,7 +114,7 @@ static void runs_with_fetches_take_no_memory(void **state) {
     kn_session_destroy(&session);
 }
 
-static void a_driver_without_such_memory_works(void **state) {
+TEST(a_driver_without_such_memory_works) {
     for (int maps = 0; maps < 2; maps++) {
         adder made = adder_make("256");
         kn_session *session = adder_session(*state, &made);
@@ -133,7 +131,7 @@ static void a_driver_without_such_memory_works(void **state) {
 
 /* The second of three inputs would take more than the limit, so that it has none. Nothing is allocated: a
  * simulated device may have less memory. */
-static void the_memory_is_limited(void **state) {
+TEST(the_memory_is_limited) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *a = kn_sum(kn_input(graph, "a", KN_FLOAT32, "26214400"), NULL, false),
              *b = kn_sum(kn_input(graph, "b", KN_FLOAT32, "10485760"), NULL, false),
@@ -158,7 +156,7 @@ static void the_memory_is_limited(void **state) {
 
 /* Batches of several sizes, the largest not first: the memory grows, and blocks that are too small are freed.
  */
-static void the_memory_grows(void **state) {
+TEST(the_memory_grows) {
     static const size_t batches[] = {4, 10, 1, 32, 10};
     small_net net = small_net_make();
     kn_session *session = kn_session_create(*state, &net.y, 1, NULL);
@@ -189,7 +187,7 @@ static bool is_harmless(const char *call) {
     return !strcmp(call, "clFlush") || !strcmp(call, "clCreateBuffer") || !strcmp(call, "clEnqueueMapBuffer");
 }
 
-static void every_opencl_call_may_fail(void **state) {
+TEST(every_opencl_call_may_fail) {
     const int step = test_cases_wanted() == TEST_ALL ? 1 : 3;
     for (int n = 1;; n += step) {
         adder made = adder_make("256");
@@ -216,14 +214,4 @@ static void every_opencl_call_may_fail(void **state) {
     }
 }
 
-int test_staging(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uploads_are_from_mapped_memory),
-        cmocka_unit_test(runs_with_fetches_take_no_memory),
-        cmocka_unit_test(a_driver_without_such_memory_works),
-        cmocka_unit_test(the_memory_is_limited),
-        cmocka_unit_test(the_memory_grows),
-        cmocka_unit_test(every_opencl_call_may_fail),
-    };
-    return cmocka_run_group_tests(tests, apart_setup, device_teardown);
-}
+TEST_FILE(test_staging, apart_setup, device_teardown)

@@ -19,7 +19,7 @@ static kn_session *session_over(kn_context *context, kn_graph *graph, kn_value *
     return session;
 }
 
-static void first_contents_follow_seed_and_name(void **state) {
+TEST(first_contents_follow_seed_and_name) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     kn_initializer uniform = {KN_INITIALIZER_UNIFORM, 0.3}, normal = {KN_INITIALIZER_NORMAL, 2},
@@ -72,7 +72,7 @@ static void check_orthogonal(const float *numbers, int rows, int columns, double
         }
 }
 
-static void normal_numbers_can_be_cut_off_or_straightened(void **state) {
+TEST(normal_numbers_can_be_cut_off_or_straightened) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     const kn_initializer cut = {KN_INITIALIZER_TRUNCATED_NORMAL, 0.5}, right = {KN_INITIALIZER_ORTHOGONAL, 1},
@@ -113,7 +113,7 @@ static void normal_numbers_can_be_cut_off_or_straightened(void **state) {
     assert_true(fabs(sum / 20000) < 0.02 && fabs(sqrt(squares / 20000) - 0.5 * 0.8796) < 0.01 && far > 100);
 }
 
-static void entries_are_listed_in_order(void **state) {
+TEST(entries_are_listed_in_order) {
     kn_context *context = *state;
     small_net net = small_net_make();
     kn_session *session = session_over(context, net.graph, &net.y, 1, NULL, 0);
@@ -131,7 +131,7 @@ static void entries_are_listed_in_order(void **state) {
     kn_graph_destroy(&net.graph);
 }
 
-static void what_was_set_before_is_kept(void **state) {
+TEST(what_was_set_before_is_kept) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 1);
     float w[6] = {1, 2, 3, 4, 5, 6}, b[2] = {-1, 1}, got[6];
@@ -158,7 +158,7 @@ static void what_was_set_before_is_kept(void **state) {
     kn_states_destroy(&states);
 }
 
-static void only_changes_are_written(void **state) {
+TEST(only_changes_are_written) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 1);
     float w[6] = {1, 2, 3, 4, 5, 6}, b[2] = {-1, 1}, got[6];
@@ -201,7 +201,7 @@ static void only_changes_are_written(void **state) {
     kn_states_destroy(&states);
 }
 
-static void two_sessions_share_states(void **state) {
+TEST(two_sessions_share_states) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 3);
     small_net net = small_net_make();
@@ -228,7 +228,7 @@ static void two_sessions_share_states(void **state) {
     kn_session_destroy(&other);
 }
 
-static void mistakes_are_reported(void **state) {
+TEST(mistakes_are_reported) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 3);
     float data[6] = {0};
@@ -263,8 +263,7 @@ static void mistakes_are_reported(void **state) {
     kn_states_destroy(&states);
 }
 
-static void states_share_blocks_within_the_limit(void **state) {
-    (void)state;
+TEST(states_share_blocks_within_the_limit) {
     for (int limited = 0; limited < 2; limited++) {
         kn_context_params params = device_params();
         kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
@@ -346,7 +345,7 @@ static kn_plan_info info_of_plan(kn_session *session) {
 }
 
 /* States stored in 16 bits take half the memory, and no float32 copy is kept. */
-static void weights_are_stored_narrow(void **state) {
+TEST(weights_are_stored_narrow) {
     kn_context *context = *state;
     static float w[SIDE * SIDE], got[SIDE * SIDE];
     kn_session *whole = narrow_session(context, NULL, KN_FLOAT32, KN_FLOAT32);
@@ -397,7 +396,7 @@ static void weights_are_stored_narrow(void **state) {
 
 /* A precision of 16 bits stores weights so that products read, and tables of such rows: not what else reads.
  */
-static void a_precision_stores_weights_narrow(void **state) {
+TEST(a_precision_stores_weights_narrow) {
     kn_context *context = *state;
     for (int precise = 0; precise < 2; precise++) {
         kn_graph *graph = kn_graph_create(NULL);
@@ -430,8 +429,7 @@ static void a_precision_stores_weights_narrow(void **state) {
     }
 }
 
-static void only_weights_are_stored_narrow(void **state) {
-    (void)state;
+TEST(only_weights_are_stored_narrow) {
     for (int i = 0; i < 3; i++) {
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2");
@@ -446,7 +444,7 @@ static void only_weights_are_stored_narrow(void **state) {
 enum { CACHED = 8, CACHE_COLUMNS = 6 };
 
 /* A prompt of three rows at once, then row by row: the same as all rows together, with two plans in all. */
-static void caches_are_kept_between_runs(void **state) {
+TEST(caches_are_kept_between_runs) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "1,length,6");
@@ -488,20 +486,4 @@ static void caches_are_kept_between_runs(void **state) {
     kn_session_destroy(&whole);
 }
 
-int test_states(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_contents_follow_seed_and_name),
-        cmocka_unit_test(normal_numbers_can_be_cut_off_or_straightened),
-        cmocka_unit_test(entries_are_listed_in_order),
-        cmocka_unit_test(what_was_set_before_is_kept),
-        cmocka_unit_test(only_changes_are_written),
-        cmocka_unit_test(two_sessions_share_states),
-        cmocka_unit_test(mistakes_are_reported),
-        cmocka_unit_test(states_share_blocks_within_the_limit),
-        cmocka_unit_test(caches_are_kept_between_runs),
-        cmocka_unit_test(weights_are_stored_narrow),
-        cmocka_unit_test(a_precision_stores_weights_narrow),
-        cmocka_unit_test(only_weights_are_stored_narrow),
-    };
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_states, device_setup, device_teardown)

@@ -116,24 +116,24 @@ static void run_and_check(kn_context *context, const char *variants) {
     kn_session_destroy(&session);
 }
 
-static void convolutions_gather_them(void **state) {
+TEST(convolutions_gather_them) {
     run_and_check(*state, NULL);
 }
-static void convolutions_by_blocks_of_tiles_gather_them(void **state) {
+TEST(convolutions_by_blocks_of_tiles_gather_them) {
     run_and_check(*state, "*=winograd4");
 }
-static void convolutions_by_phases_gather_them(void **state) {
+TEST(convolutions_by_phases_gather_them) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     run_and_check(*state, "*=winograd4_phases");
 }
-static void batch_norms_gather_them(void **state) {
+TEST(batch_norms_gather_them) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     run_and_check(*state, "statistics=separate");
 }
 
 /* Two norms of x (2,16,13,11) and of 2 x that share their statistics, in the second run and outside training.
  */
-static void shared_statistics_follow_both(void **state) {
+TEST(shared_statistics_follow_both) {
     enum { COUNT = IMAGES * 16 * PIXELS };
     static float x[COUNT], y[COUNT], twice[COUNT];
     kn_graph *graph = kn_graph_create(NULL);
@@ -201,7 +201,6 @@ static kn_value *layer_norm_gradient(kn_value *x, kn_value *r) {
 }
 
 static kn_value *batch_norm(kn_value *x, kn_value *r) {
-    (void)r;
     return kn_batch_norm(x, NULL);
 }
 
@@ -238,7 +237,7 @@ static void run_scaled(kn_context *context, const norm_case *of, const char *var
 
 /* What follows a norm reads its operands at the places of the norm's results: as where it is computed
  * separately, after the plain kernels. The long ones do not fit in a work-group. */
-static void epilogues_read_their_places(void **state) {
+TEST(epilogues_read_their_places) {
 #define BATCH_NORM(shape, count)                                                                             \
     { batch_norm, "batch_norm", shape, count }
 #define LAYER_NORM(shape, count)                                                                             \
@@ -282,14 +281,4 @@ static int open_gathering(void **state) {
     return 0;
 }
 
-int test_statistics(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_gather_them),
-        cmocka_unit_test(convolutions_by_blocks_of_tiles_gather_them),
-        cmocka_unit_test(convolutions_by_phases_gather_them),
-        cmocka_unit_test(batch_norms_gather_them),
-        cmocka_unit_test(shared_statistics_follow_both),
-        cmocka_unit_test(epilogues_read_their_places),
-    };
-    return cmocka_run_group_tests_name("statistics", tests, open_gathering, device_teardown);
-}
+TEST_FILE(test_statistics, open_gathering, device_teardown)

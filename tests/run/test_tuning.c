@@ -129,13 +129,11 @@ static void shapes_are_noted_and_tuned(int kind) {
     test_folder_remove(cache);
 }
 
-static void shapes_of_many_threads(void **state) {
-    (void)state;
+TEST(shapes_of_many_threads) {
     shapes_are_noted_and_tuned(2);
 }
 
-static void shapes_of_wide_vectors(void **state) {
-    (void)state;
+TEST(shapes_of_wide_vectors) {
     shapes_are_noted_and_tuned(1);
 }
 
@@ -147,8 +145,7 @@ static void choose_kernel(kn_context *context, const char *key, const char *kern
     kn_tuned_put(context, &entry);
 }
 
-static void choices_from_elsewhere(void **state) {
-    (void)state;
+TEST(choices_from_elsewhere) {
     char *cache = test_folder_make(), path[512], key[KN_TUNED_KEY];
     product_net net = product_make();
     kn_context *context = open_kind(2, cache);
@@ -198,9 +195,4 @@ static void choices_from_elsewhere(void **state) {
     test_folder_remove(cache);
 }
 
-int test_tuning(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes_of_many_threads),
-                                       cmocka_unit_test(shapes_of_wide_vectors),
-                                       cmocka_unit_test(choices_from_elsewhere)};
-    return cmocka_run_group_tests_name("plan: tuned choices", tests, NULL, NULL);
-}
+TEST_FILE(test_tuning, NULL, NULL)

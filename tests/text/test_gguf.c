@@ -78,7 +78,7 @@ static const float scores[] = {0, 0, 0, 0, -5, -6, -7, -1, -0.5f, 0, 0};
 static const uint32_t scored_types[] = {2, 3, 3, 6, 1, 1, 1, 1, 1, 3, 4};
 static const description scored = {"llama", NULL, scored_tokens, scores, scored_types, NULL, "{{ x }}"};
 
-static void the_best_score_is_merged_first(void **state) {
+TEST(the_best_score_is_merged_first) {
     kn_vocabulary *words = open_made(&scored);
     assert_string_equal(kn_vocabulary_error(words), "");
     expect_tokens(words, "abb", KN_TEXT_ADD_ENDS, "1 4 5 8"); /* "bb" before "ab" */
@@ -112,7 +112,7 @@ static const char *const letter_merges[] = {"a b", "\xc4\xa0 ab", "1 1", NULL};
 static const char *const wrong_merges[] = {"a z", NULL};
 static const uint32_t letter_types[] = {3, 3, 3, 1, 1, 1, 1, 1, 1, 1};
 
-static void bytes_are_split_and_merged(void **state) {
+TEST(bytes_are_split_and_merged) {
     description about = {"gpt2", "smollm", letter_tokens, NULL, letter_types, letter_merges, NULL};
     kn_vocabulary *words = open_made(&about);
     if (kn_vocabulary_status(words) == KN_ERROR_UNSUPPORTED) {
@@ -133,7 +133,7 @@ static void bytes_are_split_and_merged(void **state) {
     kn_vocabulary_destroy(&words);
 }
 
-static void wrong_files_are_refused(void **state) {
+TEST(wrong_files_are_refused) {
     static const char *const none[] = {NULL};
     const struct {
         description about;
@@ -158,11 +158,4 @@ static void wrong_files_are_refused(void **state) {
     }
 }
 
-int test_gguf_vocabularies(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_score_is_merged_first),
-        cmocka_unit_test(bytes_are_split_and_merged),
-        cmocka_unit_test(wrong_files_are_refused),
-    };
-    return cmocka_run_group_tests_name("vocabularies of GGUF files", tests, NULL, NULL);
-}
+TEST_FILE(test_gguf_vocabularies, NULL, NULL)

@@ -78,7 +78,7 @@ static const struct {
      "one two", "1 0"},
 };
 
-static void tokens_are_those_of_the_rules(void **state) {
+TEST(tokens_are_those_of_the_rules) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kn_vocabulary *words = open_json(cases[i].json, NULL);
         if (kn_vocabulary_status(words) != KN_OK) fail_msg("case %zu: %s", i, kn_vocabulary_error(words));
@@ -115,7 +115,7 @@ static const struct {
     {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":5,\"vocab\":[[\"a\",0]]}}", "unk_id"},
 };
 
-static void what_is_unknown_is_refused_by_name(void **state) {
+TEST(what_is_unknown_is_refused_by_name) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         kn_vocabulary *words = open_json(wrong[i].json, NULL);
         assert_int_not_equal(kn_vocabulary_status(words), KN_OK);
@@ -138,7 +138,7 @@ static void write_bytes(char *json) {
     strcpy(json, end);
 }
 
-static void bytes_that_are_not_utf8_come_back(void **state) {
+TEST(bytes_that_are_not_utf8_come_back) {
     static char json[8192];
     write_bytes(json);
     kn_vocabulary *words = open_json(json, NULL);
@@ -159,7 +159,7 @@ static void bytes_that_are_not_utf8_come_back(void **state) {
     kn_vocabulary_destroy(&words);
 }
 
-static void half_a_character_waits_for_its_other_half(void **state) {
+TEST(half_a_character_waits_for_its_other_half) {
     static char json[8192];
     write_bytes(json);
     kn_vocabulary *words = open_json(json, NULL);
@@ -184,7 +184,7 @@ static void half_a_character_waits_for_its_other_half(void **state) {
     kn_vocabulary_destroy(&words);
 }
 
-static void long_texts_are_cut_before_their_end(void **state) {
+TEST(long_texts_are_cut_before_their_end) {
     kn_vocabulary *words = open_json(
         WORDPIECE(SPACES ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",7],\"cls\":"
                          "[\"[CLS]\",6]}"),
@@ -209,10 +209,9 @@ static void long_texts_are_cut_before_their_end(void **state) {
     assert_int_equal(count, 1);
     assert_int_equal(tokens[0], 4);
     kn_vocabulary_destroy(&words);
-    (void)state;
 }
 
-static void special_text_needs_a_flag(void **state) {
+TEST(special_text_needs_a_flag) {
     kn_vocabulary *words = open_json(BPE("", ADDED("")), NULL);
     int32_t tokens[8];
     size_t count = 0;
@@ -231,7 +230,7 @@ static void special_text_needs_a_flag(void **state) {
     kn_vocabulary_destroy(&words);
 }
 
-static void settings_name_roles_and_ends(void **state) {
+TEST(settings_name_roles_and_ends) {
     char path[4096];
     FILE *file = fopen(test_path(path, sizeof path, folder, "tokenizer_config.json"), "w");
     fputs("{\"eos_token\": {\"content\": \"<s>\"}, \"bos_token\": \"a\"}", file);
@@ -248,7 +247,7 @@ static void settings_name_roles_and_ends(void **state) {
     assert_int_equal(remove(path), 0);
 }
 
-static void every_failed_allocation_is_reported(void **state) {
+TEST(every_failed_allocation_is_reported) {
     static const char *const json[] = {
         BPE("", SPACES ADDED("")),
         WORDPIECE(SPACES),
@@ -275,7 +274,7 @@ static void every_failed_allocation_is_reported(void **state) {
         }
 }
 
-static void chats_survive_failed_allocations(void **state) {
+TEST(chats_survive_failed_allocations) {
     char path[4096], message[200];
     FILE *file = fopen(test_path(path, sizeof path, folder, "chat_template.jinja"), "w");
     fputs("{% set n = namespace(a=1) %}{% for m in messages if m.role %}{{ loop.index ~ m['role'][::-1] | "
@@ -335,7 +334,7 @@ static void write_template(const char *text, size_t repeats, const char *end) {
     assert_int_equal(fclose(file), 0);
 }
 
-static void templates_have_limits(void **state) {
+TEST(templates_have_limits) {
     static const char variables[] =
         "{\"messages\": [{\"content\": {\"a\": 1}, \"n\": -9223372036854775808}]}";
     char path[4096], text[256], message[400];
@@ -372,18 +371,4 @@ static void templates_have_limits(void **state) {
     assert_int_equal(remove(test_path(path, sizeof path, folder, "chat_template.jinja")), 0);
 }
 
-int test_vocabularies(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_are_those_of_the_rules),
-        cmocka_unit_test(what_is_unknown_is_refused_by_name),
-        cmocka_unit_test(bytes_that_are_not_utf8_come_back),
-        cmocka_unit_test(half_a_character_waits_for_its_other_half),
-        cmocka_unit_test(long_texts_are_cut_before_their_end),
-        cmocka_unit_test(special_text_needs_a_flag),
-        cmocka_unit_test(settings_name_roles_and_ends),
-        cmocka_unit_test(chats_survive_failed_allocations),
-        cmocka_unit_test(every_failed_allocation_is_reported),
-        cmocka_unit_test(templates_have_limits),
-    };
-    return cmocka_run_group_tests_name("vocabularies", tests, make_folder, remove_folder);
-}
+TEST_FILE(test_vocabularies, make_folder, remove_folder)

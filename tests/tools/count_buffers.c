@@ -24,7 +24,6 @@ __attribute__((destructor)) static void report(void) {
 }
 
 static void CL_CALLBACK destroyed(cl_mem memory, void *size) {
-    (void)memory;
     live -= (size_t)size;
 }
 

@@ -31,9 +31,7 @@ void command_warn(const char *format, ...) {
     say(format, arguments);
     va_end(arguments);
 }
-void progress_line(const char *format, ...) {
-    (void)format;
-}
+void progress_line(const char *format, ...) {}
 const char *bytes_text(double bytes, char *text, size_t room) {
     snprintf(text, room, "%.0f B", bytes);
     return text;
@@ -53,7 +51,6 @@ static kn_status plan(void *user, int64_t batch, uint64_t *bytes) {
     return m->plans == m->at || (m->always && m->plans > m->at) ? m->code : KN_OK;
 }
 static const char *plan_error(void *user) {
-    (void)user;
     return "the kernel k did not compile";
 }
 

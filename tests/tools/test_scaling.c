@@ -17,8 +17,7 @@ static void near(double found, double expected) {
     assert_float_equal(found, expected, 1e-12);
 }
 
-static void an_exchange(void **state) {
-    (void)state;
+TEST(an_exchange) {
     for (scaling_way way = 0; way < SCALING_WAYS; way++)
         near(scaling_exchange(&terms, way, 1, 8), 0);
     /* Of 8 bytes each of 4 owns 2, gets 6 and gives 6, with 3 messages each way, and adds 6. */
@@ -33,8 +32,7 @@ static void an_exchange(void **state) {
     near(scaling_exchange(&terms, SCALING_RING, 2, 8), scaling_exchange(&terms, SCALING_SLICES, 2, 8));
 }
 
-static void a_step(void **state) {
-    (void)state;
+TEST(a_step) {
     scaling_terms fast = terms, late = terms;
     near(scaling_step(&terms, SCALING_SLICES, 1), 1);
     /* Slow exchanges begin when the first of 3 buckets is ready, at 0.6, and never wait: 4, 4 and 2 bytes. */
@@ -56,7 +54,4 @@ static void a_step(void **state) {
     near(scaling_step(&late, SCALING_SLICES, 2), 1 + 2 * (0.25 + 5) + 2.5);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_exchange), cmocka_unit_test(a_step)};
-    return cmocka_run_group_tests_name("scaling", tests, NULL, NULL);
-}
+TEST_FILE(main, NULL, NULL)

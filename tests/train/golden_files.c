@@ -307,7 +307,6 @@ void golden_good(const golden *file, kn_trainer *trainer, kn_status status) {
 
 void golden_train(const golden *file, kn_trainer *trainer, kn_value *loss_value, golden_feeds *fed,
                   void *user) {
-    (void)user;
     char what[80];
     double allowed = allowed_for(file, number_of(file->root, "losses_float32_distance"));
     golden_good(file, trainer, kn_trainer_status(trainer));

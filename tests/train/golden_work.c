@@ -6,7 +6,6 @@
 
 static void train(const golden *file, kn_trainer *trainer, kn_value *loss, golden_feeds *fed, void *user) {
     golden_work *own = user;
-    (void)loss;
     own->status = kn_trainer_status(trainer);
     for (int64_t step = 0; step < file->steps && own->status == KN_OK; step++) {
         uint64_t first, count;

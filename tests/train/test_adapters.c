@@ -44,7 +44,7 @@ static void same_state(kn_trainer *one, const char *name, kn_trainer *other, con
     assert_memory_equal(numbers, others, count * sizeof *numbers);
 }
 
-static void adapters_are_products(void **state) {
+TEST(adapters_are_products) {
     kn_model *adapted =
         parse("koine 1\ninput x 6\nhidden = linear 10 bias=no\nrelu\nlogits = linear 3 bias=no\n");
     kn_model *plain = parse("koine 1\n"
@@ -95,7 +95,7 @@ static void adapters_are_products(void **state) {
 
 /* A zero B changes nothing, with a bias, with dropout outside training, and where layers follow one another.
  */
-static void a_new_adapter_changes_nothing(void **state) {
+TEST(a_new_adapter_changes_nothing) {
     static const char text[] =
         "koine 1\ninput x 6\nfirst = linear 5 bias=no\nsecond = linear 7\nlogits = linear 3\n";
     const kn_adapter_params params = {
@@ -156,7 +156,7 @@ static kn_status load(run *made, const char *path) {
     return kn_model_load(made->model, path, kn_trainer_states(made->trainer), &params, NULL);
 }
 
-static void a_training_continues(void **state) {
+TEST(a_training_continues) {
     char base[4096], half[4096], *folder = test_folder_make();
     test_path(base, sizeof base, folder, "base.safetensors");
     test_path(half, sizeof half, folder, "half.safetensors");
@@ -251,7 +251,7 @@ static void save_rows(kn_context *context, const char *path, bool interleaved, b
 }
 
 /* Models that pair adjacent elements, from whatever file, have the rows of the two halves in turn. */
-static void rows_follow_rotations(void **state) {
+TEST(rows_follow_rotations) {
     static const int same[4] = {0, 1, 2, 3}, to_halves[4] = {0, 2, 1, 3};
     char path[4096], *folder = test_folder_make();
     for (int i = 0; i < 8;
@@ -291,8 +291,7 @@ static void refused(kn_adapter_params params, const char *message) {
     kn_model_destroy(&model);
 }
 
-static void mistakes(void **state) {
-    (void)state;
+TEST(mistakes) {
     refused((kn_adapter_params){.rank = 0, .alpha = 1}, "rank 0; expected 1 to 65536");
     refused((kn_adapter_params){.rank = 1, .alpha = 0}, "alpha 0; expected a number above 0");
     refused((kn_adapter_params){.rank = 1, .alpha = NAN}, "alpha nan");
@@ -320,10 +319,4 @@ static void mistakes(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_adapters(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(adapters_are_products),
-                                       cmocka_unit_test(a_new_adapter_changes_nothing),
-                                       cmocka_unit_test(a_training_continues),
-                                       cmocka_unit_test(rows_follow_rotations), cmocka_unit_test(mistakes)};
-    return cmocka_run_group_tests(tests, device_setup, device_teardown);
-}
+TEST_FILE(test_adapters, device_setup, device_teardown)

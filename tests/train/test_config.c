@@ -14,10 +14,9 @@ static size_t list(kn_trainer_setting rows[MOST]) {
     return count;
 }
 
-static void settings_are_told_apart(void **state) {
+TEST(settings_are_told_apart) {
     kn_trainer_setting rows[MOST];
     const size_t count = list(rows);
-    (void)state;
     assert_true(count > 30 && count < MOST);
     assert_string_equal(rows[0].name, "optimizer");
     for (size_t i = 0; i < count; i++) {
@@ -46,10 +45,9 @@ static void other_value(const kn_trainer_setting *setting, const char *now, char
 }
 
 /* Setting a field by name changes this field and no other; the optimizer has usual settings, too. */
-static void a_setting_is_one_field(void **state) {
+TEST(a_setting_is_one_field) {
     kn_trainer_setting rows[MOST];
     const size_t count = list(rows);
-    (void)state;
     for (size_t i = 1; i < count; i++) {
         kn_trainer_params params = KN_TRAINER_DEFAULTS, before;
         memcpy(&before, &params, sizeof before);
@@ -72,9 +70,8 @@ static void a_setting_is_one_field(void **state) {
     }
 }
 
-static void numbers_keep_all_their_digits(void **state) {
+TEST(numbers_keep_all_their_digits) {
     static const double numbers[] = {0.1, 1.0 / 3, 1e-300, 12345678.9};
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         kn_trainer_params params = KN_TRAINER_DEFAULTS, other = KN_TRAINER_DEFAULTS;
         char text[TEXT];
@@ -86,7 +83,7 @@ static void numbers_keep_all_their_digits(void **state) {
 }
 
 /* In text and in fields. */
-static void wrong_values_are_refused(void **state) {
+TEST(wrong_values_are_refused) {
     static const struct {
         const char *optimizer, *name, *text, *message;
     } rows[] = {
@@ -104,7 +101,6 @@ static void wrong_values_are_refused(void **state) {
         {"sgd", "gradient_dtype", "int32", "is 'int32'; expected float32, float16 or bfloat16"},
     };
     char message[200];
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         kn_trainer_params params = KN_TRAINER_DEFAULTS, before;
         kn_trainer_params_set(&params, "optimizer", rows[i].optimizer, NULL, 0);
@@ -128,9 +124,8 @@ static void wrong_values_are_refused(void **state) {
     assert_non_null(strstr(message, "schedule is 77; expected constant, step, cosine"));
 }
 
-static void settings_belong_to_others(void **state) {
+TEST(settings_belong_to_others) {
     kn_trainer_params params = KN_TRAINER_DEFAULTS;
-    (void)state;
     kn_trainer_params_set(&params, "optimizer", "adam", NULL, 0);
     assert_true(params.learning_rate == 0.001 && !kn_trainer_params_use(&params, "momentum"));
     assert_true(kn_trainer_params_use(&params, "beta1") && kn_trainer_params_use(&params, "weight_decay"));
@@ -183,7 +178,7 @@ static void step(opened *own, double losses[2]) {
         trainer_good(own->trainer, kn_trainer_step(own->trainer, PICTURES, feeds, 2, &losses[i]));
 }
 
-static void training_fits_into_memory(void **state) {
+TEST(training_fits_into_memory) {
     kn_context *context = *state;
     opened own = {.model = picture_model(16),
                   .loss = KN_MODEL_LOSS_DEFAULTS,
@@ -240,9 +235,8 @@ static void training_fits_into_memory(void **state) {
 
 /* ---- shards -------------------------------------------------------------------------------------------- */
 
-static void shards_are_dealt_by_speed(void **state) {
+TEST(shards_are_dealt_by_speed) {
     int counts[3];
-    (void)state;
     assert_int_equal(kn_shard_count(4, true, 64), 4);
     assert_int_equal(kn_shard_count(4, false, 64), 16);
     assert_int_equal(kn_shard_count(3, true, 64), 16);
@@ -256,7 +250,7 @@ static void shards_are_dealt_by_speed(void **state) {
     assert_int_equal(kn_deal_shards(seconds, 3, 0, counts), KN_ERROR_ARGUMENT);
 }
 
-static void a_shard_is_timed(void **state) {
+TEST(a_shard_is_timed) {
     small_net net = net_make();
     samples_draw();
     const kn_dataset_array arrays[] = {
@@ -284,12 +278,4 @@ static void a_shard_is_timed(void **state) {
     net_destroy(&net);
 }
 
-int test_config(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_are_told_apart),       cmocka_unit_test(a_setting_is_one_field),
-        cmocka_unit_test(numbers_keep_all_their_digits), cmocka_unit_test(wrong_values_are_refused),
-        cmocka_unit_test(settings_belong_to_others),     cmocka_unit_test(training_fits_into_memory),
-        cmocka_unit_test(shards_are_dealt_by_speed),     cmocka_unit_test(a_shard_is_timed),
-    };
-    return cmocka_run_group_tests_name("train: configuration", tests, device_setup, device_teardown);
-}
+TEST_FILE(test_config, device_setup, device_teardown)

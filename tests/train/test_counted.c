@@ -54,7 +54,6 @@ WRAP(cl_kernel, clCreateKernel, kernels, (cl_program program, const char *name, 
      (program, name, code))
 
 static void *counting_resize(void *user, void *pointer, size_t bytes) {
-    (void)user;
     if (bytes) count(&counted.allocator);
     if (bytes) return __real_realloc(pointer, bytes);
     free(pointer);
@@ -160,17 +159,14 @@ static void check_steady(bool wait) {
 }
 
 static void a_running_training_allocates_nothing(void **state) {
-    (void)state;
     check_steady(false);
 }
 
 static void nor_does_one_that_waits_for_each_step(void **state) {
-    (void)state;
     check_steady(true);
 }
 
 static void a_warm_start_compiles_nothing(void **state) {
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     char *cache = test_folder_make();
     training made = training_begin(cache);
@@ -205,7 +201,6 @@ static const char *self;
 
 /* The time includes starting the process, so another process measures it. */
 static void the_first_step_is_early(void **state) {
-    (void)state;
     char command[4500];
     double best = 1e9;
     int length = snprintf(command, sizeof command, "'%s' --first-step", self);

@@ -239,8 +239,7 @@ static void check(test_task task) {
     same(&parts, &whole);
 }
 
-static void weighted_means_are_those_of_the_batch(void **state) {
-    (void)state;
+TEST(weighted_means_are_those_of_the_batch) {
     check((test_task){.make = weighted_net, .samples = 3});
 }
 
@@ -278,11 +277,10 @@ static double reference_step(int step, int count, double weight[CLASSES][INPUTS]
     return loss / total;
 }
 
-static void weighted_means_are_those_of_a_reference(void **state) {
+TEST(weighted_means_are_those_of_a_reference) {
     const test_task task = {.make = weighted_net, .samples = 3, .shards = 8};
     const worker found = train_by(&task, 3, NULL);
     double weight[CLASSES][INPUTS], bias[CLASSES] = {0};
-    (void)state;
     for (int i = 0; i < CLASSES * INPUTS; i++)
         weight[i / INPUTS][i % INPUTS] = 0.1;
     for (int step = 0; step < STEPS; step++)
@@ -294,13 +292,12 @@ static void weighted_means_are_those_of_a_reference(void **state) {
         near("bias", c, (double)found.numbers[CLASSES * INPUTS + c], bias[c]);
 }
 
-static void fixed_sizes_count_over_the_batch(void **state) {
+TEST(fixed_sizes_count_over_the_batch) {
     const test_task whole = {.make = weighted_net, .samples = BATCH};
     const test_task fixed = {.make = fixed_net, .samples = BATCH, .shards = 4};
     const test_task cut = {.make = fixed_net, .samples = BATCH, .part = 3};
     const worker expected = train_by(&whole, 1, NULL), found = train_by(&fixed, 2, NULL),
                  parts = train_by(&cut, 1, NULL);
-    (void)state;
     same(&found, &expected);
     same(&parts, &expected);
 }
@@ -328,11 +325,10 @@ static kn_score evaluated(kn_context *context, const test_net *made, uint64_t ba
     return score;
 }
 
-static void an_evaluation_weights_batches_by_what_counts(void **state) {
+TEST(an_evaluation_weights_batches_by_what_counts) {
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
     test_net made = weighted_net();
-    (void)state;
     const kn_score whole = evaluated(context, &made, SAMPLES);
     int counted = 0, right = 0;
     for (int i = 12; i < SAMPLES; i++) { /* the weights are all alike, so class 0 is the largest of equals */
@@ -350,7 +346,7 @@ static void an_evaluation_weights_batches_by_what_counts(void **state) {
     device_close(&context);
 }
 
-static void an_accuracy_leaves_out_ignored_targets(void **state) {
+TEST(an_accuracy_leaves_out_ignored_targets) {
     static const float logits[5][CLASSES] = {{0, 2, 1}, {3, 1, 2}, {1, 1, 4}, {5, 0, 0}, {0, 0, 0}};
     static const int32_t y[5] = {1, 2, 2, -1, 0};
     kn_context_params params = device_params();
@@ -365,7 +361,6 @@ static void an_accuracy_leaves_out_ignored_targets(void **state) {
     const kn_fetch fetches[] = {{"all", &all, 4}, {"known", &known, 4}, {"others", &others, 4}};
     const kn_feed feeds[] = {{"x", logits, sizeof logits}, {"y", y, sizeof y}};
     const kn_feed none[] = {{"x", logits[3], sizeof *logits}, {"y", y + 3, sizeof *y}};
-    (void)state;
     kn_session *session = kn_session_create(context, values, 3, NULL);
     if (kn_session_run(session, feeds, 2, fetches, 3)) fail_msg("%s", kn_session_error(session));
     near("right of all", 5, (double)all, 3.0 / 5);
@@ -378,30 +373,17 @@ static void an_accuracy_leaves_out_ignored_targets(void **state) {
     device_close(&context);
 }
 
-static void several_losses_divide_by_their_own_counts(void **state) {
-    (void)state;
+TEST(several_losses_divide_by_their_own_counts) {
     check((test_task){.make = mixed_net, .samples = 11, .accumulate = 2});
 }
 
-static void sums_are_those_of_the_batch(void **state) {
-    (void)state;
+TEST(sums_are_those_of_the_batch) {
     check((test_task){.make = sum_net, .samples = 5});
     check((test_task){.make = counting_net, .samples = 2});
 }
 
-static void totals_may_depend_on_totals(void **state) {
-    (void)state;
+TEST(totals_may_depend_on_totals) {
     check((test_task){.make = nested_net, .samples = 7});
 }
 
-int test_counts(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(weighted_means_are_those_of_the_batch),
-                                       cmocka_unit_test(weighted_means_are_those_of_a_reference),
-                                       cmocka_unit_test(fixed_sizes_count_over_the_batch),
-                                       cmocka_unit_test(an_evaluation_weights_batches_by_what_counts),
-                                       cmocka_unit_test(an_accuracy_leaves_out_ignored_targets),
-                                       cmocka_unit_test(several_losses_divide_by_their_own_counts),
-                                       cmocka_unit_test(sums_are_those_of_the_batch),
-                                       cmocka_unit_test(totals_may_depend_on_totals)};
-    return cmocka_run_group_tests_name("counts", tests, NULL, NULL);
-}
+TEST_FILE(test_counts, NULL, NULL)

@@ -55,8 +55,7 @@ static void train(kn_context *context, const char *const *pinned, kn_moments mom
     kn_model_destroy(&model);
 }
 
-static void training_has_the_bits_of_one_device(void **state) {
-    (void)state;
+TEST(training_has_the_bits_of_one_device) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static const char *const none[] = {NULL}, *const some[] = {"conv1", "dropout1", "linear*", NULL};
     kn_context *context = device_open(NULL), *other = device_open(NULL);
@@ -82,8 +81,7 @@ static void training_has_the_bits_of_one_device(void **state) {
 }
 
 /* Devices named in the text, and patterns added by the caller; the last match decides. */
-static void lines_and_blocks_are_pinned(void **state) {
-    (void)state;
+TEST(lines_and_blocks_are_pinned) {
     kn_model *model = kn_model_parse("koine 1\n"
                                      "block two units where\n"
                                      "    linear units device=where\n"
@@ -117,10 +115,4 @@ static void lines_and_blocks_are_pinned(void **state) {
     kn_model_destroy(&model);
 }
 
-int test_devices(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_has_the_bits_of_one_device),
-        cmocka_unit_test(lines_and_blocks_are_pinned),
-    };
-    return cmocka_run_group_tests_name("devices", tests, NULL, NULL);
-}
+TEST_FILE(test_devices, NULL, NULL)

@@ -115,7 +115,7 @@ static void run(fitting *fit, kn_status expected) {
                  fit->result.message);
 }
 
-static void epochs_are_counted(void **state) {
+TEST(epochs_are_counted) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 3;
@@ -138,7 +138,7 @@ static void epochs_are_counted(void **state) {
     end(&fit);
 }
 
-static void validation_is_followed(void **state) {
+TEST(validation_is_followed) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 2;
@@ -149,7 +149,7 @@ static void validation_is_followed(void **state) {
     end(&fit);
 }
 
-static void it_learns(void **state) {
+TEST(it_learns) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     fitting fit;
     kn_trainer_params params = adam();
@@ -162,7 +162,7 @@ static void it_learns(void **state) {
     end(&fit);
 }
 
-static void full_batches_alone(void **state) {
+TEST(full_batches_alone) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 2;
@@ -178,7 +178,7 @@ static void full_batches_alone(void **state) {
     end(&fit);
 }
 
-static void steps_are_of_the_trainer(void **state) {
+TEST(steps_are_of_the_trainer) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.steps = BATCHES + 2;
@@ -192,7 +192,7 @@ static void steps_are_of_the_trainer(void **state) {
     end(&fit);
 }
 
-static void seconds_end_it(void **state) {
+TEST(seconds_end_it) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.seconds = 1e-9;
@@ -206,7 +206,7 @@ static void seconds_end_it(void **state) {
     end(&fit);
 }
 
-static void callbacks_end_it(void **state) {
+TEST(callbacks_end_it) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.stop_at_step = 2;
@@ -227,7 +227,7 @@ static void callbacks_end_it(void **state) {
 
 /* If the next batch is ready, the next step is queued before a loss is read; the results stay the same. A
  * stopped run completes and reports the step that was queued. */
-static void the_next_step_is_queued(void **state) {
+TEST(the_next_step_is_queued) {
     fitting fits[2];
     for (int i = 0; i < 2; i++) {
         begin(&fits[i], *state, NULL);
@@ -254,7 +254,7 @@ static void the_next_step_is_queued(void **state) {
 }
 
 /* With a learning rate of zero and without statistics no epoch is better than the first. */
-static void patience_ends_it(void **state) {
+TEST(patience_ends_it) {
     fitting fit;
     kn_trainer_params params = adam();
     begin(&fit, *state, &params);
@@ -297,7 +297,7 @@ static void begin_with_accuracy(fitting *fit, kn_context *context) {
     fit->params.train_accuracy = kn_value_name(fit->net.loss.accuracy);
 }
 
-static void accuracy_is_reported_with_the_loss(void **state) {
+TEST(accuracy_is_reported_with_the_loss) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.validation = NULL;
@@ -324,7 +324,7 @@ static void accuracy_is_reported_with_the_loss(void **state) {
 }
 
 /* Stopped within an epoch: the mean is that of the whole epoch, or of the steps that were counted. */
-static void accuracy_continues_after_a_stop(void **state) {
+TEST(accuracy_continues_after_a_stop) {
     double whole = 0;
     for (int stops = 0; stops < 3; stops++) {
         fitting fit;
@@ -350,7 +350,7 @@ static void accuracy_continues_after_a_stop(void **state) {
 }
 
 /* Validation samples with wrong labels: the better the training, the worse the validation loss. */
-static void patience_keeps_the_best(void **state) {
+TEST(patience_keeps_the_best) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static int32_t wrong[SAMPLES];
     fitting fit;
@@ -388,7 +388,7 @@ static void patience_keeps_the_best(void **state) {
 }
 
 /* A program built when the result ended after `loss`. */
-static void an_older_result_is_filled_in(void **state) {
+TEST(an_older_result_is_filled_in) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 1;
@@ -403,7 +403,7 @@ static void an_older_result_is_filled_in(void **state) {
 }
 
 /* At any position, within an epoch or between two: the same order of samples, the same bits. */
-static void training_resumes_anywhere(void **state) {
+TEST(training_resumes_anywhere) {
     fitting fit;
     uint64_t hashes[3];
     const uint64_t stops[] = {0, BATCHES, BATCHES + 1};
@@ -447,7 +447,7 @@ static uint64_t hash_after_foreign_step(fitting *fit) {
 
 /* Each step gets its batch, also across epochs and with fewer samples; a batch that was uploaded for a step
  * that did not run is not used for a different one. */
-static void overlapping_steps_equal_separate_ones(void **state) {
+TEST(overlapping_steps_equal_separate_ones) {
     const uint64_t steps[] = {2, 2 * BATCHES + 1};
     for (int i = 0; i < 2; i++) {
         fitting fit;
@@ -475,7 +475,7 @@ static void overlapping_steps_equal_separate_ones(void **state) {
 }
 
 /* kn_fit and kn_evaluate feed bytes if the data has bytes: the bits equal those of steps with numbers. */
-static void bytes_train_like_numbers(void **state) {
+TEST(bytes_train_like_numbers) {
     static uint8_t bytes[SAMPLES][INPUTS];
     static float numbers[SAMPLES][INPUTS];
     const double scale = 1.0 / 255;
@@ -512,7 +512,7 @@ static void bytes_train_like_numbers(void **state) {
     assert_true(scores[0].loss == scores[1].loss && scores[0].accuracy == scores[1].accuracy);
 }
 
-static void not_finite_ends_it(void **state) {
+TEST(not_finite_ends_it) {
     static float x[SAMPLES][INPUTS];
     fitting fit;
     begin(&fit, *state, NULL);
@@ -532,7 +532,7 @@ static void not_finite_ends_it(void **state) {
     end(&fit);
 }
 
-static void evaluation_uses_every_sample(void **state) {
+TEST(evaluation_uses_every_sample) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 1;
@@ -552,7 +552,7 @@ static void evaluation_uses_every_sample(void **state) {
     end(&fit);
 }
 
-static void failing_inputs_are_reported(void **state) {
+TEST(failing_inputs_are_reported) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 1;
@@ -577,7 +577,7 @@ static void failing_inputs_are_reported(void **state) {
 }
 
 /* Parameters that are all left out would train for ever. */
-static void a_training_without_an_end_is_refused(void **state) {
+TEST(a_training_without_an_end_is_refused) {
     fitting fit;
     kn_fit_result result = KN_FIT_RESULT_DEFAULTS;
     begin(&fit, *state, NULL);
@@ -586,28 +586,4 @@ static void a_training_without_an_end_is_refused(void **state) {
     end(&fit);
 }
 
-int test_fit(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(epochs_are_counted),
-        cmocka_unit_test(validation_is_followed),
-        cmocka_unit_test(it_learns),
-        cmocka_unit_test(full_batches_alone),
-        cmocka_unit_test(steps_are_of_the_trainer),
-        cmocka_unit_test(seconds_end_it),
-        cmocka_unit_test(callbacks_end_it),
-        cmocka_unit_test(the_next_step_is_queued),
-        cmocka_unit_test(patience_keeps_the_best),
-        cmocka_unit_test(an_older_result_is_filled_in),
-        cmocka_unit_test(patience_ends_it),
-        cmocka_unit_test(training_resumes_anywhere),
-        cmocka_unit_test(not_finite_ends_it),
-        cmocka_unit_test(evaluation_uses_every_sample),
-        cmocka_unit_test(failing_inputs_are_reported),
-        cmocka_unit_test(a_training_without_an_end_is_refused),
-        cmocka_unit_test(overlapping_steps_equal_separate_ones),
-        cmocka_unit_test(bytes_train_like_numbers),
-        cmocka_unit_test(accuracy_is_reported_with_the_loss),
-        cmocka_unit_test(accuracy_continues_after_a_stop),
-    };
-    return cmocka_run_group_tests_name("fitting", tests, device_setup, device_teardown);
-}
+TEST_FILE(test_fit, device_setup, device_teardown)

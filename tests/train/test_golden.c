@@ -126,7 +126,6 @@ enum { STEPS_AHEAD = 10 };
 static void train_narrow(const golden *file, kn_trainer *trainer, kn_value *loss_value, golden_feeds *fed,
                          void *user) {
     narrow_losses *losses = user;
-    (void)loss_value;
     golden_good(file, trainer, kn_trainer_status(trainer));
     for (int64_t step = 0; step < file->steps; step++) {
         double loss = NAN;
@@ -191,7 +190,6 @@ static void run_trajectory(void **state) {
 
 static int open_device(void **state) {
     kn_context_params params = device_params();
-    (void)state;
     kn_context_debug debug = KN_CONTEXT_DEBUG_DEFAULTS;
     params.debug = &debug;
     debug.kernels = kind;
@@ -201,7 +199,6 @@ static int open_device(void **state) {
 }
 
 static int close_device(void **state) {
-    (void)state;
     device_close(&context);
     return 0;
 }

@@ -107,7 +107,7 @@ static void compare_case(kn_context *context, const host_case *wanted, const cha
     assert_true(plans[1].state_bytes + plans[1].host_bytes <= plans[0].state_bytes);
 }
 
-static void all_compute_the_same(void **state) {
+TEST_WITH(all_compute_the_same, device_setup, device_teardown) {
     char path[4096], *folder = test_folder_make();
     test_path(path, sizeof path, folder, "three.safetensors");
     const bool smallest = test_cases_wanted() == TEST_SMALLEST;
@@ -117,7 +117,7 @@ static void all_compute_the_same(void **state) {
 }
 
 /* Between steps without a wait, a read returns what the last step stored. */
-static void moments_are_read_and_set_at_any_time(void **state) {
+TEST_WITH(moments_are_read_and_set_at_any_time, device_setup, device_teardown) {
     const host_case plain = {.optimizer = KN_OPTIMIZER_ADAM};
     const kn_session_params session = {.size = sizeof session, .seed = 5};
     float moments[2][INPUTS * 16], zeros[INPUTS * 16] = {0};
@@ -140,7 +140,7 @@ static void moments_are_read_and_set_at_any_time(void **state) {
     assert_memory_equal(moments[0], moments[1], sizeof moments[0]);
 }
 
-static void what_does_not_go_together_is_refused(void **state) {
+TEST_WITH(what_does_not_go_together_is_refused, device_setup, device_teardown) {
     small_net net = net_make();
     kn_trainer_params params = adam();
     params.offload_optimizer = params.shard_optimizer = true;
@@ -165,11 +165,4 @@ static void what_does_not_go_together_is_refused(void **state) {
     net_destroy(&net);
 }
 
-int test_host_moments(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_compute_the_same, device_setup, device_teardown),
-        cmocka_unit_test_setup_teardown(moments_are_read_and_set_at_any_time, device_setup, device_teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_go_together_is_refused, device_setup, device_teardown),
-    };
-    return cmocka_run_group_tests_name("moments in host memory", tests, NULL, NULL);
-}
+TEST_FILE(test_host_moments, NULL, NULL)

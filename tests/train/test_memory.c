@@ -131,7 +131,6 @@ static const struct {
 static test_part wanted;
 
 static void bits_stay_where_values_are_computed_twice(void **state) {
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     if (test_cases_wanted() == TEST_ONE) skip_because(FIRST_IMPLEMENTATION_ONLY);
     for (size_t c = 0; c < sizeof checks / sizeof *checks; c++) {

@@ -119,7 +119,6 @@ static void follow(kn_context *context, kn_moments moments) {
 }
 
 static void slow_averages_follow(void **state) {
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     on_both(follow);
 }
@@ -151,7 +150,6 @@ static void skip_steps(kn_context *context, kn_moments moments) {
 }
 
 static void skipped_steps_leave_moments_as_they_are(void **state) {
-    (void)state;
     on_both(skip_steps);
 }
 
@@ -398,7 +396,6 @@ static void compare_losses(kn_context *context, kn_moments moments) {
 }
 
 static void losses_are_those_of_float32(void **state) {
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     if (test_cases_wanted() == TEST_ONE) skip_because(FIRST_IMPLEMENTATION_ONLY);
     on_both(compare_losses);

@@ -143,7 +143,6 @@ static void check_order(const worker *own) {
 
 static void the_next_batch_is_uploaded_before_the_wait(void **state) {
     worker early[MOST] = {{.late = false}}, late[MOST] = {{.late = true}, {.late = true}};
-    (void)state;
     run(early, MOST);
     run(late, MOST);
     good(early, MOST);
@@ -159,7 +158,6 @@ static void the_next_batch_is_uploaded_before_the_wait(void **state) {
 
 static void a_failure_ends_the_step(void **state) {
     worker workers[MOST] = {{.fail_at = 3}, {.fail_at = 0}};
-    (void)state;
     run(workers, MOST);
     assert_int_equal(workers[0].status, KN_ERROR_NOT_FOUND);
     if (!strstr(workers[0].result.message, "'nothing'")) fail_msg("%s", workers[0].result.message);
@@ -171,7 +169,6 @@ static void a_failure_ends_the_step(void **state) {
 /* With one worker, the next batch follows all launches of the step; the trainer continues after a failure. */
 static void one_worker_does_the_same(void **state) {
     worker early = {.late = false}, late = {.late = true}, broken = {.fail_at = 3};
-    (void)state;
     run(&early, 1);
     run(&late, 1);
     run(&broken, 1);

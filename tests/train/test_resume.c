@@ -59,12 +59,12 @@ static void compare(kn_context *context, const kn_trainer_params *params) {
     test_folder_remove(folder);
 }
 
-static void adam_continues(void **state) {
+TEST(adam_continues) {
     kn_trainer_params params = adam();
     compare(*state, &params);
 }
 
-static void sgd_with_a_schedule_continues(void **state) {
+TEST(sgd_with_a_schedule_continues) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     kn_trainer_params_choose(&params, KN_OPTIMIZER_SGD);
@@ -79,7 +79,7 @@ static void sgd_with_a_schedule_continues(void **state) {
 }
 
 /* Five steps end in the middle of an accumulated update. */
-static void accumulated_averages_continue(void **state) {
+TEST(accumulated_averages_continue) {
     kn_trainer_params params = adam();
     params.amsgrad = true;
     params.accumulate = 2;
@@ -89,7 +89,7 @@ static void accumulated_averages_continue(void **state) {
     compare(*state, &params);
 }
 
-static void lamb_with_groups_continues(void **state) {
+TEST(lamb_with_groups_continues) {
     const kn_parameter_group groups[] = {{sizeof *groups, "*.bias", 2, 0, false}};
     kn_trainer_params params = adam();
     kn_trainer_params_choose(&params, KN_OPTIMIZER_LAMB);
@@ -99,7 +99,7 @@ static void lamb_with_groups_continues(void **state) {
 }
 
 /* Rounding is random, but by the seed and the step. */
-static void moments_in_fewer_bits_continue(void **state) {
+TEST(moments_in_fewer_bits_continue) {
     kn_trainer_params params = adam();
     params.moments = KN_MOMENTS_BFLOAT16;
     params.amsgrad = true;
@@ -111,7 +111,7 @@ static void moments_in_fewer_bits_continue(void **state) {
     compare(*state, &params);
 }
 
-static void another_seed_is_another_training(void **state) {
+TEST(another_seed_is_another_training) {
     kn_trainer_params params = adam();
     uint64_t one = straight(*state, &params);
     kn_session_params other = *params.session;
@@ -120,14 +120,4 @@ static void another_seed_is_another_training(void **state) {
     assert_true(one != straight(*state, &params));
 }
 
-int test_resume(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adam_continues),
-        cmocka_unit_test(sgd_with_a_schedule_continues),
-        cmocka_unit_test(accumulated_averages_continue),
-        cmocka_unit_test(lamb_with_groups_continues),
-        cmocka_unit_test(moments_in_fewer_bits_continue),
-        cmocka_unit_test(another_seed_is_another_training),
-    };
-    return cmocka_run_group_tests_name("continuing", tests, device_setup, device_teardown);
-}
+TEST_FILE(test_resume, device_setup, device_teardown)

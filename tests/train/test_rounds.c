@@ -308,16 +308,14 @@ static void compare_by_hand(const rounds_task *task, int count, const int *first
     end_by_hand(&own);
 }
 
-static void two_workers_are_the_mean_of_two_trainings(void **state) {
+TEST(two_workers_are_the_mean_of_two_trainings) {
     static const int deal[] = {3, 1}, firsts[] = {0, 15, 20};
-    (void)state;
     const rounds_task task = {.params = plain(2, 1, 0), .steps = 5, .deal = deal};
     compare_by_hand(&task, 2, firsts);
 }
 
-static void the_outer_step_is_that_of_nesterov(void **state) {
+TEST(the_outer_step_is_that_of_nesterov) {
     static const int one[] = {0, 20}, two[] = {0, 10, 20};
-    (void)state;
     const rounds_task task = {.params = plain(3, 0.7, 0.9), .steps = 10};
     compare_by_hand(&task, 1, one);
     compare_by_hand(&task, 2, two);
@@ -325,9 +323,8 @@ static void the_outer_step_is_that_of_nesterov(void **state) {
 
 /* ---- rounds -------------------------------------------------------------------------------------- */
 
-static void no_message_is_sent_within_a_round(void **state) {
+TEST(no_message_is_sent_within_a_round) {
     static worker workers[MOST];
-    (void)state;
     const rounds_task task = {.params = plain(4, 0.7, 0.9), .steps = 8};
     train_by(&task, 2, workers);
     for (int r = 0; r < 2; r++)
@@ -339,9 +336,8 @@ static void no_message_is_sent_within_a_round(void **state) {
         }
 }
 
-static void the_loss_falls(void **state) {
+TEST(the_loss_falls) {
     static worker workers[MOST];
-    (void)state;
     rounds_task task = {.params = plain(3, 0.7, 0.9), .steps = STEPS};
     task.params.optimizer = KN_OPTIMIZER_ADAM;
     task.params.learning_rate = 0.01;
@@ -352,9 +348,8 @@ static void the_loss_falls(void **state) {
                      workers[r].losses[0]);
 }
 
-static void workers_draw_different_numbers(void **state) {
+TEST(workers_draw_different_numbers) {
     static worker workers[MOST];
-    (void)state;
     const rounds_task task = {.params = plain(2, 1, 0), .steps = 2, .same_samples = true};
     train_by(&task, 2, workers);
     assert_true(workers[0].losses[0] != workers[1].losses[0]);
@@ -369,10 +364,9 @@ static rounds_task lasting(int steps, const char *from, const char *to) {
 }
 
 /* Moments of all workers, the outer momentum and moving averages are in the file. */
-static void a_training_goes_on_with_the_same_bits(void **state) {
+TEST(a_training_goes_on_with_the_same_bits) {
     static worker whole[MOST], again[MOST], rest[MOST];
     char path[4096], unused[4096], *folder = test_folder_make();
-    (void)state;
     test_path(path, sizeof path, folder, "part");
     test_path(unused, sizeof unused, folder, "whole");
     const rounds_task through = lasting(8, NULL, unused), first = lasting(4, NULL, path),
@@ -405,10 +399,9 @@ static void a_training_goes_on_with_the_same_bits(void **state) {
     test_folder_remove(folder);
 }
 
-static void the_outer_momentum_is_dropped_without_rounds(void **state) {
+TEST(the_outer_momentum_is_dropped_without_rounds) {
     static worker workers[MOST];
     char path[4096], *folder = test_folder_make();
-    (void)state;
     test_path(path, sizeof path, folder, "part");
     rounds_task first = lasting(4, NULL, path), second = lasting(6, path, path);
     second.params.sync_every = 0;
@@ -420,9 +413,8 @@ static void the_outer_momentum_is_dropped_without_rounds(void **state) {
     test_folder_remove(folder);
 }
 
-static void averages_begin_with_those_of_all(void **state) {
+TEST(averages_begin_with_those_of_all) {
     static worker workers[MOST];
-    (void)state;
     rounds_task task = {.params = plain(1, 1, 0), .steps = 1, .last_skips = true};
     task.params.average = 0.9;
     task.params.skip_not_finite = true;
@@ -434,14 +426,13 @@ static void averages_begin_with_those_of_all(void **state) {
 
 /* ---- what cannot be ------------------------------------------------------------------------------ */
 
-static void what_needs_messages_in_each_step_is_refused(void **state) {
+TEST(what_needs_messages_in_each_step_is_refused) {
     static const char *const names[] = {"shard_optimizer", "sync_batch_norm", "sum_any_order",
                                         "gradient_dtype",  "outer_rate",      "outer_momentum",
                                         "accumulate"};
     kn_context_params opening = device_params();
     kn_context *context = device_open(&opening);
     small_net net = net_make();
-    (void)state;
     for (int i = 0; i < 7; i++) {
         kn_trainer_params params = plain(5, i == 4 ? -1 : 1, i == 5 ? 1 : 0);
         params.shard_optimizer = i == 0;
@@ -470,24 +461,9 @@ static void are_told(const rounds_task *task) {
         fail_msg("%s; %s", workers[0].error, workers[1].error);
 }
 
-static void different_rounds_are_told(void **state) {
-    (void)state;
+TEST(different_rounds_are_told) {
     are_told(&(rounds_task){.params = plain(2, 1, 0), .steps = 6, .sync_of_last = 3});
     are_told(&(rounds_task){.params = plain(2, 1, 0), .steps = 4, .more_of_others = 1});
 }
 
-int test_rounds(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_workers_are_the_mean_of_two_trainings),
-        cmocka_unit_test(the_outer_step_is_that_of_nesterov),
-        cmocka_unit_test(no_message_is_sent_within_a_round),
-        cmocka_unit_test(the_loss_falls),
-        cmocka_unit_test(workers_draw_different_numbers),
-        cmocka_unit_test(a_training_goes_on_with_the_same_bits),
-        cmocka_unit_test(the_outer_momentum_is_dropped_without_rounds),
-        cmocka_unit_test(averages_begin_with_those_of_all),
-        cmocka_unit_test(what_needs_messages_in_each_step_is_refused),
-        cmocka_unit_test(different_rounds_are_told),
-    };
-    return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
-}
+TEST_FILE(test_rounds, NULL, NULL)

@@ -96,7 +96,6 @@ static unsigned long long bits_with(int threads, int *units) {
 }
 
 static void threads_change_nothing(void **state) {
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     int one_unit = 0, units = 0;
     unsigned long long one = bits_with(1, &one_unit);

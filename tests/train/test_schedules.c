@@ -43,13 +43,13 @@ static kn_trainer_params plain(double rate) {
     return params;
 }
 
-static void constant(void **state) {
+TEST(constant) {
     const double rates[] = {0.125, 0.125, 0.125};
     const kn_trainer_params params = plain(0.125);
     check_rates(*state, &params, rates, 3);
 }
 
-static void steps(void **state) {
+TEST(steps) {
     const double rates[] = {0.5, 0.5, 0.25, 0.25, 0.125, 0.125};
     kn_trainer_params params = plain(0.5);
     params.schedule = KN_SCHEDULE_STEP;
@@ -58,7 +58,7 @@ static void steps(void **state) {
     check_rates(*state, &params, rates, 6);
 }
 
-static void warm_up_then_cosine(void **state) {
+TEST(warm_up_then_cosine) {
     /* Two steps of warm-up, then from 0.4 down to a tenth of it over four steps; then it stays there. */
     const double half = 0.70710678118654752440, low = 0.04, span = 0.36;
     const double rates[] = {
@@ -71,7 +71,7 @@ static void warm_up_then_cosine(void **state) {
     check_rates(*state, &params, rates, 8);
 }
 
-static void warm_up_then_constant(void **state) {
+TEST(warm_up_then_constant) {
     const double rates[] = {0.1, 0.2, 0.3, 0.4, 0.4, 0.4};
     kn_trainer_params params = plain(0.4);
     params.warmup_steps = 4;
@@ -79,7 +79,7 @@ static void warm_up_then_constant(void **state) {
 }
 
 /* The gradient of w is 3 and that of v is 1; only v is in the group, and only v decays. */
-static void rates_set_by_the_caller(void **state) {
+TEST(rates_set_by_the_caller) {
     const kn_initializer one = {KN_INITIALIZER_FILL, 1};
     kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
     group.pattern = "v";
@@ -116,7 +116,7 @@ static void rates_set_by_the_caller(void **state) {
 }
 
 /* Two counters next to the loss: of runs, and a sum of what each run's batch has. */
-static void statistics_follow_the_runs(void **state) {
+TEST(statistics_follow_the_runs) {
     kn_graph *graph = kn_graph_create(NULL);
     const int32_t one = 1;
     kn_value *runs = kn_statistic(graph, "runs", KN_INT32, "", NULL);
@@ -160,7 +160,7 @@ static void check_asked(kn_context *context, const kn_trainer_params *params, co
     kn_graph_destroy(&graph);
 }
 
-static void milestones(void **state) {
+TEST(milestones) {
     const double rates[] = {0.4, 0.4, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1};
     uint64_t falls[] = {2, 5};
     kn_trainer_params params = plain(0.4);
@@ -171,7 +171,7 @@ static void milestones(void **state) {
     check_asked(*state, &params, rates, 8);
 }
 
-static void exponential(void **state) {
+TEST(exponential) {
     const double rates[] = {0.4, 0.36, 0.324, 0.2916, 0.26244, 0.236196};
     kn_trainer_params params = plain(0.4);
     params.schedule = KN_SCHEDULE_EXPONENTIAL;
@@ -182,7 +182,7 @@ static void exponential(void **state) {
     check_asked(*state, &params, rates, 6);
 }
 
-static void cosine(void **state) {
+TEST(cosine) {
     const double rates[] = {0.4, 0.375884572681199, 0.31, 0.22, 0.13, 0.06411542731880104, 0.04, 0.04};
     kn_trainer_params params = plain(0.4);
     params.schedule = KN_SCHEDULE_COSINE;
@@ -191,7 +191,7 @@ static void cosine(void **state) {
     check_asked(*state, &params, rates, 8);
 }
 
-static void cosine_with_restarts(void **state) {
+TEST(cosine_with_restarts) {
     const double doubled[] = {0.4,
                               0.22,
                               0.4,
@@ -218,7 +218,7 @@ static void cosine_with_restarts(void **state) {
     check_asked(*state, &params, doubled, 15);
 }
 
-static void one_cycle(void **state) {
+TEST(one_cycle) {
     const double rates[] = {0.016,
                             0.208,
                             0.4,
@@ -236,7 +236,7 @@ static void one_cycle(void **state) {
     check_asked(*state, &params, rates, 11);
 }
 
-static void polynomial(void **state) {
+TEST(polynomial) {
     const double squares[] = {0.4, 2.5 / 9, 1.6 / 9, 0.1, 0.4 / 9, 0.1 / 9, 0, 0};
     kn_trainer_params params = plain(0.4);
     params.schedule = KN_SCHEDULE_POLYNOMIAL;
@@ -251,7 +251,7 @@ static void polynomial(void **state) {
 }
 
 /* The progress of the schedule is saved in the states, so that another trainer resumes it. */
-static void plateau(void **state) {
+TEST(plateau) {
     const double losses[] = {1, 0.9, 0.895, 0.9, 0.89, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
     const double rates[] = {0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.06, 0.06};
     kn_trainer_params params = plain(0.4);
@@ -288,29 +288,11 @@ static void plateau(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void cosine_without_length_ends_at_once(void **state) {
+TEST(cosine_without_length_ends_at_once) {
     const double rates[] = {0, 0};
     kn_trainer_params params = plain(0.4);
     params.schedule = KN_SCHEDULE_COSINE;
     check_rates(*state, &params, rates, 2);
 }
 
-int test_schedules(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constant),
-        cmocka_unit_test(rates_set_by_the_caller),
-        cmocka_unit_test(statistics_follow_the_runs),
-        cmocka_unit_test(steps),
-        cmocka_unit_test(warm_up_then_cosine),
-        cmocka_unit_test(warm_up_then_constant),
-        cmocka_unit_test(milestones),
-        cmocka_unit_test(exponential),
-        cmocka_unit_test(cosine),
-        cmocka_unit_test(cosine_with_restarts),
-        cmocka_unit_test(one_cycle),
-        cmocka_unit_test(polynomial),
-        cmocka_unit_test(plateau),
-        cmocka_unit_test(cosine_without_length_ends_at_once),
-    };
-    return cmocka_run_group_tests_name("schedules", tests, device_setup, device_teardown);
-}
+TEST_FILE(test_schedules, device_setup, device_teardown)

@@ -99,8 +99,7 @@ static void check(const shard_task *task) {
     }
 }
 
-static void any_number_of_workers_computes_the_same_bits(void **state) {
-    (void)state;
+TEST(any_number_of_workers_computes_the_same_bits) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     shard_task task = {.make = convolutional_model, .params = adam(), .kind = 1, .samples = 3};
     task.session = (kn_session_params){.size = sizeof task.session, .seed = 5};
@@ -120,9 +119,8 @@ static kn_model *plain_model(void) {
     return kn_model_parse("koine 1\ninput x 1x14x14\nflatten\nlinear 30\ntanh\nlogits = linear 10\n", NULL);
 }
 
-static void shards_compute_the_mean_over_the_batch(void **state) {
+TEST(shards_compute_the_mean_over_the_batch) {
     shard_task task = {.make = plain_model, .params = adam(), .samples = 11};
-    (void)state;
     task.session = (kn_session_params){.size = sizeof task.session, .seed = 5};
     task.params.optimizer = KN_OPTIMIZER_SGD;
     const worker whole = train_by(&task, 1, NULL), two = train_by(&task, 2, NULL);
@@ -214,9 +212,8 @@ static void fit_by(fitter *fitters, int count) {
 }
 
 /* Loaders deliver parts of the batches, of 12, 12, 12 and 4 samples, and evaluations are shared out. */
-static void the_loop_of_several_workers_is_that_of_one(void **state) {
+TEST(the_loop_of_several_workers_is_that_of_one) {
     fitter alone = {.steps = 0};
-    (void)state;
     fit_by(&alone, 1);
     assert_int_equal(alone.status, KN_OK);
     assert_int_equal(alone.steps, 12);
@@ -234,9 +231,8 @@ static void the_loop_of_several_workers_is_that_of_one(void **state) {
     }
 }
 
-static void all_stop_where_one_wants_to(void **state) {
+TEST(all_stop_where_one_wants_to) {
     fitter fitters[MOST] = {{.steps = 0}, {.stop_at = 5}, {.steps = 0}};
-    (void)state;
     fit_by(fitters, 3);
     for (int r = 0; r < 3; r++) {
         if (fitters[r].status != KN_OK) fail_msg("%s", fitters[r].result.message);
@@ -248,9 +244,8 @@ static void all_stop_where_one_wants_to(void **state) {
 }
 
 /* A step sends a bucket's slice and its result to the other worker; stopping needs no further message. */
-static void a_step_sends_nothing_but_sums(void **state) {
+TEST(a_step_sends_nothing_but_sums) {
     fitter one[MOST] = {{.most = 1}, {.most = 1}}, three[MOST] = {{.most = 3}, {.most = 3}};
-    (void)state;
     fit_by(one, 2);
     fit_by(three, 2);
     for (int r = 0; r < 2; r++) {
@@ -260,21 +255,12 @@ static void a_step_sends_nothing_but_sums(void **state) {
     }
 }
 
-static void the_failure_of_one_ends_all(void **state) {
+TEST(the_failure_of_one_ends_all) {
     fitter fitters[MOST] = {{.steps = 0}, {.fails = true}};
-    (void)state;
     fit_by(fitters, 2);
     assert_int_equal(fitters[0].status, KN_ERROR_CANCELLED);
     assert_true(fitters[1].status != KN_OK && fitters[1].status != KN_ERROR_CANCELLED);
     if (!strstr(fitters[0].result.message, "'y'")) fail_msg("%s", fitters[0].result.message);
 }
 
-int test_shards(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_number_of_workers_computes_the_same_bits),
-                                       cmocka_unit_test(shards_compute_the_mean_over_the_batch),
-                                       cmocka_unit_test(the_loop_of_several_workers_is_that_of_one),
-                                       cmocka_unit_test(all_stop_where_one_wants_to),
-                                       cmocka_unit_test(a_step_sends_nothing_but_sums),
-                                       cmocka_unit_test(the_failure_of_one_ends_all)};
-    return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
-}
+TEST_FILE(test_shards, NULL, NULL)

@@ -163,7 +163,6 @@ static void check(const char *what, const spread_task *task, const int *counts) 
 
 static void every_optimizer_has_the_same_bits(void **state) {
     static const int four[] = {4, 0};
-    (void)state;
     for (size_t i = 0; i < kn_optimizer_count(); i++) {
         const spread_task one = {.params = of((kn_optimizer)i)};
         check(kn_optimizer_name((kn_optimizer)i), &one, four);
@@ -172,7 +171,6 @@ static void every_optimizer_has_the_same_bits(void **state) {
 
 static void adamw_has_the_same_bits(void **state) {
     static const int some[] = {2, 3, 4, 0};
-    (void)state;
     spread_task one = {.params = of(KN_OPTIMIZER_ADAMW)};
     one.params.clip_norm = 0.5;
     one.params.accumulate = 2;
@@ -185,7 +183,6 @@ static void whatever_comes_before_the_rule_has_the_same_bits(void **state) {
     static const kn_parameter_group groups[] = {
         {.size = sizeof groups[0], .pattern = "linear2.*", .rate_factor = 0.5, .weight_decay = 0.1},
         {.size = sizeof groups[0], .pattern = "linear1.bias", .rate_factor = 1, .frozen = true}};
-    (void)state;
     spread_task one = {.params = of(KN_OPTIMIZER_SGD)};
     one.params.clip_value = 0.01;
     one.params.clip_norm = 0.1;
@@ -218,7 +215,6 @@ static uint64_t sent_by_all(const worker *workers, int count) {
  * bytes. */
 static void gradients_travel_in_16_bits(void **state) {
     worker alone[MOST], whole[MOST], half[MOST], parts[MOST];
-    (void)state;
     spread_task one = {.params = of(KN_OPTIMIZER_ADAM)};
     train_by(&one, 3, false, whole);
     for (int type = KN_FLOAT16; type <= KN_BFLOAT16; type++) {
@@ -238,7 +234,6 @@ static void gradients_travel_in_16_bits(void **state) {
 
 static void the_communicator_may_add(void **state) {
     worker whole[MOST], own[MOST], parts[MOST];
-    (void)state;
     spread_task one = {.params = of(KN_OPTIMIZER_SGD)};
     train_by(&one, 3, false, whole);
     one.params.sum_any_order = true;
@@ -254,7 +249,6 @@ static void the_communicator_may_add(void **state) {
 
 /* AdamW on four workers: each plans and allocates a quarter of the moments. */
 static void moments_are_a_part_of_those_of_one(void **state) {
-    (void)state;
     spread_task one = {.params = of(KN_OPTIMIZER_ADAMW)};
     worker alone[MOST], others[MOST];
     train_by(&one, 1, false, alone);
@@ -290,7 +284,6 @@ static void files_are_those_of_one_worker(void **state) {
     worker whole[MOST], found[MOST];
     size_t first = 0;
     char *expected = NULL;
-    (void)state;
     spread_task one = {.params = of(KN_OPTIMIZER_ADAM)};
     train_by(&one, 1, false, whole);
     for (int i = 0; i < 4; i++) {

@@ -115,9 +115,8 @@ static double apart(const worker *found, const worker *expected) {
     return most;
 }
 
-static void norms_are_those_of_the_batch(void **state) {
+TEST(norms_are_those_of_the_batch) {
     static worker whole;
-    (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     for (int last = 3; last <= 11; last += 8) { /* 3: a worker has no sample */
         worker task = {.last = last};
@@ -135,8 +134,7 @@ static void norms_are_those_of_the_batch(void **state) {
     assert_true(apart(train_by(&task, 4), &whole) > 1e-2);
 }
 
-static void shards_one_after_the_other_are_refused(void **state) {
-    (void)state;
+TEST(shards_one_after_the_other_are_refused) {
     const worker task = {.last = 3, .shards = 4};
     for (int count = 1; count <= 2; count++) {
         const worker *found = train_by(&task, count);
@@ -145,8 +143,4 @@ static void shards_one_after_the_other_are_refused(void **state) {
     }
 }
 
-int test_sync_norm(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_are_those_of_the_batch),
-                                       cmocka_unit_test(shards_one_after_the_other_are_refused)};
-    return cmocka_run_group_tests_name("sync_norm", tests, NULL, NULL);
-}
+TEST_FILE(test_sync_norm, NULL, NULL)

@@ -46,7 +46,7 @@ static kn_trainer_params plain(void) {
     return params;
 }
 
-static void clipping_scales_all_gradients(void **state) {
+TEST(clipping_scales_all_gradients) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.clip_norm = 1;
@@ -60,7 +60,7 @@ static void clipping_scales_all_gradients(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void updates_that_are_not_finite_are_skipped(void **state) {
+TEST(updates_that_are_not_finite_are_skipped) {
     for (int momentum = 0; momentum < 2; momentum++) {
         plane made = plane_make();
         kn_trainer_params params = plain();
@@ -89,7 +89,7 @@ static double loss_scale_of(kn_trainer *trainer) {
 }
 
 /* An overflow costs one step; the device detects it without the host. */
-static void the_loss_scale_follows_overflows(void **state) {
+TEST(the_loss_scale_follows_overflows) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     const kn_session_params session = {.size = sizeof session, .precision = KN_PRECISION_FLOAT16};
@@ -119,7 +119,7 @@ static void the_loss_scale_follows_overflows(void **state) {
 }
 
 /* Each element is clipped, then the norm of the result. */
-static void clipping_limits_elements(void **state) {
+TEST(clipping_limits_elements) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.clip_value = 2;
@@ -140,7 +140,7 @@ static void clipping_limits_elements(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void gradients_are_accumulated(void **state) {
+TEST(gradients_are_accumulated) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.accumulate = 3;
@@ -164,7 +164,7 @@ static void gradients_are_accumulated(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void averages_replace_weights(void **state) {
+TEST(averages_replace_weights) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.average = 0.75;
@@ -199,7 +199,7 @@ static void averages_replace_weights(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void groups_are_found_by_name(void **state) {
+TEST(groups_are_found_by_name) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     kn_parameter_group groups[] = {{sizeof *groups, "*", 2, 0.5, false}, {sizeof *groups, "?", 1, -1, true}};
@@ -225,7 +225,7 @@ static void groups_are_found_by_name(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void settings_out_of_range_are_reported(void **state) {
+TEST(settings_out_of_range_are_reported) {
     const struct {
         size_t field;
         double number;
@@ -249,7 +249,7 @@ static void settings_out_of_range_are_reported(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void without_skipping_weights_become_nan(void **state) {
+TEST(without_skipping_weights_become_nan) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     kn_trainer *trainer = trainer_make(*state, made.loss, &params);
@@ -261,7 +261,7 @@ static void without_skipping_weights_become_nan(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void frozen_parameters_stay(void **state) {
+TEST(frozen_parameters_stay) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.weight_decay = 0.1;
@@ -282,7 +282,7 @@ static void frozen_parameters_stay(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void values_are_fetched_with_the_loss(void **state) {
+TEST(values_are_fetched_with_the_loss) {
     small_net net = net_make();
     kn_trainer_params params = adam();
     params.extra = &net.loss.accuracy;
@@ -301,7 +301,7 @@ static void values_are_fetched_with_the_loss(void **state) {
 }
 
 /* The last batch of an epoch: a different size, the same states; the mean is over its samples. */
-static void partial_batches_have_their_mean(void **state) {
+TEST(partial_batches_have_their_mean) {
     small_net net = net_make();
     kn_trainer_params params = adam();
     params.learning_rate = 0;
@@ -334,7 +334,6 @@ static void partial_batches_have_their_mean(void **state) {
 static _Alignas(16) unsigned char ground[1 << 20];
 static size_t ground_used;
 static void *ground_resize(void *user, void *pointer, size_t bytes) {
-    (void)user;
     if (!bytes) return NULL;
     size_t place = ground_used, before = 0;
     if (sizeof ground - place < bytes + 32) return NULL;
@@ -346,7 +345,7 @@ static void *ground_resize(void *user, void *pointer, size_t bytes) {
 }
 
 /* Values of a new graph at the address of an old graph are not mistaken for the old graph's. */
-static void graphs_at_one_address_are_distinguished(void **state) {
+TEST(graphs_at_one_address_are_distinguished) {
     plane made = plane_make();
     kn_trainer *trainer = trainer_make(*state, made.loss, NULL);
     kn_value *places[2];
@@ -370,7 +369,7 @@ static void graphs_at_one_address_are_distinguished(void **state) {
 }
 
 /* A trainer keeps its weights in float32, also for queries: small steps are not rounded away. */
-static void trained_weights_are_float32(void **state) {
+TEST(trained_weights_are_float32) {
     plane made = plane_make();
     kn_store_as(made.a, KN_BFLOAT16);
     kn_trainer_params params = plain();
@@ -389,7 +388,7 @@ static void trained_weights_are_float32(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void optimizers_list_their_parameters(void **state) {
+TEST(optimizers_list_their_parameters) {
     static const char *const fields[] = {"momentum", "dampening", "nesterov", "amsgrad",    "centered",
                                          "beta1",    "beta2",     "epsilon",  "rate_decay", "accumulator"};
     for (size_t i = 0; i < kn_optimizer_count(); i++) {
@@ -409,7 +408,7 @@ static void optimizers_list_their_parameters(void **state) {
         kn_optimizer_reads(KN_OPTIMIZER_LION, "beta1 beta2") || kn_optimizer_reads(KN_OPTIMIZER_LION, ""));
 }
 
-static void late_steps_give_the_previous_loss(void **state) {
+TEST(late_steps_give_the_previous_loss) {
     enum { STEPS = 5 };
     static const float x[STEPS] = {1, -2, 0.5f, 3, 1}, y[STEPS] = {2, 1, -1, 0.25f, 4};
     const kn_trainer_params params = plain();
@@ -448,24 +447,4 @@ static void late_steps_give_the_previous_loss(void **state) {
     kn_graph_destroy(&other.graph);
 }
 
-int test_updates(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optimizers_list_their_parameters),
-        cmocka_unit_test(graphs_at_one_address_are_distinguished),
-        cmocka_unit_test(clipping_scales_all_gradients),
-        cmocka_unit_test(late_steps_give_the_previous_loss),
-        cmocka_unit_test(the_loss_scale_follows_overflows),
-        cmocka_unit_test(clipping_limits_elements),
-        cmocka_unit_test(gradients_are_accumulated),
-        cmocka_unit_test(averages_replace_weights),
-        cmocka_unit_test(groups_are_found_by_name),
-        cmocka_unit_test(settings_out_of_range_are_reported),
-        cmocka_unit_test(updates_that_are_not_finite_are_skipped),
-        cmocka_unit_test(without_skipping_weights_become_nan),
-        cmocka_unit_test(frozen_parameters_stay),
-        cmocka_unit_test(trained_weights_are_float32),
-        cmocka_unit_test(values_are_fetched_with_the_loss),
-        cmocka_unit_test(partial_batches_have_their_mean),
-    };
-    return cmocka_run_group_tests_name("updates", tests, device_setup, device_teardown);
-}
+TEST_FILE(test_updates, device_setup, device_teardown)
