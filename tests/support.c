@@ -72,10 +72,25 @@ void test_folder_remove(char *folder) {
     assert_true(all);
 }
 
+int test_folder_begin(void **state) {
+    *state = test_folder_make();
+    return 0;
+}
+
+int test_folder_end(void **state) {
+    test_folder_remove(*state);
+    return 0;
+}
+
 const char *test_path(char *buffer, size_t bytes, const char *folder, const char *name) {
     int length = snprintf(buffer, bytes, "%s/%s", folder, name);
     assert_true(length > 0 && (size_t)length < bytes);
     return buffer;
+}
+
+void test_file_write(const char *path, const void *bytes, size_t count) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(bytes, 1, count, file) != count || fclose(file)) fail_msg("cannot write %s", path);
 }
 
 /* The size of a block is stored before it. */

@@ -71,9 +71,15 @@ bool test_part_has(test_part wanted, size_t number);
  * Both fail the test if they cannot. */
 char *test_folder_make(void);
 void test_folder_remove(char *folder);
+/* A test with such a folder as *state. */
+#define TEST_IN_FOLDER(name) TEST_WITH(name, test_folder_begin, test_folder_end)
+int test_folder_begin(void **state);
+int test_folder_end(void **state);
 
 /* FOLDER/NAME in the caller's buffer, which must be large enough. */
 const char *test_path(char *buffer, size_t bytes, const char *folder, const char *name);
+/* Writes a file, or fails the test. */
+void test_file_write(const char *path, const void *bytes, size_t count);
 
 /* Does `work` in another process: whether that aborted. A driver that this process has used may not work in
  * the other. */

@@ -285,10 +285,7 @@ static void compute(const making *m, const kind *of, const int32_t *tokens, doub
 
 static void write_file(const char *path, gguf_made *made) {
     gguf_bytes bytes = gguf_finish(made);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes.bytes, 1, bytes.count, file), bytes.count);
-    assert_int_equal(fclose(file), 0);
+    test_file_write(path, bytes.bytes, bytes.count);
     free(bytes.bytes);
 }
 
@@ -622,10 +619,7 @@ static void damaged_files_are_refused_or_opened(void **state) {
             bytes[at] =
                 (uint8_t)(next_random(&m, 2) ? next_random(&m, 256) : bytes[at] ^ 1 << next_random(&m, 8));
         }
-        FILE *file = fopen(path, "wb");
-        assert_non_null(file);
-        assert_int_equal(fwrite(bytes, 1, whole.count, file), whole.count);
-        assert_int_equal(fclose(file), 0);
+        test_file_write(path, bytes, whole.count);
         free(bytes);
         kn_model *model = kn_model_open(path, NULL);
         const bool open = kn_model_status(model) == KN_OK;

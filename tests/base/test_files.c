@@ -40,10 +40,7 @@ static const char *in(void **state, char *buffer, const char *name) {
 }
 
 static void make_file(const char *path, const void *bytes, size_t count) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    assert_int_equal(fclose(file), 0);
+    test_file_write(path, bytes, count);
 }
 
 /* Each reading function with paths that it refuses: the error names the path and a reason. */

@@ -10,16 +10,6 @@
 
 enum { SIDE = 4, PIXELS = SIDE * SIDE };
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
 static void write_file(const char *folder, const char *name, const void *bytes, size_t count, bool packed) {
     char path[512];
     test_path(path, sizeof path, folder, name);
@@ -75,7 +65,7 @@ static void check_images(const kn_dataset *dataset, uint64_t count, uint8_t firs
     assert_int_equal(y, last % 3);
 }
 
-TEST_WITH(idx_has_two_parts, set_up, tear_down) {
+TEST_IN_FOLDER(idx_has_two_parts) {
     write_images(*state, "train-images-idx3-ubyte", 9, 1, false);
     write_labels(*state, "train-labels-idx1-ubyte.gz", 9, true);
     write_images(*state, "t10k-images.idx3-ubyte.gz", 5, 100, true);
@@ -88,7 +78,7 @@ TEST_WITH(idx_has_two_parts, set_up, tear_down) {
     kn_dataset_destroy(&test);
 }
 
-TEST_WITH(idx_may_have_one_part, set_up, tear_down) {
+TEST_IN_FOLDER(idx_may_have_one_part) {
     write_images(*state, "t10k-images-idx3-ubyte.gz", 6, 7, true);
     write_labels(*state, "t10k-labels-idx1-ubyte.gz", 6, true);
     kn_dataset *only = open_at("idx", *state);
@@ -97,7 +87,7 @@ TEST_WITH(idx_may_have_one_part, set_up, tear_down) {
     kn_dataset_destroy(&only);
 }
 
-TEST_WITH(idx_faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(idx_faults_are_named) {
     assert_failed(open_at("idx", *state), KN_ERROR_NOT_FOUND, "train-images-idx3-ubyte");
     write_images(*state, "train-images-idx3-ubyte", 9, 1, false);
     assert_failed(open_at("idx", *state), KN_ERROR_NOT_FOUND, "train-labels-idx1-ubyte (or .gz) is missing");
@@ -132,7 +122,7 @@ static kn_dataset *open_npy(const char *folder, const char *x, const char *y) {
     return kn_dataset_open(spec, NULL);
 }
 
-TEST_WITH(npy_holds_classes_or_numbers, set_up, tear_down) {
+TEST_IN_FOLDER(npy_holds_classes_or_numbers) {
     const float x[] = {1, 2, 3, 4, 5, 6};
     const int64_t labels[] = {0, 4, 2}, below[] = {0, -1, 2};
     const double targets[] = {0.5, 1.5, 2.5};
@@ -178,7 +168,7 @@ TEST_WITH(npy_holds_classes_or_numbers, set_up, tear_down) {
 }
 
 /* Integers that are indices of a table (tokens) are not scaled by 1 / 255. */
-TEST_WITH(npy_holds_tokens, set_up, tear_down) {
+TEST_IN_FOLDER(npy_holds_tokens) {
     const uint8_t x[12] = {0, 51, 255, 7};
     const int64_t y[12] = {4, 3, 2, 1, 0, 95}, large[3] = {0, 1, (int64_t)1 << 32};
     const float real[6] = {1.5f};
@@ -213,7 +203,7 @@ TEST_WITH(npy_holds_tokens, set_up, tear_down) {
     assert_failed(kn_dataset_open(spec, &params), KN_ERROR_ARGUMENT, "4294967296");
 }
 
-TEST_WITH(npy_faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(npy_faults_are_named) {
     const float x[] = {1, 2, 3, 4, 5, 6};
     write_array(*state, "x.npy", KN_FLOAT32, 2, (int64_t[]){3, 2}, x);
     write_array(*state, "two.npy", KN_FLOAT32, 1, (int64_t[]){2}, x);

@@ -9,16 +9,6 @@
 #include "../formats/zip_bytes.h"
 #include "formats/formats.h"
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
 /* `user`: the number of reads after which it reports no images. */
 static kn_status read_members(void *user, const kn_allocator *allocator, const char *path, uint64_t most,
                               const kn_archive_visitor *visitor, char *message, size_t message_bytes) {
@@ -78,7 +68,7 @@ static kn_dataset *open_archive(const char *folder, const char *rest, kn_dataset
 }
 
 /* The order of members in the archive does not matter. */
-TEST_WITH(parts_and_classes, set_up, tear_down) {
+TEST_IN_FOLDER(parts_and_classes) {
     static const char *const above[] = {"", "photos/"};
     for (size_t a = 0; a < KN_COUNT_OF(above); a++) {
         zip_bytes zip = {.count = 0};
@@ -108,7 +98,7 @@ TEST_WITH(parts_and_classes, set_up, tear_down) {
 }
 
 /* Without classes parts and folders do not matter; an image may be at the top. */
-TEST_WITH(images_without_classes, set_up, tear_down) {
+TEST_IN_FOLDER(images_without_classes) {
     static const char *const names[] = {"./c.png", "a/deep/below.png", "b.png", "test/cat/2.png",
                                         "train/cat/1.png"};
     static const int order[] = {3, 0, 4, 1, 2};
@@ -145,7 +135,7 @@ TEST_WITH(images_without_classes, set_up, tear_down) {
 }
 
 /* More than are buffered at a time. */
-TEST_WITH(many_are_read, set_up, tear_down) {
+TEST_IN_FOLDER(many_are_read) {
     zip_bytes zip = {.count = 0};
     static uint8_t values[600];
     static int32_t labels[600];
@@ -168,7 +158,7 @@ TEST_WITH(many_are_read, set_up, tear_down) {
     kn_dataset_destroy(&all);
 }
 
-TEST_WITH(faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(faults_are_named) {
     zip_bytes zip = {.count = 0};
     zip_add(&zip, "1.png", "text", 4, true);
     end_archive(&zip, *state, "flat.zip");
@@ -232,7 +222,7 @@ static void add_sound(zip_bytes *zip, const char *name, uint8_t level) {
     zip_add(zip, name, file, sizeof file, level % 2);
 }
 
-TEST_WITH(sounds_are_read, set_up, tear_down) {
+TEST_IN_FOLDER(sounds_are_read) {
     zip_bytes zip = {.count = 0};
     char spec[600];
     add_sound(&zip, "words/test/yes/1.wav", 64);
@@ -270,7 +260,7 @@ TEST_WITH(sounds_are_read, set_up, tear_down) {
     assert_failed(kn_dataset_open(spec, &params), KN_ERROR_NOT_FOUND, "has no .wav in a folder");
 }
 
-TEST_WITH(memory_may_run_out, set_up, tear_down) {
+TEST_IN_FOLDER(memory_may_run_out) {
     zip_bytes zip = {.count = 0};
     add_picture(&zip, "train/a/1.png", 4, 1);
     add_picture(&zip, "test/a/1.png", 4, 1);

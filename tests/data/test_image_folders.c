@@ -8,16 +8,6 @@
 
 #include "data/dataset_private.h"
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
 static void add_picture(const char *folder, const char *name, uint8_t width, uint8_t height, uint8_t value) {
     const uint8_t file[4] = {'I', width, height, value};
     add_file(folder, name, file, sizeof file);
@@ -32,7 +22,7 @@ static kn_dataset *open_folder(const char *folder, const char *options, kn_datas
     return kn_dataset_open(spec, params);
 }
 
-TEST_WITH(parts_and_classes, set_up, tear_down) {
+TEST_IN_FOLDER(parts_and_classes) {
     add_picture(*state, "train/cat/b.JPG", 6, 4, 20);
     add_picture(*state, "train/cat/a.png", 9, 9, 10);
     add_picture(*state, "train/ant/x.jpeg", 2, 8, 30);
@@ -56,7 +46,7 @@ TEST_WITH(parts_and_classes, set_up, tear_down) {
 }
 
 /* Labels of both parts are indices of the caller's class names, of which the folders have only some. */
-TEST_WITH(classes_by_name, set_up, tear_down) {
+TEST_IN_FOLDER(classes_by_name) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     add_picture(*state, "train/ant/1.png", 4, 4, 10);
     add_picture(*state, "train/cat/2.png", 4, 4, 20);
@@ -83,7 +73,7 @@ TEST_WITH(classes_by_name, set_up, tear_down) {
 }
 
 /* With a gap where one cannot be read. */
-TEST_WITH(images_without_classes, set_up, tear_down) {
+TEST_IN_FOLDER(images_without_classes) {
     static const char *const names[] = {"a.png", "c.png", "below/deeper/d.png"};
     char path[700];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -128,7 +118,7 @@ TEST_WITH(images_without_classes, set_up, tear_down) {
     kn_dataset_destroy(&all);
 }
 
-TEST_WITH(sizes_are_chosen, set_up, tear_down) {
+TEST_IN_FOLDER(sizes_are_chosen) {
     static const struct {
         const char *options;
         kn_tensor_info wanted;
@@ -163,7 +153,7 @@ TEST_WITH(sizes_are_chosen, set_up, tear_down) {
     kn_dataset_destroy(&one);
 }
 
-TEST_WITH(faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(faults_are_named) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "has 0 folders");
     add_file(*state, "train/cat/notes.txt", "text", 4);
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "contain no .jpg");
@@ -192,7 +182,7 @@ TEST_WITH(faults_are_named, set_up, tear_down) {
 }
 
 /* Unreadable files are counted and named, wherever they are; the other samples keep their labels. */
-TEST_WITH(broken_ones_are_skipped, set_up, tear_down) {
+TEST_IN_FOLDER(broken_ones_are_skipped) {
     add_file(*state, "train/ant/0.png", "broken", 6);
     add_picture(*state, "train/ant/1.png", 4, 4, 11);
     add_picture(*state, "train/cat/2.png", 4, 4, 12);
@@ -263,7 +253,7 @@ TEST(images_are_scaled) {
     assert_true(out[0] == 0 && out[7] == 200 && out[3] > 50 && out[4] < 150);
 }
 
-TEST_WITH(memory_may_run_out, set_up, tear_down) {
+TEST_IN_FOLDER(memory_may_run_out) {
     add_picture(*state, "train/a/1.png", 7, 5, 1);
     add_picture(*state, "test/a/1.png", 3, 3, 2);
     for (size_t fail_at = 1;; fail_at++) {
@@ -303,7 +293,7 @@ static void add_some(const char *folder) {
 }
 
 /* Samples of 16 bytes with memory for three: the first three are kept, and a broken sample also counts. */
-TEST_WITH(uncached_samples_are_decoded_again, set_up, tear_down) {
+TEST_IN_FOLDER(uncached_samples_are_decoded_again) {
     atomic_int read = 0;
     char spec[600];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -330,7 +320,7 @@ TEST_WITH(uncached_samples_are_decoded_again, set_up, tear_down) {
 }
 
 /* The test part uses the memory that the training part leaves. */
-TEST_WITH(parts_share_the_cache, set_up, tear_down) {
+TEST_IN_FOLDER(parts_share_the_cache) {
     atomic_int read = 0;
     char spec[600];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -354,7 +344,7 @@ TEST_WITH(parts_share_the_cache, set_up, tear_down) {
 }
 
 /* The same batches as with memory for all samples, with several threads; a deleted file is reported. */
-TEST_WITH(loaders_decode_uncached_samples, set_up, tear_down) {
+TEST_IN_FOLDER(loaders_decode_uncached_samples) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char path[600];
     params.skip_bad = true;

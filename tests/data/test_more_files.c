@@ -8,23 +8,6 @@
 #include "../formats/zip_bytes.h"
 #include "formats/formats.h"
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
-static void write_file(const char *folder, const char *name, const void *bytes, size_t count) {
-    char path[512];
-    kn_error error = {0};
-    if (kn_file_write(NULL, test_path(path, sizeof path, folder, name), bytes, count, &error) != KN_OK)
-        fail_msg("%s", error.text);
-}
-
 static kn_dataset *open_with(const kn_dataset_params *params, const char *kind, const char *folder,
                              const char *rest) {
     char spec[600];
@@ -44,7 +27,7 @@ static void write_records(const char *folder, const char *name, int classes, int
         memset(at + labels, first + i, 3071);
         at[labels + 3071] = 255;
     }
-    write_file(folder, name, bytes, (size_t)count * record);
+    add_file(folder, name, bytes, (size_t)count * record);
     free(bytes);
 }
 
@@ -59,7 +42,7 @@ static void check_record(const kn_dataset *dataset, uint64_t index, int value, i
     assert_int_equal(y, value % classes);
 }
 
-TEST_WITH(ten_classes_in_six_files, set_up, tear_down) {
+TEST_IN_FOLDER(ten_classes_in_six_files) {
     static const char names[] = "aeroplane\r\ncar\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\nlorry\n\n";
     kn_dataset_field field = KN_DATASET_FIELD_DEFAULTS;
     for (int i = 0; i < 5; i++) {
@@ -86,7 +69,7 @@ TEST_WITH(ten_classes_in_six_files, set_up, tear_down) {
     kn_dataset_destroy(&parts[1]);
     kn_dataset_destroy(&train);
     kn_dataset_destroy(&test);
-    write_file(*state, "batches.meta.txt", names, sizeof names - 1);
+    add_file(*state, "batches.meta.txt", names, sizeof names - 1);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.max_samples = 4;
     train = open_with(&params, "cifar10", *state, "");
@@ -97,7 +80,7 @@ TEST_WITH(ten_classes_in_six_files, set_up, tear_down) {
     kn_dataset_destroy(&train);
 }
 
-TEST_WITH(a_hundred_classes_in_two_files, set_up, tear_down) {
+TEST_IN_FOLDER(a_hundred_classes_in_two_files) {
     write_records(*state, "test.bin", 100, 2, 98);
     kn_dataset *test = open_with(NULL, "cifar100", *state, "");
     assert_usable(test);
@@ -113,7 +96,7 @@ TEST_WITH(a_hundred_classes_in_two_files, set_up, tear_down) {
     kn_dataset_destroy(&train);
 }
 
-TEST_WITH(cifar_faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(cifar_faults_are_named) {
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_NOT_FOUND,
                   "data_batch_1.bin and the other");
     assert_failed(open_with(NULL, "cifar100", *state, ""), KN_ERROR_NOT_FOUND, "train.bin and test.bin");
@@ -123,10 +106,10 @@ TEST_WITH(cifar_faults_are_named, set_up, tear_down) {
     write_records(*state, "data_batch_4.bin", 10, 1, 0);
     write_records(*state, "data_batch_5.bin", 10, 1, 0);
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_NOT_FOUND, "data_batch_3.bin is missing");
-    write_file(*state, "data_batch_3.bin", "abc", 3);
+    add_file(*state, "data_batch_3.bin", "abc", 3);
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_FORMAT, "data_batch_3.bin: 3 bytes");
     write_records(*state, "data_batch_3.bin", 10, 1, 0);
-    write_file(*state, "batches.meta.txt", "one\ntwo\n", 8);
+    add_file(*state, "batches.meta.txt", "one\ntwo\n", 8);
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_FORMAT, "batches.meta.txt: found 2 lines");
 }
 
@@ -159,7 +142,7 @@ static void add_pair(zip_bytes *zip, const char *folder, const char *x, const ch
 
 static void end_file(zip_bytes *zip, const char *folder, const char *name) {
     zip_end(zip);
-    write_file(folder, name, zip->bytes, zip->count);
+    add_file(folder, name, zip->bytes, zip->count);
     free(zip->bytes);
     *zip = (zip_bytes){.count = 0};
 }
@@ -178,7 +161,7 @@ static void check_pair(kn_dataset *dataset, uint64_t count, bool test) {
         assert_int_equal(y[i], labels[i]);
 }
 
-TEST_WITH(arrays_in_one_file, set_up, tear_down) {
+TEST_IN_FOLDER(arrays_in_one_file) {
     zip_bytes zip = {.count = 0};
     for (int deflated = 0; deflated < 2; deflated++) {
         add_pair(&zip, *state, "x.npy", "y.npy", 3, deflated);
@@ -204,13 +187,13 @@ TEST_WITH(arrays_in_one_file, set_up, tear_down) {
     }
 }
 
-TEST_WITH(npz_faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(npz_faults_are_named) {
     zip_bytes zip = {.count = 0};
     add_pair(&zip, *state, "pictures.npy", "kinds.npy", 3, true);
     zip_add(&zip, "word.npy", "abc", 3, false);
     add_array(&zip, *state, "two.npy", KN_INT64, 1, (int64_t[]){2}, labels, false);
     end_file(&zip, *state, "a.npz");
-    write_file(*state, "b.npz", "no zip file of any kind", 23);
+    add_file(*state, "b.npz", "no zip file of any kind", 23);
     assert_failed(open_with(NULL, "npz", *state, "/a.npz"), KN_ERROR_NOT_FOUND,
                   "it has pictures.npy, kinds.npy, word.npy");
     assert_failed(open_with(NULL, "npz", *state, "/a.npz,x=pictures,y=word"), KN_ERROR_FORMAT,
@@ -222,7 +205,7 @@ TEST_WITH(npz_faults_are_named, set_up, tear_down) {
     assert_failed(open_with(NULL, "npz", *state, "/c.npz"), KN_ERROR_FILE, "c.npz");
 }
 
-TEST_WITH(memory_may_run_out, set_up, tear_down) {
+TEST_IN_FOLDER(memory_may_run_out) {
     zip_bytes zip = {.count = 0};
     add_pair(&zip, *state, "x_train.npy", "y_train.npy", 3, true);
     add_pair(&zip, *state, "x_test.npy", "y_test.npy", 2, true);

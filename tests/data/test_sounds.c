@@ -8,16 +8,6 @@
 
 #include "data/dataset_private.h"
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
 static void put(uint8_t *to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++)
         to[i] = (uint8_t)(value >> (8 * i));
@@ -70,7 +60,7 @@ static void expect_sound(const kn_dataset *dataset, uint64_t index, size_t lengt
         assert_true(x[i] == (i < count ? (float)level / 32768 : 0));
 }
 
-TEST_WITH(parts_and_classes, set_up, tear_down) {
+TEST_IN_FOLDER(parts_and_classes) {
     add_level(*state, "train/no/b.WAV", 2000, 30);
     add_level(*state, "train/no/a.wav", 1000, 20);
     add_level(*state, "train/go/x.wave", -3000, 10);
@@ -111,7 +101,7 @@ TEST_WITH(parts_and_classes, set_up, tear_down) {
 }
 
 /* Without classes: a file, or all files in a folder and below it. */
-TEST_WITH(sounds_without_classes, set_up, tear_down) {
+TEST_IN_FOLDER(sounds_without_classes) {
     add_level(*state, "1.wav", 1000, 20);
     add_level(*state, "2.wav", 2000, 20);
     add_level(*state, "below/0.wav", 3000, 20);
@@ -139,7 +129,7 @@ TEST_WITH(sounds_without_classes, set_up, tear_down) {
 }
 
 /* Resampling keeps the pitch and the loudness of a tone, and removes one above the new Nyquist frequency. */
-TEST_WITH(rates_are_changed, set_up, tear_down) {
+TEST_IN_FOLDER(rates_are_changed) {
     static const struct {
         uint32_t from, to;
         double pitch, loud;
@@ -180,7 +170,7 @@ TEST_WITH(rates_are_changed, set_up, tear_down) {
     kn_dataset_destroy(&dataset);
 }
 
-TEST_WITH(faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(faults_are_named) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "has 0 folders");
     add_file(*state, "no/notes.txt", "text", 4);
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "contain no .wav");
@@ -209,7 +199,7 @@ TEST_WITH(faults_are_named, set_up, tear_down) {
     kn_dataset_destroy(&left);
 }
 
-TEST_WITH(memory_may_run_out, set_up, tear_down) {
+TEST_IN_FOLDER(memory_may_run_out) {
     add_level(*state, "train/no/a.wav", 1000, 20);
     add_level(*state, "test/no/b.wav", 2000, 20);
     for (size_t fail_at = 1;; fail_at++) {

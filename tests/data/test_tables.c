@@ -6,16 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
 static const char weather[] = "station,day,pressure,note,speed\n"
                               "north,2024-01-01,1000,a1,3\n"
                               "south,2024-07-01,,b2,5\n"
@@ -37,7 +27,7 @@ static void near(float found, double expected) {
     if (!(fabs((double)found - expected) < 1e-5)) fail_msg("%g, expected %g", (double)found, expected);
 }
 
-TEST_WITH(columns_become_numbers, set_up, tear_down) {
+TEST_IN_FOLDER(columns_become_numbers) {
     kn_dataset *table = open_table(NULL, *state, weather, ",target=speed,without=note");
     assert_usable(table);
     assert_int_equal(kn_dataset_count(table), 3); /* one row has no target */
@@ -78,7 +68,7 @@ TEST_WITH(columns_become_numbers, set_up, tear_down) {
 
 /* Another table is read with the columns of the first: its own statistics are ignored, and unknown values
  * count as missing. */
-TEST_WITH(columns_apply_to_other_tables, set_up, tear_down) {
+TEST_IN_FOLDER(columns_apply_to_other_tables) {
     kn_dataset *first = open_table(NULL, *state, weather, ",target=speed,without=note");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char columns[2000];
@@ -119,7 +109,7 @@ TEST_WITH(columns_apply_to_other_tables, set_up, tear_down) {
     kn_dataset_destroy(&first);
 }
 
-TEST_WITH(targets_are_classes_or_numbers, set_up, tear_down) {
+TEST_IN_FOLDER(targets_are_classes_or_numbers) {
     static const struct {
         const char *values, *how;
         int classes;
@@ -145,7 +135,7 @@ TEST_WITH(targets_are_classes_or_numbers, set_up, tear_down) {
 
 /* A text column whose values are all different is ignored as a key; a column with many values keeps the most
  * frequent. */
-TEST_WITH(keys_and_rare_values, set_up, tear_down) {
+TEST_IN_FOLDER(keys_and_rare_values) {
     char text[6000] = "key,kind,y\n";
     for (int i = 0; i < 300; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "k%d,v%d,%d\n", i, i < 150 ? i : i % 4,
@@ -171,7 +161,7 @@ TEST_WITH(keys_and_rare_values, set_up, tear_down) {
 }
 
 /* Names with a comma or a quote are quoted as in the file. */
-TEST_WITH(names_with_commas, set_up, tear_down) {
+TEST_IN_FOLDER(names_with_commas) {
     const char text[] = "\"a, b\",\"5\"\" disk\",a,c\n1,2,3,4\n5,7,9,8\n";
     static const struct {
         const char *how, *inputs, *target;
@@ -193,7 +183,7 @@ TEST_WITH(names_with_commas, set_up, tear_down) {
                   "it has \"a, b\", 5\" disk, a, c");
 }
 
-TEST_WITH(faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(faults_are_named) {
     static const struct {
         const char *text, *how;
         kn_status status;
@@ -217,7 +207,7 @@ TEST_WITH(faults_are_named, set_up, tear_down) {
 }
 
 /* Rows that several threads fill in stay in order, and the first fault is reported. */
-TEST_WITH(many_rows_stay_in_order, set_up, tear_down) {
+TEST_IN_FOLDER(many_rows_stay_in_order) {
     enum { ROWS = 50000 };
     kn_host host = kn_host_defaults();
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -256,7 +246,7 @@ TEST_WITH(many_rows_stay_in_order, set_up, tear_down) {
     }
 }
 
-TEST_WITH(memory_may_run_out, set_up, tear_down) {
+TEST_IN_FOLDER(memory_may_run_out) {
     for (size_t fail_at = 1;; fail_at++) {
         failing memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);

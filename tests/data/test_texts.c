@@ -93,16 +93,6 @@ TEST(generated_text_opens) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
 /* Writes the file and returns "text:FOLDER/NAME" with the options. */
 static const char *text_spec(const char *folder, const char *name, const char *text, size_t bytes,
                              const char *options) {
@@ -132,7 +122,7 @@ static const char few_signs[] = "b\xc3\xa4"
                                 "\xe2\x82\xac"
                                 "b\n";
 
-TEST_WITH(characters_of_a_file, set_up, tear_down) {
+TEST_IN_FOLDER(characters_of_a_file) {
     kn_dataset *train =
         kn_dataset_open(text_spec(*state, "t", few_signs, sizeof few_signs - 1, ",length=2"), NULL);
     kn_dataset *test = kn_dataset_test(train);
@@ -149,7 +139,7 @@ TEST_WITH(characters_of_a_file, set_up, tear_down) {
     kn_dataset_destroy(&test);
 }
 
-TEST_WITH(another_vocabulary, set_up, tear_down) {
+TEST_IN_FOLDER(another_vocabulary) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.vocabulary = "xb\xc3\xa4"
                         "a";
@@ -175,7 +165,7 @@ TEST_WITH(another_vocabulary, set_up, tear_down) {
                   KN_ERROR_FORMAT, "line 2 has the character U+0062");
 }
 
-TEST_WITH(bytes_of_a_file, set_up, tear_down) {
+TEST_IN_FOLDER(bytes_of_a_file) {
     static const char bytes[20] = {0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 7, 8, 9, 10};
     kn_dataset *train =
         kn_dataset_open(text_spec(*state, "what,", bytes, sizeof bytes, ",bytes,length=1,stride=2"), NULL);
@@ -194,7 +184,7 @@ TEST_WITH(bytes_of_a_file, set_up, tear_down) {
 
 /* 100 times "abab ": first "ab" is merged, then "abab", then "abab" with the space before it; no other pair
  * occurs twice. */
-TEST_WITH(learnt_vocabulary, set_up, tear_down) {
+TEST_IN_FOLDER(learnt_vocabulary) {
     static const char learnt[] = "\x1e \x1e"
                                  "a\x1e"
                                  "b\x1e"
@@ -265,7 +255,7 @@ TEST(texts_become_numbers) {
     assert_int_equal(kn_text_encode(NULL, "a\xff", "a", numbers, &count, &bytes), KN_ERROR_FORMAT);
 }
 
-TEST_WITH(wide_vocabulary, set_up, tear_down) {
+TEST_IN_FOLDER(wide_vocabulary) {
     /* 300 characters from U+0100 on, each twice. */
     char text[1200];
     size_t used = 0;
@@ -279,7 +269,7 @@ TEST_WITH(wide_vocabulary, set_up, tear_down) {
     kn_dataset_destroy(&train);
 }
 
-TEST_WITH(text_faults_are_named, set_up, tear_down) {
+TEST_IN_FOLDER(text_faults_are_named) {
     assert_failed(
         kn_dataset_open(text_spec(*state, "t", "a\nb\n\xff..................", 23, ",length=2"), NULL),
         KN_ERROR_FORMAT, "line 3 is not valid UTF-8 (byte 4");
@@ -293,7 +283,7 @@ TEST_WITH(text_faults_are_named, set_up, tear_down) {
 }
 
 /* Any allocation may fail: an error, and no leak. */
-TEST_WITH(memory_may_run_out, set_up, tear_down) {
+TEST_IN_FOLDER(memory_may_run_out) {
     char specs[2][600];
     static const char pairs[] = "ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab";
     snprintf(specs[0], sizeof specs[0], "%s",

@@ -158,10 +158,7 @@ kn_model *onnx_open(const onnx_graph *graph, const kn_model_params *params) {
     char path[4096];
     make_small_model(&bytes, &graph->bytes);
     char *folder = test_folder_make();
-    FILE *file = fopen(test_path(path, sizeof path, folder, "net.onnx"), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes.bytes, 1, bytes.count, file), bytes.count);
-    assert_int_equal(fclose(file), 0);
+    test_file_write(test_path(path, sizeof path, folder, "net.onnx"), bytes.bytes, bytes.count);
     kn_model *model = kn_model_open(path, params);
     assert_non_null(model);
     test_folder_remove(folder);

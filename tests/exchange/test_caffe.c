@@ -31,20 +31,13 @@ static int remove_place(void **state) {
     return 0;
 }
 
-static void write_file(const char *path, const void *bytes, size_t count) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    assert_int_equal(fclose(file), 0);
-}
-
 #define INPUT "name: 'n' input: 'data' input_dim: 4 input_dim: 2 input_dim: 7 input_dim: 7\n"
 #define LAYER(type, name, bottom, top, more)                                                                 \
     "layer { name: '" name "' type: '" type "' bottom: '" bottom "' top: '" top "' " more " }\n"
 
 static kn_model *open_net(void **state, const char *net) {
     const place *at = *state;
-    write_file(at->path, net, strlen(net));
+    test_file_write(at->path, net, strlen(net));
     return kn_model_open(at->path, NULL);
 }
 
@@ -236,7 +229,7 @@ TEST_WITH(weights_find_their_layers, make_place, remove_place) {
     add_blob(&layer, 4, (int[]){1, 1, 2, 3}, 0);
     add_blob(&layer, 1, (int[]){3}, 5);
     add_message(&net, 100, &layer);
-    write_file(at->weights, net.bytes, net.count);
+    test_file_write(at->weights, net.bytes, net.count);
     kn_model *model = open_net(state, text);
     kn_states *states = fake_states_make();
     int loaded = 0;

@@ -75,10 +75,7 @@ static const tensor bert_tensors[] = {
 
 static void write_text(const char *folder, const char *name, const char *text, size_t count) {
     char path[4096];
-    FILE *file = fopen(test_path(path, sizeof path, folder, name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, count, file), count);
-    assert_int_equal(fclose(file), 0);
+    test_file_write(test_path(path, sizeof path, folder, name), text, count);
 }
 
 static void write_tensors(const char *folder, const char *name, const tensor *list, size_t count) {

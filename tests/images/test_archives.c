@@ -157,24 +157,14 @@ static void archives_need_a_library(void **state) {
 }
 #endif
 
-static int set_up(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
 int main(void) {
     allocator = failing_allocator(&memory);
     const struct CMUnitTest tests[] = {
 #ifdef KN_HAVE_ARCHIVE
-        cmocka_unit_test_setup_teardown(archives_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_archive, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(archives_are_read, test_folder_begin, test_folder_end),
+        cmocka_unit_test_setup_teardown(what_is_no_archive, test_folder_begin, test_folder_end),
 #else
-        cmocka_unit_test_setup_teardown(archives_need_a_library, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(archives_need_a_library, test_folder_begin, test_folder_end),
 #endif
     };
     return cmocka_run_group_tests_name("archives", tests, NULL, NULL);

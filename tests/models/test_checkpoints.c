@@ -79,17 +79,7 @@ static bool has(const char *folder, const char *name) {
     return kn_path_exists(test_path(path, sizeof path, folder, name));
 }
 
-static int make_folder(void **state) {
-    *state = test_folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state) {
-    test_folder_remove(*state);
-    return 0;
-}
-
-TEST_WITH(the_newest_are_kept, make_folder, remove_folder) {
+TEST_IN_FOLDER(the_newest_are_kept) {
     const char *folder = *state;
     heard ear = {0};
     kn_checkpoints *checkpoints = open_folder(folder, 2, &ear);
@@ -116,7 +106,7 @@ TEST_WITH(the_newest_are_kept, make_folder, remove_folder) {
     assert_int_equal(ear.warnings, 0);
 }
 
-TEST_WITH(the_best_is_the_last_resort, make_folder, remove_folder) {
+TEST_IN_FOLDER(the_best_is_the_last_resort) {
     const char *folder = *state;
     char path[4096];
     heard ear = {0};
@@ -135,7 +125,7 @@ TEST_WITH(the_best_is_the_last_resort, make_folder, remove_folder) {
     kn_checkpoints_destroy(&checkpoints);
 }
 
-TEST_WITH(incomplete_files_are_removed, make_folder, remove_folder) {
+TEST_IN_FOLDER(incomplete_files_are_removed) {
     const char *folder = *state;
     char path[4096];
     heard ear = {0};
@@ -153,7 +143,7 @@ TEST_WITH(incomplete_files_are_removed, make_folder, remove_folder) {
     kn_checkpoints_destroy(&checkpoints);
 }
 
-TEST_WITH(unusable_folders, make_folder, remove_folder) {
+TEST_IN_FOLDER(unusable_folders) {
     char path[4096];
     kn_host host = kn_host_defaults();
     heard ear = {0};
@@ -176,7 +166,7 @@ TEST_WITH(unusable_folders, make_folder, remove_folder) {
 }
 
 /* If a state cannot be read, the existing files stay. */
-TEST_WITH(failed_writes, make_folder, remove_folder) {
+TEST_IN_FOLDER(failed_writes) {
     const char *folder = *state;
     heard ear = {0};
     kn_checkpoints *checkpoints = open_folder(folder, 1, &ear);
@@ -332,7 +322,7 @@ static void break_file(bytes *file, int which) {
 
 /* Each broken file is reported and renamed, and the one before it is used, unchanged; then that one is broken
  * in turn. */
-TEST_WITH(broken_files, make_folder, remove_folder) {
+TEST_IN_FOLDER(broken_files) {
     const char *folder = *state;
     char path[4096], before[4096];
     kn_host host = kn_host_defaults();

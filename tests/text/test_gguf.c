@@ -51,10 +51,7 @@ static kn_vocabulary *open_made(const description *about) {
     gguf_add_integer(&made, "tokenizer.ggml.eos_token_id", 2);
     gguf_bytes bytes = gguf_finish(&made);
     char path[4096], *folder = test_folder_make();
-    FILE *file = fopen(test_path(path, sizeof path, folder, "made.gguf"), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes.bytes, 1, bytes.count, file), bytes.count);
-    assert_int_equal(fclose(file), 0);
+    test_file_write(test_path(path, sizeof path, folder, "made.gguf"), bytes.bytes, bytes.count);
     kn_vocabulary *words = kn_vocabulary_open(path, NULL);
     test_folder_remove(folder);
     free(bytes.bytes);
