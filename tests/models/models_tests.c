@@ -34,7 +34,17 @@ void has_shape(const kn_model *model, const char *name, const char *shape) {
     const kn_value *value = kn_graph_find(kn_model_graph(model), name);
     if (!value) fail_msg("there is no '%s'", name);
     kn_value_shape_text(value, text, sizeof text);
-    assert_string_equal(text, shape);
+    if (strcmp(text, shape)) fail_msg("%s has shape '%s', expected '%s'", name, text, shape);
+}
+
+void has_shapes(const kn_model *model, const char *list) {
+    for (size_t length = 0; *list; list += length + strspn(list + length, "; ")) {
+        char item[256], *shape;
+        length = strcspn(list, ";");
+        snprintf(item, sizeof item, "%.*s", (int)length, list);
+        if ((shape = strchr(item, ' '))) *shape++ = 0;
+        has_shape(model, item, shape ? shape : "");
+    }
 }
 
 void has_parameters(const kn_model *model, const char *names) {

@@ -13,6 +13,8 @@ kn_model *parse(const char *text);
 void refused(const char *text, const char *message);
 /* The value with that name must have this shape, "32,1,3,3". */
 void has_shape(const kn_model *model, const char *name, const char *shape);
+/* Several: "conv1 batch,4,24,24; conv1.weight 4,1,5,5; loss". */
+void has_shapes(const kn_model *model, const char *list);
 /* The names of the parameters, in order and separated by blanks: "conv1.weight conv1.bias". */
 void has_parameters(const kn_model *model, const char *names);
 

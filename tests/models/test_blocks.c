@@ -22,10 +22,8 @@ TEST(block_parameters) {
                             "a = unit 8\nunit 12 stride=2 slope=0.5\nunit 10 3\n");
     has_parameters(model, "a.conv1.weight a.conv1.bias a.conv2.weight unit1.conv1.weight unit1.conv1.bias "
                           "unit1.conv2.weight unit2.conv1.weight unit2.conv1.bias unit2.conv2.weight");
-    has_shape(model, "a.conv1.weight", "4,8,3,3");
-    has_shape(model, "unit1.conv1.weight", "6,8,3,3");
-    has_shape(model, "unit1.conv2", "batch,12,8,8");
-    has_shape(model, "unit2.conv1.weight", "3,12,3,3");
+    has_shapes(model, "a.conv1.weight 4,8,3,3; unit1.conv1.weight 6,8,3,3; unit1.conv2 batch,12,8,8; "
+                      "unit2.conv1.weight 3,12,3,3");
     assert_string_equal(kn_value_name(kn_model_output_at(model, 0)), "unit2.conv2");
     kn_model_destroy(&model);
 }
@@ -41,9 +39,8 @@ TEST(words_for_blocks) {
                             "    unit k 0 zero\n"
                             "end\n"
                             "outer 3\n");
-    has_shape(model, "outer1.unit1.conv1.weight", "4,4,3,5");
-    has_shape(model, "outer1.unit1.conv1", "batch,4,9,9");
-    has_shape(model, "outer1.unit2.conv1", "batch,4,7,7");
+    has_shapes(model, "outer1.unit1.conv1.weight 4,4,3,5; outer1.unit1.conv1 batch,4,9,9; "
+                      "outer1.unit2.conv1 batch,4,7,7");
     const kn_value *weight = kn_graph_find(kn_model_graph(model), "outer1.unit1.conv1.weight");
     assert_int_equal(weight->initializer.kind, KN_INITIALIZER_NORMAL);
     assert_true(weight->initializer.value == 0.5);
@@ -64,9 +61,7 @@ TEST(named_inputs) {
                             "second = neg @both:1\n"
                             "inner = neg @both.linear2\n"
                             "concat @first @second @inner axis=1\n");
-    has_shape(model, "both.linear1.weight", "5,4");
-    has_shape(model, "both.linear2.weight", "5,6");
-    has_shape(model, "concat1", "batch,15");
+    has_shapes(model, "both.linear1.weight 5,4; both.linear2.weight 5,6; concat1 batch,15");
     const kn_graph *graph = kn_model_graph(model);
     assert_ptr_equal(kn_graph_find(graph, "first")->producer->inputs[0], kn_graph_find(graph, "both.a"));
     assert_ptr_equal(kn_graph_find(graph, "second")->producer->inputs[0], kn_graph_find(graph, "both.add1"));
@@ -101,9 +96,7 @@ TEST(repeats) {
     has_parameters(model,
                    "stage1.linear1.weight stage1.linear1.bias stage2.linear1.weight stage2.linear1.bias "
                    "small1_1.weight small2_1.weight small2_2.weight linear1.weight linear2.weight");
-    has_shape(model, "stage2.linear1.weight", "8,4");
-    has_shape(model, "small2_2.weight", "6,5");
-    has_shape(model, "linear2.weight", "3,3");
+    has_shapes(model, "stage2.linear1.weight 8,4; small2_2.weight 6,5; linear2.weight 3,3");
     const kn_graph *graph = kn_model_graph(model);
     assert_ptr_equal(kn_graph_find(graph, "neg1")->producer->inputs[0], kn_graph_find(graph, "stage1.out"));
     assert_ptr_equal(kn_graph_find(graph, "neg2")->producer->inputs[0], kn_graph_find(graph, "stage2.out"));

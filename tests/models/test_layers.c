@@ -10,6 +10,13 @@
 #include "graph/graph.h"
 #include "models/models.h"
 
+static void begins(const kn_graph *graph, const char *name, kn_initializer_kind kind, double value) {
+    const kn_initializer *found = &kn_graph_find(graph, name)->initializer;
+    if (found->kind != kind || !(fabs(found->value - value) <= 1e-12))
+        fail_msg("%s begins as %d by %.17g, expected %d by %.17g", name, (int)found->kind, found->value,
+                 (int)kind, value);
+}
+
 TEST(convolutions) {
     kn_model *model = parse("koine 1\ninput x 4x15x17\n"
                             "a = conv @x 6 3x5\n"
@@ -17,17 +24,12 @@ TEST(convolutions) {
                             "c = conv @x 8 3 padding=same stride=2 groups=4 bias=no\n"
                             "d = conv @x 2 3 dilation=2 padding=1,2,3,4\n"
                             "e = conv @x channels=2 size=1 init=fill:2 bias_init=one\n");
-    has_shape(model, "a.weight", "6,4,3,5");
-    has_shape(model, "a", "batch,6,13,13");
-    has_shape(model, "b", "batch,6,8,6");
-    has_shape(model, "c.weight", "8,1,3,3");
-    has_shape(model, "c", "batch,8,8,9");
-    has_shape(model, "d", "batch,2,15,19");
+    has_shapes(model, "a.weight 6,4,3,5; a batch,6,13,13; b batch,6,8,6; c.weight 8,1,3,3; "
+                      "c batch,8,8,9; d batch,2,15,19");
     const kn_graph *graph = kn_model_graph(model);
     assert_null(kn_graph_find(graph, "c.bias"));
     assert_non_null(kn_graph_find(graph, "d.bias"));
-    assert_int_equal(kn_graph_find(graph, "e.weight")->initializer.kind, KN_INITIALIZER_FILL);
-    assert_true(kn_graph_find(graph, "e.weight")->initializer.value == 2);
+    begins(graph, "e.weight", KN_INITIALIZER_FILL, 2);
     assert_true(kn_graph_find(graph, "e.bias")->initializer.value == 1);
     kn_model_destroy(&model);
 }
@@ -40,22 +42,12 @@ TEST(linears) {
     const kn_graph *graph = kn_model_graph(model);
     has_shape(model, "a.weight", "5,6");
     has_shape(model, "c", "batch,length,3");
-    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZER_NORMAL);
-    assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 0.02);
-    assert_int_equal(kn_graph_find(graph, "a.bias")->initializer.kind, KN_INITIALIZER_FILL);
-    assert_true(kn_graph_find(graph, "a.bias")->initializer.value == 0);
+    begins(graph, "a.weight", KN_INITIALIZER_NORMAL, 0.02);
+    begins(graph, "a.bias", KN_INITIALIZER_FILL, 0);
     assert_null(kn_graph_find(graph, "b.bias"));
-    assert_int_equal(kn_graph_find(graph, "b.weight")->initializer.kind, KN_INITIALIZER_UNIFORM);
-    assert_true(kn_graph_find(graph, "b.weight")->initializer.value == 0.1);
+    begins(graph, "b.weight", KN_INITIALIZER_UNIFORM, 0.1);
     assert_true(kn_graph_find(graph, "c.weight")->initializer.value == 0.5); /* 1 / sqrt(4) */
     kn_model_destroy(&model);
-}
-
-static void begins(const kn_graph *graph, const char *name, kn_initializer_kind kind, double value) {
-    const kn_initializer *found = &kn_graph_find(graph, name)->initializer;
-    if (found->kind != kind || !(fabs(found->value - value) <= 1e-12))
-        fail_msg("%s begins as %d by %.17g, expected %d by %.17g", name, (int)found->kind, found->value,
-                 (int)kind, value);
 }
 
 /* The fans are PyTorch's: b has a fan-in of 12 * 6 and a fan-out of 20 * 6. */
@@ -92,11 +84,8 @@ TEST(tokens) {
                             "b = embedding @x 96 7 init=uniform:0.5 freeze\n"
                             "c = embedding @x share=a\n");
     const kn_graph *graph = kn_model_graph(model);
-    has_shape(model, "a.weight", "96,7");
-    has_shape(model, "a", "batch,length,7");
-    has_shape(model, "c", "batch,length,7");
-    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZER_NORMAL);
-    assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 1);
+    has_shapes(model, "a.weight 96,7; a batch,length,7; c batch,length,7");
+    begins(graph, "a.weight", KN_INITIALIZER_NORMAL, 1);
     assert_true(kn_graph_find(graph, "b.weight")->initializer.value == 0.5);
     assert_true(kn_graph_find(graph, "b.weight")->frozen);
     has_parameters(model, "a.weight b.weight");
@@ -110,11 +99,7 @@ TEST(pools) {
                             "c = avgpool @x 3 stride=1 padding=1 skip_padding\n"
                             "d = globalavgpool @x\n"
                             "e = avgpool @x 2x3\n");
-    has_shape(model, "a", "batch,4,7,8");
-    has_shape(model, "b", "batch,4,8,8");
-    has_shape(model, "c", "batch,4,15,17");
-    has_shape(model, "d", "batch,4,1,1");
-    has_shape(model, "e", "batch,4,7,5");
+    has_shapes(model, "a batch,4,7,8; b batch,4,8,8; c batch,4,15,17; d batch,4,1,1; e batch,4,7,5");
     kn_model_destroy(&model);
 }
 
@@ -134,22 +119,10 @@ TEST(windows_of_other_kinds) {
                             "l = convtranspose @s 5 4 stride=2 bias=no init=zero\n"
                             "m = convtranspose @x share=k groups=2\n"
                             "n = convtranspose @s 5 share=l stride=2\n");
-    has_shape(model, "m", "batch,6,17,19");
-    has_shape(model, "n", "batch,5,42");
-    has_shape(model, "a", "batch,4,7,7");
-    has_shape(model, "b", "batch,4,8,9");
-    has_shape(model, "c", "batch,4,7,8");
-    has_shape(model, "d", "batch,4,6,5");
-    has_shape(model, "e", "batch,4,3,3");
-    has_shape(model, "f", "batch,4,1,1");
-    has_shape(model, "g", "batch,6,8,9");
-    has_shape(model, "h", "batch,6,15,16");
-    has_shape(model, "i", "batch,6,20");
-    has_shape(model, "i.weight", "6,6,3");
-    has_shape(model, "j", "batch,6,20");
-    has_shape(model, "k", "batch,6,30,34");
-    has_shape(model, "k.weight", "4,3,3,3");
-    has_shape(model, "l", "batch,5,42");
+    has_shapes(model, "m batch,6,17,19; n batch,5,42; a batch,4,7,7; b batch,4,8,9; c batch,4,7,8; "
+                      "d batch,4,6,5; e batch,4,3,3; f batch,4,1,1; g batch,6,8,9; h batch,6,15,16; "
+                      "i batch,6,20; i.weight 6,6,3; j batch,6,20; k batch,6,30,34; k.weight 4,3,3,3; "
+                      "l batch,5,42");
     const kn_graph *graph = kn_model_graph(model);
     assert_null(kn_graph_find(graph, "l.bias"));
     assert_true(kn_graph_find(graph, "l.weight")->initializer.value == 0);
@@ -207,12 +180,7 @@ TEST(other_layers) {
     assert_true(attribute(model, "n", "momentum")->number == 0.25);
     assert_true(attribute(model, "d", "rate")->number == 0.25);
     assert_true(attribute(model, "half", "rate")->number == 0.5);
-    has_shape(model, "f", "batch,168");
-    has_shape(model, "r", "batch,7,6,4");
-    has_shape(model, "r2", "batch,168");
-    has_shape(model, "p", "3,4");
-    has_shape(model, "s", "");
-    has_shape(model, "mul2", "3,4");
+    has_shapes(model, "f batch,168; r batch,7,6,4; r2 batch,168; p 3,4; s; mul2 3,4");
     has_parameters(model, "n.weight n.bias p s");
     kn_model_destroy(&model);
 }
@@ -230,9 +198,7 @@ TEST(attention_with_dropout) {
     assert_int_equal(attribute(model, "own", "key_heads")->integer, 2);
     assert_int_equal(attribute(model, "own", "causal")->integer, 1);
     assert_int_equal(attribute(model, "apart", "last")->integer, 1);
-    has_shape(model, "usual", "batch,5,8");
-    has_shape(model, "own", "batch,5,12");
-    has_shape(model, "apart", "batch,5,12");
+    has_shapes(model, "usual batch,5,8; own batch,5,12; apart batch,5,12");
     kn_model_destroy(&model);
 }
 
@@ -247,8 +213,7 @@ TEST(row_norms) {
     has_shape(model, "a.bias", "6");
     has_shape(model, "e", "batch,length,6");
     has_parameters(model, "a.weight a.bias b.weight c.weight");
-    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZER_FILL);
-    assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 1);
+    begins(graph, "a.weight", KN_INITIALIZER_FILL, 1);
     assert_true(kn_graph_find(graph, "a.bias")->initializer.value == 0);
     assert_true(kn_graph_find(graph, "c.weight")->frozen);
     assert_true(attribute(model, "b", "epsilon")->number == 1e-3);
@@ -276,11 +241,8 @@ TEST(recurrent) {
                             "b = lstm 5 init=normal:0.1 bias_init=zero freeze\n"
                             "c = lstm @b share=b\n");
     const kn_graph *graph = kn_model_graph(model);
-    has_shape(model, "a", "batch,length,5");
-    has_shape(model, "a.weight_ih", "20,6");
-    has_shape(model, "b.weight_hh", "20,5");
-    has_shape(model, "a.bias_hh", "20");
-    has_shape(model, "c", "batch,length,5");
+    has_shapes(model, "a batch,length,5; a.weight_ih 20,6; b.weight_hh 20,5; a.bias_hh 20; "
+                      "c batch,length,5");
     has_parameters(model,
                    "a.weight_ih a.weight_hh a.bias_ih a.bias_hh b.weight_ih b.weight_hh b.bias_ih b.bias_hh");
     assert_int_equal(kn_graph_find(graph, "a.weight_ih")->initializer.kind, KN_INITIALIZER_UNIFORM);
@@ -298,14 +260,8 @@ TEST(recurrent_options) {
                             "c = rnn @a 7 function=relu stateful=yes\n"
                             "d = lstm @x @lengths 4 bidirectional=yes last=yes\n");
     const kn_graph *graph = kn_model_graph(model);
-    has_shape(model, "a", "batch,length,10");
-    has_shape(model, "a.weight_ih_l1_reverse", "15,10");
-    has_shape(model, "a.weight_hh_reverse", "15,5");
-    has_shape(model, "b", "batch,7");
-    has_shape(model, "c", "batch,length,7");
-    has_shape(model, "c.weight_hh", "7,7");
-    has_shape(model, "c.state", "batch,7");
-    has_shape(model, "d", "batch,8");
+    has_shapes(model, "a batch,length,10; a.weight_ih_l1_reverse 15,10; a.weight_hh_reverse 15,5; "
+                      "b batch,7; c batch,length,7; c.weight_hh 7,7; c.state batch,7; d batch,8");
     assert_int_equal(attribute(model, "c", "relu")->integer, 1);
     assert_int_equal(attribute(model, "a.result_reverse", "reverse")->integer, 1);
     assert_true(kn_graph_find(graph, "a.bias_hh_l1_reverse")->frozen);
@@ -331,11 +287,7 @@ TEST(operators) {
     assert_true(attribute(model, "a", "slope")->number == 0.2);
     assert_int_equal(attribute(model, "b", "axis")->integer, -2);
     assert_true(attribute(model, "f", "low")->number == -1);
-    has_shape(model, "c", "batch,1,6,1");
-    has_shape(model, "d", "batch,4,8");
-    has_shape(model, "e", "batch,6,8,4");
-    has_shape(model, "g", "batch,12,6,8");
-    has_shape(model, "h", "batch,4,6,8");
+    has_shapes(model, "c batch,1,6,1; d batch,4,8; e batch,6,8,4; g batch,12,6,8; h batch,4,6,8");
     kn_model_destroy(&model);
 }
 
@@ -380,39 +332,12 @@ TEST(shapes) {
                             "y = reshape @x 192\n"
                             "z = spectrogram @y 16 8 3 rate=1000 low=50 high=400 floor=1e-5\n"
                             "sp = spectrogram @y 16 8 log=no\n");
-    has_shape(model, "z", "batch,23,3");
-    has_shape(model, "sp", "batch,23,9");
-    has_shape(model, "w", "batch,4,8,8");
-    has_shape(model, "ab", "batch,5,6,8");
-    has_shape(model, "ac", "batch,3,4,6,8");
-    has_shape(model, "ad", "batch,4,1,1");
-    has_shape(model, "ae", "batch,6,8");
-    has_shape(model, "af", "batch,4,6");
-    has_shape(model, "ag", "batch,4,6");
-    has_shape(model, "ah", "batch");
-    has_shape(model, "ai", "");
-    has_shape(model, "aj", "batch,4,6");
-    has_shape(model, "ak", "");
-    has_shape(model, "al", "");
-    has_shape(model, "am", "");
-    has_shape(model, "a", "batch,1,4,6,8,1");
-    has_shape(model, "b", "batch,1,4,6,8");
-    has_shape(model, "c", "batch,4,6,8");
-    has_shape(model, "d", "batch,8,6,24");
-    has_shape(model, "e", "batch,12,6,8");
-    has_shape(model, "f", "batch,1,12,16");
-    has_shape(model, "g", "batch,4,6,8");
-    has_shape(model, "h", "batch,4,12,4");
-    has_shape(model, "i", "batch,4,9,9");
-    has_shape(model, "j", "batch,4,10,14");
-    has_shape(model, "k", "batch,4,8,10");
-    has_shape(model, "l", "batch,6,8");
-    has_shape(model, "m", "batch,4,6,1");
-    has_shape(model, "o", "batch,7,5");
-    has_shape(model, "q", "batch,4,6,8");
-    has_shape(model, "r", "batch,4,3,8");
-    has_shape(model, "s", "batch,4,batch,6,8,8");
-    has_shape(model, "t", "batch,4,3,8");
+    has_shapes(model, "z batch,23,3; sp batch,23,9; w batch,4,8,8; ab batch,5,6,8; ac batch,3,4,6,8; "
+                      "ad batch,4,1,1; ae batch,6,8; af batch,4,6; ag batch,4,6; ah batch; ai; "
+                      "aj batch,4,6; ak; al; am; a batch,1,4,6,8,1; b batch,1,4,6,8; c batch,4,6,8; "
+                      "d batch,8,6,24; e batch,12,6,8; f batch,1,12,16; g batch,4,6,8; h batch,4,12,4; "
+                      "i batch,4,9,9; j batch,4,10,14; k batch,4,8,10; l batch,6,8; m batch,4,6,1; "
+                      "o batch,7,5; q batch,4,6,8; r batch,4,3,8; s batch,4,batch,6,8,8; t batch,4,3,8");
     const kn_graph *graph = kn_model_graph(model);
     const kn_value *resized = kn_graph_find(graph, "h");
     assert_int_equal(kn_attribute_of(resized->producer, "mode")->integer, 1);

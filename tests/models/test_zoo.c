@@ -64,13 +64,8 @@ TEST(lenet) {
     has_parameters(
         model, "conv1.weight conv1.bias conv2.weight conv2.bias linear1.weight linear1.bias logits.weight "
                "logits.bias");
-    has_shape(model, "conv1.weight", "32,1,3,3");
-    has_shape(model, "conv1.bias", "32");
-    has_shape(model, "conv2.weight", "64,32,3,3");
-    has_shape(model, "linear1.weight", "128,9216");
-    has_shape(model, "logits.weight", "10,128");
-    has_shape(model, "logits", "batch,10");
-    has_shape(model, "x", "batch,1,28,28");
+    has_shapes(model, "conv1.weight 32,1,3,3; conv1.bias 32; conv2.weight 64,32,3,3; "
+                      "linear1.weight 128,9216; logits.weight 10,128; logits batch,10; x batch,1,28,28");
     assert_int_equal(kn_model_parameter_elements(model), 1199882);
     assert_string_equal(kn_value_name(kn_model_output_at(model, 0)), "logits");
     kn_model_destroy(&model);
@@ -80,9 +75,7 @@ TEST(mlp_and_linear) {
     kn_model *model = kn_model_create_named("mlp", NULL);
     has_parameters(model,
                    "linear1.weight linear1.bias linear2.weight linear2.bias logits.weight logits.bias");
-    has_shape(model, "linear1.weight", "512,784");
-    has_shape(model, "linear2.weight", "512,512");
-    has_shape(model, "logits.weight", "10,512");
+    has_shapes(model, "linear1.weight 512,784; linear2.weight 512,512; logits.weight 10,512");
     kn_model_destroy(&model);
     model = kn_model_create_named("linear", NULL);
     has_parameters(model, "logits.weight logits.bias");
@@ -131,9 +124,7 @@ TEST(networks_of_images) {
     has_shape(model, "linear1.weight", "4096,9216");
     kn_model_destroy(&model);
     model = kn_model_create_named("alexnet2012", NULL);
-    has_shape(model, "conv2.weight", "256,48,5,5");
-    has_shape(model, "localnorm2", "batch,256,27,27");
-    has_shape(model, "linear1.weight", "4096,9216");
+    has_shapes(model, "conv2.weight 256,48,5,5; localnorm2 batch,256,27,27; linear1.weight 4096,9216");
     kn_model_destroy(&model);
     model = kn_model_create_named("squeezenet", NULL);
     has_shape(model, "globalavgpool1", "batch,1000,1,1");
@@ -148,16 +139,11 @@ TEST(networks_of_images) {
 /* The numbers of parameters match PyTorch's count for the same networks. */
 TEST(networks_of_sequences) {
     kn_model *model = kn_model_create_named("lstm", NULL);
-    has_shape(model, "x", "batch,64");
-    has_shape(model, "embedding1.weight", "96,128");
-    has_shape(model, "lstm2.weight_ih", "2048,512");
-    has_shape(model, "logits", "batch,64,96");
+    has_shapes(model, "x batch,64; embedding1.weight 96,128; lstm2.weight_ih 2048,512; logits batch,64,96");
     assert_int_equal(kn_model_parameter_elements(model), 3477600);
     kn_model_destroy(&model);
     model = kn_model_create_named("char-gru", NULL);
-    has_shape(model, "gru1.weight_ih", "1536,128");
-    has_shape(model, "gru2.weight_hh", "1536,512");
-    has_shape(model, "logits", "batch,64,96");
+    has_shapes(model, "gru1.weight_ih 1536,128; gru2.weight_hh 1536,512; logits batch,64,96");
     assert_int_equal(kn_model_parameter_elements(model), 2623584);
     kn_model_destroy(&model);
     model = kn_model_create_named("elman", NULL);
@@ -166,11 +152,8 @@ TEST(networks_of_sequences) {
     assert_int_equal(kn_model_parameter_elements(model), 113248);
     kn_model_destroy(&model);
     model = kn_model_create_named("gpt", NULL);
-    has_shape(model, "x", "batch,128");
-    has_shape(model, "position_embedding", "128,384");
-    has_shape(model, "layer6.qkv.weight", "1152,384");
-    has_shape(model, "layer6.fc2.weight", "384,1536");
-    has_shape(model, "logits", "batch,128,96");
+    has_shapes(model, "x batch,128; position_embedding 128,384; layer6.qkv.weight 1152,384; "
+                      "layer6.fc2.weight 384,1536; logits batch,128,96");
     assert_null(kn_graph_find(kn_model_graph(model), "logits.bias"));
     assert_int_equal(kn_model_parameter_elements(model), 10770432);
     kn_model_destroy(&model);
