@@ -164,6 +164,16 @@ def only_the_last_time_of_a_stage_is_printed(folder):
 
 
 @case
+def a_speed_that_was_not_measured(folder):
+    device = '{"name": "A", "platform": "B", "version": "C", "driver": "D", "compute_units": 4, "memory_bytes": 9, "chosen": true}'
+    timed = '{"case": "gpt", "math": "fast", "precision": "float32", "batch": 9, "median_ms": 2, "gflops": 3}'
+    write(folder, REPORT, f"koine-report 1\nkoine 0.1.0, --device 0\n== devices --measure\n{device}\n-- devices --measure: done, 1.0 s\n"
+                          f"== bench gpt --batch 9\n{timed}\n-- bench gpt --batch 9: done, 1.0 s\n")
+    found = started(folder, "--read", REPORT).needs(0, out=("its speed could not be measured", "gpt "), err="")
+    expect("nan" not in found.out, f"found {found}")
+
+
+@case
 def what_a_device_has_not_is_no_failure(folder):
     """TF32 on a CPU."""
     found = report(folder, "--only", "tf32").needs(0, out=("1 of 4 stages done, 0 failed, 3 not available on this device",), err="")
@@ -233,7 +243,7 @@ def no_names_of_files_and_users(folder):
     report(folder, "--only", "sum").needs(0)
     env = environment(folder)
     env["KOINE_KERNEL_DIR"] = os.path.join(env["HOME"], "kernels-of-tester-of-koine")
-    report(folder, "--only", "neg", env=env).needs(1)
+    report(folder, "--only", "neg", env=env).needs(1, out="no operator is right; koine doctor tells")
     text = "\n".join(lines(folder))
     expect("~/kernels-of-USER" in text, f"nothing was there to hide: {text}")
     expect(folder not in text and "tester" not in text, f"found {text}")

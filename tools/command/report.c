@@ -231,20 +231,24 @@ static int name_open(const report_run *run, char *text, size_t room) {
 
 static int print_result(const report_run *run) {
     char open[2000];
-    int done = 0, wrong = 0, unavailable = 0;
+    int done = 0, wrong = 0, unavailable = 0, wrong_checks = 0, right_checks = 0;
     progress_clear();
     for (int i = 0; i < run->count; i++) {
         const report_stage *stage = &run->stages[i];
         done += stage->end == REPORT_DONE;
+        right_checks += stage->operator_name && stage->end == REPORT_DONE;
         unavailable += stage->end == REPORT_UNAVAILABLE;
         if (stage->end == REPORT_DONE || stage->end == REPORT_UNAVAILABLE || report_is_open(stage->end))
             continue;
         printf("%-8s %s\n", report_end_word(stage->end), stage->name);
         wrong++;
+        wrong_checks += stage->operator_name != NULL;
     }
     printf("%d of %d stages done, %d failed", done, run->count, wrong);
     if (unavailable) printf(", %d not available on this device", unavailable);
     putchar('\n');
+    if (wrong_checks && !right_checks)
+        printf("no operator is right; koine doctor tells whether the driver works at all\n");
     if (name_open(run, open, sizeof open)) {
         fprintf(run->file, "-- left out: %s\n", open);
         printf("left out: %s; the same command continues with them\n", open);

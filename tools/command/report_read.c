@@ -127,7 +127,10 @@ static void print_device(report_text *report) {
            text_of(report->line, "version", version, sizeof version),
            text_of(report->line, "driver", driver, sizeof driver), number_of(report->line, "compute_units"),
            bytes_text(number_of(report->line, "memory_bytes"), memory, sizeof memory));
-    printf("measured: %.4g GFLOP/s, %.4g GB/s\n", report->limit_gflops, report->limit_gb_s);
+    if (isfinite(report->limit_gflops) && isfinite(report->limit_gb_s))
+        printf("measured: %.4g GFLOP/s, %.4g GB/s\n", report->limit_gflops, report->limit_gb_s);
+    else
+        printf("its speed could not be measured\n");
 }
 
 static void print_case(report_text *report) {
@@ -144,7 +147,8 @@ static void print_case(report_text *report) {
 }
 
 static void print_bench(report_text *report) {
-    char model[NAME_BYTES], math[NAME_BYTES], precision[NAME_BYTES], way[2 * NAME_BYTES], predicted[32] = "-";
+    char model[NAME_BYTES], math[NAME_BYTES], precision[NAME_BYTES], way[2 * NAME_BYTES], predicted[32] = "-",
+                                                                                          part[32] = "-";
     if (strstr(report->stage->name, " --profile"))
         return; /* profiled steps are slower; the step was timed without */
     text_of(report->line, "case", model, sizeof model);
@@ -162,8 +166,10 @@ static void print_bench(report_text *report) {
                "GFLOP/s", "of measured", "predicted ms");
     report->heading = true;
     if (isfinite(seconds)) snprintf(predicted, sizeof predicted, "%.4g", 1e3 * seconds);
-    printf("%-14s %-15s %6.0f %10.4g %10.4g %12.0f %% %14s\n", model, way, isfinite(batch) ? batch : 0,
-           median, gflops, 100 * gflops / report->limit_gflops, predicted);
+    if (isfinite(report->limit_gflops))
+        snprintf(part, sizeof part, "%.0f %%", 100 * gflops / report->limit_gflops);
+    printf("%-14s %-15s %6.0f %10.4g %10.4g %14s %14s\n", model, way, isfinite(batch) ? batch : 0, median,
+           gflops, part, predicted);
 }
 
 /* A refused kernel, or the total. */
