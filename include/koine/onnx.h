@@ -43,6 +43,10 @@ KN_API size_t kn_onnx_file_input_count(const kn_onnx_file *file);
 KN_API const char *kn_onnx_file_input_at(const kn_onnx_file *file, size_t position, const char **type);
 KN_API size_t kn_onnx_file_output_count(const kn_onnx_file *file);
 KN_API const char *kn_onnx_file_output_at(const kn_onnx_file *file, size_t position, const char **type);
+/* What a sequence or an optional contains, described in the same way ("float32"); NULL for other types, and
+ * past the last input or output. */
+KN_API const char *kn_onnx_file_input_inner_at(const kn_onnx_file *file, size_t position);
+KN_API const char *kn_onnx_file_output_inner_at(const kn_onnx_file *file, size_t position);
 /* The number of dimensions, which may exceed KN_MAX_RANK; -1 if the file leaves it open, for what is not a
  * tensor, and past the last input or output. */
 KN_API int kn_onnx_file_input_rank_at(const kn_onnx_file *file, size_t position);

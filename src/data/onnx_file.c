@@ -92,11 +92,20 @@ static const kn_onnx_value_info *output_of(const kn_onnx_file *file, size_t posi
     return position < kn_onnx_file_output_count(file) ? &file->model.graph.outputs[position] : NULL;
 }
 
+static const char *type_text(const kn_onnx_value_type *type) {
+    return type->kind == KN_ONNX_TENSOR ? kn_onnx_type_name(type->type) : kn_onnx_kind_name(type->kind);
+}
+
 static const char *describe(const kn_onnx_value_info *info, const char **type) {
     if (!info) return NULL;
-    bool tensor = info->type.kind == KN_ONNX_TENSOR;
-    if (type) *type = tensor ? kn_onnx_type_name(info->type.type) : kn_onnx_kind_name(info->type.kind);
+    if (type) *type = type_text(&info->type);
     return info->name;
+}
+
+static const char *describe_inner(const kn_onnx_value_info *info) {
+    const bool list = info && (info->type.kind == KN_ONNX_SEQUENCE || info->type.kind == KN_ONNX_OPTIONAL);
+    if (!list) return NULL;
+    return info->type.inner ? type_text(info->type.inner) : kn_onnx_kind_name(KN_ONNX_NO_KIND);
 }
 
 static int rank_of(const kn_onnx_value_info *info) {
@@ -121,6 +130,10 @@ const char *kn_onnx_file_input_at(const kn_onnx_file *file, size_t position, con
     return describe(input_of(file, position), type);
 }
 
+const char *kn_onnx_file_input_inner_at(const kn_onnx_file *file, size_t position) {
+    return describe_inner(input_of(file, position));
+}
+
 int kn_onnx_file_input_rank_at(const kn_onnx_file *file, size_t position) {
     return rank_of(input_of(file, position));
 }
@@ -135,6 +148,10 @@ size_t kn_onnx_file_output_count(const kn_onnx_file *file) {
 
 const char *kn_onnx_file_output_at(const kn_onnx_file *file, size_t position, const char **type) {
     return describe(output_of(file, position), type);
+}
+
+const char *kn_onnx_file_output_inner_at(const kn_onnx_file *file, size_t position) {
+    return describe_inner(output_of(file, position));
 }
 
 int kn_onnx_file_output_rank_at(const kn_onnx_file *file, size_t position) {

@@ -128,7 +128,9 @@ struct OrtTensorTypeAndShapeInfo {
 
 struct OrtTypeInfo {
     ONNXType kind;
-    OrtTensorTypeAndShapeInfo tensor; /* of a tensor */
+    OrtTensorTypeAndShapeInfo
+        tensor;                      /* of a tensor, of those in a sequence or optional, or of a map's keys */
+    ONNXTensorElementDataType value; /* of a map */
 };
 
 /* "float" for messages, as in "tensor(float)". */
@@ -164,7 +166,7 @@ char *ort_allocate_text(OrtAllocator *allocator, const char *text);
 /* A value with as many holders as `users`; each releases it once. */
 struct OrtValue {
     atomic_int users;
-    ONNXType kind; /* a tensor, a sequence or a map */
+    ONNXType kind; /* a tensor, a sequence, a map; ONNX_TYPE_UNKNOWN: an optional without a value */
     ONNXTensorElementDataType type;
     size_t rank, count; /* count: of elements, or of items */
     int64_t *sizes;
@@ -179,6 +181,8 @@ struct OrtValue {
 /* A tensor in new memory. */
 OrtStatus *ort_tensor_new(OrtAllocator *allocator, const int64_t *sizes, size_t rank,
                           ONNXTensorElementDataType type, OrtValue **value);
+/* A sequence or a map, which holds the items, or an optional without a value; NULL when out of memory. */
+OrtValue *ort_list_new(ONNXType kind, ONNXTensorElementDataType type, OrtValue *const *items, size_t count);
 /* One more holder. */
 OrtValue *ort_value_hold(const OrtValue *value);
 
@@ -204,9 +208,9 @@ void ort_profile_destroy(ort_profile *profile);
 typedef struct ort_port {
     const char *name;
     ONNXType kind;
-    ONNXTensorElementDataType type;
-    int rank;       /* -1: open */
-    int64_t *sizes; /* -1: open */
+    ONNXTensorElementDataType type; /* of elements; of those of the tensors in a sequence or optional */
+    int rank;                       /* -1: open, or not a tensor */
+    int64_t *sizes;                 /* -1: open */
     const char **symbols;
 } ort_port;
 
@@ -226,6 +230,7 @@ struct OrtSession {
     kn_session_params params;
     ort_port *inputs, *outputs;
     size_t input_count, output_count;
+    bool lists;      /* some outputs are not tensors */
     ort_plan *plans; /* the most recently used first */
 };
 

@@ -67,31 +67,46 @@ static bool same_info(const kn_tensor_info *one, const kn_tensor_info *other) {
            !memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape);
 }
 
-/* Whether an input has the elements of a constant; both have the same shape. */
-static bool same_elements(const kn_model_given *given, const char *constant) {
+/* Writes the elements, as ort_constant describes; `to` NULL: only counts their bytes. */
+static size_t write_elements(const kn_model_given *given, char *to) {
     uint64_t count = 0;
-    if (!given->texts) return !memcmp(constant, given->data, ort_info_bytes(&given->info));
-    kn_tensor_elements(&given->info, &count);
-    for (uint64_t i = 0; i < count; constant += strlen(constant) + 1, i++)
-        if (strcmp(constant, given->texts[i])) return false;
-    return true;
-}
-
-/* A copy of the elements; strings one after another. NULL when out of memory. */
-static char *copy_elements(const kn_model_given *given) {
-    uint64_t count = 0;
-    size_t bytes = given->texts ? 0 : ort_info_bytes(&given->info), at = 0;
+    size_t bytes = 0;
+#define PUT(from, length)                                                                                    \
+    do {                                                                                                     \
+        if (to) memcpy(to + bytes, from, length);                                                            \
+        bytes += (length);                                                                                   \
+    } while (0)
+    for (size_t i = 0; !given->data && i < given->element_count; i++) {
+        PUT(&given->elements[i].info, sizeof given->elements[i].info);
+        bytes += write_elements(&given->elements[i], to ? to + bytes : NULL);
+    }
+    if (!given->data) return bytes;
     kn_tensor_elements(&given->info, &count);
     for (uint64_t i = 0; given->texts && i < count; i++)
-        bytes += strlen(given->texts[i]) + 1;
-    char *copy = malloc(bytes + 1);
-    if (copy && !given->texts) memcpy(copy, given->data, bytes);
-    for (uint64_t i = 0; copy && given->texts && i < count; i++) {
-        const size_t length = strlen(given->texts[i]) + 1;
-        memcpy(copy + at, given->texts[i], length);
-        at += length;
-    }
+        PUT(given->texts[i], strlen(given->texts[i]) + 1);
+    if (!given->texts) PUT(given->data, ort_info_bytes(&given->info));
+#undef PUT
+    return bytes;
+}
+
+/* A copy of the elements; NULL when out of memory. */
+static ort_constant *copy_elements(const kn_model_given *given) {
+    const size_t bytes = write_elements(given, NULL);
+    ort_constant *copy = malloc(sizeof *copy + bytes);
+    if (!copy) return NULL;
+    *copy = (ort_constant){.bytes = bytes, .list = !given->data};
+    write_elements(given, copy->data);
     return copy;
+}
+
+/* Whether an input has the elements of a constant; false also when out of memory. */
+static bool same_elements(const kn_model_given *given, const ort_constant *constant) {
+    if (constant->list != !given->data || constant->bytes != write_elements(given, NULL)) return false;
+    if (given->data && !given->texts) return !memcmp(constant->data, given->data, constant->bytes);
+    ort_constant *own = copy_elements(given);
+    const bool same = own && !memcmp(constant->data, own->data, own->bytes);
+    free(own);
+    return same;
 }
 
 static bool plan_suits(const ort_plan *plan, const ort_run *run) {
@@ -138,17 +153,35 @@ static OrtStatus *open_session(const OrtSession *session, kn_model *model, kn_va
     return ort_fail_as(kn_model_load(model, NULL, session->states, NULL, NULL), kn_model_error(model));
 }
 
+size_t ort_plan_parts(const ort_plan *plan, const OrtSession *session, size_t output, size_t *first) {
+    size_t count = 1;
+    *first = output;
+    if (!session->lists) return 1;
+    *first = 0;
+    for (size_t i = 0; i <= output; i++) {
+        if (i) *first += count;
+        count = session->outputs[i].kind == ONNX_TYPE_TENSOR;
+        while (session->outputs[i].kind != ONNX_TYPE_TENSOR &&
+               ort_is_text(kn_model_output_name_at(plan->model, *first + count), session->outputs[i].name))
+            count++;
+    }
+    return count;
+}
+
 /* A session for the outputs of the plan, each value once. */
 static OrtStatus *open_outputs(ort_plan *plan, const OrtSession *session) {
-    kn_value **values = calloc(plan->output_count + 1, sizeof *values);
+    kn_value **values = calloc(kn_model_output_count(plan->model) + 1, sizeof *values);
     size_t count = 0;
     if (!values) return ort_no_memory();
     for (size_t i = 0; i < plan->output_count; i++) {
-        kn_value *value = kn_model_output_at(plan->model, plan->outputs[i]);
-        size_t k = 0;
-        while (k < count && values[k] != value)
-            k++;
-        if (k == count) values[count++] = value;
+        size_t first, parts = ort_plan_parts(plan, session, plan->outputs[i], &first);
+        for (; parts > 0; parts--) {
+            kn_value *value = kn_model_output_at(plan->model, first++);
+            size_t k = 0;
+            while (k < count && values[k] != value)
+                k++;
+            if (k == count) values[count++] = value;
+        }
     }
     OrtStatus *status = open_session(session, plan->model, values, count, &plan->session);
     free(values);
@@ -242,7 +275,9 @@ static kn_model_given *staged_inputs(const ort_plan *plan, const ort_run *run, s
     kn_model_given *given = calloc(*count + plan->stage_count + 1, sizeof *given);
     for (size_t i = 0; given && i < *count; i++) {
         given[i] = run->inputs[i];
-        if (!plan->known[i] && !is_setting(&given[i].info)) given[i].data = NULL;
+        /* An optional without elements has no value. */
+        const bool tensor = run->session->inputs[i].kind == ONNX_TYPE_TENSOR;
+        if (tensor && !plan->known[i] && !is_setting(&given[i].info)) given[i].data = NULL;
     }
     for (size_t i = 0; given && i < plan->stage_count; i++)
         given[(*count)++] =

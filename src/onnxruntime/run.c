@@ -38,9 +38,10 @@ static OrtStatus *check_texts(const ort_port *port, const OrtValue *value) {
     return NULL;
 }
 
-static OrtStatus *take_input(const ort_port *port, const OrtValue *value, kn_model_given *given) {
-    if (value->kind != ONNX_TYPE_TENSOR || port->kind != ONNX_TYPE_TENSOR)
-        return ort_fail(ORT_NOT_IMPLEMENTED, "input '%s': only tensors can be fed", port->name);
+static OrtStatus *take_tensor(const ort_port *port, const OrtValue *value, kn_model_given *given) {
+    if (value->kind != ONNX_TYPE_TENSOR)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "Unexpected input data type. The value for input '%s' is not a tensor", port->name);
     if (value->type != port->type)
         return ort_fail(ORT_INVALID_ARGUMENT,
                         "Unexpected input data type. Actual: (tensor(%s)) , expected: (tensor(%s))",
@@ -61,6 +62,31 @@ static OrtStatus *take_input(const ort_port *port, const OrtValue *value, kn_mod
     given->info.rank = (int)value->rank;
     if (value->rank) memcpy(given->info.shape, value->sizes, value->rank * sizeof *value->sizes);
     return NULL;
+}
+
+/* A sequence has its tensors in new memory, which free_inputs frees. */
+static OrtStatus *take_input(const ort_port *port, const OrtValue *value, kn_model_given *given) {
+    if (port->kind == ONNX_TYPE_OPTIONAL && value->kind == ONNX_TYPE_UNKNOWN) {
+        *given = (kn_model_given){.name = port->name};
+        return NULL;
+    }
+    if (port->kind != ONNX_TYPE_SEQUENCE) return take_tensor(port, value, given);
+    if (value->kind != ONNX_TYPE_SEQUENCE)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "Unexpected input data type. The value for input '%s' is not a sequence", port->name);
+    kn_model_given *elements = calloc(value->count + 1, sizeof *elements);
+    if (!elements) return ort_no_memory();
+    *given = (kn_model_given){.name = port->name, .elements = elements, .element_count = value->count};
+    OrtStatus *status = NULL;
+    for (size_t i = 0; !status && i < value->count; i++)
+        status = take_tensor(port, value->items[i], &elements[i]);
+    return status;
+}
+
+static void free_inputs(const ort_run *run) {
+    for (size_t k = 0; run->inputs && k < run->session->input_count; k++)
+        free((void *)run->inputs[k].elements);
+    free(run->inputs);
 }
 
 static OrtStatus *take_inputs(ort_run *run, const char *const *names, const OrtValue *const *values,
@@ -110,26 +136,34 @@ static OrtStatus *make_output(const ort_run *run, size_t i, const kn_tensor_info
                                                        info->shape, rank, type, made);
 }
 
-/* Makes the value of an output, or checks the caller's. */
-static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i, OrtValue **made,
-                              kn_fetch *fetch) {
+/* Part of the results: an output that is a tensor, or a tensor of one that is a sequence or an optional. */
+typedef struct ort_part {
+    OrtValue *value;
+    kn_fetch fetch;
+    bool made; /* the value is new */
+} ort_part;
+
+/* Makes the value of output i of the run, or checks the caller's, `given`. position: that of the part in the
+ * model. */
+static OrtStatus *take_part(const ort_plan *plan, const ort_run *run, size_t i, size_t position,
+                            OrtValue *given, ort_part *part) {
     kn_tensor_info info;
-    OrtValue *given = run->values[i];
     const ort_port *port = &run->session->outputs[plan->outputs[i]];
-    const char *name = kn_value_name(kn_model_output_at(plan->model, plan->outputs[i]));
+    const char *name = kn_value_name(kn_model_output_at(plan->model, position));
     const kn_status status = kn_session_info(plan->session, name, &info);
     if (status != KN_OK) return ort_fail_as(status, kn_session_error(plan->session));
-    const bool text = kn_model_output_has_strings_at(plan->model, plan->outputs[i]);
+    const bool text = kn_model_output_has_strings_at(plan->model, position);
     const ONNXTensorElementDataType type =
         text ? ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING : ort_element_from(info.dtype);
-    if (port->kind == ONNX_TYPE_TENSOR && port->type && port->type != type)
+    if (port->type && port->type != type)
         return ort_fail(ORT_NOT_IMPLEMENTED, "output '%s' is computed as %s, but the file declares %s",
                         port->name, ort_element_name(type), ort_element_name(port->type));
     if (!given) {
-        OrtStatus *failed = make_output(run, i, &info, type, made);
+        OrtStatus *failed = make_output(run, i, &info, type, &given);
         if (failed) return failed;
-        given = *made;
+        part->made = true;
     }
+    part->value = given;
     if (given->kind != ONNX_TYPE_TENSOR || given->type != type)
         return ort_fail(ORT_INVALID_ARGUMENT, "the value for output '%s' is not a tensor of %s", port->name,
                         ort_element_name(type));
@@ -140,11 +174,11 @@ static OrtStatus *take_output(const ort_plan *plan, const ort_run *run, size_t i
             "OrtValue shape verification failed: the value for output '%s' has a different shape than "
             "the output",
             port->name);
-    *fetch = (kn_fetch){name, given->data, given->bytes};
+    part->fetch = (kn_fetch){name, given->data, given->bytes};
     if (!text) return NULL;
-    fetch->bytes = ort_info_bytes(&info);
-    fetch->data = malloc(fetch->bytes + 1); /* the numbers of the strings */
-    return fetch->data ? NULL : ort_no_memory();
+    part->fetch.bytes = ort_info_bytes(&info);
+    part->fetch.data = malloc(part->fetch.bytes + 1); /* the numbers of the strings */
+    return part->fetch.data ? NULL : ort_no_memory();
 }
 
 /* Fills an output of strings, whose numbers are `numbers`. */
@@ -166,20 +200,19 @@ static size_t find_fetch(const kn_fetch *fetches, size_t count, const char *name
     return i;
 }
 
-/* Two outputs of the file may be one value, which is fetched once, and copied. */
+/* Two parts may be one value, which is fetched once, and copied. */
 static OrtStatus *compute(const ort_plan *plan, const kn_feed *feeds, size_t feed_count,
-                          const kn_fetch *fetches) {
-    kn_fetch *once = calloc(plan->output_count + 1, sizeof *once);
+                          const ort_part *parts, size_t part_count) {
+    kn_fetch *once = calloc(part_count + 1, sizeof *once);
     size_t count = 0;
     if (!once) return ort_no_memory();
-    for (size_t i = 0; i < plan->output_count; i++)
-        if (find_fetch(once, count, fetches[i].name) == count) once[count++] = fetches[i];
+    for (size_t i = 0; i < part_count; i++)
+        if (find_fetch(once, count, parts[i].fetch.name) == count) once[count++] = parts[i].fetch;
     OrtStatus *status = ort_fail_as(kn_session_run(plan->session, feeds, feed_count, once, count),
                                     kn_session_error(plan->session));
-    for (size_t i = 0; !status && i < plan->output_count; i++) {
-        const kn_fetch *from = &once[find_fetch(once, count, fetches[i].name)];
-        if (fetches[i].bytes && fetches[i].data != from->data)
-            memcpy(fetches[i].data, from->data, fetches[i].bytes);
+    for (size_t i = 0; !status && i < part_count; i++) {
+        const kn_fetch *own = &parts[i].fetch, *from = &once[find_fetch(once, count, own->name)];
+        if (own->bytes && own->data != from->data) memcpy(own->data, from->data, own->bytes);
     }
     free(once);
     return status;
@@ -187,34 +220,85 @@ static OrtStatus *compute(const ort_plan *plan, const kn_feed *feeds, size_t fee
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
+/* Makes the value of an output that is a sequence or an optional of the tensors in `parts`. */
+static OrtStatus *make_list(const ort_port *port, const ort_part *parts, size_t count, OrtValue **out) {
+    if (port->kind == ONNX_TYPE_OPTIONAL && count) {
+        *out = ort_value_hold(parts[0].value);
+        return NULL;
+    }
+    OrtValue **items = calloc(count + 1, sizeof(OrtValue *));
+    for (size_t i = 0; items && i < count; i++)
+        items[i] = parts[i].value;
+    *out = items ? ort_list_new(port->kind == ONNX_TYPE_OPTIONAL ? ONNX_TYPE_UNKNOWN : port->kind, port->type,
+                                items, count)
+                 : NULL;
+    free(items);
+    return *out ? NULL : ort_no_memory();
+}
+
+/* Takes the parts of all outputs; *count counts those taken, also after a failure. */
+static OrtStatus *take_parts(const ort_plan *plan, const ort_run *run, ort_part *parts, size_t *count) {
+    OrtStatus *status = NULL;
+    for (size_t i = 0; !status && i < plan->output_count; i++) {
+        const ort_port *port = &run->session->outputs[plan->outputs[i]];
+        const bool list = port->kind != ONNX_TYPE_TENSOR;
+        size_t position, rest = ort_plan_parts(plan, run->session, plan->outputs[i], &position);
+        if (list && run->values[i])
+            return ort_fail(ORT_NOT_IMPLEMENTED, "output '%s' is not a tensor; pass NULL for its value",
+                            port->name);
+        for (; !status && rest > 0; rest--)
+            status = take_part(plan, run, i, position++, list ? NULL : run->values[i], &parts[(*count)++]);
+    }
+    return status;
+}
+
+/* Sets the outputs that the caller left out; none after a failure. */
+static OrtStatus *give_outputs(const ort_plan *plan, const ort_run *run, const ort_part *parts) {
+    OrtValue **lists = calloc(plan->output_count + 1, sizeof(OrtValue *));
+    OrtStatus *status = lists ? NULL : ort_no_memory();
+    const ort_part *part = parts;
+    for (size_t i = 0; !status && i < plan->output_count; i++) {
+        const ort_port *port = &run->session->outputs[plan->outputs[i]];
+        size_t first, count = ort_plan_parts(plan, run->session, plan->outputs[i], &first);
+        if (port->kind == ONNX_TYPE_TENSOR)
+            lists[i] = ort_value_hold(part->value);
+        else
+            status = make_list(port, part, count, &lists[i]);
+        part += count;
+    }
+    for (size_t i = 0; lists && i < plan->output_count; i++) {
+        if (status || run->values[i])
+            ort_ReleaseValue(lists[i]);
+        else
+            run->values[i] = lists[i];
+    }
+    free(lists);
+    return status;
+}
+
 static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_feed *feeds,
                             size_t feed_count) {
-    OrtValue **made = calloc(plan->output_count + 1, sizeof(OrtValue *));
-    kn_fetch *fetches = calloc(plan->output_count + 1, sizeof *fetches);
-    OrtStatus *status = made && fetches ? NULL : ort_no_memory();
-    if (!status)
-        status = ort_fail_as(kn_session_compile(plan->session, feeds, feed_count),
-                             kn_session_error(plan->session));
+    size_t count = 0, most = 0, first;
+    for (size_t i = 0; i < plan->output_count; i++)
+        most += ort_plan_parts(plan, run->session, plan->outputs[i], &first);
+    ort_part *parts = calloc(most + 1, sizeof *parts);
+    if (!parts) return ort_no_memory();
+    OrtStatus *status =
+        ort_fail_as(kn_session_compile(plan->session, feeds, feed_count), kn_session_error(plan->session));
     /* A profile lists the run without trials of kernels, which stages come before. */
     if (run->session->profile && !plan->stage_count)
         kn_context_timeline_clear(ort_device_context(run->session->device));
-    for (size_t i = 0; !status && i < plan->output_count; i++)
-        status = take_output(plan, run, i, &made[i], &fetches[i]);
-    if (!status) status = compute(plan, feeds, feed_count, fetches);
-    for (size_t i = 0; made && fetches && i < plan->output_count; i++) {
-        OrtValue *value = made[i] ? made[i] : run->values[i];
-        if (!value || !value->strings) continue;
-        if (!status) status = take_texts(plan->model, value, fetches[i].data);
-        free(fetches[i].data);
+    if (!status) status = take_parts(plan, run, parts, &count);
+    if (!status) status = compute(plan, feeds, feed_count, parts, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!parts[i].value || !parts[i].value->strings) continue;
+        if (!status) status = take_texts(plan->model, parts[i].value, parts[i].fetch.data);
+        free(parts[i].fetch.data);
     }
-    for (size_t i = 0; made && i < plan->output_count; i++) {
-        if (status)
-            ort_ReleaseValue(made[i]);
-        else if (made[i])
-            run->values[i] = made[i];
-    }
-    free(made);
-    free(fetches);
+    if (!status) status = give_outputs(plan, run, parts);
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].made) ort_ReleaseValue(parts[i].value);
+    free(parts);
     return status;
 }
 
@@ -253,7 +337,7 @@ static OrtStatus *run_named(ort_run *run, const char *const *input_names, const 
         ort_profile_run(session->profile, ort_device_context(session->device), start);
         pthread_mutex_unlock(&session->lock);
     }
-    free(run->inputs);
+    free_inputs(run);
     free(run->outputs);
     return status;
 }

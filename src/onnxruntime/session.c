@@ -12,13 +12,14 @@
 typedef struct side {
     size_t (*count)(const kn_onnx_file *);
     const char *(*at)(const kn_onnx_file *, size_t, const char **);
+    const char *(*inner)(const kn_onnx_file *, size_t);
     int (*rank)(const kn_onnx_file *, size_t);
     int64_t (*size)(const kn_onnx_file *, size_t, int, const char **);
 } side;
-static const side inputs = {kn_onnx_file_input_count, kn_onnx_file_input_at, kn_onnx_file_input_rank_at,
-                            kn_onnx_file_input_size_at};
-static const side outputs = {kn_onnx_file_output_count, kn_onnx_file_output_at, kn_onnx_file_output_rank_at,
-                             kn_onnx_file_output_size_at};
+static const side inputs = {kn_onnx_file_input_count, kn_onnx_file_input_at, kn_onnx_file_input_inner_at,
+                            kn_onnx_file_input_rank_at, kn_onnx_file_input_size_at};
+static const side outputs = {kn_onnx_file_output_count, kn_onnx_file_output_at, kn_onnx_file_output_inner_at,
+                             kn_onnx_file_output_rank_at, kn_onnx_file_output_size_at};
 
 static void ports_release(ort_port *ports, size_t count) {
     for (size_t i = 0; ports && i < count; i++) {
@@ -34,6 +35,8 @@ static bool read_port(const kn_onnx_file *file, const side *which, size_t positi
     const char *type = "";
     port->name = which->at(file, position, &type);
     port->kind = ort_type_from(type, &port->type);
+    const char *inner = which->inner(file, position);
+    if (inner) ort_type_from(inner, &port->type);
     port->rank = which->rank(file, position);
     const size_t rank = port->rank > 0 ? (size_t)port->rank : 0;
     port->sizes = calloc(rank + 1, sizeof *port->sizes);
@@ -112,12 +115,20 @@ static kn_model *open_path(const char *path, const kn_model_params *params) {
     return model;
 }
 
+/* Whether it is a tensor, or a sequence or an optional of tensors. */
+static bool is_supported(const ort_port *port) {
+    return port->kind == ONNX_TYPE_TENSOR ||
+           ((port->kind == ONNX_TYPE_SEQUENCE || port->kind == ONNX_TYPE_OPTIONAL) && port->type);
+}
+
 static OrtStatus *refuse_others(const char *word, const ort_port *ports, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (ports[i].kind != ONNX_TYPE_TENSOR)
-            return ort_fail(ORT_NOT_IMPLEMENTED,
-                            "%s '%s' of the model is not a tensor, which Koine does not support", word,
-                            ports[i].name);
+        if (!is_supported(&ports[i]))
+            return ort_fail(
+                ORT_NOT_IMPLEMENTED,
+                "%s '%s' of the model is neither a tensor nor a sequence or an optional of tensors, "
+                "and Koine supports no others",
+                word, ports[i].name);
     return NULL;
 }
 
@@ -136,6 +147,8 @@ static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes
     OrtStatus *status = refuse_others("input", session->inputs, session->input_count);
     if (!status) status = refuse_others("output", session->outputs, session->output_count);
     if (status) return status;
+    for (size_t i = 0; i < session->output_count; i++)
+        session->lists |= session->outputs[i].kind != ONNX_TYPE_TENSOR;
     kn_model_params params = KN_MODEL_DEFAULTS;
     params.log = ort_logger_for_koine(&session->logger);
     size_t count = 0;

@@ -151,6 +151,50 @@ ORT_GETTER(GetOnnxTypeFromTypeInfo, const OrtTypeInfo, info, ONNXType, info->kin
 ORT_GETTER(CastTypeInfoToTensorInfo, const OrtTypeInfo, info, const OrtTensorTypeAndShapeInfo *,
            info->kind == ONNX_TYPE_TENSOR || info->kind == ONNX_TYPE_SPARSETENSOR ? &info->tensor : NULL)
 
+/* The descriptions of other types are the same object. */
+#define CAST(type, wanted)                                                                                   \
+    OrtStatus *ort_CastTypeInfoTo##type##TypeInfo(const OrtTypeInfo *info,                                   \
+                                                  const Ort##type##TypeInfo **out) {                         \
+        ORT_NEED(info);                                                                                      \
+        ORT_NEED(out);                                                                                       \
+        *out = info->kind == (wanted) ? (const Ort##type##TypeInfo *)info : NULL;                            \
+        return NULL;                                                                                         \
+    }
+CAST(Sequence, ONNX_TYPE_SEQUENCE)
+CAST(Map, ONNX_TYPE_MAP)
+CAST(Optional, ONNX_TYPE_OPTIONAL)
+
+/* Of a tensor whose shape is open. */
+static OrtStatus *give_inner(ONNXTensorElementDataType type, OrtTypeInfo **out) {
+    *out = ort_type_info_new(ONNX_TYPE_TENSOR, type, false, 0, NULL, NULL);
+    return *out ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_GetSequenceElementType(const OrtSequenceTypeInfo *info, OrtTypeInfo **out) {
+    ORT_NEED(info);
+    ORT_NEED(out);
+    return give_inner(((const OrtTypeInfo *)info)->tensor.type, out);
+}
+
+OrtStatus *ort_GetOptionalContainedTypeInfo(const OrtOptionalTypeInfo *info, OrtTypeInfo **out) {
+    ORT_NEED(info);
+    ORT_NEED(out);
+    return give_inner(((const OrtTypeInfo *)info)->tensor.type, out);
+}
+
+OrtStatus *ort_GetMapValueType(const OrtMapTypeInfo *info, OrtTypeInfo **out) {
+    ORT_NEED(info);
+    ORT_NEED(out);
+    return give_inner(((const OrtTypeInfo *)info)->value, out);
+}
+
+ORT_GETTER(GetMapKeyType, const OrtMapTypeInfo, info, ONNXTensorElementDataType,
+           ((const OrtTypeInfo *)info)->tensor.type)
+
+/* They belong to the description that they were cast from. */
+void ort_ReleaseMapTypeInfo(OrtMapTypeInfo *info) {}
+void ort_ReleaseSequenceTypeInfo(OrtSequenceTypeInfo *info) {}
+
 OrtStatus *ort_CreateTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo **out) {
     ORT_NEED(out);
     *out = calloc(1, sizeof **out);

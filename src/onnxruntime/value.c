@@ -135,13 +135,15 @@ OrtStatus *ort_CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator *deleter, v
 
 ORT_GETTER(IsTensor, const OrtValue, value, int, value->kind == ONNX_TYPE_TENSOR)
 ORT_GETTER(IsSparseTensor, const OrtValue, value, int, 0)
-ORT_GETTER(HasValue, const OrtValue, value, int, 1)
+ORT_GETTER(HasValue, const OrtValue, value, int, value->kind != ONNX_TYPE_UNKNOWN)
 ORT_GETTER(GetValueType, const OrtValue, value, ONNXType, value->kind)
 
 OrtStatus *ort_GetTypeInfo(const OrtValue *value, OrtTypeInfo **out) {
     ORT_NEED(value);
     ORT_NEED(out);
-    *out = ort_type_info_new(value->kind, value->type, true, value->rank, value->sizes, NULL);
+    *out = ort_type_info_new(value->kind, value->type, value->kind == ONNX_TYPE_TENSOR, value->rank,
+                             value->sizes, NULL);
+    if (*out && value->kind == ONNX_TYPE_MAP) (*out)->value = value->items[1]->type;
     return *out ? NULL : ort_no_memory();
 }
 
@@ -361,6 +363,20 @@ static const char *wrong_items(const OrtValue *const *items, size_t count, ONNXT
     return NULL;
 }
 
+OrtValue *ort_list_new(ONNXType kind, ONNXTensorElementDataType type, OrtValue *const *items, size_t count) {
+    OrtValue *value = value_new(kind);
+    if (value) value->items = calloc(count + 1, sizeof(OrtValue *));
+    if (!value || !value->items) {
+        ort_ReleaseValue(value);
+        return NULL;
+    }
+    value->count = count;
+    value->type = type;
+    for (size_t i = 0; i < count; i++)
+        value->items[i] = ort_value_hold(items[i]);
+    return value;
+}
+
 OrtStatus *ort_CreateValue(const OrtValue *const *items, size_t count, ONNXType kind, OrtValue **out) {
     ORT_NEED(items);
     ORT_NEED(out);
@@ -369,16 +385,8 @@ OrtStatus *ort_CreateValue(const OrtValue *const *items, size_t count, ONNXType 
         return ort_fail(ORT_NOT_IMPLEMENTED, "CreateValue makes sequences and maps");
     const char *wrong = wrong_items(items, count, kind);
     if (wrong) return ort_fail(ORT_INVALID_ARGUMENT, "%s", wrong);
-    OrtValue *value = value_new(kind);
-    if (value) value->items = calloc(count, sizeof(OrtValue *));
-    if (!value || !value->items) {
-        ort_ReleaseValue(value);
-        return ort_no_memory();
-    }
-    value->count = count;
-    value->type = items[0]->type;
-    for (size_t i = 0; i < count; i++)
-        value->items[i] = ort_value_hold(items[i]);
+    OrtValue *value = ort_list_new(kind, items[0]->type, (OrtValue *const *)items, count);
+    if (!value) return ort_no_memory();
     *out = value;
     return NULL;
 }
@@ -386,8 +394,7 @@ OrtStatus *ort_CreateValue(const OrtValue *const *items, size_t count, ONNXType 
 OrtStatus *ort_GetValueCount(const OrtValue *value, size_t *out) {
     ORT_NEED(value);
     ORT_NEED(out);
-    if (value->kind == ONNX_TYPE_TENSOR)
-        return ort_fail(ORT_FAIL, "the value is neither a sequence nor a map");
+    if (!value->items) return ort_fail(ORT_FAIL, "the value is neither a sequence nor a map");
     *out = value->count;
     return NULL;
 }
@@ -397,8 +404,7 @@ OrtStatus *ort_GetValue(const OrtValue *value, int index, OrtAllocator *allocato
     ORT_NEED(value);
     ORT_NEED(allocator);
     ORT_NEED(out);
-    if (value->kind == ONNX_TYPE_TENSOR)
-        return ort_fail(ORT_FAIL, "the value is neither a sequence nor a map");
+    if (!value->items) return ort_fail(ORT_FAIL, "the value is neither a sequence nor a map");
     if (index < 0 || (size_t)index >= value->count)
         return ort_fail(ORT_FAIL, "invalid index requested: %d of %zu", index, value->count);
     const OrtValue *item = value->items[index];

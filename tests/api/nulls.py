@@ -25,7 +25,9 @@ kn_value_shape_text: text
 kn_output: name
 kn_npy_file_save: message
 kn_onnx_tensor_file_save: name message
+kn_onnx_file_input_inner_at: file
 kn_onnx_file_input_rank_at: file
+kn_onnx_file_output_inner_at: file
 kn_onnx_file_output_rank_at: file
 kn_onnx_file_input_size_at: file symbol
 kn_onnx_file_output_size_at: file symbol

@@ -65,6 +65,10 @@ TEST(models_describe_their_shapes) {
     assert_int_equal(kn_onnx_file_input_rank_at(file, 1), -1);
     assert_int_equal(kn_onnx_file_input_rank_at(file, 2), -1);
     assert_int_equal(kn_onnx_file_input_rank_at(file, 3), -1);
+    assert_null(kn_onnx_file_input_inner_at(file, 0));
+    assert_string_equal(kn_onnx_file_input_inner_at(file, 2), "unspecified");
+    assert_null(kn_onnx_file_input_inner_at(file, 3));
+    assert_null(kn_onnx_file_output_inner_at(file, 0));
     assert_int_equal(kn_onnx_file_output_rank_at(file, 0), 10);
     assert_int_equal(kn_onnx_file_output_rank_at(file, 1), -1);
     const struct {

@@ -120,6 +120,40 @@ void model_unknown(made *model) {
     make_small_model(model, add_text(&graph, 2, "unknown"));
 }
 
+/* A sequence (field 4 of a type) or an optional (field 9) of tensors of this type. */
+static void add_list(made *graph, uint32_t field, const char *name, uint32_t kind, int type) {
+    made element = {.count = 0}, tensor = {.count = 0}, list = {.count = 0}, whole = {.count = 0},
+         value = {.count = 0};
+    add_message(&tensor, 1, add_number(&element, 1, (uint64_t)type));
+    add_message(&whole, kind, add_message(&list, 1, &tensor));
+    add_message(graph, field, add_message(add_text(&value, 1, name), 2, &whole));
+}
+
+void model_sequence(made *model) {
+    made graph = {.count = 0}, axis = {.count = 0};
+    add_number(add_number(add_text(&axis, 1, "axis"), 3, 0), 20, 2);
+    add_list(&graph, INPUT, "list", 4, FLOAT);
+    add_typed_value(&graph, INPUT, "x", FLOAT, "n,2");
+    add_call(&graph, "Neg", "x", NULL, "minus", NULL, NULL);
+    add_call(&graph, "SequenceInsert", "list", "minus", "all", NULL, NULL);
+    add_call(&graph, "ConcatFromSequence", "all", NULL, "joined", &axis, NULL);
+    add_call(&graph, "SequenceLength", "all", NULL, "count", NULL, NULL);
+    add_list(&graph, OUTPUT, "all", 4, FLOAT);
+    add_typed_value(&graph, OUTPUT, "joined", FLOAT, "m,2");
+    add_typed_value(&graph, OUTPUT, "count", INT64, "");
+    make_small_model(model, add_text(&graph, 2, "sequence"));
+}
+
+void model_optional(made *model) {
+    made graph = {.count = 0};
+    add_list(&graph, INPUT, "x", 9, FLOAT);
+    add_call(&graph, "OptionalHasElement", "x", NULL, "has", NULL, NULL);
+    add_call(&graph, "Identity", "x", NULL, "same", NULL, NULL);
+    add_typed_value(&graph, OUTPUT, "has", BOOL, "");
+    add_list(&graph, OUTPUT, "same", 9, FLOAT);
+    make_small_model(model, add_text(&graph, 2, "optional"));
+}
+
 void model_cast(made *model) {
     made graph = {.count = 0}, to = {.count = 0};
     add_number(add_number(add_text(&to, 1, "to"), 3, INT64), 20, 2);

@@ -19,6 +19,11 @@ void model_unknown(made *model);
 void model_long_names(made *model);
 /* y (n) = strings a (n) and then b (1); "same" (n): whether a is b. */
 void model_strings(made *model);
+/* all (a sequence) = list (a sequence of float32) and -x (n,2), joined: its elements along the first axis,
+ * and their number, count. */
+void model_sequence(made *model);
+/* has: whether the optional x of float32 has a value; same = x. */
+void model_optional(made *model);
 /* parts (n,k), counts (n) = StringSplit(x (n)) with maxsplit `most`. */
 void model_split(made *model, const char *delimiter, int most);
 /* y (2,2), int64, = Cast(x), float32, and "again", the same. */

@@ -117,6 +117,13 @@ def onnx_files_tell_their_inputs():
         expect_equal(koine.io.onnx_description(bytearray(file.read())), about)
     expect_equal((about["inputs"], about["producer"]), ({"x": ("float32", ("batch", 3))}, "koine"))
     expect(isinstance(about["metadata"], dict) and about["version"] == 0, str(about))
+    def field(number, content):
+        return bytes([8 * number + 2, len(content)]) + content
+
+    floats = field(4, field(1, field(1, b"\x08\x01")))  # a sequence of tensors of float32
+    given = field(1, b"list") + field(2, floats)
+    about = koine.io.onnx_description(bytearray(field(7, field(11, given) + field(12, given)) + field(8, b"\x10\x15")))
+    expect_equal((about["inputs"], about["outputs"]), ({"list": ("a sequence of float32", None)},) * 2)
     with raises(ValueError):
         koine.io.onnx_description(memoryview(b"no model"))
 

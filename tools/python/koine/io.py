@@ -153,14 +153,17 @@ def _dimensions(rank: Any, size: Any, file: Any, position: int) -> Optional[Tupl
 def _described(file: Any) -> Dict[str, Any]:
     found: Dict[str, Any] = {"metadata": {}}
     kind, value = ffi.new("const char *[1]"), ffi.new("const char *[1]")
-    for side, count, at, rank, size in (
-            ("inputs", lib.kn_onnx_file_input_count, lib.kn_onnx_file_input_at, lib.kn_onnx_file_input_rank_at, lib.kn_onnx_file_input_size_at),
-            ("outputs", lib.kn_onnx_file_output_count, lib.kn_onnx_file_output_at, lib.kn_onnx_file_output_rank_at,
-             lib.kn_onnx_file_output_size_at)):
+    for side, count, at, inner, rank, size in (
+            ("inputs", lib.kn_onnx_file_input_count, lib.kn_onnx_file_input_at, lib.kn_onnx_file_input_inner_at, lib.kn_onnx_file_input_rank_at,
+             lib.kn_onnx_file_input_size_at),
+            ("outputs", lib.kn_onnx_file_output_count, lib.kn_onnx_file_output_at, lib.kn_onnx_file_output_inner_at,
+             lib.kn_onnx_file_output_rank_at, lib.kn_onnx_file_output_size_at)):
         found[side] = {}
         for position in range(count(file)):
             name = text(at(file, position, kind)) or ""
-            found[side][name] = (text(kind[0]) or "", _dimensions(rank, size, file, position))
+            within = text(inner(file, position))
+            words = f"{text(kind[0])} of {within}" if within else text(kind[0]) or ""
+            found[side][name] = (words, _dimensions(rank, size, file, position))
     for position in itertools.count():
         key = lib.kn_onnx_file_metadata_at(file, position, value)
         if key == NULL:
@@ -182,9 +185,9 @@ def onnx_description(source: Union[Path, bytearray, memoryview], folder: Optiona
         folder: The folder of external data, for a content.
 
     Returns:
-        A dict. "inputs" and "outputs" are dicts of (type, shape) by name; an open size is its symbol, "" without one, and the shape
-        is None if the file leaves the rank open. "metadata" is a dict of texts. "producer", "domain", "description", "graph_name",
-        "graph_description" and "version" are properties of the model.
+        A dict. "inputs" and "outputs" are dicts of (type, shape) by name; the type is "float32" or "a sequence of float32"; an open
+        size is its symbol, "" without one, and the shape is None if the file leaves the rank open. "metadata" is a dict of texts.
+        "producer", "domain", "description", "graph_name", "graph_description" and "version" are properties of the model.
     """
     if not isinstance(source, (bytearray, memoryview)):
         with _File("kn_onnx_file", source) as file:
