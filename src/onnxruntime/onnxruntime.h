@@ -97,7 +97,21 @@ kn_context *ort_device_context(const ort_device *device);
 
 /* ---- options.c --------------------------------------------------------------------------- */
 
+/* An initializer, or a file of external ones. */
+typedef struct ort_initializer {
+    char *name;
+    OrtValue *value;    /* NULL: a file */
+    const char *buffer; /* of a file, the program's */
+    size_t length;
+    bool external; /* replaces only an external one, which must be there */
+} ort_initializer;
+typedef struct ort_initializers {
+    ort_initializer *rows;
+    size_t count;
+} ort_initializers;
+
 struct OrtSessionOptions {
+    ort_initializers initializers;
     ort_pairs config;
     ort_pairs sizes;    /* of symbols, as texts */
     ort_pairs provider; /* options of the provider Koine */
@@ -115,6 +129,15 @@ struct OrtRunOptions {
     int severity, verbosity;
     atomic_bool terminate;
 };
+
+/* ---- initializers.c ---------------------------------------------------------------------- */
+
+void ort_initializers_clear(ort_initializers *list);
+/* Adds the rows of a list to a copy; false when out of memory. */
+bool ort_initializers_copy(const ort_initializers *list, ort_initializers *copy);
+/* The model with these initializers, in new memory. A damaged part of the model is copied as it is. */
+OrtStatus *ort_replace_initializers(const ort_initializers *list, const void *bytes, size_t count, void **out,
+                                    size_t *out_count);
 
 /* ---- types.c ----------------------------------------------------------------------------- */
 

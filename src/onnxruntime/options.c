@@ -18,6 +18,7 @@ OrtStatus *ort_CreateSessionOptions(OrtSessionOptions **out) {
 
 void ort_ReleaseSessionOptions(OrtSessionOptions *options) {
     if (!options) return;
+    ort_initializers_clear(&options->initializers);
     ort_pairs_clear(&options->config);
     ort_pairs_clear(&options->sizes);
     ort_pairs_clear(&options->provider);
@@ -32,12 +33,14 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *from, OrtSessionOpti
     OrtSessionOptions *copy = malloc(sizeof *copy);
     if (!copy) return ort_no_memory();
     *copy = *from;
+    copy->initializers = (ort_initializers){.count = 0};
     copy->config = copy->sizes = copy->provider = (ort_pairs){.count = 0};
     copy->optimized_path = from->optimized_path ? ort_copy_text(from->optimized_path) : NULL;
     copy->profile_prefix = from->profile_prefix ? ort_copy_text(from->profile_prefix) : NULL;
     if ((from->optimized_path && !copy->optimized_path) || (from->profile_prefix && !copy->profile_prefix) ||
         !ort_pairs_copy(&from->config, &copy->config) || !ort_pairs_copy(&from->sizes, &copy->sizes) ||
-        !ort_pairs_copy(&from->provider, &copy->provider)) {
+        !ort_pairs_copy(&from->provider, &copy->provider) ||
+        !ort_initializers_copy(&from->initializers, &copy->initializers)) {
         ort_ReleaseSessionOptions(copy);
         return ort_no_memory();
     }

@@ -132,10 +132,9 @@ static OrtStatus *refuse_others(const char *word, const ort_port *ports, size_t 
     return NULL;
 }
 
-/* Opens what the file declares, then the model. `path` NULL: from memory. */
-static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes,
+/* Opens what the file declares, then the model. `path` NULL: from memory, with external data in `folder`. */
+static OrtStatus *open_model(OrtSession *session, const char *path, size_t bytes, const char *folder,
                              const OrtSessionOptions *options) {
-    const char *folder = ort_pairs_get(&options->config, EXTERNAL_FOLDER);
     const ort_pairs *fixed = &options->sizes;
     session->file =
         path ? kn_onnx_file_open(path, NULL) : kn_onnx_file_open_memory(session->bytes, bytes, folder, NULL);
@@ -178,6 +177,56 @@ static OrtStatus *refuse_ort_format(const char *path, const void *bytes, size_t 
                     path ? path : "the model");
 }
 
+/* Reads a file into new memory. */
+static OrtStatus *read_file(const char *path, void **bytes, size_t *count) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return ort_fail(ORT_NO_SUCHFILE, "Load model from %s failed: the file cannot be opened", path);
+    size_t room = 1 << 20;
+    char *read = malloc(room);
+    *count = 0;
+    while (read && !feof(file) && !ferror(file)) {
+        if (*count == room) {
+            char *more = room <= SIZE_MAX / 2 ? realloc(read, room *= 2) : NULL;
+            if (!more) free(read);
+            read = more;
+            if (!read) break;
+        }
+        *count += fread(read + *count, 1, room - *count, file);
+    }
+    const bool failed = read && ferror(file);
+    fclose(file);
+    if (failed) free(read);
+    if (failed) return ort_fail(ORT_FAIL, "Load model from %s failed: the file cannot be read", path);
+    *bytes = read;
+    return read ? NULL : ort_no_memory();
+}
+
+/* Opens the model with initializers of the program. */
+static OrtStatus *open_replaced(OrtSession *session, const char *path, size_t count, const char *folder,
+                                const OrtSessionOptions *options) {
+    void *bytes = NULL;
+    char *own_folder = NULL;
+    OrtStatus *status = NULL;
+    if (path) {
+        const char *end = strrchr(path, '/');
+        own_folder = ort_copy_text(end ? path : ".");
+        if (!own_folder) return ort_no_memory();
+        if (end) own_folder[end - path + 1] = 0;
+        status = read_file(path, &session->memory, &count);
+        session->bytes = session->memory;
+    }
+    if (!status)
+        status = ort_replace_initializers(&options->initializers, session->bytes, count, &bytes, &count);
+    if (!status) {
+        free(session->memory);
+        session->memory = bytes;
+        session->bytes = bytes;
+        status = open_model(session, NULL, count, own_folder ? own_folder : folder, options);
+    }
+    free(own_folder);
+    return status;
+}
+
 static OrtStatus *save_optimized(OrtSession *session, const char *path) {
     return ort_fail_as(kn_model_save_onnx(session->model, path, NULL, NULL), kn_model_error(session->model));
 }
@@ -194,7 +243,10 @@ static OrtStatus *fill(OrtSession *session, const char *path, size_t count,
     if (options->has_logger) session->logger = options->logger;
     if (options->has_level) session->logger.level = options->logger.level;
     if (options->profile_prefix) status = ort_profile_start(options->profile_prefix, &session->profile);
-    if (!status) status = open_model(session, path, count, options);
+    const char *folder = ort_pairs_get(&options->config, EXTERNAL_FOLDER);
+    if (!status)
+        status = options->initializers.count ? open_replaced(session, path, count, folder, options)
+                                             : open_model(session, path, count, folder, options);
     ort_profile_span(session->profile, path ? "model_loading_uri" : "model_loading_array", 0);
     const double opened = ort_profile_now(session->profile);
     if (!status) status = read_provider(session, &options->provider);

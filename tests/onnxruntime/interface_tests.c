@@ -82,7 +82,7 @@ int main(int count, char **arguments) {
         api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory))
         return 1;
     const int failed = test_table() + test_environment() + test_values() + test_sessions() + test_runs() +
-                       test_strings() + test_sequences() + test_profiles();
+                       test_strings() + test_initializers() + test_sequences() + test_profiles();
     api->ReleaseMemoryInfo(memory);
     api->ReleaseEnv(env);
     return failed;

@@ -44,6 +44,7 @@ int test_values(void);
 int test_sessions(void);
 int test_runs(void);
 int test_strings(void);
+int test_initializers(void);
 int test_sequences(void);
 int test_profiles(void);
 

@@ -52,6 +52,18 @@ void model_strings(made *model) {
     make_small_model(model, add_text(&graph, 2, "strings"));
 }
 
+void model_external(made *model) {
+    made graph = {.count = 0}, tensor = {.count = 0};
+    add_text(add_number(add_number(&tensor, 1, 3), 2, FLOAT), 8, "w");
+    add_pair(add_pair(add_pair(&tensor, 13, "location", "weights.bin"), 13, "offset", "4"), 13, "length",
+             "12");
+    add_message(&graph, INITIALIZER, add_number(&tensor, 14, 1));
+    add_typed_value(&graph, INPUT, "x", FLOAT, "batch,3");
+    add_call(&graph, "Add", "x", "w", "y", NULL, NULL);
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "batch,3");
+    make_small_model(model, add_text(&graph, 2, "external"));
+}
+
 void model_split(made *model, const char *delimiter, int most) {
     made graph = {.count = 0}, node = {.count = 0}, text = {.count = 0}, number = {.count = 0};
     add_text(add_text(add_text(add_text(&node, 1, "x"), 2, "parts"), 2, "counts"), 4, "StringSplit");

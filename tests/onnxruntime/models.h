@@ -6,6 +6,8 @@
 
 /* y (batch,3) = x (batch,3) + w, with w = 0,1,2, and z = -x; with metadata. */
 void model_sum(made *model);
+/* y (batch,3) = x (batch,3) + w, whose 12 bytes are in the file weights.bin, from its byte 4. */
+void model_external(made *model);
 /* y = x (n,2) + x for rate (a scalar, int64) 16000, otherwise -x. */
 void model_branches(made *model);
 /* y = x + x if the sum of x (n,3) is positive, otherwise -x; "where": the positions of its positive elements.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnxruntime/plugin/fields.h"
+#include "onnxruntime/fields.h"
 #include "onnxruntime/plugin/provider.h"
 
 /* The graph being read. `status`: the first error, after which nothing more is read. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnxruntime/plugin/fields.h"
+#include "onnxruntime/fields.h"
 #include "onnxruntime/plugin/provider.h"
 
 /* IR_VERSION: of the files that are written. */

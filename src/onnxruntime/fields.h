@@ -1,4 +1,4 @@
-/* The field numbers of ONNX files that the plugin writes. */
+/* The field numbers of ONNX files that are written, or read in part. */
 #ifndef KN_ORT_FIELDS_H
 #define KN_ORT_FIELDS_H
 
@@ -17,7 +17,8 @@ enum {
     ATTRIBUTE_STRINGS = 9,
     ATTRIBUTE_TYPE = 20,
 };
-enum { TENSOR_DIMENSION = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_BYTES = 9 };
+enum { TENSOR_DIMENSION = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_BYTES = 9, TENSOR_PLACE = 13 };
+enum { PAIR_KEY = 1, PAIR_VALUE = 2 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
 enum { TYPE_TENSOR = 1, TENSOR_TYPE_ELEMENT = 1, TENSOR_TYPE_SHAPE = 2 };
 enum { SHAPE_DIMENSION = 1, DIMENSION_SIZE = 1, DIMENSION_SYMBOL = 2 };

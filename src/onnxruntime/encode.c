@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnxruntime/plugin/provider.h"
+#include "onnxruntime/encode.h"
 
 /* The types of fields on the wire. */
 enum { NUMBER = 0, PACKET = 2, FOUR_BYTES = 5 };
