@@ -225,3 +225,7 @@ ORT_ACCEPTED(SetGlobalInterOpNumThreads, options, OrtThreadingOptions *options, 
 ORT_ACCEPTED(SetGlobalSpinControl, options, OrtThreadingOptions *options, int spinning)
 ORT_ACCEPTED(SetGlobalDenormalAsZero, options, OrtThreadingOptions *options)
 ORT_ACCEPTED(SetGlobalIntraOpThreadAffinity, options, OrtThreadingOptions *options, const char *affinity)
+ORT_ACCEPTED(SetGlobalCustomCreateThreadFn, options, OrtThreadingOptions *options,
+             OrtCustomCreateThreadFn start)
+ORT_ACCEPTED(SetGlobalCustomThreadCreationOptions, options, OrtThreadingOptions *options, void *user)
+ORT_ACCEPTED(SetGlobalCustomJoinThreadFn, options, OrtThreadingOptions *options, OrtCustomJoinThreadFn join)

@@ -63,6 +63,12 @@ typedef void (*OrtLoggingFunction)(void *, OrtLoggingLevel, const char *category
 /* After a failure there is a status, which it owns, and there are no outputs. */
 typedef void (*RunAsyncCallbackFn)(void *, OrtValue **outputs, size_t, OrtStatus *);
 
+/* Threads of the program. */
+typedef struct OrtCustomHandleType *OrtCustomThreadHandle;
+typedef void (*OrtThreadWorkerFn)(void *);
+typedef OrtCustomThreadHandle (*OrtCustomCreateThreadFn)(void *options, OrtThreadWorkerFn worker, void *);
+typedef void (*OrtCustomJoinThreadFn)(OrtCustomThreadHandle);
+
 /* A program's allocator may be older: it has only the members up to its version. */
 typedef struct OrtAllocator OrtAllocator;
 struct OrtAllocator {

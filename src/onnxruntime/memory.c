@@ -175,6 +175,28 @@ OrtStatus *ort_CreateAndRegisterAllocator(OrtEnv *env, const OrtMemoryInfo *info
     return NULL;
 }
 
+OrtStatus *ort_CreateAndRegisterAllocatorV2(OrtEnv *env, const char *provider, const OrtMemoryInfo *info,
+                                            const OrtArenaCfg *arena, const char *const *keys,
+                                            const char *const *values, size_t count) {
+    ORT_NEED(env);
+    ORT_NEED(provider);
+    ORT_NEED(info);
+    if (strcmp(provider, "CPUExecutionProvider") && strcmp(provider, "KoineExecutionProvider"))
+        return ort_fail(ORT_INVALID_ARGUMENT, "%s is not implemented in CreateAndRegisterAllocatorV2()",
+                        provider);
+    return NULL;
+}
+
+/* Empty for an allocator that has no statistics. */
+OrtStatus *ort_AllocatorGetStats(const OrtAllocator *allocator, OrtKeyValuePairs **out) {
+    enum { FIRST_VERSION = 23 };
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    if (allocator->version >= FIRST_VERSION && allocator->GetStats)
+        return allocator->GetStats(allocator, out);
+    return statistics(allocator, out);
+}
+
 /* ---- settings of memory that is not there ------------------------------------------------ */
 
 struct OrtArenaCfg {

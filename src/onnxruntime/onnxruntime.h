@@ -120,6 +120,7 @@ struct OrtSessionOptions {
     bool shared_threads;
     bool memory_pattern;
     ExecutionMode mode;
+    atomic_bool cancelled;                 /* by another thread, while a session is created */
     char *optimized_path, *profile_prefix; /* NULL: none */
 };
 

@@ -90,6 +90,11 @@ ORT_ACCEPTED(DisableCpuMemArena, options, OrtSessionOptions *options)
 ORT_ACCEPTED(SetIntraOpNumThreads, options, OrtSessionOptions *options, int count)
 ORT_ACCEPTED(SetInterOpNumThreads, options, OrtSessionOptions *options, int count)
 ORT_ACCEPTED(SetSessionLogVerbosityLevel, options, OrtSessionOptions *options, int level)
+ORT_ACCEPTED(SessionOptionsSetCustomCreateThreadFn, options, OrtSessionOptions *options,
+             OrtCustomCreateThreadFn start)
+ORT_ACCEPTED(SessionOptionsSetCustomThreadCreationOptions, options, OrtSessionOptions *options, void *user)
+ORT_ACCEPTED(SessionOptionsSetCustomJoinThreadFn, options, OrtSessionOptions *options,
+             OrtCustomJoinThreadFn join)
 ORT_ACCEPTED(SetDeterministicCompute, options, OrtSessionOptions *options,
              bool value) /* results always are */
 
@@ -118,6 +123,12 @@ OrtStatus *ort_SetUserLoggingFunction(OrtSessionOptions *options, OrtLoggingFunc
 OrtStatus *ort_DisablePerSessionThreads(OrtSessionOptions *options) {
     ORT_NEED(options);
     options->shared_threads = true;
+    return NULL;
+}
+
+OrtStatus *ort_SessionOptionsSetLoadCancellationFlag(OrtSessionOptions *options, bool cancel) {
+    ORT_NEED(options);
+    atomic_store(&options->cancelled, cancel);
     return NULL;
 }
 

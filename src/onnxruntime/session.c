@@ -231,9 +231,16 @@ static OrtStatus *save_optimized(OrtSession *session, const char *path) {
     return ort_fail_as(kn_model_save_onnx(session->model, path, NULL, NULL), kn_model_error(session->model));
 }
 
+static OrtStatus *cancelled(const OrtSessionOptions *options) {
+    return atomic_load(&options->cancelled)
+               ? ort_fail(ORT_MODEL_LOAD_CANCELED, "Session initialization canceled due to user request.")
+               : NULL;
+}
+
 static OrtStatus *fill(OrtSession *session, const char *path, size_t count,
                        const OrtSessionOptions *options) {
-    OrtStatus *status = refuse_ort_format(path, session->bytes, count);
+    OrtStatus *status = cancelled(options);
+    if (!status) status = refuse_ort_format(path, session->bytes, count);
     if (status) return status;
     if (options->shared_threads && !ort_env_has_pools())
         return ort_fail(ORT_FAIL,
@@ -251,7 +258,9 @@ static OrtStatus *fill(OrtSession *session, const char *path, size_t count,
     const double opened = ort_profile_now(session->profile);
     if (!status) status = read_provider(session, &options->provider);
     if (!status && options->optimized_path) status = save_optimized(session, options->optimized_path);
+    if (!status) status = cancelled(options);
     if (!status) status = ort_prepare(session);
+    if (!status) status = cancelled(options);
     ort_profile_span(session->profile, "session_initialization", opened);
     if (session->profile && session->device) kn_context_timeline_clear(ort_device_context(session->device));
     return status;

@@ -129,6 +129,29 @@ static void session_options(void **state) {
     api->ReleaseSessionOptions(copy);
 }
 
+static OrtCustomThreadHandle start_thread(void *user, OrtThreadWorkerFn worker, void *argument) {
+    return NULL;
+}
+
+static void join_thread(OrtCustomThreadHandle thread) {}
+
+/* Without effect in Koine. */
+static void threads_of_the_program(void **state) {
+    OrtSessionOptions *options = NULL;
+    OrtThreadingOptions *global = NULL;
+    int user = 0;
+    succeeds(api->CreateSessionOptions(&options));
+    succeeds(api->SessionOptionsSetCustomCreateThreadFn(options, start_thread));
+    succeeds(api->SessionOptionsSetCustomThreadCreationOptions(options, &user));
+    succeeds(api->SessionOptionsSetCustomJoinThreadFn(options, join_thread));
+    api->ReleaseSessionOptions(options);
+    succeeds(api->CreateThreadingOptions(&global));
+    succeeds(api->SetGlobalCustomCreateThreadFn(global, start_thread));
+    succeeds(api->SetGlobalCustomThreadCreationOptions(global, &user));
+    succeeds(api->SetGlobalCustomJoinThreadFn(global, join_thread));
+    api->ReleaseThreadingOptions(global);
+}
+
 static void run_options(void **state) {
     OrtRunOptions *options = NULL;
     const char *tag = NULL;
@@ -172,9 +195,10 @@ static void key_values(void **state) {
 
 int test_environment(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statuses),   cmocka_unit_test(nothing_to_release), cmocka_unit_test(environments),
-        cmocka_unit_test(providers),  cmocka_unit_test(session_options),    cmocka_unit_test(run_options),
-        cmocka_unit_test(key_values),
+        cmocka_unit_test(statuses),        cmocka_unit_test(nothing_to_release),
+        cmocka_unit_test(environments),    cmocka_unit_test(providers),
+        cmocka_unit_test(session_options), cmocka_unit_test(run_options),
+        cmocka_unit_test(key_values),      cmocka_unit_test(threads_of_the_program),
     };
     return run_group("environment", tests);
 }

@@ -134,6 +134,12 @@ static void refused_options(void **state) {
     succeeds(api->AddCustomOpDomain(options, domain));
     session = open_bytes(&model, options);
     api->ReleaseSession(session);
+    succeeds(api->SessionOptionsSetLoadCancellationFlag(options, true));
+    fails(api->CreateSessionFromArray(env, model.bytes, model.count, options, &session),
+          ORT_MODEL_LOAD_CANCELED);
+    succeeds(api->SessionOptionsSetLoadCancellationFlag(options, false));
+    session = open_bytes(&model, options);
+    api->ReleaseSession(session);
     api->ReleaseCustomOpDomain(domain);
     if (!original) {
         const char *keys[] = {"device"}, *values[] = {"no such device"};

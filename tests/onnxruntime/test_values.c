@@ -44,10 +44,16 @@ static void memories(void **state) {
     succeeds(api->AllocatorGetInfo(allocator, &own));
     succeeds(api->MemoryInfoGetName(own, &name));
     assert_string_equal(name, "Cpu");
+    OrtKeyValuePairs *statistics = NULL;
+    succeeds(api->AllocatorGetStats(allocator, &statistics));
+    assert_non_null(statistics);
+    api->ReleaseKeyValuePairs(statistics);
     OrtArenaCfg *arena = NULL;
     const char *key = "max_mem";
     const size_t most = 0;
     succeeds(api->CreateArenaCfg(0, -1, -1, -1, &arena));
+    fails(api->CreateAndRegisterAllocatorV2(env, "NobodyExecutionProvider", memory, arena, NULL, NULL, 0),
+          ORT_INVALID_ARGUMENT);
     api->ReleaseArenaCfg(arena);
     succeeds(api->CreateArenaCfgV2(&key, &most, 1, &arena));
     api->ReleaseArenaCfg(arena);
