@@ -52,6 +52,10 @@ static const char *name(void) {
 }
 
 static OrtStatus *make_value(OrtValue **value) {
+    if (!draw(8)) {
+        const OrtValue *items[2] = {ANY(values), ANY(values)};
+        return api->CreateValue(items, 1 + draw(2), ONNX_TYPE_SEQUENCE, value);
+    }
     const bool text = !draw(6);
     const int64_t sizes[3] = {text ? 1 : draw(5), draw(6) ? 3 : (int64_t)draw(4) - 1, 1};
     const size_t rank = text ? 1 : draw(6) ? 2 : draw(4);
@@ -74,10 +78,12 @@ static OrtStatus *make_value(OrtValue **value) {
 }
 
 static OrtStatus *make_session(OrtSession **session) {
-    static made models[6];
-    const unsigned which = draw(6);
-    void (*const make[6])(made *) = {model_sum,  model_branches, model_unknown,
-                                     model_cast, model_computed, model_strings};
+    enum { MODELS = 9 };
+    static made models[MODELS];
+    const unsigned which = draw(4) ? draw(MODELS) : 0;
+    void (*const make[MODELS])(made *) = {model_sum,      model_branches, model_unknown,
+                                          model_cast,     model_computed, model_strings,
+                                          model_external, model_sequence, model_optional};
     make[which](&models[which]);
     const size_t count = models[which].count - (draw(10) ? 0 : draw(40));
     return api->CreateSessionFromArray(ANY(envs), models[which].bytes, count, ANY(options), session);
@@ -89,9 +95,10 @@ static void run(void) {
     const OrtValue *given[2] = {ANY(values), ANY(values)};
     OrtValue *results[2] = {draw(4) ? NULL : ANY(values), NULL};
     OrtValue *const before = results[0];
-    const bool text = !draw(4);
+    const bool text = !draw(4), list = !text && !draw(4);
     if (text) inputs[0] = "a", inputs[1] = "b", outputs[0] = draw(2) ? "y" : "same";
-    const size_t count = text ? 2 : 1 + !draw(5), wanted = draw(20) ? 1 : draw(3);
+    if (list) inputs[0] = "list", inputs[1] = "x", outputs[0] = draw(2) ? "all" : "joined";
+    const size_t count = text || list ? 2 : 1 + !draw(5), wanted = draw(20) ? 1 : draw(3);
     OrtStatus *status =
         api->Run(ANY(sessions), ANY(run_options), inputs, given, count, outputs, wanted, results);
     size_t elements = 0;
@@ -160,7 +167,27 @@ static void use_one(void) {
     OrtValue *item = NULL;
     const OrtTensorTypeAndShapeInfo *shape = NULL;
     const OrtValue *both[2] = {ANY(values), ANY(values)};
-    switch (draw(16)) {
+    const OrtSequenceTypeInfo *sequence = NULL;
+    OrtTypeInfo *inner = NULL;
+    switch (draw(20)) {
+    case 15:
+        drop(api->AddInitializer(ANY(options), draw(2) ? "w" : name(), ANY(values)));
+        break;
+    case 16: {
+        if (draw(4)) break; /* the options make no sessions of most models afterwards */
+        const char *const one = draw(2) ? "w" : name();
+        drop(api->AddExternalInitializers(ANY(options), &one, both, draw(2)));
+        break;
+    }
+    case 17:
+        drop(api->CastTypeInfoToSequenceTypeInfo(ANY(types), &sequence));
+        drop(api->GetSequenceElementType(sequence, &inner));
+        api->ReleaseTypeInfo(inner);
+        break;
+    case 18:
+        drop(api->GetTypeInfo(ANY(values), &inner));
+        api->ReleaseTypeInfo(inner);
+        break;
     case 0:
         drop(api->SessionGetInputName(ANY(sessions), draw(3), allocator, &text));
         drop(api->AllocatorFree(allocator, text));
