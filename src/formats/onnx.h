@@ -108,6 +108,8 @@ void kn_onnx_pack(kn_dtype dtype, void *elements, uint64_t count);
 /* Element `index` of a numeric type, exact except for integers above 2^53; the real part of a complex number.
  * 0 for strings. index < count. */
 double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index);
+/* Whether no element is an infinity or NaN, as kn_onnx_tensor_number gives it. */
+bool kn_onnx_tensor_finite(const kn_onnx_tensor *tensor);
 /* Element `index` of int64, int32, a narrower integer or bool, exactly; the bits of a uint64. False for other
  * types. */
 bool kn_onnx_tensor_integer(const kn_onnx_tensor *tensor, uint64_t index, int64_t *number);

@@ -1,4 +1,5 @@
 /* ONNX: element types, and elements as numbers. */
+#include <math.h>
 #include <string.h>
 
 #include "formats/formats_private.h"
@@ -197,6 +198,37 @@ double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
         return 0;
     default:
         return narrow_number(tensor->type, bits_at(tensor, index, bits));
+    }
+}
+
+/* Whether no element of a type's size has all bits of the mask, which is in the byte order of tensors. The
+ * loops have no branches: large models have 10^9 elements. */
+#define LACKS_MASK(name, type)                                                                               \
+    static bool name(const uint8_t *bytes, uint64_t count, const uint8_t mask_bytes[sizeof(type)]) {         \
+        type mask, bits;                                                                                     \
+        unsigned found = 0;                                                                                  \
+        memcpy(&mask, mask_bytes, sizeof mask);                                                              \
+        for (uint64_t i = 0; i < count; i++) {                                                               \
+            memcpy(&bits, bytes + i * sizeof bits, sizeof bits);                                             \
+            found |= (bits & mask) == mask;                                                                  \
+        }                                                                                                    \
+        return !found;                                                                                       \
+    }
+LACKS_MASK(lacks_mask4, uint32_t)
+LACKS_MASK(lacks_mask2, uint16_t)
+
+bool kn_onnx_tensor_finite(const kn_onnx_tensor *tensor) {
+    switch (tensor->type) {
+    case KN_ONNX_FLOAT32:
+        return lacks_mask4(tensor->bytes, tensor->count, (const uint8_t[]){0, 0, 0x80, 0x7f});
+    case KN_ONNX_FLOAT16:
+        return lacks_mask2(tensor->bytes, tensor->count, (const uint8_t[]){0, 0x7c});
+    case KN_ONNX_BFLOAT16:
+        return lacks_mask2(tensor->bytes, tensor->count, (const uint8_t[]){0x80, 0x7f});
+    default:
+        for (uint64_t i = 0; i < tensor->count; i++)
+            if (!isfinite(kn_onnx_tensor_number(tensor, i))) return false;
+        return true;
     }
 }
 

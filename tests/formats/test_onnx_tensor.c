@@ -122,6 +122,35 @@ static void special_numbers(void **state) {
     }
 }
 
+/* Of each type, with few and with many infinities; the bytes are not aligned. */
+static void finite_tensors(void **state) {
+    enum { MOST = 40, ROUNDS = 60 };
+    uint32_t drawn = 5;
+    int counts[2] = {0, 0};
+    for (int type = KN_ONNX_FLOAT32; type <= KN_ONNX_FLOAT6E3M2; type++) {
+        for (int64_t round = 0; round < ROUNDS; round++) {
+            uint8_t bytes[1 + 16 * MOST];
+            const int64_t length = round % MOST;
+            kn_onnx_tensor tensor = {
+                .type = (kn_onnx_type)type, .bytes = bytes + 1, .rank = 1, .shape = &length};
+            if (type == KN_ONNX_STRING) continue;
+            for (size_t i = 0; i < sizeof bytes; i++) {
+                drawn = drawn * 1664525 + 1013904223;
+                bytes[i] = (uint8_t)(drawn >> 24);
+                if (round % 2) bytes[i] &= 0x3f;
+            }
+            assert_true(kn_onnx_tensor_measure(&tensor));
+            bool finite = true;
+            for (uint64_t i = 0; i < tensor.count; i++)
+                finite = finite && isfinite(kn_onnx_tensor_number(&tensor, i));
+            if (kn_onnx_tensor_finite(&tensor) != finite)
+                fail_msg("%s, round %d", kn_onnx_type_name(tensor.type), (int)round);
+            counts[finite] += type == KN_ONNX_FLOAT32 || type == KN_ONNX_FLOAT16 || type == KN_ONNX_BFLOAT16;
+        }
+    }
+    assert_true(counts[0] > ROUNDS / 6 && counts[1] > ROUNDS / 2);
+}
+
 static void inconsistent_tensors_are_refused(void **state) {
     static const struct {
         uint64_t length, type;
@@ -363,6 +392,7 @@ int test_onnx_tensor(void) {
         cmocka_unit_test(elements_are_packed_from_any_field),
         cmocka_unit_test(numbers_need_not_be_packed),
         cmocka_unit_test(special_numbers),
+        cmocka_unit_test(finite_tensors),
         cmocka_unit_test(inconsistent_tensors_are_refused),
         cmocka_unit_test(tensors_become_arrays),
         cmocka_unit_test(external_data_is_found),

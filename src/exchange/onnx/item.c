@@ -55,9 +55,7 @@ static bool is_state(const kn_import *import, const kn_item *item) {
     if (!item->initializer || !kn_dtype_is_float(item->dtype) || tensor->count < 1 ||
         kn_map_has(&import->constants, &tensor, sizeof tensor))
         return false;
-    for (uint64_t i = 0; i < tensor->count; i++)
-        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return false;
-    return true;
+    return kn_onnx_tensor_finite(tensor);
 }
 
 /* Whether an initializer is trainable; in a branch or body, whether it has an axis. */

@@ -3,8 +3,6 @@
  * them. */
 #include "exchange/onnx/import.h"
 
-#include <math.h>
-
 /* How nodes use an initializer; a use as a parameter outweighs uses as a constant. */
 typedef struct uses {
     const char *trains, *constant; /* node types; NULL: none */
@@ -237,9 +235,7 @@ static const char *unfit(const kn_onnx_tensor *tensor) {
     kn_dtype dtype;
     if (!kn_onnx_type_to(tensor->type, &dtype) || !kn_dtype_is_float(dtype)) return "not floating-point";
     if (tensor->count == 0) return "empty";
-    for (uint64_t i = 0; i < tensor->count; i++)
-        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return "has non-finite elements";
-    return NULL;
+    return kn_onnx_tensor_finite(tensor) ? NULL : "has non-finite elements";
 }
 
 static kn_trainability decide(finder *find, size_t i) {
