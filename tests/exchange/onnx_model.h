@@ -7,7 +7,7 @@
 #include "../formats/onnx_bytes.h"
 
 /* Element types as numbered by the format. */
-enum { ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_FLOAT16 = 10 };
+enum { ONNX_FLOAT = 1, ONNX_UINT8 = 2, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_FLOAT16 = 10 };
 
 typedef struct onnx_graph {
     made bytes;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_INT32 = 6, DRAWS = 22 };
+enum { ONNX_INT8 = 3, ONNX_INT32 = 6, DRAWS = 22 };
 #define MICROSOFT "com.microsoft:"
 
 /* A constant of some type and shape, from integers, "1,-2", which are quarters if the type is float. */

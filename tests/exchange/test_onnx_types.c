@@ -4,6 +4,8 @@
 
 #include "../ops/ops_tests.h"
 
+#include <stdio.h>
+
 /* More 4-bit elements than are unpacked when the model is opened: 7 * i modulo 16, less 8. */
 static void numbers_below_a_byte(void **state) {
     onnx_graph graph = {.bytes.count = 0};
@@ -255,11 +257,44 @@ static void products_of_bytes(void **state) {
                "matmul_quantized");
 }
 
+/* The operator that multiplies bytes (1,depth) and (depth,1), each dequantized first. */
+static void depth_gives(const char *depth, const char *name) {
+    onnx_graph graph = {.bytes.count = 0};
+    char shape[32];
+    snprintf(shape, sizeof shape, "1,%s", depth);
+    onnx_input(&graph, "x", ONNX_UINT8, shape);
+    snprintf(shape, sizeof shape, "%s,1", depth);
+    onnx_input(&graph, "w", ONNX_UINT8, shape);
+    onnx_node(&graph, "Constant", "", "one", "value_float=1f");
+    onnx_node(&graph, "DequantizeLinear", "x,one", "a", NULL);
+    onnx_node(&graph, "DequantizeLinear", "w,one", "b", NULL);
+    onnx_node(&graph, "MatMul", "a,b", "y", NULL);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    const kn_node *node = model->outputs[0]->producer;
+    for (int i = 0; i < 2 && strcmp(node->op->name, "matmul"); i++)
+        node = node->inputs[0]->producer;
+    assert_string_equal(node->op->name, name);
+    kn_model_destroy(&model);
+}
+
+/* 33,026 products of 255 and 255 exceed int32. */
+static void deep_products_are_floats(void **state) {
+    (void)state;
+    depth_gives("33025", "matmul_integer");
+    depth_gives("33026", "matmul");
+    depth_gives("length", "matmul");
+}
+
 int test_onnx_types(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_below_a_byte), cmocka_unit_test(halves),
-        cmocka_unit_test(small_floats),         cmocka_unit_test(small_floats_are_refused),
-        cmocka_unit_test(products_read_codes),  cmocka_unit_test(products_of_bytes),
+        cmocka_unit_test(numbers_below_a_byte),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(small_floats),
+        cmocka_unit_test(small_floats_are_refused),
+        cmocka_unit_test(products_read_codes),
+        cmocka_unit_test(products_of_bytes),
+        cmocka_unit_test(deep_products_are_floats),
     };
     return cmocka_run_group_tests_name("onnx types", tests, NULL, NULL);
 }

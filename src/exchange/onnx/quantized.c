@@ -7,7 +7,7 @@
 
 /* With more products of bytes, a sum may exceed the integers that float32 represents exactly. */
 enum { EXACT_PRODUCTS = 256 };
-/* With more products of bytes, a sum may exceed int32. */
+/* With more products of bytes, a sum may exceed int32: what a file dequantizes has no such limit. */
 enum { MAX_BYTE_PRODUCTS = INT32_MAX / (255 * 255) };
 
 static bool is_byte(kn_dtype dtype) {
@@ -236,7 +236,7 @@ kn_value *kn_import_product_of_bytes(kn_import_call *call, int a, int b, bool tr
     if (!right) return NULL;
     kn_value *columns = transposed ? kn_transpose(right->codes, "1,0") : right->codes;
     const int64_t depth = kn_value_dimension(left->codes, left->codes->shape.rank - 1);
-    if (depth > MAX_BYTE_PRODUCTS) return NULL;
+    if (depth < 0 || depth > MAX_BYTE_PRODUCTS) return NULL;
     kn_value *sums = kn_matmul_integer(left->codes, columns, left->zero, right->zero);
     return kn_mul(kn_import_cast(sums, KN_FLOAT32),
                   kn_mul(scale_of(call->import, left), scale_of(call->import, right)));
