@@ -120,6 +120,7 @@ void kn_planner_init(kn_planner *planner, const kn_plan_request *request, kn_err
 void kn_planner_finish(kn_planner *planner);
 
 kn_status kn_pass_widen(kn_planner *planner);
+kn_status kn_pass_elsewhere(kn_planner *planner);
 kn_status kn_pass_simplify(kn_planner *planner);
 kn_status kn_pass_precision(kn_planner *planner);
 kn_status kn_pass_invariant(kn_planner *planner);

@@ -257,6 +257,44 @@ static void products_of_bytes(void **state) {
                "matmul_quantized");
 }
 
+/* A convolution of bytes, less zero points 3, and 1 and 0, with a bias: the result, and an operator before
+ * it. */
+static void convolution_gives(bool line, const char *attributes, const char *shape, const char *numbers) {
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_integers(&graph, "x_whole", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18");
+    onnx_integers(&graph, "x_shape", line ? "1,2,9" : "1,2,3,3");
+    onnx_integers(&graph, "w_whole", "1,-1,2,0,3,1,-2,1");
+    onnx_integers(&graph, "w_shape", line ? "2,2,2" : "2,1,2,2");
+    onnx_integers(&graph, "scales_whole", "1,2");
+    onnx_integers(&graph, "three_whole", "3");
+    onnx_integers(&graph, "zeros_whole", "1,0");
+    onnx_node(&graph, "Constant", "", "one", "value_float=1f");
+    onnx_node(&graph, "Reshape", "x_whole,x_shape", "x_long", NULL);
+    onnx_node(&graph, "Cast", "x_long", "x", "to=2");
+    onnx_node(&graph, "Cast", "three_whole", "three", "to=2");
+    onnx_node(&graph, "Reshape", "w_whole,w_shape", "w_long", NULL);
+    onnx_node(&graph, "Cast", "w_long", "w", "to=3");
+    onnx_node(&graph, "Cast", "zeros_whole", "zeros", "to=3");
+    onnx_node(&graph, "Cast", "scales_whole", "scales", "to=1");
+    onnx_node(&graph, "DequantizeLinear", "x,one,three", "a", NULL);
+    onnx_node(&graph, "DequantizeLinear", "w,scales,zeros", "b", "axis=0");
+    onnx_node(&graph, "Conv", "a,b,scales", "y", attributes);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, shape, numbers);
+    const kn_node *node = model->outputs[0]->producer;
+    for (int i = 0; i < 5 && node->input_count < 4; i++)
+        node = node->inputs[0]->producer;
+    assert_string_equal(node->op->name, "conv2d_bytes");
+    kn_model_destroy(&model);
+}
+
+static void convolutions_of_bytes(void **state) {
+    (void)state;
+    convolution_gives(false, "group=2", "1,2,2,2", "2 0 -4 -6 42 48 60 66");
+    convolution_gives(true, "strides=2 dilations=2 pads=2:0", "1,2,5", "-2 -1 -5 -9 -13 12 -20 -8 4 16");
+}
+
 /* The operator that multiplies bytes (1,depth) and (depth,1), each dequantized first. */
 static void depth_gives(const char *depth, const char *name) {
     onnx_graph graph = {.bytes.count = 0};
@@ -295,6 +333,7 @@ int test_onnx_types(void) {
         cmocka_unit_test(products_read_codes),
         cmocka_unit_test(products_of_bytes),
         cmocka_unit_test(deep_products_are_floats),
+        cmocka_unit_test(convolutions_of_bytes),
     };
     return cmocka_run_group_tests_name("onnx types", tests, NULL, NULL);
 }

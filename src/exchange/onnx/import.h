@@ -419,7 +419,11 @@ kn_value *kn_import_channels_last(kn_import *import, kn_value *x);
 kn_value *kn_import_softmax(kn_import_call *call, kn_value *x, int64_t opset, bool logarithm);
 /* A convolution with the attributes of the node (layers.c); bias may be NULL. */
 kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias);
-/* The convolution of bytes minus their zero points, for lengths and images: int32. */
+/* The convolution of bytes minus their zero points, for lengths and images: float32. whole: adds integers on
+ * every device, so that the result is exact up to 24 bits. */
+kn_value *kn_import_byte_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
+                                     kn_value *weight_zero, bool whole);
+/* The same, exact: int32. */
 kn_value *kn_import_integer_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
                                         kn_value *weight_zero);
 

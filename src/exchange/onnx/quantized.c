@@ -276,7 +276,35 @@ static kn_value *for_channels(kn_import_call *call, kn_value *value, int rank) {
     return kn_import_reshape(call->import, value, dims, rank);
 }
 
-static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) {
+/* The convolution of input 0 by input 1 without a bias, from the codes of both, if these are bytes, x has one
+ * scale, and the filters have one scale or one each; otherwise NULL. */
+static kn_value *convolution_of_bytes(kn_import_call *call) {
+    const kn_import_codes *left = bytes_of(call, 0, KN_MAX_RANK), *right = bytes_of(call, 1, 0);
+    if (!left || !right) return NULL;
+    const int rank = right->codes->shape.rank;
+    int64_t depth = 1;
+    for (int i = 1; i < rank; i++) {
+        const int64_t size = kn_value_dimension(right->codes, i);
+        if (size < 0 || size > MAX_BYTE_PRODUCTS) return NULL;
+        depth *= size;
+        if (depth > MAX_BYTE_PRODUCTS) return NULL;
+    }
+    if ((rank != 3 && rank != 4) || left->codes->shape.rank != rank) return NULL;
+    kn_value *sums =
+        kn_import_byte_convolution(call, left->codes, right->codes, left->zero, right->zero, false);
+    kn_value *scale = for_channels(call, scale_of(call->import, right), rank - 1);
+    return kn_mul(sums, kn_mul(scale_of(call->import, left), scale));
+}
+
+static kn_status conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2);
+    kn_value *y = convolution_of_bytes(call);
+    if (y && bias) y = kn_add(y, for_channels(call, bias, y->shape.rank - 1));
+    return kn_import_put(call, 0, y ? y : kn_import_convolution(call, x, weight, bias));
+}
+
+/* `whole`: the sums are int32, otherwise float32 where bytes allow it. */
+static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero, bool whole) {
     kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, w);
     kn_value *zero = kn_import_optional(call, x_zero), *less = kn_import_optional(call, w_zero);
     if (kn_import_int(call, "channels_last", 0)) x = kn_import_channels_second(call->import, x);
@@ -289,19 +317,20 @@ static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) 
     kn_dim filters = kn_import_int(call, "group", 1) == 1 ? weight->shape.dims[0] : 1;
     if (is_byte(x->shape.dtype) && is_byte(weight->shape.dtype) && (rank == 3 || rank == 4) &&
         is_point(zero, x, 1) && is_point(less, weight, filters))
-        return kn_import_integer_convolution(call, x, weight, zero, less);
+        return whole ? kn_import_integer_convolution(call, x, weight, zero, less)
+                     : kn_import_byte_convolution(call, x, weight, zero, less, true);
     x = kn_import_without_zero(x, zero, dtype);
     weight = kn_import_without_zero(weight, for_channels(call, less, rank), dtype);
     return kn_import_convolution(call, x, weight, NULL);
 }
 
 static kn_status conv_integer(kn_import_call *call) {
-    kn_value *y = convolved(call, 2, 1, 3);
+    kn_value *y = convolved(call, 2, 1, 3, true);
     return kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
 }
 
 static kn_status qlinear_conv(kn_import_call *call) {
-    kn_value *sums = convolved(call, 2, 3, 5), *scale = joined_scale(call);
+    kn_value *sums = convolved(call, 2, 3, 5, false), *scale = joined_scale(call);
     kn_value *bias = kn_import_optional(call, 8);
     kn_dtype dtype = kn_import_dtype(call, 7);
     int rank = sums->shape.rank;
@@ -319,6 +348,7 @@ const kn_import_row kn_import_quantized[] = {
     {.type = "MatMulInteger", .build = matmul_integer},
     {.type = "QLinearMatMul", .build = qlinear_matmul},
     {.type = "ConvInteger", .build = conv_integer},
+    {.type = "Conv", .build = conv},
     {.type = "QLinearConv", .build = qlinear_conv},
     KN_OF_MICROSOFT("QLinearConv", qlinear_conv),
     KN_OF_MICROSOFT("QuantizeLinear", quantize),

@@ -98,6 +98,35 @@ kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *wei
     return w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params);
 }
 
+kn_value *kn_import_byte_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
+                                     kn_value *weight_zero, bool whole) {
+    kn_window w;
+    kn_conv_params params;
+    if (take_convolution(call, x, weight, &w, &params) != KN_OK) return kn_import_failed(call);
+    const bool line = w.axes == 1; /* an image of one row */
+    const int64_t *stride = params.stride, *dilation = params.dilation, *padding = params.padding;
+    const char *text = kn_arena_format(
+        call->import->arena,
+        "stride=%lld,%lld dilation=%lld,%lld padding=%lld,%lld,%lld,%lld groups=%lld same=%d same_lower=%d "
+        "whole=%d",
+        (long long)(line ? 1 : stride[0]), (long long)stride[!line], (long long)(line ? 1 : dilation[0]),
+        (long long)dilation[!line], (long long)(line ? 0 : padding[0]), (long long)padding[!line],
+        (long long)(line ? 0 : padding[2]), (long long)padding[line ? 1 : 3], (long long)params.groups,
+        params.same, params.same_lower, whole);
+    kn_value *inputs[4] = {line ? kn_unsqueeze(x, "2") : x, line ? kn_unsqueeze(weight, "2") : weight, x_zero,
+                           weight_zero};
+    if (!text) {
+        kn_import_no_memory(call->import);
+        return kn_import_failed(call);
+    }
+    kn_value *y = kn_apply(call->import->graph, "conv2d_bytes", inputs,
+                           weight_zero ? 4
+                           : x_zero    ? 3
+                                       : 2,
+                           text);
+    return line ? kn_squeeze(y, "2") : y;
+}
+
 kn_value *kn_import_integer_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
                                         kn_value *weight_zero) {
     kn_window w;
@@ -105,11 +134,6 @@ kn_value *kn_import_integer_convolution(kn_import_call *call, kn_value *x, kn_va
     if (take_convolution(call, x, weight, &w, &params) != KN_OK) return kn_import_failed(call);
     return w.axes == 1 ? kn_conv1d_integer(x, weight, x_zero, weight_zero, &params)
                        : kn_conv2d_integer(x, weight, x_zero, weight_zero, &params);
-}
-
-static kn_status conv(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = kn_import_in(call, 1), *bias = kn_import_optional(call, 2);
-    return kn_import_put(call, 0, kn_import_convolution(call, x, weight, bias));
 }
 
 static kn_status conv_transpose(kn_import_call *call) {
@@ -304,7 +328,6 @@ static kn_status col2im(kn_import_call *call) {
 }
 
 const kn_import_row kn_import_window[] = {
-    {.type = "Conv", .build = conv},
     {.type = "ConvTranspose", .build = conv_transpose},
     {.type = "MaxPool", .build = max_pool},
     {.type = "AveragePool", .build = other_pool},

@@ -11,15 +11,13 @@
 
 /* ---- shapes ------------------------------------------------------------------------------------- */
 
-/* x is (N,C,H,W), weight (K,C/groups,R,S), the result (N,K,P,Q). */
-static kn_status conv_shape(kn_shape_call *call) {
+kn_status kn_conv_shape(kn_shape_call *call, kn_dtype dtype) {
     const kn_shape *x = &call->inputs[0]->shape, *weight = &call->inputs[1]->shape;
     kn_shape *y = &call->outputs[0];
-    if (kn_shape_float_input(call, 0)) return call->error->status;
     if (x->rank != 4)
         return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images, (N,C,H,W)",
                              kn_shape_words_of(call, 0));
-    if (weight->rank != 4 || weight->dtype != x->dtype)
+    if (weight->rank != 4 || (x->dtype == dtype && weight->dtype != dtype))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
                              "the weight is %s; expected filters (K,C/groups,R,S) of the type of x",
                              kn_shape_words_of(call, 1));
@@ -39,7 +37,7 @@ static kn_status conv_shape(kn_shape_call *call) {
     if (kn_window_lists(call)) return call->error->status;
     bool lower = kn_shape_attribute(call, "same_lower")->integer != 0;
     bool same = lower || kn_shape_attribute(call, "same")->integer != 0;
-    y->dtype = x->dtype;
+    y->dtype = dtype;
     y->rank = 4;
     y->dims[0] = x->dims[0];
     y->dims[1] = weight->dims[0];
@@ -52,6 +50,11 @@ static kn_status conv_shape(kn_shape_call *call) {
             return call->error->status;
     }
     return KN_OK;
+}
+
+static kn_status conv_shape(kn_shape_call *call) {
+    if (kn_shape_float_input(call, 0)) return call->error->status;
+    return kn_conv_shape(call, call->inputs[0]->shape.dtype);
 }
 
 /* Gradient rows are built by the rule below from a valid node, or by trials from smaller shapes, which need
@@ -90,7 +93,7 @@ static kn_status weight_shape(kn_shape_call *call) {
 }
 
 void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
-    bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
+    const bool data = node->op == &kn_row_conv2d_data, forward = !data && node->op != &kn_row_conv2d_weight;
     const kn_shape *first = &node->inputs[0]->shape, *second = &node->inputs[1]->shape;
     const kn_shape *result = &node->outputs[0]->shape;
     const kn_shape *x = forward ? first : data ? result : second, *y = forward ? result : first;
@@ -152,7 +155,7 @@ static kn_status conv_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static void conv_cost(const kn_node *node, kn_cost *cost) {
+void kn_conv_cost(const kn_node *node, kn_cost *cost) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     double taps =
@@ -330,7 +333,7 @@ KN_OPERATOR(
                              "pads so that the output size is the input size / stride, rounded up"),
                   KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"x", "weight"}, .output_names = {"y"},
-    .shape = conv_shape, .gradient = conv_gradient, .reference = conv_reference, .cost = conv_cost,
+    .shape = conv_shape, .gradient = conv_gradient, .reference = conv_reference, .cost = kn_conv_cost,
     SWEEPS(forward_sizes, ROWS, FIRST_BLOCKED, FIRST_PADDED),
     KN_CASES(
         {.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
@@ -424,7 +427,7 @@ KN_OPERATOR(
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"dy", "weight"}, .output_names = {"dx"},
     .at_sizes = kn_conv_transposed_at_sizes, .shape = data_shape, .wrong = gradient_wrong,
-    .gradient = data_gradient, .reference = conv_reference, .cost = conv_cost,
+    .gradient = data_gradient, .reference = conv_reference, .cost = kn_conv_cost,
     SWEEPS(data_sizes, GROUPED_PADDED, NONE, NONE),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
@@ -499,7 +502,7 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d with respect to its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .input_names = {"dy", "x"}, .output_names = {"dw"}, .shape = weight_shape,
-    .wrong = gradient_wrong, .reference = conv_reference, .cost = conv_cost,
+    .wrong = gradient_wrong, .reference = conv_reference, .cost = kn_conv_cost,
     KN_VARIANTS(WINOGRAD("winograd4", 4, .promise.inputs = BOTH_BLOCKED),
                 WINOGRAD("winograd2", 2, .promise.inputs = BOTH_BLOCKED),
                 DEPTHWISE_WIDE(.promise.inputs = BOTH_BLOCKED), GROUPED(, 0, .promise.inputs = BOTH_BLOCKED),

@@ -12,6 +12,10 @@ typedef struct kn_conv_form {
     int64_t stride[2], padding[4], dilation[2], groups;
 } kn_conv_form;
 void kn_conv_describe(const kn_node *node, kn_conv_form *form);
+/* The shape of a forward convolution: x is (N,C,H,W), weight (K,C/groups,R,S), the result (N,K,P,Q) of a
+ * type. */
+kn_status kn_conv_shape(kn_shape_call *call, kn_dtype dtype);
+void kn_conv_cost(const kn_node *node, kn_cost *cost);
 extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight, kn_row_average_pool;
 
 /* bind.c: describes the convolution to a kernel. */
