@@ -36,7 +36,7 @@
 #ifndef KN_T
 #define KN_T uchar
 #endif
-#include "common/vector.cl"
+#include "common/pairs.cl"
 
 #ifndef KN_FILTER_T
 #define KN_FILTER_T char
@@ -49,10 +49,8 @@
 #endif
 #define KN_BLOCK 6
 
-typedef KN_CONCAT(int, KN_WIDTH) ints;
 #define KN_TO_INTS KN_CONCAT(convert_int, KN_WIDTH)
 #define KN_LOAD KN_CONCAT(vload, KN_WIDTH)
-#define KN_PAIR(first, second) (((first)&0xffff) | (second) << 16)
 
 #if KN_WANTED(kn_conv_bytes_lines)
 /* Adds the elements x[first + i * step] - less, where x has `width`, to halves of the pairs to[i], `up` by 0 or 16 bits;
@@ -127,25 +125,12 @@ KN_WIDE kn_conv_bytes_filter(global const KN_FILTER_T *restrict filter, global c
 #endif
 
 #if KN_WANTED(kn_conv_bytes)
-/* Adds the products of both halves of each lane: one instruction if the compiler targets the CPU directly. */
-#if KN_WIDTH == 16 && defined(__AVX512BW__)
-typedef short shorts __attribute__((ext_vector_type(32)));
-#define KN_ADD_PRODUCTS(a, b)                                                                                \
-    __builtin_ia32_pmaddwd512(__builtin_astype(a, shorts), __builtin_astype(b, shorts))
-#elif KN_WIDTH == 8 && defined(__AVX2__)
-#define KN_ADD_PRODUCTS(a, b) __builtin_ia32_pmaddwd256(as_short16(a), as_short16(b))
-#elif KN_WIDTH == 4 && defined(__SSE2__)
-#define KN_ADD_PRODUCTS(a, b) __builtin_ia32_pmaddwd128(as_short8(a), as_short8(b))
-#else
-#define KN_ADD_PRODUCTS(a, b) ((((a) << 16) >> 16) * (((b) << 16) >> 16) + ((a) >> 16) * ((b) >> 16))
-#endif
-
 typedef ints loose_ints __attribute__((aligned(4)));
 #define KN_WHOLE(v, from) (*(global const loose_ints *)((from) + (v)*KN_WIDTH))
 #define KN_ZERO(row, v) ints sum##row##_##v = 0;
 #define KN_START(row) KN_EACH(KN_ZERO, row)
 #define KN_PIXELS(row, v) const ints pixels##v = KN_WHOLE(v, from);
-#define KN_ADD(row, v) sum##row##_##v += KN_ADD_PRODUCTS(weight, pixels##v);
+#define KN_ADD(row, v) sum##row##_##v += KN_PAIR_PRODUCTS(weight, pixels##v);
 #define KN_STEP(row)                                                                                         \
     {                                                                                                        \
         const ints weight = filter[row];                                                                     \
