@@ -248,7 +248,7 @@ static int print_result(const report_run *run) {
     if (unavailable) printf(", %d not available on this device", unavailable);
     putchar('\n');
     if (wrong_checks && !right_checks)
-        printf("no operator is right; koine doctor tells whether the driver works at all\n");
+        printf("no operator is right; koine doctor checks whether the driver works at all\n");
     if (name_open(run, open, sizeof open)) {
         fprintf(run->file, "-- left out: %s\n", open);
         printf("left out: %s; the same command continues with them\n", open);
