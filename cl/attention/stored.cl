@@ -5,33 +5,6 @@
 #ifndef KN_ATTENTION_STORED_CL
 #define KN_ATTENTION_STORED_CL
 #include "common/storage.cl"
-#ifndef KN_HALF_q
-#define KN_HALF_q 0
-#endif
-#ifndef KN_HALF_k
-#define KN_HALF_k 0
-#endif
-#ifndef KN_HALF_v
-#define KN_HALF_v 0
-#endif
-#ifndef KN_HALF_y
-#define KN_HALF_y 0
-#endif
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
-#ifndef KN_HALF_dq
-#define KN_HALF_dq 0
-#endif
-#ifndef KN_HALF_dk
-#define KN_HALF_dk 0
-#endif
-#ifndef KN_HALF_dv
-#define KN_HALF_dv 0
-#endif
-#ifndef KN_HALF_mask
-#define KN_HALF_mask 0
-#endif
 typedef KN_STORED(KN_HALF_q) q_stored;
 typedef KN_STORED(KN_HALF_k) k_stored;
 typedef KN_STORED(KN_HALF_v) v_stored;

@@ -1,6 +1,6 @@
 /* Arrays that may be stored in 16 bits, and are converted to float for computation. For each such parameter, for
- * instance `x`, a file has a macro KN_HALF_x, which the host defines if the array has 16 bits:
- *   0   elements of KN_T (common/types.cl), the default
+ * instance `x`, there is a macro KN_HALF_x, which the host defines if the array has 16 bits:
+ *   0   elements of KN_T (common/types.cl), the default below, where a parameter with a new name is added
  *   1   float16
  *   2   bfloat16, the upper half of a float
  * and with that macro as `kind`:
@@ -12,10 +12,73 @@
  *   KN_READ_N_AS(n, kind, at, p)                                  KN_WRITE_N_AS(n, kind, v, at, p)
  * and of KN_WIDTH elements, as the load and the store of common/vector.cl:
  *   KN_READ_VECTOR_AS(kind, at, p)                                KN_WRITE_VECTOR_AS(kind, v, at, p)
- * Elements are rounded to nearest even. */
+ * Elements are rounded to nearest even. A file may define another default before it includes this one. */
 #ifndef KN_STORAGE_CL
 #define KN_STORAGE_CL
 #include "common/types.cl"
+#ifndef KN_HALF_a
+#define KN_HALF_a 0
+#endif
+#ifndef KN_HALF_b
+#define KN_HALF_b 0
+#endif
+#ifndef KN_HALF_c
+#define KN_HALF_c 0
+#endif
+#ifndef KN_HALF_dk
+#define KN_HALF_dk 0
+#endif
+#ifndef KN_HALF_dq
+#define KN_HALF_dq 0
+#endif
+#ifndef KN_HALF_dv
+#define KN_HALF_dv 0
+#endif
+#ifndef KN_HALF_dw
+#define KN_HALF_dw 0
+#endif
+#ifndef KN_HALF_dx
+#define KN_HALF_dx 0
+#endif
+#ifndef KN_HALF_dy
+#define KN_HALF_dy 0
+#endif
+#ifndef KN_HALF_g
+#define KN_HALF_g 0
+#endif
+#ifndef KN_HALF_in
+#define KN_HALF_in 0
+#endif
+#ifndef KN_HALF_k
+#define KN_HALF_k 0
+#endif
+#ifndef KN_HALF_kept
+#define KN_HALF_kept 0
+#endif
+#ifndef KN_HALF_mask
+#define KN_HALF_mask 0
+#endif
+#ifndef KN_HALF_out
+#define KN_HALF_out 0
+#endif
+#ifndef KN_HALF_q
+#define KN_HALF_q 0
+#endif
+#ifndef KN_HALF_result
+#define KN_HALF_result 0
+#endif
+#ifndef KN_HALF_v
+#define KN_HALF_v 0
+#endif
+#ifndef KN_HALF_weight
+#define KN_HALF_weight 0
+#endif
+#ifndef KN_HALF_x
+#define KN_HALF_x 0
+#endif
+#ifndef KN_HALF_y
+#define KN_HALF_y 0
+#endif
 #define KN_PASTE_(a, b) a##b
 #define KN_PASTE(a, b) KN_PASTE_(a, b)
 #define KN_STORED(kind) KN_PASTE(KN_STORED_, kind)

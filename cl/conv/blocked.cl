@@ -32,14 +32,8 @@
 #ifndef KN_HALF_source
 #define KN_HALF_source 2
 #endif
-#ifndef KN_HALF_weight
-#define KN_HALF_weight 0
-#endif
 #ifndef KN_HALF_packed
 #define KN_HALF_packed 2
-#endif
-#ifndef KN_HALF_result
-#define KN_HALF_result 0
 #endif
 
 #if KN_WANTED(kn_pack_blocked)

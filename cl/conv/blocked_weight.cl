@@ -23,9 +23,6 @@
 #ifndef KN_HALF_x
 #define KN_HALF_x 2
 #endif
-#ifndef KN_HALF_dw
-#define KN_HALF_dw 0
-#endif
 #include "conv/blocked_tile.cl"
 #include "common/sum_parts.cl"
 

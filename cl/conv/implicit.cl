@@ -11,15 +11,6 @@
  *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
  *   With parts > 1, part p sums k from p * part_depth, a multiple of KN_TILE_K, and stores its partial sums in
  *   partials (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
-#ifndef KN_HALF_weight
-#define KN_HALF_weight 0
-#endif
-#ifndef KN_HALF_x
-#define KN_HALF_x 0
-#endif
-#ifndef KN_HALF_y
-#define KN_HALF_y 0
-#endif
 #define KN_LEFT_HALF KN_HALF_weight
 #define KN_RIGHT_HALF KN_HALF_x
 #define KN_RESULT_HALF KN_HALF_y

@@ -10,15 +10,6 @@
  *   those of dx. Work-groups of (KN_ITEMS,1,1), numbering
  *   (ceil(images * ceil(H / stride_y) * ceil(W / stride_x) / KN_TILE_N), ceil(channels / groups / KN_TILE_M),
  *   groups * stride_y * stride_x * parts). partials is (parts,N,C,H,W). */
-#ifndef KN_HALF_weight
-#define KN_HALF_weight 0
-#endif
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
-#ifndef KN_HALF_dx
-#define KN_HALF_dx 0
-#endif
 #define KN_LEFT_HALF KN_HALF_weight
 #define KN_RIGHT_HALF KN_HALF_dy
 #define KN_RESULT_HALF KN_HALF_dx

@@ -10,15 +10,6 @@
  *   partials is (parts,K,C/groups,R,S). */
 /* Adjacent k are adjacent pixels. */
 #define KN_RIGHT_ACROSS 0
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
-#ifndef KN_HALF_x
-#define KN_HALF_x 0
-#endif
-#ifndef KN_HALF_dw
-#define KN_HALF_dw 0
-#endif
 #define KN_LEFT_HALF KN_HALF_dy
 #define KN_RIGHT_HALF KN_HALF_x
 #define KN_RESULT_HALF KN_HALF_dw

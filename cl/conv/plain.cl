@@ -10,24 +10,6 @@
 #include "common/storage.cl"
 #include "common/types.cl"
 #include "common/wanted.cl"
-#ifndef KN_HALF_x
-#define KN_HALF_x 0
-#endif
-#ifndef KN_HALF_weight
-#define KN_HALF_weight 0
-#endif
-#ifndef KN_HALF_y
-#define KN_HALF_y 0
-#endif
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
-#ifndef KN_HALF_dx
-#define KN_HALF_dx 0
-#endif
-#ifndef KN_HALF_dw
-#define KN_HALF_dw 0
-#endif
 
 #define KN_SIZES                                                                                             \
     KN_INDEX count, int images, int channels, int height, int width, int outputs, int out_height,            \

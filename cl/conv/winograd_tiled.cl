@@ -47,21 +47,6 @@ typedef float vector;
 #ifndef KN_VECTOR
 #define KN_VECTOR 1
 #endif
-#ifndef KN_HALF_weight
-#define KN_HALF_weight 0
-#endif
-#ifndef KN_HALF_x
-#define KN_HALF_x 0
-#endif
-#ifndef KN_HALF_y
-#define KN_HALF_y 0
-#endif
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
-#ifndef KN_HALF_dw
-#define KN_HALF_dw 0
-#endif
 
 /* A channel's tile: the image, and its first result's position there. */
 typedef struct tile {

@@ -12,9 +12,6 @@
 #include "common/storage.cl"
 #include "common/types.cl"
 #include "common/wanted.cl"
-#ifndef KN_HALF_y
-#define KN_HALF_y 0
-#endif
 typedef KN_STORED(KN_HALF_y) y_stored;
 
 static inline void store_group(const float16 weights, global y_stored *to) {

@@ -29,12 +29,6 @@
 #ifndef KN_ITEMS
 #define KN_ITEMS 64
 #endif
-#ifndef KN_HALF_a
-#define KN_HALF_a 0
-#endif
-#ifndef KN_HALF_c
-#define KN_HALF_c 0
-#endif
 #ifndef KN_COLUMNS
 #define KN_COLUMNS 2
 #endif

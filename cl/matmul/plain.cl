@@ -17,16 +17,6 @@
 #include "common/types.cl"
 #include "common/wanted.cl"
 
-#ifndef KN_HALF_a
-#define KN_HALF_a 0
-#endif
-#ifndef KN_HALF_b
-#define KN_HALF_b 0
-#endif
-#ifndef KN_HALF_c
-#define KN_HALF_c 0
-#endif
-
 #define KN_SIZES                                                                                             \
     KN_INDEX count, int m, int n, int k, int middle, int inner, KN_INDEX a_outer, KN_INDEX a_middle,         \
         KN_INDEX a_inner, KN_INDEX a_row, KN_INDEX a_step, KN_INDEX b_outer, KN_INDEX b_middle,              \

@@ -62,12 +62,6 @@
 #ifndef KN_ITEMS
 #define KN_ITEMS 64
 #endif
-#ifndef KN_HALF_a
-#define KN_HALF_a 0
-#endif
-#ifndef KN_HALF_c
-#define KN_HALF_c 0
-#endif
 /* Columns that are computed together: fewer for several rows, to save registers. */
 #define KN_COLUMNS (KN_ROWS == 1 ? 4 : 2)
 #define KN_SUMS (KN_ROWS * KN_COLUMNS)

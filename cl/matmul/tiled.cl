@@ -33,15 +33,6 @@
 #ifndef KN_VECTOR
 #define KN_VECTOR 1
 #endif
-#ifndef KN_HALF_a
-#define KN_HALF_a 0
-#endif
-#ifndef KN_HALF_b
-#define KN_HALF_b 0
-#endif
-#ifndef KN_HALF_c
-#define KN_HALF_c 0
-#endif
 
 #ifdef KN_ROW_SUMS
 #define KN_ROW_SUMS_PARAMETERS , global KN_A *restrict row_sums

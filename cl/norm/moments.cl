@@ -13,18 +13,6 @@
 #define KN_MOMENTS_CL
 #include "common/storage.cl"
 #include "common/types.cl"
-#ifndef KN_HALF_x
-#define KN_HALF_x 0
-#endif
-#ifndef KN_HALF_y
-#define KN_HALF_y 0
-#endif
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
-#ifndef KN_HALF_dx
-#define KN_HALF_dx 0
-#endif
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
 #endif

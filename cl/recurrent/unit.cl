@@ -8,15 +8,6 @@
 #include "common/storage.cl"
 #include "common/types.cl"
 #include "recurrent/present.cl"
-#ifndef KN_HALF_x
-#define KN_HALF_x 0
-#endif
-#ifndef KN_HALF_kept
-#define KN_HALF_kept 0
-#endif
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
 #ifndef KN_CELL
 #define KN_CELL 1
 #endif
