@@ -3,8 +3,8 @@ at a place drawn by a seed, and the cases whose programs are different then run.
 
 usage: mutants.py PROGRAM KERNELS HOUSE COMPILER -- families | files PART PARTS | sample SEED COUNT
 PROGRAM: test-mutants (mutants.c); KERNELS: the folder cl
-families: in each folder of cl, a file by the seed, with the settings "cpu" and "gpu"; files: in each file. One of its first
-mutants must be noticed.
+families: in each folder of cl but common, a file by the seed, with the settings "cpu" and "gpu"; files: in each file. One of
+its first mutants must be noticed.
 sample: prints what became of COUNT mutants: the cases of operator-smoke notice them, the smallest ones with any kernels, some of
 all cases, or none
 """
@@ -193,9 +193,10 @@ def candidates():
 
 
 def families(programs):
+    """Without common: many programs include its kernels, but few cases launch them."""
     folders = collections.defaultdict(list)
     for file in candidates():
-        if programs.users[file]:
+        if programs.users[file] and not file.startswith("common/"):
             folders[file.split("/")[0]].append(file)
     return [random.Random(folder).choice(names) for folder, names in sorted(folders.items())]
 

@@ -243,7 +243,7 @@ def no_names_of_files_and_users(folder):
     report(folder, "--only", "sum").needs(0)
     env = environment(folder)
     env["KOINE_KERNEL_DIR"] = os.path.join(env["HOME"], "kernels-of-tester-of-koine")
-    report(folder, "--only", "neg", env=env).needs(1, out="no operator is right; koine doctor tells")
+    report(folder, "--only", "neg", env=env).needs(1, out="no operator is right; koine doctor checks")
     text = "\n".join(lines(folder))
     expect("~/kernels-of-USER" in text, f"nothing was there to hide: {text}")
     expect(folder not in text and "tester" not in text, f"found {text}")
