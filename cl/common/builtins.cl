@@ -114,8 +114,10 @@ KN_DECLARE_MEMORY(double)
     float8 KN_BUILTIN_PURE vload_half8(size_t, const space half *);                                          \
     float16 KN_BUILTIN_PURE vload_half16(size_t, const space half *);                                        \
     float4 KN_BUILTIN_PURE vloada_half4(size_t, const space half *);                                         \
+    float8 KN_BUILTIN_PURE vloada_half8(size_t, const space half *);                                         \
     void KN_BUILTIN vstore_half_rte(float, size_t, space half *);                                            \
     void KN_BUILTIN vstorea_half4_rte(float4, size_t, space half *);                                         \
+    void KN_BUILTIN vstorea_half8_rte(float8, size_t, space half *);                                         \
     void KN_BUILTIN vstore_half4_rte(float4, size_t, space half *);                                          \
     void KN_BUILTIN vstore_half8_rte(float8, size_t, space half *);                                          \
     void KN_BUILTIN vstore_half16_rte(float16, size_t, space half *);

@@ -99,7 +99,6 @@
 #define KN_READ_8_AS_2(p) as_float8(convert_uint8(*(global const ushort8 *)(p)) << 16)
 #define KN_READ_N_AS(n, kind, at, p) KN_PASTE(KN_READ_N_AS_, kind)(n, at, p)
 #define KN_READ_N_AS_0(n, at, p) KN_PASTE(vload, n)(at, p)
-#define KN_READ_N_AS_1(n, at, p) KN_PASTE(vload_half, n)(at, p)
 #define KN_READ_N_AS_2(n, at, p)                                                                             \
     KN_PASTE(as_float, n)(KN_PASTE(convert_uint, n)(KN_LOAD_BITS(n, at, p)) << 16)
 #define KN_WRITE_N_AS(n, kind, v, at, p) KN_PASTE(KN_WRITE_N_AS_, kind)(n, v, at, p)
@@ -114,9 +113,11 @@ typedef ushort8 kn_loose_8 __attribute__((aligned(2)));
 typedef ushort16 kn_loose_16 __attribute__((aligned(2)));
 #define KN_LOAD_BITS(n, at, p) (*(global const KN_PASTE(kn_loose_, n) *)((p) + (size_t)(at) * n))
 #define KN_STORE_BITS(n, bits, at, p) (*(global KN_PASTE(kn_loose_, n) *)((p) + (size_t)(at) * n) = (bits))
+#define KN_READ_N_AS_1(n, at, p) KN_PASTE(kn_from_half_, n)(KN_LOAD_BITS(n, at, p))
 #else
 #define KN_LOAD_BITS(n, at, p) KN_PASTE(vload, n)(at, p)
 #define KN_STORE_BITS(n, bits, at, p) KN_PASTE(vstore, n)(bits, at, (global ushort *)(p))
+#define KN_READ_N_AS_1(n, at, p) KN_PASTE(vload_half, n)(at, p)
 #endif
 #define KN_READ_VECTOR_AS(kind, at, p) KN_PASTE(KN_READ_VECTOR_AS_, kind)(at, p)
 #define KN_READ_VECTOR_AS_0(at, p) load(at, p)
@@ -163,6 +164,14 @@ KN_DEFINE_TO_BFLOAT(16)
 KN_DEFINE_TO_HALF(4)
 KN_DEFINE_TO_HALF(8)
 KN_DEFINE_TO_HALF(16)
+/* The same for vload_half: that of PoCL on x86 loads a whole vector, which must be aligned. */
+#define KN_DEFINE_FROM_HALF(n)                                                                               \
+    static inline float##n kn_from_half_##n(const ushort##n bits) {                                          \
+        return vload_half##n(0, (const half *)&bits);                                                        \
+    }
+KN_DEFINE_FROM_HALF(4)
+KN_DEFINE_FROM_HALF(8)
+KN_DEFINE_FROM_HALF(16)
 static inline ushort kn_to_half(const float number) {
     ushort bits;
     vstore_half_rte(number, 0, (half *)&bits);
@@ -183,8 +192,7 @@ static inline KN_FLOATS kn_as_bfloat_vector(const KN_FLOATS numbers) {
     return KN_PASTE(as_float, KN_WIDTH)(bits << 16);
 }
 static inline KN_FLOATS kn_as_half_vector(const KN_FLOATS numbers) {
-    const KN_PASTE(ushort, KN_WIDTH) bits = KN_PASTE(kn_to_half_, KN_WIDTH)(numbers);
-    return KN_READ_N_AS_1(KN_WIDTH, 0, (const half *)&bits);
+    return KN_PASTE(kn_from_half_, KN_WIDTH)(KN_PASTE(kn_to_half_, KN_WIDTH)(numbers));
 }
 #endif
 #endif
