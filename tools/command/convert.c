@@ -159,7 +159,7 @@ const command command_convert = {
     "koine convert net.onnx merged.onnx --weights weights.safetensors\n"
     "koine convert deploy.prototxt caffe.onnx --weights net.caffemodel\n"
     "koine convert SmolLM2/ small.gguf --type Q8_0\n"
-    "koine convert smollm2.gguf SmolLM2/ --dtype float16\n"
+    "koine convert smollm2.gguf exported/ --dtype float16\n"
     "koine convert smollm2.gguf merged.gguf --merge poems",
     "FROM is a saved model, an ONNX file, a Caffe net or a language model. The ending of TO selects the\n"
     "format: .onnx, .safetensors (weights, and the text of a text model), .gguf (language models), .koine\n"
