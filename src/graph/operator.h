@@ -284,7 +284,7 @@ struct kn_operator {
                              kn_value **results);
     /* When planning, for a node that no variant but the last accepts on the device: builds a replacement with
      * the same results. NULL: never replaces. */
-    kn_status (*elsewhere)(kn_graph *graph, const kn_node *node, kn_value **results);
+    kn_status (*substitute)(kn_graph *graph, const kn_node *node, kn_value **results);
     kn_status (*shape)(kn_shape_call *call);         /* NULL in pointwise rows: the broadcast shape */
     kn_status (*gradient)(kn_gradient_call *call);   /* NULL: no gradient (pointwise rows: see `by`) */
     kn_status (*reference)(kn_reference_call *call); /* NULL in pointwise rows: the expression */

@@ -120,7 +120,7 @@ void kn_planner_init(kn_planner *planner, const kn_plan_request *request, kn_err
 void kn_planner_finish(kn_planner *planner);
 
 kn_status kn_pass_widen(kn_planner *planner);
-kn_status kn_pass_elsewhere(kn_planner *planner);
+kn_status kn_pass_substitute(kn_planner *planner);
 kn_status kn_pass_simplify(kn_planner *planner);
 kn_status kn_pass_precision(kn_planner *planner);
 kn_status kn_pass_invariant(kn_planner *planner);
@@ -145,8 +145,8 @@ kn_status kn_pass_place(kn_planner *planner);
 kn_status kn_move_views(kn_planner *planner);
 /* Makes all readers of a value, except the producer of `by`, and the caller read `by` instead (widen.c). */
 void kn_replace_value(const kn_planner *planner, const kn_value *old, kn_value *by);
-/* Moves the last node to the front: nodes come after the nodes that they read. */
-void kn_move_last_node_to_front(const kn_graph *graph);
+/* Moves the last node to `place`, before the nodes that read it (widen.c). */
+void kn_move_last_node(const kn_graph *graph, size_t place);
 /* By node id: whether it is pointwise and leads to an assign only through pointwise nodes. NULL: out of
  * memory (precision.c). */
 bool *kn_find_updates(kn_planner *planner);

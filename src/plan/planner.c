@@ -6,7 +6,7 @@
 /* Consumers are computed again after the layout pass, whose conversions also read and write values. */
 const kn_pass kn_passes[] = {
     {"widen", kn_pass_widen, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
-    {"elsewhere", kn_pass_elsewhere, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
+    {"substitute", kn_pass_substitute, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"simplify", kn_pass_simplify, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"precision", kn_pass_precision, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"invariant", kn_pass_invariant, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_INVARIANT},

@@ -148,7 +148,7 @@ static kn_status cast_all(kn_planner *planner) {
             kn_value *cast = kn_cast(value, KN_FLOAT32);
             if (kn_value_failed(cast)) break;
             kn_replace_value(planner, value, cast);
-            kn_move_last_node_to_front(graph);
+            kn_move_last_node(graph, 0);
         } else if (value->wanted && value->kind == KN_VALUE_RESULT) {
             kn_value *cast = kn_cast(value, KN_FLOAT32);
             if (kn_value_failed(cast)) break;

@@ -16,11 +16,11 @@ void kn_replace_value(const kn_planner *planner, const kn_value *old, kn_value *
         if (planner->wanted[i] == old) planner->wanted[i] = by;
 }
 
-void kn_move_last_node_to_front(const kn_graph *graph) {
-    kn_node *first = graph->nodes[graph->node_count - 1];
-    memmove(graph->nodes + 1, graph->nodes, (graph->node_count - 1) * sizeof *graph->nodes);
-    graph->nodes[0] = first;
-    for (size_t i = 0; i < graph->node_count; i++)
+void kn_move_last_node(const kn_graph *graph, size_t place) {
+    kn_node **to = graph->nodes + place, *node = graph->nodes[graph->node_count - 1];
+    memmove(to + 1, to, (graph->node_count - 1 - place) * sizeof *to);
+    *to = node;
+    for (size_t i = place; i < graph->node_count; i++)
         graph->nodes[i]->id = (int)i;
 }
 
@@ -34,7 +34,7 @@ static kn_status widen(kn_planner *planner, kn_value *input) {
     input->wanted = false;
     planner->work += graph->node_count;
     kn_replace_value(planner, input, wide);
-    kn_move_last_node_to_front(graph);
+    kn_move_last_node(graph, 0);
     return KN_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Convolutions of 8-bit images by 8-bit filters on wide-vector devices: steps for cl/conv/bytes.cl. Elsewhere
- * the planner has other nodes instead, which convolve floats or multiply matrices of integers. */
+/* Convolutions of 8-bit images by 8-bit filters on wide-vector devices: steps for cl/conv/bytes.cl. For
+ * other devices, the planner substitutes nodes that convolve floats or multiply matrices of integers. */
 #include "ops/build.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/window.h"
@@ -42,36 +42,6 @@ static kn_status shape(kn_shape_call *call) {
     return kn_conv_shape(call, KN_FLOAT32);
 }
 
-static kn_status reference(kn_reference_call *call) {
-    const double *x = call->inputs[0].data, *filter = call->inputs[1].data;
-    const double *x_zero = call->input_count > 2 ? call->inputs[2].data : NULL;
-    const double *zeros = call->input_count > 3 ? call->inputs[3].data : NULL;
-    const int64_t zero_step = zeros && call->inputs[3].elements > 1;
-    double *y = call->outputs[0].data;
-    kn_conv_form form;
-    kn_conv_describe(call->node, &form);
-    const int64_t channels = form.channels / form.groups;
-    for (int64_t at = 0; at < call->outputs[0].elements; at++) {
-        const int64_t q = at % form.out_width, p = at / form.out_width % form.out_height,
-                      plane = at / form.out_width / form.out_height, k = plane % form.outputs;
-        const int64_t first =
-            plane / form.outputs * form.channels + k / (form.outputs / form.groups) * channels;
-        double sum = 0;
-        for (int64_t tap = 0; tap < channels * form.filter_height * form.filter_width; tap++) {
-            const int64_t s = tap % form.filter_width, r = tap / form.filter_width % form.filter_height,
-                          c = tap / form.filter_width / form.filter_height;
-            const int64_t v = p * form.stride[0] + r * form.dilation[0] - form.padding[0],
-                          u = q * form.stride[1] + s * form.dilation[1] - form.padding[1];
-            if (v < 0 || v >= form.height || u < 0 || u >= form.width) continue;
-            sum += (x[((first + c) * form.height + v) * form.width + u] - (x_zero ? x_zero[0] : 0)) *
-                   (filter[k * channels * form.filter_height * form.filter_width + tap] -
-                    (zeros ? zeros[k * zero_step] : 0));
-        }
-        y[at] = sum;
-    }
-    return KN_OK;
-}
-
 static kn_value *zero_of(const kn_node *node, int input) {
     return node->input_count > input ? node->inputs[input] : NULL;
 }
@@ -85,7 +55,7 @@ static kn_value *without_zero(kn_value *x, kn_value *zero) {
     return kn_sub(x, kn_reshape_to(zero, single ? 0 : 4, (kn_dim[]){zero->shape.dims[0], 1, 1, 1}));
 }
 
-static kn_status elsewhere(kn_graph *graph, const kn_node *node, kn_value **results) {
+static kn_status substitute(kn_graph *graph, const kn_node *node, kn_value **results) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     kn_conv_params params = {.size = sizeof params,
@@ -289,8 +259,8 @@ KN_OPERATOR(
                   KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left"),
                   KN_BOOLEAN("whole", 0, "adds integers on all devices, also where floats are faster")),
     .min_inputs = 2, .max_inputs = 4, .input_names = {"x", "filter", "x_zero", "filter_zero"},
-    .output_names = {"y"}, .shape = shape, .reference = reference, .cost = kn_conv_cost,
-    .elsewhere = elsewhere,
+    .output_names = {"y"}, .shape = shape, .reference = kn_conv_reference, .cost = kn_conv_cost,
+    .substitute = substitute,
     KN_VARIANTS({.name = "pairs",
                  .choice.accepts = accepts,
                  .choice.doubtful = true,

@@ -118,12 +118,15 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
 
 /* ---- references ------------------------------------------------------------------------------------- */
 
-/* All three rows iterate over the same products: y(n,k,p,q) contains x(n,c,v,u) * weight(k,c,r,s). Two of the
+/* All rows iterate over the same products: y(n,k,p,q) contains x(n,c,v,u) * weight(k,c,r,s). Two of the
  * arrays are read, the third is accumulated. */
-static kn_status conv_reference(kn_reference_call *call) {
+kn_status kn_conv_reference(kn_reference_call *call) {
     const kn_node *node = call->node;
-    bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
+    const bool data = node->op == &kn_row_conv2d_data, forward = !data && node->op != &kn_row_conv2d_weight;
     const double *first = call->inputs[0].data, *second = call->inputs[1].data;
+    const double *x_zero = call->input_count > 2 ? call->inputs[2].data : NULL;
+    const double *zeros = call->input_count > 3 ? call->inputs[3].data : NULL;
+    const int64_t zero_step = zeros && call->inputs[3].elements > 1;
     double *result = call->outputs[0].data;
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -144,7 +147,8 @@ static kn_status conv_reference(kn_reference_call *call) {
                 int64_t in_x = ((plane + c) * form.height + v) * form.width + u;
                 int64_t in_weight = row * form.filter_width + s;
                 if (forward)
-                    result[at] += first[in_x] * second[in_weight];
+                    result[at] += (first[in_x] - (x_zero ? x_zero[0] : 0)) *
+                                  (second[in_weight] - (zeros ? zeros[k * zero_step] : 0));
                 else if (data)
                     result[in_x] += first[at] * second[in_weight];
                 else
@@ -333,7 +337,7 @@ KN_OPERATOR(
                              "pads so that the output size is the input size / stride, rounded up"),
                   KN_BOOLEAN("same_lower", 0, "the same, with an odd line of padding above or on the left")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"x", "weight"}, .output_names = {"y"},
-    .shape = conv_shape, .gradient = conv_gradient, .reference = conv_reference, .cost = kn_conv_cost,
+    .shape = conv_shape, .gradient = conv_gradient, .reference = kn_conv_reference, .cost = kn_conv_cost,
     SWEEPS(forward_sizes, ROWS, FIRST_BLOCKED, FIRST_PADDED),
     KN_CASES(
         {.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
@@ -427,7 +431,7 @@ KN_OPERATOR(
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
     .min_inputs = 2, .max_inputs = 2, .input_names = {"dy", "weight"}, .output_names = {"dx"},
     .at_sizes = kn_conv_transposed_at_sizes, .shape = data_shape, .wrong = gradient_wrong,
-    .gradient = data_gradient, .reference = conv_reference, .cost = kn_conv_cost,
+    .gradient = data_gradient, .reference = kn_conv_reference, .cost = kn_conv_cost,
     SWEEPS(data_sizes, GROUPED_PADDED, NONE, NONE),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
@@ -502,7 +506,7 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d with respect to its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .input_names = {"dy", "x"}, .output_names = {"dw"}, .shape = weight_shape,
-    .wrong = gradient_wrong, .reference = conv_reference, .cost = kn_conv_cost,
+    .wrong = gradient_wrong, .reference = kn_conv_reference, .cost = kn_conv_cost,
     KN_VARIANTS(WINOGRAD("winograd4", 4, .promise.inputs = BOTH_BLOCKED),
                 WINOGRAD("winograd2", 2, .promise.inputs = BOTH_BLOCKED),
                 DEPTHWISE_WIDE(.promise.inputs = BOTH_BLOCKED), GROUPED(, 0, .promise.inputs = BOTH_BLOCKED),

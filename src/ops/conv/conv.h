@@ -16,6 +16,9 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form);
  * type. */
 kn_status kn_conv_shape(kn_shape_call *call, kn_dtype dtype);
 void kn_conv_cost(const kn_node *node, kn_cost *cost);
+/* Of a convolution, forward with optional zero points x_zero () and zeros () or (K) as inputs 2 and 3, and of
+ * its gradients. */
+kn_status kn_conv_reference(kn_reference_call *call);
 extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight, kn_row_average_pool;
 
 /* bind.c: describes the convolution to a kernel. */
