@@ -67,46 +67,55 @@ static bool same_info(const kn_tensor_info *one, const kn_tensor_info *other) {
            !memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape);
 }
 
-/* Writes the elements, as ort_constant describes; `to` NULL: only counts their bytes. */
-static size_t write_elements(const kn_model_given *given, char *to) {
+/* Elements as ort_constant describes them: they are counted, and written or compared. */
+typedef struct element_bytes {
+    size_t count;
+    char *to;                     /* NULL: not written */
+    const ort_constant *constant; /* NULL: not compared */
+    bool differs;
+} element_bytes;
+
+static void put_bytes(element_bytes *own, const void *from, size_t count) {
+    if (own->to) memcpy(own->to + own->count, from, count);
+    if (own->constant && !own->differs)
+        own->differs = count > own->constant->bytes - own->count ||
+                       memcmp(own->constant->data + own->count, from, count) != 0;
+    own->count += count;
+}
+
+static void put_elements(element_bytes *own, const kn_model_given *given) {
     uint64_t count = 0;
-    size_t bytes = 0;
-#define PUT(from, length)                                                                                    \
-    do {                                                                                                     \
-        if (to) memcpy(to + bytes, from, length);                                                            \
-        bytes += (length);                                                                                   \
-    } while (0)
     for (size_t i = 0; !given->data && i < given->element_count; i++) {
-        PUT(&given->elements[i].info, sizeof given->elements[i].info);
-        bytes += write_elements(&given->elements[i], to ? to + bytes : NULL);
+        put_bytes(own, &given->elements[i].info, sizeof given->elements[i].info);
+        put_elements(own, &given->elements[i]);
     }
-    if (!given->data) return bytes;
+    if (!given->data) return;
+    if (!given->texts) {
+        put_bytes(own, given->data, ort_info_bytes(&given->info));
+        return;
+    }
     kn_tensor_elements(&given->info, &count);
-    for (uint64_t i = 0; given->texts && i < count; i++)
-        PUT(given->texts[i], strlen(given->texts[i]) + 1);
-    if (!given->texts) PUT(given->data, ort_info_bytes(&given->info));
-#undef PUT
-    return bytes;
+    for (uint64_t i = 0; i < count; i++)
+        put_bytes(own, given->texts[i], strlen(given->texts[i]) + 1);
 }
 
 /* A copy of the elements; NULL when out of memory. */
 static ort_constant *copy_elements(const kn_model_given *given) {
-    const size_t bytes = write_elements(given, NULL);
-    ort_constant *copy = malloc(sizeof *copy + bytes);
+    element_bytes size = {.count = 0}, written = {.count = 0};
+    put_elements(&size, given);
+    ort_constant *copy = malloc(sizeof *copy + size.count);
     if (!copy) return NULL;
-    *copy = (ort_constant){.bytes = bytes, .list = !given->data};
-    write_elements(given, copy->data);
+    *copy = (ort_constant){.bytes = size.count, .list = !given->data};
+    written.to = copy->data;
+    put_elements(&written, given);
     return copy;
 }
 
-/* Whether an input has the elements of a constant; false also when out of memory. */
 static bool same_elements(const kn_model_given *given, const ort_constant *constant) {
-    if (constant->list != !given->data || constant->bytes != write_elements(given, NULL)) return false;
-    if (given->data && !given->texts) return !memcmp(constant->data, given->data, constant->bytes);
-    ort_constant *own = copy_elements(given);
-    const bool same = own && !memcmp(constant->data, own->data, own->bytes);
-    free(own);
-    return same;
+    element_bytes compared = {.constant = constant};
+    if (constant->list != !given->data) return false;
+    put_elements(&compared, given);
+    return !compared.differs && compared.count == constant->bytes;
 }
 
 static bool plan_suits(const ort_plan *plan, const ort_run *run) {
