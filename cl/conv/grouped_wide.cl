@@ -222,9 +222,9 @@ KN_WIDE kn_grouped(global const float *restrict x, global const float *restrict 
     const int weights_row = filter_width * KN_WIDTH;
     filter += (KN_INDEX)block * filter_height * from.count * weights_row;
 
-    /* Results that are `step_x` columns apart use the same columns of the filter. In a gradient they form a phase; forward,
-     * step_x is 1 and there is one phase. Result `at` of a phase is at column column0 + phase + step_x * at; its first
-     * column of x is left + KN_MOVE * at plus the offset of the phase's tap. */
+    /* In a gradient, results that are `step_x` columns apart use the same columns of the filter: they are a phase. In a
+     * forward pass, step_x is 1 and there is one phase. Result `at` of a phase is at column column0 + phase + step_x * at;
+     * its first column of x is left + KN_MOVE * at plus the offset of the phase's tap. */
     const int reach_y = (filter_height - 1) * dilation_y, reach_x = (filter_width - 1) * dilation_x;
     const int step_x = gradient ? stride_x : 1;
     const int before = gradient ? floor_quotient(pad_left - reach_x, stride_x) : -pad_left;

@@ -162,7 +162,7 @@ struct kn_context {
     /* For float16, bfloat16, tf32, int8; known: already determined. */
     kn_matrix_unit matrix_units[KN_MATRIX_TYPES], matrix_only; /* matrix_only: no other unit is tried */
     kn_matrix_unit matrix_stated;                              /* from the file that describes the device */
-    bool matrix_known[KN_MATRIX_TYPES], matrix_emulated, told_tf32;
+    bool matrix_known[KN_MATRIX_TYPES], matrix_emulated, reported_tf32;
     kn_limits stated;   /* from the file that describes the device */
     bool short_header;  /* programs begin with common/builtins.cl instead of the compiler's own header */
     bool keeps_nothing; /* the cache cannot be written, and the reason was logged */

@@ -202,18 +202,18 @@ static uint32_t claims_of(kn_context *context, kn_error *error) {
     return (claims & ~both) | kept;
 }
 
-/* *told: whether the answer is final. */
-static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
+/* *final: whether the answer is final. */
+static kn_matrix_unit try_all(kn_context *context, int type, bool *final) {
     kn_error error = {.status = KN_OK};
     const uint32_t claims = claims_of(context, &error);
-    *told = error.status != KN_ERROR_MEMORY;
+    *final = error.status != KN_ERROR_MEMORY;
     for (int unit = 1; unit <= KN_MATRIX_UNIT_LAST; unit++) {
         if (!(claims >> unit & 1) || !has_type(unit, type) || !is_usable(context, unit) ||
             (context->matrix_only && (int)context->matrix_only != unit))
             continue;
         if (context->trust_claims || multiplies(context, (kn_matrix_unit)unit, type, &error))
             return (kn_matrix_unit)unit;
-        *told = *told && error.status != KN_ERROR_MEMORY;
+        *final = *final && error.status != KN_ERROR_MEMORY;
         kn_log_write(&context->host, KN_LOG_WARNING, "%s claims matrix unit %s, which is not used for %s: %s",
                      context->found.info.name, units[unit].name, types[type].name, error.text);
         error = (kn_error){.status = KN_OK};
@@ -253,10 +253,10 @@ static kn_matrix_unit find(kn_context *context, int type) {
         kn_verdict_expect(context, key, 0, &known))
         return unit_of(known);
     kn_attempt attempt;
-    bool told = false;
+    bool final = false;
     kn_attempt_begin(context, &attempt, key);
-    const kn_matrix_unit unit = try_all(context, type, &told);
-    if (told && !context->matrix_only) kn_verdict_put(context, key, unit);
+    const kn_matrix_unit unit = try_all(context, type, &final);
+    if (final && !context->matrix_only) kn_verdict_put(context, key, unit);
     kn_attempt_end(context, &attempt);
     return unit;
 }
@@ -297,8 +297,8 @@ kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precisio
 }
 
 void kn_context_tell_tf32(kn_context *context) {
-    if (context->told_tf32 || kn_context_matrix_unit(context, KN_PRECISION_TF32)) return;
-    context->told_tf32 = true;
+    if (context->reported_tf32 || kn_context_matrix_unit(context, KN_PRECISION_TF32)) return;
+    context->reported_tf32 = true;
     kn_log_write(&context->host, KN_LOG_WARNING,
                  "%s has no matrix unit for tf32: products and convolutions are computed in float32",
                  context->found.info.name);

@@ -250,9 +250,9 @@ def packed_texts_have_the_loss_and_the_gradient_of_separate_ones():
         outputs, x, first, seen = model.predict(rows, batch_size=2), rows.read("x"), rows.read("first"), 0
         for row, begin in zip(*np.nonzero(first == np.arange(LENGTH))):
             size = int((first[row] == begin).sum())
-            alone = np.zeros((1, LENGTH), np.int32)
-            alone[0, :size] = x[row, begin:begin + size]
-            expect(np.allclose(outputs[row, begin:begin + size], model.predict(alone)[0, :size], atol=1e-4), f"the text at {begin} of row {row} has other logits")
+            single = np.zeros((1, LENGTH), np.int32)
+            single[0, :size] = x[row, begin:begin + size]
+            expect(np.allclose(outputs[row, begin:begin + size], model.predict(single)[0, :size], atol=1e-4), f"the text at {begin} of row {row} has other logits")
             seen += 1
         expect(seen >= len(texts), f"{seen} texts")
         history = model.fit(f"jsonl:{path}/texts.jsonl,pack", optimizer="sgd", momentum=0, learning_rate=rate, schedule="constant", steps=1, batch_size=4,

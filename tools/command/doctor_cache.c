@@ -12,16 +12,17 @@ enum { PATH_ROOM = 4096 };
 
 /* A line of a device's file, "refused/OPERATOR/KERNEL/NEXT/VERSION/… NUMBER". NUMBER is 0 if the kernel gave
  * a wrong result, 1 if it is correct, and larger if it did not build or run when it was last tried. Reports
- * each kernel once; `told` lists the reported ones. */
-static void print_refusal(doctor_visit *doctor, const char *device, const char *line, char *told,
+ * each kernel once; `printed` lists the reported ones. */
+static void print_refusal(doctor_visit *doctor, const char *device, const char *line, char *printed,
                           size_t room) {
     char row[64], kernel[64], next[64], version[32], name[200];
     const char *space = strrchr(line, ' ');
     double number = space ? strtod(space + 1, NULL) : 1;
     if (sscanf(line, "refused/%63[^/]/%63[^/]/%63[^/]/%31[^/]/", row, kernel, next, version) != 4) return;
     snprintf(name, sizeof name, "|%s/%s|", row, kernel);
-    if (!(number == 0 || number > 1) || strcmp(version, kn_version_text()) != 0 || strstr(told, name)) return;
-    snprintf(told + strlen(told), room - strlen(told), "%s", name);
+    if (!(number == 0 || number > 1) || strcmp(version, kn_version_text()) != 0 || strstr(printed, name))
+        return;
+    snprintf(printed + strlen(printed), room - strlen(printed), "%s", name);
     finding_add(
         &doctor->found, FINDING_HINT, "kernel", "",
         "%s takes its kernel '%s' on %s%s: '%s' %s; koine verify --operators %s prints details", row, next,
@@ -41,7 +42,7 @@ static char *device_of(char *identity) {
 
 /* Reports refused kernels of the devices whose files are in the folder's `devices`. */
 static void print_refusals(doctor_visit *doctor, const char *folder) {
-    char path[PATH_ROOM + 300], identity[1100], line[600], told[4096];
+    char path[PATH_ROOM + 300], identity[1100], line[600], printed[4096];
     snprintf(path, sizeof path, "%s/devices", folder);
     DIR *listing = opendir(path);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
@@ -49,10 +50,10 @@ static void print_refusals(doctor_visit *doctor, const char *folder) {
         if (length < 4 || strcmp(entry->d_name + length - 4, ".txt") != 0) continue;
         snprintf(path, sizeof path, "%s/devices/%s", folder, entry->d_name);
         FILE *file = fopen(path, "r");
-        told[0] = '\0';
+        printed[0] = '\0';
         if (file && fgets(line, sizeof line, file) && fgets(identity, sizeof identity, file))
             for (char *device = device_of(identity); fgets(line, sizeof line, file);)
-                print_refusal(doctor, device, line, told, sizeof told);
+                print_refusal(doctor, device, line, printed, sizeof printed);
         if (file) fclose(file);
     }
     if (listing) closedir(listing);

@@ -67,10 +67,10 @@ static int import_entries(const tune_run *run) {
                counts.other_kernels, counts.unknown, counts.damaged);
         return EXIT_DONE;
     }
-    int refused = counts.other_kernels + counts.unknown + counts.damaged, told = 0;
+    int refused = counts.other_kernels + counts.unknown + counts.damaged, printed = 0;
     printf("%d entries taken, %d refused", counts.imported, refused);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].count) printf("%s%d %s", told++ ? ", " : ": ", rows[i].count, rows[i].why);
+        if (rows[i].count) printf("%s%d %s", printed++ ? ", " : ": ", rows[i].count, rows[i].why);
     putchar('\n');
     return EXIT_DONE;
 }

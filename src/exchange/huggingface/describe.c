@@ -122,7 +122,7 @@ static bool put_llama3(kn_model *model, const kn_language *language, const float
     for (int64_t i = 0; i < pairs; i++)
         if (divisors[i] > factor) factor = divisors[i];
     for (int64_t i = 0; i < pairs && factor > 1; i++) {
-        /* The pair whose interpolation is the most even tells the positions the most exactly. */
+        /* The pair closest to the middle of the interpolation gives the positions most exactly. */
         const double share = (1 / (double)divisors[i] - 1 / factor) / (1 - 1 / factor),
                      odd = fabs(share - 0.5);
         if (!(share > 0.001 && share < 0.999 && odd < best)) continue;
@@ -191,7 +191,11 @@ bool kn_folder_describe(kn_model *model, const kn_language *language, const floa
     *family = NULL;
     for (int i = 0; i < kn_folder_decoder_count && of; i++)
         if (!strcmp(kn_folder_decoders[i].type, of->type)) *family = &kn_folder_decoders[i];
-    if (!*family) return refuse(model, "it has an architecture");
+    if (!*family)
+        return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                       "'%s' cannot be written as a Hugging Face folder: folders of the architecture '%s' "
+                       "are not supported",
+                       model->source, language->name) == KN_OK;
     if (!check(model, language, of)) return false;
     kn_text_format(text, "  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\"", (*family)->class,
                    of->type);

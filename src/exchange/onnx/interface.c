@@ -120,7 +120,7 @@ static kn_status input_shape(kn_import *import, const kn_onnx_value_info *input,
     int rank = given ? given->info.rank : (int)type->rank;
     for (int i = 0; i < rank && kn_graph_status(import->graph) == KN_OK; i++) {
         const kn_onnx_dimension *dimension = type->has_shape ? &type->shape[i] : NULL;
-        const int64_t told = given ? given->info.shape[i] : -1;
+        const int64_t fed = given ? given->info.shape[i] : -1;
         if (i) kn_text_add(text, ",");
         const char *name = dimension ? open_name(dimension) : "";
         bool nameless_batch = import->batch && !*import->batch && i == 0 && !import->model->input_count;
@@ -131,11 +131,11 @@ static kn_status input_shape(kn_import *import, const kn_onnx_value_info *input,
         if (!symbol) return kn_import_no_memory(import);
         int64_t number =
             dimension && has_number(dimension) ? dimension->length : wanted_size(import, name, symbol);
-        if (told >= 0 && number >= 0 && number != told)
+        if (fed >= 0 && number >= 0 && number != fed)
             kn_graph_fail(import->graph, KN_ERROR_SHAPE,
                           "input '%.100s': dimension %d has size %" PRId64 ", but the array has %" PRId64,
-                          input->name, i, number, told);
-        if (number < 0) number = told;
+                          input->name, i, number, fed);
+        if (number < 0) number = fed;
         if (number < 0) {
             keep_open(import->model, symbol, i == 0);
             import->open = true;

@@ -40,10 +40,10 @@ kn_status kn_window_take(kn_import_call *call, const kn_value *x, const kn_value
     take_list(call, "strides", 1, w->axes, w->stride);
     take_list(call, "dilations", 1, w->axes, w->dilation);
     take_list(call, "pads", 0, 2 * w->axes, w->padding);
-    const bool told = kn_import_attribute(call, "kernel_shape");
+    const bool given = kn_import_attribute(call, "kernel_shape");
     for (int i = 0; weight && i < w->axes && weight->shape.rank == w->axes + 2; i++) {
         const int64_t size = weight->shape.dims[2 + i];
-        if (told && kn_dim_known(size) && size != w->size[i])
+        if (given && kn_dim_known(size) && size != w->size[i])
             return kn_import_fail(call, KN_ERROR_SHAPE,
                                   "kernel_shape has %" PRId64 ", but the weight has %" PRId64, w->size[i],
                                   size);
