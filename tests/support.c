@@ -18,6 +18,11 @@ test_amount test_cases_wanted(void) {
     return TEST_ALL;
 }
 
+void test_filter(void) {
+    const char *pattern = getenv("KOINE_TEST_NAME");
+    if (pattern && *pattern) cmocka_set_test_filter(pattern);
+}
+
 test_part test_part_of(int count, char **arguments) {
     if (count < 3) return (test_part){0, 0};
     return (test_part){atoi(arguments[count - 2]), atoi(arguments[count - 1])};

@@ -34,8 +34,11 @@
     static void name(void **state)
 #define TEST_FILE(function, begin, end)                                                                      \
     int function(void) {                                                                                     \
+        test_filter();                                                                                       \
         return _cmocka_run_group_tests(__FILE__, file_tests, file_test_count, begin, end);                   \
     }
+/* Lets only the tests run whose names match KOINE_TEST_NAME, a pattern with * and ?, if it is set. */
+void test_filter(void);
 static __attribute__((unused)) struct CMUnitTest file_tests[50];
 static __attribute__((unused)) size_t file_test_count;
 

@@ -38,10 +38,14 @@ static void free_input(kn_memory *memory, struct kn_input_memory *slot) {
     slot->asked = false;
 }
 
-void kn_memory_finish(kn_memory *memory) {
-    if (!memory->context) return;
+void kn_memory_set_idle(kn_memory *memory) {
     for (int i = 0; i < 2; i++)
         kn_event_release(&memory->used[i]);
+}
+
+void kn_memory_finish(kn_memory *memory) {
+    if (!memory->context) return;
+    kn_memory_set_idle(memory);
     kn_event_release(&memory->fed);
     for (int i = 0; i < memory->block_count; i++)
         kn_buffer_destroy(&memory->blocks[i]);

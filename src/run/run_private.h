@@ -184,6 +184,8 @@ kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, 
 kn_status kn_memory_fed(kn_memory *memory, kn_error *error);
 /* The enqueued runs are complete. */
 bool kn_memory_is_idle(const kn_memory *memory);
+/* The caller has waited for all enqueued runs. Mesa 22.3 may still report the events of some as running. */
+void kn_memory_set_idle(kn_memory *memory);
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error);
 /* kn_memory_feed while a run is in progress, if the buffers are large enough; otherwise does nothing. While a

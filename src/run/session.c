@@ -207,11 +207,12 @@ void kn_session_destroy(kn_session **handle) {
     kn_release(&host, session);
 }
 
-kn_status kn_session_finish(const kn_session *session, kn_error *error) {
+kn_status kn_session_finish(kn_session *session, kn_error *error) {
     kn_status status = KN_OK;
     for (int i = 0; i < session->device_count; i++) {
         kn_status each =
             kn_queue_finish(session->memories[i].context, KN_QUEUE_COMPUTE, status == KN_OK ? error : NULL);
+        if (each == KN_OK) kn_memory_set_idle(&session->memories[i]);
         if (status == KN_OK) status = each;
     }
     return status;

@@ -75,7 +75,7 @@ kn_status kn_session_check_indices(kn_session *session);
 /* Sets `current` to the plan for `numbers`, cached or new. */
 kn_status kn_session_find_plan(kn_session *session);
 /* Waits for the work on all devices; returns the first failure. */
-kn_status kn_session_finish(const kn_session *session, kn_error *error);
+kn_status kn_session_finish(kn_session *session, kn_error *error);
 /* Clears the last error; fails if the creation of the session failed. */
 kn_status kn_session_begin(kn_session *session);
 int kn_session_find_value(const kn_session *session, const char *name);
