@@ -9,7 +9,10 @@
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner)
  *                   applied to a vector of results, by the position of the first
  *   KN_EPILOGUE_PREFETCH(outer, middle, inner)
- *                   prefetches what it reads for a vector of results */
+ *                   prefetches what it reads for a vector of results
+ * Kernels that can store a result in 8 bits, which the epilogue makes a whole number, have for that
+ *   KN_RESULT_T     the type of the stored results: float, uchar or char
+ *   KN_AS_RESULT(v) converts one, which wraps around; KN_STORE_RESULTS(v, p) of common/vector.cl stores a vector */
 #ifndef KN_EPILOGUE_CL
 #define KN_EPILOGUE_CL
 #include "common/storage.cl"
@@ -28,4 +31,11 @@
 #ifndef KN_EPILOGUE_PREFETCH
 #define KN_EPILOGUE_PREFETCH(outer, middle, inner)
 #endif
+#ifndef KN_RESULT_T
+#define KN_RESULT_T float
+#endif
+#define KN_AS_RESULT(v) KN_PASTE(KN_AS_RESULT_, KN_RESULT_T)(v)
+#define KN_AS_RESULT_float(v) (v)
+#define KN_AS_RESULT_uchar(v) ((uchar)(int)(v))
+#define KN_AS_RESULT_char(v) ((char)(int)(v))
 #endif

@@ -158,8 +158,8 @@ KN_TILE(tile_4, KN_ROWS_4)
 KN_TILE(tile_2, KN_ROWS_2)
 KN_TILE(tile_1, KN_ROWS_1)
 
-KN_WIDE kn_conv_bytes(global const int *restrict lines, global const int *restrict filter, global float *restrict y,
-                      int outputs, int out_height, int out_width, int filter_height, int filter_width,
+KN_WIDE kn_conv_bytes(global const int *restrict lines, global const int *restrict filter,
+                      global KN_RESULT_T *restrict y, int outputs, int out_height, int out_width, int filter_height, int filter_width,
                       int pairs, KN_INDEX plane, int phases_x, int rows, int pitch, int step_y, int step_x,
                       int dilation_y, int dilation_x, int item_rows, int item_columns,
                       int item_blocks KN_EPILOGUE_PARAMETERS) {
@@ -195,17 +195,17 @@ KN_WIDE kn_conv_bytes(global const int *restrict lines, global const int *restri
         for (int i = 0; i < count; i++) {
             int *from = sums + i * KN_SUMS;
             const int output = group * outputs + block * KN_BLOCK + i;
-            global float *to = y + (image * groups * outputs + output) * (KN_INDEX)out_height * out_width + pixel;
+            global KN_RESULT_T *to = y + (image * groups * outputs + output) * (KN_INDEX)out_height * out_width + pixel;
             for (int row = 1; row < band_rows && columns < pitch; row++)
                 for (int column = 0; column < columns; column++)
                     from[row * columns + column] = from[row * pitch + column];
             int done = 0;
             for (; done + KN_WIDTH <= results; done += KN_WIDTH)
-                store(KN_EPILOGUE_VECTOR(KN_CONCAT(convert_float, KN_WIDTH)(KN_LOAD(0, from + done)), image, output,
-                                         pixel + done),
-                      0, to + done);
+                KN_STORE_RESULTS(KN_EPILOGUE_VECTOR(KN_CONCAT(convert_float, KN_WIDTH)(KN_LOAD(0, from + done)), image,
+                                                    output, pixel + done),
+                                 to + done);
             for (; done < results; done++)
-                to[done] = KN_EPILOGUE((float)from[done], image, output, pixel + done);
+                to[done] = KN_AS_RESULT(KN_EPILOGUE((float)from[done], image, output, pixel + done));
         }
     }
 }

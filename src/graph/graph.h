@@ -78,6 +78,9 @@ bool kn_dtype_is_float(kn_dtype dtype);
 static inline bool kn_is_half(kn_dtype dtype) {
     return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
 }
+static inline bool kn_is_byte(kn_dtype dtype) {
+    return dtype == KN_INT8 || dtype == KN_UINT8;
+}
 /* Rounds to 10 bits of mantissa, to nearest with ties away from 0, as matrix units do. */
 float kn_round_tf32(float number);
 /* The type in which results are stored. */

@@ -183,8 +183,10 @@ typedef struct kn_promise {
     /* With 16-bit inputs it rounds intermediate values to 16 bits: trials allow for that. */
     bool rounds;
     bool takes_epilogue;
-    bool stores_between;   /* the epilogue may store: it is called once per result, and only for results */
-    bool gathers;          /* can collect statistics of a blocked result while computing it */
+    bool stores_bytes;   /* the epilogue may end with a cast to 8-bit integers: its kernels use KN_RESULT_T of
+                            cl/common/epilogue.cl */
+    bool stores_between; /* the epilogue may store: it is called once per result, and only for results */
+    bool gathers;        /* can collect statistics of a blocked result while computing it */
     bool takes_statistics; /* reads statistics of input 0 instead of reading input 0 to compute them */
     bool fusible;          /* its node may be fused into its consumer: the intermediate is never stored */
     /* Whether it can fuse `producer`, whose result is input 0. NULL: never. */

@@ -237,6 +237,8 @@ kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool of_p
         status = write_function(planner, group, epilogue, type, "_vector", &text);
         write_vector_macro(epilogue, blocked, !wide, width, &text);
     }
+    const kn_dtype stored = kn_group_result(group)->shape.dtype;
+    if (kn_is_byte(stored)) kn_text_format(&text, "#define KN_RESULT_T %s\n", kn_opencl_type(stored));
     if (status == KN_OK && kn_text_failed(&text)) status = kn_fail_memory(planner->error, text.length);
     if (status == KN_OK) {
         epilogue->prelude = kn_arena_text(planner->arena, text.data);

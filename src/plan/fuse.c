@@ -173,21 +173,25 @@ static bool can_store_between(const fuse_pass *pass, const kn_group *group, cons
            (live_bytes == 0 || live_bytes == UINT64_MAX);
 }
 
+/* A cast to fewer bits ends an epilogue: it computes in float32, and only the kernel's store rounds or wraps
+ * around. */
+static bool ends_epilogue(const kn_node *node) {
+    const kn_dtype dtype = node->outputs[0]->shape.dtype;
+    return node->op->identity == KN_IDENTITY_ALWAYS && (kn_is_half(dtype) || kn_is_byte(dtype));
+}
+
 /* Whether the epilogue of `group` can compute a node, regardless of its inputs. */
 static bool suits_epilogue(const fuse_pass *pass, const kn_group *group, const kn_node *node) {
     const kn_node *anchor = group->anchor;
     if (node->op->class != KN_CLASS_POINTWISE || node->op->random || pass->updates[node->id]) return false;
     if (anchor->stage != node->stage) return false;
     if (!kn_shape_same(&anchor->outputs[0]->shape, &node->outputs[0]->shape)) return false;
-    if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(anchor->outputs[0])) return false;
+    if (!is_computed_as_float(anchor->outputs[0])) return false;
     /* It may be the last node, whose result the anchor's kernel stores. */
-    return !kn_is_half(node->outputs[0]->shape.dtype) || (group->variant->promise.halves.results & 1);
-}
-
-/* An epilogue computes in float32 and rounds only its result; nodes that follow a cast to 16 bits need the
- * rounded value. */
-static bool rounds(const kn_node *node) {
-    return node->op->identity == KN_IDENTITY_ALWAYS && kn_is_half(node->outputs[0]->shape.dtype);
+    const kn_promise *promise = &group->variant->promise;
+    if (kn_is_byte(node->outputs[0]->shape.dtype)) return promise->stores_bytes && ends_epilogue(node);
+    return is_computed_as_float(node->outputs[0]) &&
+           (!kn_is_half(node->outputs[0]->shape.dtype) || (promise->halves.results & 1));
 }
 
 static bool is_among(kn_node *const *nodes, int count, const kn_node *node) {
@@ -226,7 +230,7 @@ static int find_branches(fuse_pass *pass, const kn_group *group, kn_value *throu
         if (!open) return count;
         kn_node *reader = count ? next_reader(pass, nodes[count - 1]->outputs[0], nodes, count) : NULL;
         if (reader && reader->id < next->id) next = reader;
-        if (count == MAX_BRANCHES || (count && rounds(nodes[count - 1])) ||
+        if (count == MAX_BRANCHES || (count && ends_epilogue(nodes[count - 1])) ||
             !suits_epilogue(pass, group, next))
             return 0;
         nodes[count++] = next;
@@ -280,7 +284,7 @@ static bool add_nodes_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *con
 static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_value *through) {
     if (!group->anchor || !group->variant || !group->variant->promise.takes_epilogue) return false;
     const kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
-    if (rounds(last) || through != last->outputs[0]) return false;
+    if (ends_epilogue(last) || through != last->outputs[0]) return false;
     const bool shared = is_shared(pass, through);
     kn_node *nodes[MAX_BRANCHES] = {node};
     const int count = shared ? find_branches(pass, group, through, nodes) : 0;

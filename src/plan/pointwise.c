@@ -58,10 +58,6 @@ static kn_dtype compute_dtype(const kn_node *node) {
     return KN_INT32;
 }
 
-static bool is_byte(kn_dtype dtype) {
-    return dtype == KN_INT8 || dtype == KN_UINT8;
-}
-
 static void add_operand(void *user, kn_value *value) {
     kernel_text *kernel = user;
     if (kernel->count == MAX_OPERANDS)
@@ -186,7 +182,7 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         const int half = kn_half_kind(dtype);
         const kn_small_float *small = kn_small_float_of(dtype);
         /* Other operands are the same in all lanes. */
-        const bool byte = is_byte(dtype);
+        const bool byte = kn_is_byte(dtype);
         bool whole = kernel->lanes > 1 && (half || small || byte || dtype == KN_FLOAT32);
         if (whole)
             kn_text_format(body, "const float%d x%d = ", kernel->lanes, i);
@@ -351,7 +347,7 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
     const int half = kn_half_kind(result->shape.dtype);
     const kn_small_float *small = kn_small_float_of(result->shape.dtype);
     /* In vectors, 8-bit numbers are floats. */
-    const bool narrows = kernel->lanes > 1 && is_byte(result->shape.dtype);
+    const bool narrows = kernel->lanes > 1 && kn_is_byte(result->shape.dtype);
     const char *wrap = narrows ? NULL : wrap_of(result->shape.dtype);
     const char *rounds = half == 1            ? "kn_as_half"
                          : half == 2          ? "kn_as_bfloat"
@@ -434,7 +430,7 @@ static bool is_float(kn_dtype dtype) {
 static bool has_vector_types(const kn_node *node) {
     const kn_dtype from = compute_dtype(node), to = node->outputs[0]->shape.dtype;
     const bool casts = node->op->identity == KN_IDENTITY_ALWAYS && !node->derivative;
-    return (is_float(from) || (casts && is_byte(from))) && (is_float(to) || (casts && is_byte(to)));
+    return (is_float(from) || (casts && kn_is_byte(from))) && (is_float(to) || (casts && kn_is_byte(to)));
 }
 
 static bool counts_steps(const kernel_operand *operand, int64_t stride) {
@@ -453,7 +449,7 @@ static bool wants_vectors(const kernel_text *kernel) {
         int64_t stride = operand->strides[kernel->axes - 1];
         if (kernel->random && counts_steps(operand, stride)) continue;
         const kn_dtype dtype = operand->value->shape.dtype;
-        if ((!is_float(dtype) && !is_byte(dtype)) || stride > 1 || (operand->written && stride != 1))
+        if ((!is_float(dtype) && !kn_is_byte(dtype)) || stride > 1 || (operand->written && stride != 1))
             return false;
         halves = halves || kn_is_half(dtype);
     }

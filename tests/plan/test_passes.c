@@ -485,6 +485,29 @@ GRAPH_TEST(fuse_keeps_what_a_cast_rounds) {
     }
 }
 
+/* A kernel that can store bytes computes also the cast to them, but nothing after it. */
+GRAPH_TEST(fuse_ends_an_epilogue_with_bytes) {
+    for (int stores = 0; stores < 2; stores++) {
+        kn_value *images = kn_input(graph, stores ? "a" : "b", KN_UINT8, "batch,4,5,7");
+        kn_value *filters = kn_input(graph, stores ? "c" : "d", KN_INT8, "6,4,3,3");
+        kn_value *sums = kn_apply(graph, "conv2d_bytes", (kn_value *[]){images, filters}, 2, "whole=1");
+        kn_value *bytes = kn_cast(kn_clip(kn_round(sums), 0, 255), KN_UINT8);
+        kn_value *y = kn_relu(kn_cast(bytes, KN_FLOAT32));
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, &y, 1, false, NULL, NULL);
+        passes_wide(&passes, 8, stores ? "conv2d_bytes=pairs" : "conv2d_bytes=plain");
+        passes_run(&passes, "fuse");
+        const kn_group *group = passes_group_of(&passes, "conv2d_bytes");
+        assert_int_equal(group->member_count, stores ? 3 : 0);
+        if (stores) assert_int_equal(group->members[2]->outputs[0]->shape.dtype, KN_UINT8);
+        assert_true(passes_group_of(&passes, "relu") != group);
+        passes_run(&passes, "place");
+        assert_int_equal(passes_count_steps(&passes, "pointwise/pointwise.cl"), 1);
+        passes_end(&passes);
+    }
+}
+
 /* The gradients of a weight and of a bias read the same slopes; if the product depends on the sum, both are
  * computed separately. */
 GRAPH_TEST(fuse_gives_a_product_the_sum_over_its_operand) {

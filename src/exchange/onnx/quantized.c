@@ -10,10 +10,6 @@ enum { EXACT_PRODUCTS = 256 };
 /* With more products of bytes, a sum may exceed int32: what a file dequantizes has no such limit. */
 enum { MAX_BYTE_PRODUCTS = INT32_MAX / (255 * 255) };
 
-static bool is_byte(kn_dtype dtype) {
-    return dtype == KN_INT8 || dtype == KN_UINT8;
-}
-
 static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
     double size = ldexp(1, bits ? bits : (int)kn_dtype_bytes(dtype) * 8);
     bool is_signed = dtype <= KN_INT64;
@@ -108,7 +104,7 @@ kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
 static void keep_codes(kn_import_call *call, kn_value *x, kn_value *zero) {
     kn_value *scale = kn_import_in(call, 1);
     const bool weights = call->inputs[0]->tensor && x->shape.rank == 2;
-    if (!is_byte(x->shape.dtype) && !(weights && kn_is_small_float(x->shape.dtype))) return;
+    if (!kn_is_byte(x->shape.dtype) && !(weights && kn_is_small_float(x->shape.dtype))) return;
     const bool single = scale->shape.rank == 0 || (scale->shape.rank == 1 && scale->shape.dims[0] == 1);
     const kn_import_codes codes = {
         .codes = x,
@@ -203,7 +199,7 @@ static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
 
 kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero) {
     int x_rank = x->shape.rank, y_rank = y->shape.rank;
-    if (x_rank > 1 && y_rank > 1 && is_byte(x->shape.dtype) && is_byte(y->shape.dtype) &&
+    if (x_rank > 1 && y_rank > 1 && kn_is_byte(x->shape.dtype) && kn_is_byte(y->shape.dtype) &&
         is_point(x_zero, x, x->shape.dims[x_rank - 2]) && is_point(y_zero, y, y->shape.dims[y_rank - 1]))
         return kn_matmul_integer(x, y, x_zero, y_zero);
     const int64_t terms = kn_value_dimension(x, x_rank - 1);
@@ -216,7 +212,7 @@ kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, 
 /* The codes of input i if they are bytes with one scale, or one per index of `axis`. */
 static const kn_import_codes *bytes_of(const kn_import_call *call, int i, int axis) {
     const kn_import_codes *of = kn_import_has(call, i) ? call->inputs[i]->codes : NULL;
-    const bool fits = of && is_byte(of->codes->shape.dtype) && of->block == 1 &&
+    const bool fits = of && kn_is_byte(of->codes->shape.dtype) && of->block == 1 &&
                       (of->axis < 0 || (of->axis == axis && of->scale->shape.rank == 1)) &&
                       (!of->zero || of->zero->shape.dtype == of->codes->shape.dtype);
     return fits ? of : NULL;
@@ -315,7 +311,7 @@ static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero, 
     int rank = weight->shape.rank;
     if (zero && zero->shape.rank == 1) zero = kn_import_reshape(call->import, zero, NULL, 0);
     kn_dim filters = kn_import_int(call, "group", 1) == 1 ? weight->shape.dims[0] : 1;
-    if (is_byte(x->shape.dtype) && is_byte(weight->shape.dtype) && (rank == 3 || rank == 4) &&
+    if (kn_is_byte(x->shape.dtype) && kn_is_byte(weight->shape.dtype) && (rank == 3 || rank == 4) &&
         is_point(zero, x, 1) && is_point(less, weight, filters))
         return whole ? kn_import_integer_convolution(call, x, weight, zero, less)
                      : kn_import_byte_convolution(call, x, weight, zero, less, true);

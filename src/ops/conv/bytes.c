@@ -17,16 +17,12 @@ enum { WIDTH = 8, FEWEST = 4 };
 
 /* ---- the row ------------------------------------------------------------------------------------------- */
 
-static bool is_byte(const kn_value *value) {
-    return value->shape.dtype == KN_INT8 || value->shape.dtype == KN_UINT8;
-}
-
 /* x is (N,C,H,W), weight (K,C/groups,R,S), x_zero (), weight_zero () or (K); the result is float32 (N,K,P,Q).
  */
 static kn_status shape(kn_shape_call *call) {
     for (int i = 0; i < call->input_count; i++) {
         const kn_value *value = call->inputs[i];
-        if (value ? !is_byte(value) : i < 2)
+        if (value ? !kn_is_byte(value->shape.dtype) : i < 2)
             return kn_shape_fail(call, KN_ERROR_DTYPE, "input %d is %s; expected int8 or uint8", i,
                                  value ? kn_shape_words_of(call, i) : "missing");
         const int64_t count = value ? kn_shape_elements(&value->shape) : 1;
@@ -265,7 +261,8 @@ KN_OPERATOR(
                  .choice.accepts = accepts,
                  .choice.doubtful = true,
                  .lower = lower,
-                 .promise.takes_epilogue = true},
+                 .promise.takes_epilogue = true,
+                 .promise.stores_bytes = true},
                 {.name = "plain", .lower = lower_plain}),
     KN_CASES({.inputs = {"uint8 2,4,5,4", "int8 5,4,3,3", "uint8", "int8"},
               .ranges = ALL_BYTES,

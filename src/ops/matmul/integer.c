@@ -10,10 +10,6 @@
 
 extern const kn_operator kn_row_matmul_integer;
 
-static bool is_byte(const kn_shape *shape) {
-    return shape->dtype == KN_INT8 || shape->dtype == KN_UINT8;
-}
-
 /* A zero point: a scalar of the type of `of`, or one for each of `count`. */
 static kn_status zero_shape(kn_shape_call *call, int input, const kn_shape *of, kn_dim count,
                             const char *each) {
@@ -29,7 +25,7 @@ static kn_status zero_shape(kn_shape_call *call, int input, const kn_shape *of, 
 static kn_status shape(kn_shape_call *call) {
     for (int i = 0; i < 2; i++) {
         const kn_shape *own = call->inputs[i] ? &call->inputs[i]->shape : NULL;
-        if (!own || !is_byte(own) || own->rank < 2)
+        if (!own || !kn_is_byte(own->dtype) || own->rank < 2)
             return kn_shape_fail(call, KN_ERROR_DTYPE,
                                  "input %d is %s; expected int8 or uint8 (...,rows,columns)", i,
                                  own ? kn_shape_words_of(call, i) : "missing");
