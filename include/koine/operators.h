@@ -198,6 +198,11 @@ KN_API kn_value *kn_uniform_like(kn_value *x);
 /* a is (...,M,K), or (...,K,M) transposed; b is (...,K,N), or (...,N,K) transposed; leading dimensions
  * broadcast. */
 KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b);
+
+/* Rows of a (rows,K) times one matrix of b (groups,K,N) per group, as in mixtures of experts: row i belongs
+ * to the first group e with i < ends[e]. ends is int32 (groups), ascending. Rows from the last end on are 0.
+ * The result is (rows,N). */
+KN_API kn_value *kn_grouped_matmul(kn_value *a, kn_value *b, kn_value *ends);
 /* The same for int8 or uint8 matrices (...,M,K) and (...,K,N) minus their zero points. The result is int32,
  * exact while it does not overflow. A zero point has its matrix's type and is a scalar, or has one element
  * per row of a or per column of b; NULL: 0. */

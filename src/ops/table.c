@@ -24,7 +24,7 @@
     X(sum) X(mean) X(reduce_max) X(reduce_min)                                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                                    \
     /* matrix products and convolutions */                                                                          \
-    X(matmul) X(matmul_integer) X(matmul_quantized) X(columns) X(conv2d_bytes) X(conv2d) X(conv2d_data) X(conv2d_weight) X(max_pool) X(max_pool_data) X(average_pool)    \
+    X(matmul) X(grouped_matmul) X(grouped_matmul_weight) X(matmul_integer) X(matmul_quantized) X(columns) X(conv2d_bytes) X(conv2d) X(conv2d_data) X(conv2d_weight) X(max_pool) X(max_pool_data) X(average_pool)    \
     X(average_pool_data) X(batch_norm) X(batch_norm_gradient)                                                \
     /* sequences */                                                                                          \
     X(embedding) X(embedding_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) \
