@@ -29,6 +29,7 @@ def whole(*shape, most=4, seed=5):
 
 # Each is (function, shapes of the parameters, the lowest and the highest number of a parameter); the last two may be left out.
 INDICES, MASK, LABELS = whole(3, 5), whole(4, 6).gt(1), whole(4, most=6)
+ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
 POINTWISE = {name: (getattr(torch, name), [(4, 6)], *limits) for name, limits in {
     "acos": (-.9, .9), "acosh": (1.5, 3), "asin": (-.9, .9), "asinh": (), "atan": (), "atanh": (-.9, .9), "cos": (), "cosh": (),
     "erf": (), "exp": (), "expm1": (), "log": (.3, 3), "log1p": (), "log2": (.3, 3), "log10": (.3, 3), "reciprocal": (.3, 3),
@@ -77,6 +78,9 @@ CASES = {
     "medians": (lambda x: x.median() + x.median(1)[0] + x.median(0, keepdim=True)[1].sum() * x.mean() + x.kthvalue(2, 1)[0] + x.kthvalue(3)[1] * x[:, 0], [(4, 6)]),
     "searches": (lambda x, y: x * torch.searchsorted(y.detach().sort(1)[0], x.detach()) + x * torch.bucketize(x.detach(), y.detach()[0].sort()[0], right=True), [(4, 6), (4, 6)]),
     "rows": (lambda x, y: torch.dist(x, y) + torch.dist(x, y, 1) + torch.addbmm(x[:, :4], x[None].expand(2, 4, 6), y.t()[None].expand(2, 6, 4), beta=.5, alpha=2).sum(), [(4, 6), (4, 6)]),
+    "grouped products": (lambda x, w: F.grouped_mm(x, w, offs=ENDS) + F.grouped_mm(x.relu(), w.mT.contiguous().mT, offs=ENDS), [(8, 12), (3, 12, 4)]),
+    "grouped products of columns": (lambda x, y: F.grouped_mm(x.t(), y, offs=ENDS), [(8, 12), (8, 4)]),
+    "histc": (lambda x: x.sum() * (torch.histc(x.detach(), 5, -1, 1) + torch.histc(LABELS.float(), 6, 0, 5)[:5]), [(4, 6)]),
     "bilinear": (lambda x, y, w, b: F.bilinear(x, y, w, b), [(4, 6), (4, 5), (3, 6, 5), (3,)]),
     "more copies": (lambda x, y: aten.view_copy(x, [6, 4]).sum(0) + aten.permute_copy(x, [1, 0])[0] + aten.narrow_copy(x, 1, 2, 4)[0] + aten.unbind_copy(x)[1][:4] + aten.diagonal_scatter(x, y[0, :4], 1)[0, :4] + aten.diagonal_scatter(x[None], y[:1, :4], 2, 1, 2)[0, :, 3], [(4, 6), (4, 6)]),
     "upsample of volumes": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear") + F.interpolate(x, size=(4, 6, 8), mode="trilinear", align_corners=True), [(1, 2, 2, 3, 4)]),
@@ -431,7 +435,7 @@ def random_numbers_are_drawn_by_the_seed():
 
 
 def every_row_is_tried():
-    missing = sorted(set(operators.ROWS) - tried)
+    missing = sorted(name for name in set(operators.ROWS) - tried if name.startswith("aten."))
     expect(not missing, f"no case uses {', '.join(missing)}")
 
 
@@ -439,10 +443,9 @@ def all_of_core_aten_is_in_the_table_or_has_a_reason():
     core = table.core()
     expect(len(core) > 150, f"core ATen has {len(core)} operators")
     expect_equal(sorted(core - set(operators.ROWS) - set(operators.REASONS) - set(operators.SIZES) - set(operators.FUNCTIONAL)), [])
-    expect_equal(sorted(set(operators.ROWS) & set(operators.REASONS)), [])
+    expect_equal(sorted((set(operators.ROWS) & set(operators.REASONS)) | (set(operators.REASONS) - core)), [])
     expect_equal(sorted(set(operators.FUNCTIONAL.values()) - set(operators.ROWS)), [])
-    refused = len(core & set(operators.REASONS))
-    expect(refused <= .1 * len(core), f"{refused} of {len(core)} operators of core ATen are not covered")
+    expect(len(operators.REASONS) <= .1 * len(core), f"{len(operators.REASONS)} of {len(core)} operators of core ATen are not covered")
 
 
 def the_page_is_made_from_the_table():

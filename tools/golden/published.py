@@ -112,6 +112,7 @@ SMALL = {
 }
 GPT2 = {"vocab_size": TOKENS, "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 32}
 LLAMA = {**SMALL, "num_key_value_heads": 2}
+EXPERTS = dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2)
 DISTIL = {"vocab_size": TOKENS, "dim": 24, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 32}
 OPT = {
   "vocab_size": TOKENS,
@@ -169,6 +170,9 @@ NETWORKS = {
   "transformers llama": (transformer("LlamaForCausalLM", "LlamaConfig", use_cache=False, **LLAMA), TEXT, 0, 1e-3),
   "transformers mistral": (transformer("MistralForCausalLM", "MistralConfig", use_cache=False, **LLAMA), TEXT, 0, 1e-3),
   "transformers qwen2": (transformer("Qwen2ForCausalLM", "Qwen2Config", use_cache=False, **LLAMA), TEXT, 0, 1e-3),
+  "transformers mixtral": (transformer("MixtralForCausalLM", "MixtralConfig", use_cache=False, **LLAMA, **EXPERTS), TEXT, 0, 1e-3),
+  "transformers qwen3_moe": (transformer("Qwen3MoeForCausalLM", "Qwen3MoeConfig", use_cache=False, head_dim=16, moe_intermediate_size=24,
+                                         **LLAMA, **EXPERTS), TEXT, 0, 1e-3),
   "transformers vit": (transformer("ViTForImageClassification", "ViTConfig", **VIT), IMAGE, 32, 1e-4),
 }
 # Networks that are known not to train, and why.
@@ -219,6 +223,8 @@ def compare(name, steps, compiled):
   torch.manual_seed(1)
   start, batches = make().train(), batches_of(kind, side, steps)
   models = [start, copy.deepcopy(start), copy.deepcopy(start).double()]
+  if hasattr(start, "set_experts_implementation"):
+    models[2].set_experts_implementation("batched_mm")  # PyTorch's grouped products have no double precision
   optimizers = [torch.optim.AdamW(model.parameters(), rate) for model in models]
   ours = by_koine(models[0], optimizers[0], batches, compiled)
   double, *found = against_pytorch(ours, models[1:], loss_of, optimizers[1:], batches)

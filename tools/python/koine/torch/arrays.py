@@ -140,6 +140,16 @@ def cumsum(on: Call, x: Value, axis: int, **_: Any) -> Value:
     return on.value(x, on.dtype).cumulative_sum(axis_of(x, axis)) if x.rank else on.value(x, on.dtype)
 
 
+@row("histc.default")
+def histc(on: Call, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
+    if not low < high:
+        raise on.refuse("the range of the bins depends on the data; pass min and max")
+    x = x.reshape([-1, 1])
+    inside = x.greater_equal(on.value(float(low))).logical_and(x.less_equal(on.value(float(high))))
+    places = ((x - float(low)) * (bins / (high - low))).floor().minimum(on.value(float(bins - 1)))
+    return places.equal(on.value(np.arange(bins, dtype=np.float32))).logical_and(inside).cast("float32").sum([0])
+
+
 @row("topk.default")
 def topk(on: Call, x: Value, k: int, axis: int = -1, largest: bool = True, ordered: bool = True) -> Tuple[Value, Value]:
     if not x.rank:

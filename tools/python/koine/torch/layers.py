@@ -29,6 +29,21 @@ def mm(on: Call, a: Value, b: Value) -> Value:
     return product(on, a, b)
 
 
+@row("_grouped_mm.default", "transformers.grouped_mm_fallback.default")
+def grouped_mm(on: Call, a: Value, b: Value, offs: Optional[Value] = None, bias: None = None, out_dtype: Any = None) -> Value:
+    """a is (rows,K) and b (groups,K,N), or a is (K,rows) and b (rows,N); offs has the ends of the groups of rows."""
+    if offs is None or bias is not None or a.rank != 2:
+        raise on.refuse("Koine groups the rows of a two-dimensional a, without a bias")
+    if b.rank == 2:
+        return on.graph.apply("grouped_matmul_weight", on.permuted(a, [1, 0]), b, offs)
+    return a.grouped_matmul(b, offs)
+
+
+@row("transformers.grouped_mm_fallback_backward.default", backward=True)
+def grouped_mm_backward(on: Call, a: Value, b: Value, offs: Value, g: Value) -> Tuple[Value, Value]:
+    return g.grouped_matmul(on.permuted(b, [0, 2, 1]), offs), on.graph.apply("grouped_matmul_weight", a, g, offs)
+
+
 @row("matmul.default")
 def matmul(on: Call, a: Value, b: Value) -> Value:
     """1-d a is a row, 1-d b a column."""

@@ -14,10 +14,12 @@ BACKWARD: Set[str] = set()  # backward operators, which appear in graphs of torc
 
 
 def row(*names: str, backward: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a function in the table, under names without "aten."."""
+    """Registers a function in the table, under names without "aten.", or with the name of another library."""
+    full = [name if name.count(".") > 1 else f"aten.{name}" for name in names]
+
     def put(function: Callable[..., Any]) -> Callable[..., Any]:
-        ROWS.update({f"aten.{name}": function for name in names})
-        BACKWARD.update(f"aten.{name}" for name in names if backward)
+        ROWS.update({name: function for name in full})
+        BACKWARD.update(full if backward else ())
         return function
     return put
 
@@ -43,14 +45,11 @@ def is_number(x: Any) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool)
 
 
-# Operators that cannot be trained, and the reasons.
+# Core ATen operators that cannot be trained, and the reasons.
 _DATA = "the result's size, or a number on the host, depends on the data"
-_GROUPED = ("Koine has no products of groups of rows; make mixtures of experts from transformers with "
-            'AutoModelForCausalLM.from_config(config, experts_implementation="batched_mm"), or from_pretrained')
 REASONS = {f"aten.{name}": why for names, why in {
     ("_local_scalar_dense.default", "nonzero.default"): _DATA,
     ("_fft_c2r.default", "_fft_r2c.default"): "values have no complex type",
-    ("histc.default", "_grouped_mm.default"): _GROUPED,
 }.items() for name in names}
 # Operators on sizes, which are symbolic expressions.
 SIZES = ("aten.sym_size.int", "aten.sym_numel.default", "aten.sym_is_contiguous.default", "aten.sym_stride.int",
