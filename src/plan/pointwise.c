@@ -442,7 +442,7 @@ static bool counts_steps(const kernel_operand *operand, int64_t stride) {
 static bool wants_vectors(const kernel_text *kernel) {
     const kn_target *target = kernel->planner->target;
     int width = target->vector_width;
-    bool halves = false;
+    bool narrow = false;
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
@@ -451,12 +451,12 @@ static bool wants_vectors(const kernel_text *kernel) {
         const kn_dtype dtype = operand->value->shape.dtype;
         if ((!is_float(dtype) && !kn_is_byte(dtype)) || stride > 1 || (operand->written && stride != 1))
             return false;
-        halves = halves || kn_is_half(dtype);
+        narrow = narrow || kn_is_half(dtype) || kn_is_byte(dtype);
     }
     for (int i = 0; i < kernel->group->member_count; i++) {
         if (!has_vector_types(kernel->group->members[i])) return false;
     }
-    return halves || kernel->random || (kernel->body.data && calls_functions(kernel->body.data));
+    return narrow || kernel->random || (kernel->body.data && calls_functions(kernel->body.data));
 }
 
 static kn_status write_body(kernel_text *kernel, int lanes, kn_text *body) {

@@ -572,6 +572,20 @@ GRAPH_TEST(fuse_takes_branches_into_an_epilogue) {
     }
 }
 
+/* Compilers make no vectors of casts from and to bytes. */
+GRAPH_TEST(lower_writes_vectors_of_bytes) {
+    kn_value *codes = kn_input(graph, "codes", KN_INT8, "batch,9");
+    kn_value *y = kn_cast(kn_round(kn_scale(kn_cast(codes, KN_FLOAT32), 0.5)), KN_INT8);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_wide(&passes, 8, "");
+    passes_run(&passes, "lower");
+    assert_int_equal(passes_count_steps(&passes, NULL), 1);
+    assert_non_null(strstr(passes.planner.emitter.steps[0]->prelude, "KN_VECTOR_BODY"));
+    passes_end(&passes);
+}
+
 /* y = exp(x) / sum(exp(x)): both ends are pointwise over one space, with the sum between them. */
 GRAPH_TEST(fuse_makes_no_cycle) {
     kn_value *powers = kn_exp(x);
