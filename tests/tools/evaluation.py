@@ -6,6 +6,7 @@ import math
 import os
 import random
 
+import byte_model
 from koine import CLASSES, SAMPLES, TINY, WIDTH, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write
 from koine import write_npy
 
@@ -179,6 +180,17 @@ def perplexity_of_text(folder):
     expect(sum(map(sum, found["confusion"])) == 8 * found["samples"], f"found {found}")
     text = koine("eval", "walk.safetensors", "--data", "text:walk.txt", folder=folder).needs(0, out="perplexity ").out
     expect("recall" not in text, f"found {text}")
+
+
+@case
+def logits_of_language_models_are_not_stored(folder):
+    byte_model.write(os.path.join(folder, "model.gguf"))
+    write(folder, "text.txt", "abc d" * 40)
+    data = ["--data", "text:text.txt", "--length", "16"]
+    found = koine("eval", "model.gguf", *data, "--json", folder=folder).objects()[0]
+    near(found["perplexity"], math.exp(found["loss"]), "perplexity")
+    expect(found["top5"] is None and found["accuracy"] > 0.5 and "classes" not in found, f"found {found}")
+    koine("eval", "model.gguf", *data, folder=folder).needs(0, out=f"perplexity {found['perplexity']:.3f}")
 
 
 run_cases()

@@ -88,10 +88,10 @@ static void print_json(const eval_run *run, const evaluation *metrics) {
         json_fraction("rmse", metrics->rmse);
         json_fraction("mae", metrics->mae);
     }
-    if (metrics->classes) {
+    if (metrics->classes || isfinite(perplexity_of(run, metrics))) {
         json_fraction("top5", metrics->top5);
         json_fraction("perplexity", perplexity_of(run, metrics));
-        if (!run->setup.tokenizer) print_json_classes(setup_evaluation_data(&run->setup), metrics);
+        if (metrics->classes) print_json_classes(setup_evaluation_data(&run->setup), metrics);
     }
     puts("}");
 }
@@ -226,7 +226,7 @@ static void print_text(const eval_run *run, const evaluation *metrics) {
     if (isfinite(metrics->top5)) printf("top-5 accuracy %.2f%%\n", 100 * metrics->top5);
     if (isfinite(metrics->rmse))
         printf("root mean squared error %.4g, mean absolute error %.4g\n", metrics->rmse, metrics->mae);
-    if (metrics->classes && isfinite(perplexity_of(run, metrics))) {
+    if (isfinite(perplexity_of(run, metrics))) {
         printf("perplexity %.3f\n", perplexity_of(run, metrics));
     } else if (metrics->classes) {
         print_classes(setup_evaluation_data(setup), metrics);

@@ -118,6 +118,7 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
     uint64_t numbers = 0, wanted = 0;
     kn_table_target unit = {.size = sizeof unit};
     work->deviation = 1;
+    if (!setup_has_output(setup)) return true;
     if (kn_dataset_target(setup->all, &unit) && unit.deviation > 0) {
         work->deviation = unit.deviation;
         work->mean = unit.mean;

@@ -644,12 +644,16 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
 
 /* ---- evaluation ------------------------------------------------------------------------------------ */
 
+bool setup_has_output(const training_setup *setup) {
+    return !setup->tokenizer;
+}
+
 kn_session *setup_evaluation(training_setup *setup, kn_context *context, kn_states *states,
                              const arithmetic *how, bool whole) {
     kn_value *values[3] = {setup->loss.eval_loss};
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;
-    if (whole) values[count++] = kn_model_output_at(setup->model, 0);
+    if (whole && setup_has_output(setup)) values[count++] = kn_model_output_at(setup->model, 0);
     kn_session *session = batch_session(context, values, count, states, how, NULL);
     if (kn_session_status(session) == KN_OK) return session;
     command_fail("%s", session ? kn_session_error(session) : "out of memory");

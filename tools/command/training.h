@@ -129,7 +129,11 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
                           size_t room);
 /* R2: 1 minus the fraction of unexplained variance; NaN if it is not a regression. */
 double setup_r2(const training_setup *setup, const kn_score *score);
-/* An inference session for loss and accuracy on given states, with `whole` also for the first output.
+/* Whether an evaluation reads the first output. The logits of a language model would take more memory than
+ * the model; its loss does not store them. */
+bool setup_has_output(const training_setup *setup);
+/* An inference session for loss and accuracy on given states, with `whole` also for the first output, if
+ * evaluations read it.
  * The caller checks the memory limit. */
 kn_session *setup_evaluation(training_setup *setup, kn_context *context, kn_states *states,
                              const arithmetic *how, bool whole);
