@@ -265,7 +265,8 @@ typedef struct kn_attention_params {
 #define KN_ATTENTION_DEFAULTS KN_DEFAULTS_ZERO(kn_attention_params)
 KN_API void kn_attention_params_init(kn_attention_params *params);
 /* softmax(scale q kᵀ) v per head: q is (B,T,heads*D), k and v are (B,S,key_heads*D), the result is
- * (B,T,heads*D). Scores are never stored. A query without visible keys gives 0. (B,heads,T,D) reshaped to
+ * (B,T,heads*D). Without a gradient, k and v may have more samples, of which the first B are read. Scores are
+ * never stored. A query without visible keys gives 0. (B,heads,T,D) reshaped to
  * (B*heads,T,D) is attention with one head. */
 KN_API kn_value *kn_attention(kn_value *q, kn_value *k, kn_value *v, const kn_attention_params *params);
 /* The same with q, k and v adjacent in one array, read in place: (B,T,(heads+2*key_heads)*D), as one linear
@@ -285,8 +286,9 @@ KN_API void kn_rotary_params_init(kn_rotary_params *params);
  * D). The position of row t is t, or start[b] + t, where start is int32 (B) or (1), or NULL. */
 KN_API kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params *params);
 /* Rows from a run-time position: start is int32 (B) or (1), x is (B,M,C). kn_put_rows: x with the rows from
- * start on replaced by rows (B,T,C); rows past the end are ignored. If the result is assigned to the state
- * that x is, the state is updated in place. kn_take_rows: `count` rows of x from start on; 0 outside x. */
+ * start on replaced by rows (B,T,C); rows outside x are ignored, and x may have more samples than rows. If
+ * the result is assigned to the state that x is, the state is updated in place. kn_take_rows: `count` rows of
+ * x from start on; 0 outside x. */
 KN_API kn_value *kn_put_rows(kn_value *x, kn_value *rows, kn_value *start);
 KN_API kn_value *kn_take_rows(kn_value *x, kn_value *start, int64_t count);
 /* The key-value cache of a language model: a state (B,length,C) of this name, initially zero, into which each

@@ -48,12 +48,17 @@ kn_status kn_shape_like_first(kn_shape_call *call) {
     return KN_OK;
 }
 
-kn_status kn_shape_starts(kn_shape_call *call, int input) {
+kn_status kn_shape_starts(kn_shape_call *call, int input, int of) {
     if (call->input_count <= input || !call->inputs[input]) return KN_OK;
     const kn_shape *own = &call->inputs[input]->shape;
     if (own->dtype != KN_INT32 || own->rank != 1 ||
-        (own->dims[0] != 1 && own->dims[0] != call->inputs[0]->shape.dims[0]))
+        (own->dims[0] != 1 && own->dims[0] != call->inputs[of]->shape.dims[0]))
         return kn_shape_fail(call, KN_ERROR_SHAPE, "start is %s; expected int32 (B) or (1)",
                              kn_shape_words_of(call, input));
     return KN_OK;
+}
+
+bool kn_shape_has_samples(const kn_shape *all, const kn_shape *some) {
+    const int64_t most = all->dims[0], count = some->dims[0];
+    return most == count || (kn_dim_known(most) && kn_dim_known(count) && most > count);
 }

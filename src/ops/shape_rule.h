@@ -16,7 +16,9 @@ kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis
 kn_status kn_shape_float_input(kn_shape_call *call, int input);
 /* Output 0 has the shape of input 0. */
 kn_status kn_shape_like_first(kn_shape_call *call);
-/* Fails unless an input, if present, is int32 (B) or (1), where B is the first dimension of input 0. */
-kn_status kn_shape_starts(kn_shape_call *call, int input);
+/* Fails unless an input, if present, is int32 (B) or (1), where B is the first dimension of input `of`. */
+kn_status kn_shape_starts(kn_shape_call *call, int input, int of);
+/* Whether the first dimension of `all` is that of `some`, or is known to be larger. */
+bool kn_shape_has_samples(const kn_shape *all, const kn_shape *some);
 
 #endif

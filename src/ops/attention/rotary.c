@@ -37,7 +37,7 @@ static kn_status rotary_shape(kn_shape_call *call) {
                              kn_shape_attribute(call, "divisor")->number);
     const int start = find_input(call->inputs, call->input_count, true);
     const int divisors = find_input(call->inputs, call->input_count, false);
-    if (start > 0 && kn_shape_starts(call, start)) return call->error->status;
+    if (start > 0 && kn_shape_starts(call, start, 0)) return call->error->status;
     const kn_shape *own = divisors > 0 ? &call->inputs[divisors]->shape : NULL;
     if (own && (own->dtype != KN_FLOAT32 || own->rank != 1 || own->dims[0] != x->dims[2] / (2 * heads)))
         return kn_shape_fail(call, KN_ERROR_SHAPE,

@@ -8,18 +8,19 @@
 
 extern const kn_operator kn_row_put_rows, kn_row_take_rows;
 
-/* x is (B,M,C), rows (B,T,C), start int32 (B) or (1); the result is like x. */
+/* x is (S,M,C), rows (B,T,C) for its first B samples, start int32 (B) or (1); the result is like x. */
 static kn_status put_shape(kn_shape_call *call) {
     for (int i = 0; i < call->input_count; i++)
         if (!call->inputs[i])
             return kn_shape_fail(call, KN_ERROR_ARGUMENT, "input %d is missing; expected x, rows and start",
                                  i);
     const kn_shape *x = &call->inputs[0]->shape, *rows = &call->inputs[1]->shape;
-    if (x->rank != 3 || rows->rank != 3 || x->dtype != rows->dtype || x->dims[0] != rows->dims[0] ||
-        x->dims[2] != rows->dims[2])
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and rows are %s; expected (B,M,C) and (B,T,C)",
+    if (x->rank != 3 || rows->rank != 3 || x->dtype != rows->dtype || x->dims[2] != rows->dims[2] ||
+        !kn_shape_has_samples(x, rows))
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "x is %s and rows are %s; expected (S,M,C) and (B,T,C), with B up to S",
                              kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
-    if (kn_shape_starts(call, 2)) return call->error->status;
+    if (kn_shape_starts(call, 2, 1)) return call->error->status;
     return kn_shape_like_first(call);
 }
 
@@ -33,7 +34,7 @@ static kn_status take_shape(kn_shape_call *call) {
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "%lld rows; expected 0 or more", (long long)count);
     if (x->rank != 3)
         return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected (B,M,C)", kn_shape_words_of(call, 0));
-    if (kn_shape_starts(call, 1) || kn_shape_like_first(call)) return call->error->status;
+    if (kn_shape_starts(call, 1, 0) || kn_shape_like_first(call)) return call->error->status;
     call->outputs[0].dims[1] = count;
     return KN_OK;
 }
@@ -50,9 +51,12 @@ static kn_status put_gradient(kn_gradient_call *call) {
         call->input_gradients[0] = kn_gradient_build(call, &kn_row_put_rows, inputs, 3, &settings);
     }
     if (call->wanted[1] && !kn_attribute_of(node, "blank")->integer) {
+        const kn_shape *rows = &node->inputs[1]->shape;
         kn_value *inputs[2] = {call->output_gradients[0], node->inputs[2]};
+        if (rows->dims[0] != node->inputs[0]->shape.dims[0])
+            inputs[0] = kn_slice(inputs[0], 0, 0, rows->dims[0]);
         kn_settings_init(&settings, call->graph, &kn_row_take_rows);
-        kn_settings_int(&settings, "rows", node->inputs[1]->shape.dims[1]);
+        kn_settings_int(&settings, "rows", rows->dims[1]);
         call->input_gradients[1] = kn_gradient_build(call, &kn_row_take_rows, inputs, 2, &settings);
     }
     return kn_gradient_status(call);
@@ -73,6 +77,7 @@ static kn_status take_gradient(kn_gradient_call *call) {
 
 typedef struct rows_form {
     int64_t batches, most, count, columns; /* M of x, T of the rows */
+    int64_t filled;                        /* samples that get rows: B of the rows */
     int64_t starts_row;                    /* stride between samples; 0: the same for all */
     bool put, clear, blank;
     int starts_at;
@@ -82,6 +87,7 @@ static rows_form form_of(const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
     rows_form form = {.batches = x->dims[0], .most = x->dims[1], .columns = x->dims[2]};
     form.put = &kn_row_put_rows == node->op;
+    form.filled = form.put ? node->inputs[1]->shape.dims[0] : form.batches;
     form.count = form.put ? node->inputs[1]->shape.dims[1] : node->outputs[0]->shape.dims[1];
     form.clear = form.put && kn_attribute_of(node, "clear")->integer;
     form.blank = form.put && kn_attribute_of(node, "blank")->integer;
@@ -96,11 +102,13 @@ static kn_status rows_reference(kn_reference_call *call) {
     double *y = call->outputs[0].data;
     int64_t length = form.put ? form.most : form.count; /* of the result */
     for (int64_t b = 0; b < form.batches; b++) {
-        int64_t start = (int64_t)call->inputs[form.starts_at].data[b * form.starts_row];
+        const bool filled = b < form.filled;
+        const double *starts = call->inputs[form.starts_at].data;
+        int64_t start = filled ? (int64_t)starts[b * form.starts_row] : 0;
         for (int64_t i = 0; i < length; i++)
             for (int64_t c = 0; c < form.columns; c++) {
                 int64_t from = form.put ? i - start : i + start, rest = (b * length + i) * form.columns + c;
-                bool inside = from >= 0 && from < (form.put ? form.count : form.most);
+                bool inside = filled && from >= 0 && from < (form.put ? form.count : form.most);
                 if (inside && !form.blank)
                     y[rest] = rows[(b * (form.put ? form.count : form.most) + from) * form.columns + c];
                 else if (!inside && form.put && !form.clear)
@@ -130,15 +138,15 @@ static kn_status rows_lower(kn_lowering *lowering) {
         chunk = kn_divide_up(elements, 4 * (int64_t)lowering->target->compute_units);
         if (chunk < CHUNK) chunk = CHUNK;
     }
-    if (form.put) KN_STEP_SET(step, {"chunk", chunk});
+    if (form.put) KN_STEP_SET(step, {"filled", form.filled}, {"chunk", chunk});
     kn_step_size1(step, (size_t)kn_divide_up(elements, chunk), 0);
     return kn_step_end(step, lowering);
 }
 
 KN_OPERATOR(
     put_rows,
-    .help = "x (B,M,C) with rows (B,T,C) written starting at row start, int32 (B) or (1); rows beyond M are "
-            "ignored",
+    .help = "x (S,M,C) with rows (B,T,C) written to its first B samples, starting at row start, int32 (B) or "
+            "(1); rows beyond M are ignored",
     KN_ATTRIBUTES(KN_BOOLEAN("clear", 0, "sets all other rows to 0"),
                   KN_BOOLEAN("blank", 0, "writes zeros instead of the rows")),
     .min_inputs = 3, .max_inputs = 3, .input_names = {"x", "rows", "starts"}, .output_names = {"y"},
@@ -150,6 +158,7 @@ KN_OPERATOR(
     KN_CASES(
         {.inputs = {"2,7,3", "2,3,3", "int32 2"}, .ranges = {NULL, NULL, "-2..6"}, .smallest = true},
         {.inputs = {"3,31,5", "3,1,5", "int32 1"}, .ranges = {NULL, NULL, "17..17"}},
+        {.inputs = {"3,7,3", "2,3,3", "int32 2"}, .ranges = {NULL, NULL, "-2..6"}, .smallest = true},
         {.inputs = {"3,31,5", "3,7,5", "int32 3"}, .attributes = "clear=1", .ranges = {NULL, NULL, "-3..30"}},
         {.inputs = {"3,31,5", "3,7,5", "int32 3"}, .attributes = "blank=1", .ranges = {NULL, NULL, "-3..30"}},
         {.inputs = {"2,7,3", "2,0,3", "int32 1"}, .ranges = {NULL, NULL, "1..1"}},
