@@ -175,6 +175,15 @@ KN_API KN_NODISCARD kn_graph *kn_model_step(const kn_model *model, int64_t rows,
  * after it are computed only as far as later runs need them, and their keys and values are overwritten by the
  * run that begins at their position. A prompt is read in pieces: all but the last have step.count = rows. */
 KN_API KN_NODISCARD kn_graph *kn_model_step_last(const kn_model *model, int64_t rows, kn_value **output);
+/* The same for several texts at once, whose keys and values are in `slots` slots of the caches, up to 256.
+ * kn_model_step_slot reads a piece of the text in one slot: it has another input "step.slot", int32 (1), the
+ * number of the slot. kn_model_step_texts reads one row of each of the texts in the first slots: the model's
+ * input and "step.start" are (texts,1) and (texts), the output is (texts,1,…); a slot whose start is -1 is
+ * neither read nor written, and its output means nothing. NULL also if the model has recurrent layers. */
+KN_API KN_NODISCARD kn_graph *kn_model_step_slot(const kn_model *model, int64_t rows, int64_t slots,
+                                                 kn_value **output);
+KN_API KN_NODISCARD kn_graph *kn_model_step_texts(const kn_model *model, int64_t texts, int64_t slots,
+                                                  kn_value **output);
 /* Whether generation may continue past the window: true if only recurrent layers remember earlier positions.
  */
 KN_API bool kn_model_can_stream(const kn_model *model);

@@ -1,20 +1,27 @@
 /* The graph of a model that generates a few positions per run: attention reads keys and values from caches,
- * recurrent layers resume from states. */
+ * recurrent layers resume from states. The caches may have slots for several texts: a run then reads rows of
+ * the text in one slot, or one row of each of the first texts. */
 #include <stdio.h>
 #include <string.h>
 
 #include "models/models_private.h"
+
+enum { MAX_SLOTS = 256 };
 
 typedef struct carrying {
     const kn_graph *from;
     kn_graph *to;
     kn_value **values; /* by id of values in `from`: their counterparts in `to`; NULL: none yet */
     bool *needed;      /* by id: an output needs the value */
-    bool *along;       /* by id: the value is (1,window,…) and depends on the input */
+    bool *along;       /* by id: the value is (batch,window,…) and depends on the input */
     bool *all;         /* by id: all rows of this run are computed, otherwise only the last valid one */
     kn_value **last;   /* by id: the last valid row of a value with all rows; NULL: none yet */
     kn_value *start, *count, *index; /* index: of the last valid row in this run */
     int64_t window, rows;
+    int64_t slots, texts; /* slots of the caches, 0: one text without slots; texts that this run reads */
+    bool together;        /* a row of each of the first texts */
+    kn_value *slot_starts, *slot_first; /* for the text in one slot: first row in each slot, none in the
+                                         * others; the slot's place in (1,slots*window,C) */
     struct {
         int64_t rows;
         kn_value *start, *end; /* positions of the first row, and after the last one */
@@ -77,7 +84,7 @@ static void mark_all(carrying *c) {
     }
 }
 
-/* A carried value with the rows that the current node computes, (1,rows,C); NULL: not possible. */
+/* A carried value with the rows that the current node computes, (texts,rows,C); NULL: not possible. */
 static kn_value *rows_now(carrying *c, const kn_value *value, kn_value *copy) {
     if (!is_along(c, value) || !c->all[value->id] || c->now.rows == c->rows) return copy;
     kn_value **last = &c->last[value->id];
@@ -114,11 +121,23 @@ static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs)
     return true;
 }
 
-/* Selects the rows of this run, (1,rows,C), from a table with one row per position, (window,C) or
+static kn_value *number(carrying *c, int64_t n) {
+    const int32_t value = (int32_t)n;
+    return kn_constant(c->to, KN_INT32, "1", &value, sizeof value);
+}
+
+/* Selects the rows of this run, (texts,rows,C), from a table with one row per position, (window,C) or
  * (1,window,C). */
 static kn_value *rows_of_run(carrying *c, const kn_value *table, kn_value *rows) {
     char shape[64];
     c->bounded = c->absolute = true;
+    if (c->together) {
+        kn_value *start = kn_max(c->now.start, number(c, 0)); /* a slot without a text has -1 */
+        snprintf(shape, sizeof shape, "%lld,%lld", (long long)c->window,
+                 (long long)table->shape.dims[table->shape.rank - 1]);
+        kn_value *inputs[2] = {kn_reshape(rows, shape), kn_reshape(start, "-1,1")};
+        return kn_apply(c->to, "embedding", inputs, 2, NULL);
+    }
     snprintf(shape, sizeof shape, "1,%lld,%lld", (long long)c->window,
              (long long)table->shape.dims[table->shape.rank - 1]);
     return kn_take_rows(kn_reshape(rows, shape), c->now.start, c->now.rows);
@@ -143,6 +162,27 @@ static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs)
         }
     }
     return copy_node(c, node, inputs);
+}
+
+/* The keys or values of all positions so far, in a state (window,C) per slot, after writing the rows of this
+ * run, (texts,rows,C); (texts,window,C), or, for the first texts, (slots,window,C). */
+static kn_value *cached(carrying *c, kn_value *rows, const char *layer, const char *what) {
+    char name[600], shape[64];
+    snprintf(name, sizeof name, "%s.%s", layer, what);
+    if (!c->slots) return kn_kv_cache(rows, c->start, c->window, name);
+    if (kn_value_failed(rows)) return rows;
+    const kn_shape all = {
+        .dtype = rows->shape.dtype, .rank = 3, .dims = {c->slots, c->window, rows->shape.dims[2]}};
+    kn_value *state = kn_state_add(c->to, kn_name_here(c->to, name), &all, KN_STATE_CACHE, NULL);
+    if (c->slot_starts) {
+        snprintf(shape, sizeof shape, "%lld,1,1", (long long)c->slots);
+        rows = kn_expand(rows, shape);
+    }
+    kn_value *written = kn_put_rows(state, rows, c->slot_starts ? c->slot_starts : c->start);
+    if (!kn_value_failed(written)) kn_assign(c->to, state, written);
+    if (!c->slot_starts) return written;
+    snprintf(shape, sizeof shape, "1,-1,%lld", (long long)all.dims[2]);
+    return kn_take_rows(kn_reshape(written, shape), c->slot_first, c->window);
 }
 
 /* q, k and v are one value or three. Dropout is omitted; keys and values of earlier runs come from the
@@ -173,11 +213,8 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     }
     if (!q) return false;
     c->bounded = true;
-    char keys[600], values[600];
-    snprintf(keys, sizeof keys, "%s.keys", node->name);
-    snprintf(values, sizeof values, "%s.values", node->name);
-    kn_value *y = kn_attention(q, kn_kv_cache(k, c->start, c->window, keys),
-                               kn_kv_cache(v, c->start, c->window, values), &params);
+    kn_value *y =
+        kn_attention(q, cached(c, k, node->name, "keys"), cached(c, v, node->name, "values"), &params);
     c->values[node->outputs[0]->id] = y;
     return !kn_value_failed(y);
 }
@@ -208,7 +245,7 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
     }
     const kn_shape *shape = &node->outputs[0]->shape;
     c->absolute = true;
-    if (shape->dims[1] != c->window || kn_attribute_of(node, "reverse")->integer) return false;
+    if (c->slots || shape->dims[1] != c->window || kn_attribute_of(node, "reverse")->integer) return false;
     inputs[kind->start] = initial_state(c, node, "state", &state);
     if (kind->cells) inputs[kind->start + 1] = initial_state(c, node, "cells", &cells);
     int count = kind->start + 1 + kind->cells;
@@ -240,7 +277,7 @@ static bool is_positionwise(const kn_node *node) {
 static bool carry_reshape(carrying *c, const kn_node *node, kn_value *x) {
     const kn_shape *shape = &node->outputs[0]->shape;
     char text[32 * KN_MAX_RANK];
-    int length = snprintf(text, sizeof text, "1,%lld", (long long)c->now.rows);
+    int length = snprintf(text, sizeof text, "%lld,%lld", (long long)c->texts, (long long)c->now.rows);
     for (int i = 2; i < shape->rank; i++) {
         if (!kn_dim_known(shape->dims[i])) return false;
         length += snprintf(text + length, sizeof text - (size_t)length, ",%lld", (long long)shape->dims[i]);
@@ -294,20 +331,34 @@ static bool carry_node(carrying *c, const kn_node *node) {
     return is_positionwise(node) && copy_node(c, node, inputs);
 }
 
+/* Adds the input `slot` of a run that reads the text in one slot. */
+static void add_slot(carrying *c) {
+    char shape[32];
+    int32_t numbers[MAX_SLOTS];
+    kn_value *slot = kn_input(c->to, "slot", KN_INT32, "1");
+    for (int32_t i = 0; i < c->slots; i++)
+        numbers[i] = i;
+    snprintf(shape, sizeof shape, "%lld", (long long)c->slots);
+    kn_value *all = kn_constant(c->to, KN_INT32, shape, numbers, (size_t)c->slots * sizeof *numbers);
+    c->slot_starts = kn_where(kn_equal(all, slot), c->start, number(c, c->window));
+    c->slot_first = kn_mul(slot, number(c, c->window));
+}
+
 /* last: computes the output only at the last valid row. */
 static bool carry(carrying *c, const kn_value *input, const kn_value *output, bool last) {
-    char shape[32];
-    const int32_t rows = (int32_t)c->rows;
-    snprintf(shape, sizeof shape, "1,%lld", (long long)c->rows);
+    char shape[48];
+    snprintf(shape, sizeof shape, "%lld,%lld", (long long)c->texts, (long long)c->rows);
     c->values[input->id] = kn_input(c->to, input->name, input->shape.dtype, shape);
     c->along[input->id] = true;
     kn_scope_begin(c->to, "step");
-    c->start = kn_input(c->to, "start", KN_INT32, "1");
-    c->count = kn_input(c->to, "count", KN_INT32, "1");
-    kn_value *one = kn_constant(c->to, KN_INT32, "1", &(int32_t){1}, sizeof(int32_t));
+    snprintf(shape, sizeof shape, "%lld", (long long)c->texts);
+    c->start = kn_input(c->to, "start", KN_INT32, shape);
+    kn_value *one = number(c, 1);
+    c->count = c->together ? one : kn_input(c->to, "count", KN_INT32, shape);
+    if (c->slots && !c->together) add_slot(c);
     c->run.rows = c->rows;
     c->run.start = c->start;
-    c->run.end = kn_add(c->start, kn_constant(c->to, KN_INT32, "1", &rows, sizeof rows));
+    c->run.end = kn_add(c->start, number(c, c->rows));
     c->final.rows = 1;
     c->final.end = kn_add(c->start, c->count);
     c->final.start = kn_sub(c->final.end, one);
@@ -331,23 +382,38 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output, bo
     return made && is_along(c, output) && kn_graph_status(c->to) == KN_OK;
 }
 
+/* What a run reads. */
+typedef struct reading {
+    int64_t rows, slots, texts;
+    bool last, together;
+} reading;
+
 /* bounded, absolute: as in `carrying`; may be NULL. */
-static kn_graph *make_step(const kn_model *model, int64_t rows, bool last, kn_value **output, bool *bounded,
+static kn_graph *make_step(const kn_model *model, const reading *how, kn_value **output, bool *bounded,
                            bool *absolute) {
     const kn_value *input = kn_model_input_at(model, 0), *made = kn_model_output_at(model, 0);
     if (output) *output = NULL;
     if (!output || !input || !made || kn_model_input_count(model) != 1 || input->shape.rank != 2) return NULL;
     int64_t window = input->shape.dims[1];
-    if (!kn_dim_known(window) || rows < 1 || rows > window || window > INT32_MAX) return NULL;
+    if (!kn_dim_known(window) || how->rows < 1 || how->rows > window || window > INT32_MAX || how->texts < 1)
+        return NULL;
+    if (how->slots && (how->slots < how->texts || how->slots > MAX_SLOTS || window > INT32_MAX / how->slots))
+        return NULL;
     const kn_graph *from = model->graph;
     kn_graph_params params = {.size = sizeof params, .allocator = model->host.allocator};
-    carrying c = {.from = from, .window = window, .rows = rows, .to = kn_graph_create(&params)};
+    carrying c = {.from = from,
+                  .window = window,
+                  .rows = how->rows,
+                  .slots = how->slots,
+                  .texts = how->texts,
+                  .together = how->together,
+                  .to = kn_graph_create(&params)};
     c.values = kn_allocate(&model->host, from->value_count + 1, sizeof *c.values);
     c.needed = kn_allocate(&model->host, from->value_count + 1, sizeof *c.needed);
     c.along = kn_allocate(&model->host, from->value_count + 1, sizeof *c.along);
     c.all = kn_allocate(&model->host, from->value_count + 1, sizeof *c.all);
     c.last = kn_allocate(&model->host, from->value_count + 1, sizeof *c.last);
-    if (c.to && c.values && c.needed && c.along && c.all && c.last && carry(&c, input, made, last))
+    if (c.to && c.values && c.needed && c.along && c.all && c.last && carry(&c, input, made, how->last))
         *output = kn_name(c.values[made->id], made->name);
     if (!*output || kn_value_failed(*output)) {
         *output = NULL;
@@ -364,17 +430,32 @@ static kn_graph *make_step(const kn_model *model, int64_t rows, bool last, kn_va
 }
 
 kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) {
-    return make_step(model, rows, false, output, NULL, NULL);
+    const reading how = {.rows = rows, .texts = 1};
+    return make_step(model, &how, output, NULL, NULL);
 }
 
 kn_graph *kn_model_step_last(const kn_model *model, int64_t rows, kn_value **output) {
-    return make_step(model, rows, true, output, NULL, NULL);
+    const reading how = {.rows = rows, .texts = 1, .last = true};
+    return make_step(model, &how, output, NULL, NULL);
+}
+
+kn_graph *kn_model_step_slot(const kn_model *model, int64_t rows, int64_t slots, kn_value **output) {
+    const reading how = {.rows = rows, .texts = 1, .slots = slots, .last = true};
+    if (output) *output = NULL;
+    return slots < 1 ? NULL : make_step(model, &how, output, NULL, NULL);
+}
+
+kn_graph *kn_model_step_texts(const kn_model *model, int64_t texts, int64_t slots, kn_value **output) {
+    const reading how = {.rows = 1, .texts = texts, .slots = slots, .last = true, .together = true};
+    if (output) *output = NULL;
+    return slots < 1 ? NULL : make_step(model, &how, output, NULL, NULL);
 }
 
 bool kn_model_can_stream(const kn_model *model) {
     bool bounded = true;
     kn_value *output;
-    kn_graph *graph = make_step(model, 1, false, &output, &bounded, NULL);
+    const reading how = {.rows = 1, .texts = 1};
+    kn_graph *graph = make_step(model, &how, &output, &bounded, NULL);
     bool made = graph != NULL;
     kn_graph_destroy(&graph);
     return made && !bounded;
@@ -383,7 +464,8 @@ bool kn_model_can_stream(const kn_model *model) {
 bool kn_model_sees_distances(const kn_model *model) {
     bool absolute = true;
     kn_value *output;
-    kn_graph *graph = make_step(model, 1, false, &output, NULL, &absolute);
+    const reading how = {.rows = 1, .texts = 1};
+    kn_graph *graph = make_step(model, &how, &output, NULL, &absolute);
     const bool made = graph != NULL;
     kn_graph_destroy(&graph);
     return made && !absolute;

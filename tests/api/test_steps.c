@@ -98,6 +98,89 @@ TEST(steps_are_the_whole) {
     kn_context_destroy(&context);
 }
 
+enum { SLOTS = 3 };
+
+static kn_session *open_slots(const kn_model *model, kn_context *context, kn_states *states, int64_t rows,
+                              int64_t texts) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    kn_value *output;
+    kn_graph *graph = texts ? kn_model_step_texts(model, texts, SLOTS, &output)
+                            : kn_model_step_slot(model, rows, SLOTS, &output);
+    assert_non_null(graph);
+    kn_session *session = kn_session_create(context, &output, 1, &params);
+    good(session, kn_session_status(session));
+    kn_graph_destroy(&graph);
+    return session;
+}
+
+/* Reads `count` of PROMPT rows; the logits are those of the last one. */
+static void run_slot(kn_session *session, int32_t slot, const int32_t *x, int32_t start, int32_t count,
+                     float *logits) {
+    const kn_feed feeds[] = {{"x", x, PROMPT * sizeof *x},
+                             {"step.start", &start, sizeof start},
+                             {"step.count", &count, sizeof count},
+                             {"step.slot", &slot, sizeof slot}};
+    kn_fetch fetch = {"logits", logits, ANSWERS * sizeof *logits};
+    good(session, kn_session_run(session, feeds, 4, &fetch, 1));
+}
+
+/* A row of each text, at places[text]; -1: none. */
+static void run_texts(kn_session *session, int32_t (*x)[WINDOW], const int32_t *places, int32_t texts,
+                      float *logits) {
+    int32_t rows[SLOTS] = {0};
+    for (int32_t i = 0; i < texts; i++)
+        if (places[i] >= 0) rows[i] = x[i][places[i]];
+    const kn_feed feeds[] = {{"x", rows, (size_t)texts * sizeof *rows},
+                             {"step.start", places, (size_t)texts * sizeof *places}};
+    kn_fetch fetch = {"logits", logits, (size_t)texts * ANSWERS * sizeof *logits};
+    good(session, kn_session_run(session, feeds, 2, &fetch, 1));
+}
+
+/* Texts in slots, of which some begin later and are read in pieces between the rows of the others. */
+TEST(texts_in_slots_are_the_whole) {
+    kn_context *context = kn_context_create(NULL);
+    kn_model *model = kn_model_parse(text, NULL);
+    if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
+    kn_states *states = kn_states_create(context, 3);
+    kn_session *whole = open_step(model, context, states, 0),
+               *piece = open_slots(model, context, states, PROMPT, 0),
+               *two = open_slots(model, context, states, 1, 2),
+               *three = open_slots(model, context, states, 1, 3);
+    int32_t x[SLOTS][WINDOW] = {
+        {3, 1, 4, 1, 5, 0, 2, 6, 5}, {0, 6, 6, 2, 1, 3, 5, 4, 4}, {2, 2, 1, 0, 3, 3, 6, 1, 0}};
+    float expected[SLOTS][WINDOW * ANSWERS], got[SLOTS * ANSWERS];
+    for (int i = 0; i < SLOTS; i++)
+        run(whole, x[i], -1, WINDOW, expected[i]);
+    run_slot(piece, 1, x[1], 0, PROMPT, got);
+    compare(got, expected[1], PROMPT - 1, 1);
+    int32_t places[SLOTS] = {-1, PROMPT, -1};
+    run_texts(two, x, places, 2, got);
+    compare(got + ANSWERS, expected[1], PROMPT, 1);
+    run_slot(piece, 0, x[0], 0, 2, got);
+    compare(got, expected[0], 1, 1);
+    run_slot(piece, 2, x[2], 0, 3, got);
+    compare(got, expected[2], 2, 1);
+    for (int step = 1; step < 4; step++) {
+        places[0] = 1 + step;
+        places[1] = PROMPT + step;
+        places[2] = step < 3 ? 2 + step : -1;
+        run_texts(step < 3 ? three : two, x, places, step < 3 ? 3 : 2, got);
+        for (int i = 0; i < (step < 3 ? 3 : 2); i++)
+            compare(got + (size_t)i * ANSWERS, expected[i], places[i], 1);
+    }
+    run_slot(piece, 2, x[2] + 5, 5, PROMPT, got);
+    compare(got, expected[2], WINDOW - 1, 1);
+    kn_session_destroy(&whole);
+    kn_session_destroy(&piece);
+    kn_session_destroy(&two);
+    kn_session_destroy(&three);
+    kn_states_destroy(&states);
+    kn_model_destroy(&model);
+    kn_context_destroy(&context);
+}
+
 /* A prompt that fills some of the rows, then token by token, then from the start again. */
 TEST(recurrent_steps_are_the_whole) {
     kn_context *context = kn_context_create(NULL);

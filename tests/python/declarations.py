@@ -30,7 +30,7 @@ UNREACHED = {
     "kn_session_states": "each koine.Session is made with koine.States", "kn_trainer_states": "likewise",
     "kn_trainer_params_set": "fields are set by name", "kn_trainer_params_get": "likewise", "kn_trainer_params_use": "kn_optimizer_reads",
     "kn_trainer_params_check": "kn_trainer_create checks", "kn_trainer_setting_word_at": "the tables of the declarations have the words",
-    "kn_model_step": "generation calls kn_model_step_last",
+    "kn_model_step": "generation calls kn_model_step_last", "kn_model_step_slot": "koine serve calls it", "kn_model_step_texts": "likewise",
     "kn_interrupt_clear": "Python's signal handlers run between calls",
     "kn_model_open_memory": "koine.Model opens files", "kn_model_missing_value": "koine.Model takes the values of inputs",
     "kn_onnx_tensor_file_open_at": "koine.load_onnx_tensor reads files with one tensor",
