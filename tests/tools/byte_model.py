@@ -36,7 +36,7 @@ def value(content):
 TEMPLATE = "{% for m in messages %}<|endoftext|>{{ m.role[0] + m.content }}{% endfor %}"
 
 
-def _tensors():
+def _tensors(endless=False):
     """By name: rows, 0 for a vector, and the bytes of (rows,WIDTH) in float32."""
     rows = [bytes(4 * WIDTH) for _ in range(END + 2)]
     one = struct.pack("<f", 1)
@@ -44,10 +44,10 @@ def _tensors():
     data = TEXT.encode()
     for token in range(END):
         table[token] = bytes(4 * token) + one + bytes(4 * (WIDTH - token - 1))
-    for before, after in zip(data, [*data[1:], END]):
+    for before, after in zip(data, [*data[1:], data[0] if endless else END]):
         output[after] = table[before]
     # Other bytes end the text.
-    output[END] = b"".join(one if token == data[-1] or token < END and token not in data else bytes(4) for token in range(WIDTH))
+    output[END] = b"".join(one if token == data[-1] and not endless or token < END and token not in data else bytes(4) for token in range(WIDTH))
     ones, square = one * WIDTH, bytes(4 * WIDTH * WIDTH)
     made = {"token_embd.weight": (END + 2, b"".join(table)), "output.weight": (END + 2, b"".join(output)), "output_norm.weight": (0, ones),
             "blk.0.attn_norm.weight": (0, ones), "blk.0.ffn_norm.weight": (0, ones)}
@@ -92,10 +92,11 @@ def write_folder(path, vocabulary=True):
             json.dump(content, file)
 
 
-def write(path, vocabulary=True):
-    tensors = _tensors()
+def write(path, vocabulary=True, context=40, endless=False):
+    """endless: the text begins again after its end."""
+    tensors = _tensors(endless)
     values = {"general.architecture": "llama", "llama.block_count": 1, "llama.embedding_length": WIDTH, "llama.feed_forward_length": WIDTH,
-              "llama.context_length": 40, "llama.attention.head_count": 2, "llama.attention.layer_norm_rms_epsilon": 1e-5}
+              "llama.context_length": context, "llama.attention.head_count": 2, "llama.attention.layer_norm_rms_epsilon": 1e-5}
     if vocabulary:
         letter = letters()
         values.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",

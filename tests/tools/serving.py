@@ -303,6 +303,40 @@ def a_client_that_leaves_ends_its_request(folder):
 
 
 @case
+def requests_are_answered_at_once(folder):
+    byte_model.write(os.path.join(folder, "model.gguf"), context=20000, endless=True)
+    with Server(folder, "model.gguf", "--parallel", "3", "--context", "20000") as server:
+        running, leaving = (server.send(TEXTS, {**ENDLESS, "temperature": 0, "stream": True}) for _ in range(2))
+        streams = [one.getresponse() for one in (running, leaving)]
+        for stream in streams:
+            expect(stream.readline().startswith(b"data: "), "the stream begins")
+            stream.readline()
+        # The third slot, then also the second one.
+        long, wrong = "xyz" * 200, []
+
+        def ask(count):
+            found = [server.answer(TEXTS, {"prompt": prompt + TEXT[:count], "temperature": 0, "max_tokens": 8})["choices"][0]["text"]
+                     for prompt in ("", long, "")]
+            if found != [TEXT[count:] + TEXT[:count]] * 3:
+                wrong.append((count, found))
+        ask(1)
+        leaving.close()
+        streams[1].close()
+        threads = [threading.Thread(target=ask, args=(count,)) for count in (2, 3, 4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expect(not wrong, wrong)
+        server.child.send_signal(signal.SIGINT)
+        last = events(streams[0])
+        expect(last[-1] is None and last[-2]["error"]["code"] == "shutting_down", f"the first answer ended before: {last[-2:]}")
+        text = "b" + "".join(part["choices"][0]["text"] for part in last[:-2])
+        expect(text == (TEXT * len(text))[1:len(text) + 1], text[:100])
+        server.wait()
+
+
+@case
 def requests_wait_up_to_a_limit_and_end_with_the_server(folder):
     file = endless(folder)
     with Server(folder, file, "--queue", "1") as server:
@@ -396,7 +430,7 @@ def texts_have_vectors(folder):
 @case
 def mistakes_are_reported(folder):
     koine("serve").needs(2, err="serve needs a language model")
-    for options in (("--port", "70000"), ("--timeout", "0"), ("--max-request", "0"), ("--max-tokens", "0"), ("--queue", "0"), ("--api-key", "")):
+    for options in (("--port", "70000"), ("--timeout", "0"), ("--max-request", "0"), ("--max-tokens", "0"), ("--queue", "0"), ("--parallel", "0"), ("--parallel", "65"), ("--api-key", "")):
         koine("serve", "model.gguf", *options).needs(2, err=options[0])
     koine("serve", "model.gguf", environment={"KOINE_API_KEY": ""}).needs(2, err="KOINE_API_KEY is empty")
     byte_model.write(os.path.join(folder, "model.gguf"))

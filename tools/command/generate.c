@@ -15,12 +15,13 @@ typedef struct generate_run {
     uint64_t length, positions; /* positions 0: the model's */
     chat chat;
     generator generator;
+    generator_text text;
     size_t printed; /* bytes of the answer */
 } generate_run;
 
 /* Prints what cannot become part of the stop text; at the end, everything. */
 static void print_answer(generate_run *run, bool end) {
-    const generator *writer = &run->generator;
+    const generator_text *writer = &run->text;
     const size_t most = end ? writer->answer_bytes : generator_ready(writer);
     if (run->common.json || most <= run->printed) return;
     fwrite(writer->answer + run->printed, 1, most - run->printed, stdout);
@@ -28,7 +29,7 @@ static void print_answer(generate_run *run, bool end) {
 }
 
 static const char *answer_text(const generate_run *run) {
-    return run->generator.answer_bytes ? run->generator.answer : "";
+    return run->text.answer_bytes ? run->text.answer : "";
 }
 
 static void print_json(const generate_run *run, const char *prompt) {
@@ -39,10 +40,10 @@ static void print_json(const generate_run *run, const char *prompt) {
     printf("}\n");
 }
 
-static bool next_token(generator *writer, int32_t *token) {
+static bool next_token(generate_run *run, int32_t *token) {
     bool drawn = false;
     while (!drawn)
-        if (!generator_step(writer, token, &drawn)) return false;
+        if (!generator_step(&run->generator, &run->text, token, &drawn)) return false;
     return true;
 }
 
@@ -51,20 +52,20 @@ static bool continue_text(generate_run *run, const char *before) {
     generator *writer = &run->generator;
     const bool live = run->converse || isatty(STDOUT_FILENO);
     run->printed = 0;
-    for (uint64_t i = 0; i < run->length && !writer->stopped; i++) {
+    for (uint64_t i = 0; i < run->length && !run->text.stopped; i++) {
         int32_t token = 0;
-        if (run->converse && !generator_has_room(writer)) {
+        if (run->converse && !generator_has_room(writer, &run->text)) {
             command_warn("the conversation fills the context of %lld tokens", (long long)writer->window);
             break;
         }
-        if (!next_token(writer, &token)) return failure_print(&writer->failure);
+        if (!next_token(run, &token)) return failure_print(&writer->failure);
         if (i == 0) {
             progress_clear();
             print_compile_time(writer->context);
             if (!run->common.json) fputs(before, stdout);
         }
         if (generator_ends(writer, token)) break;
-        if (!generator_add(writer, token)) return failure_print(&writer->failure);
+        if (!generator_add(writer, &run->text, token)) return failure_print(&writer->failure);
         print_answer(run, false);
         if (live) fflush(stdout);
     }
@@ -78,8 +79,9 @@ static bool take_conversation(generate_run *run) {
     generator *writer = &run->generator;
     size_t count;
     int32_t *tokens = chat_tokens(run->chat.json, writer->words, &count, &writer->failure);
-    if (!tokens || !generator_take(writer, tokens, count, false)) return failure_print(&writer->failure);
-    return generator_has_room(writer) ||
+    if (!tokens || !generator_take(writer, &run->text, tokens, count, false))
+        return failure_print(&writer->failure);
+    return generator_has_room(writer, &run->text) ||
            command_error("the conversation has %zu tokens and the context %lld; expected fewer, or a larger "
                          "--context",
                          count, (long long)writer->window);
@@ -127,7 +129,7 @@ static int generate(generate_run *run, const char *file) {
     if (!generator_open(writer, file, model_open_window(file, (int64_t)run->positions, &writer->failure)))
         return failure_print(&writer->failure), EXIT_FAILED;
     if (!run->converse && (!generator_encode(writer, run->prompt, strlen(run->prompt), &tokens, &count) ||
-                           !generator_take(writer, tokens, count, true)))
+                           !generator_take(writer, &run->text, tokens, count, true)))
         return failure_print(&writer->failure), EXIT_FAILED;
     if (!generator_start(writer)) return failure_print(&writer->failure), EXIT_FAILED;
     if (run->converse) {
@@ -147,11 +149,11 @@ static int generate(generate_run *run, const char *file) {
 static int run(int count, char **arguments) {
     generate_run run = {.prompt = "", .system = "", .length = 300};
     generator *writer = &run.generator;
-    kn_draw_params *drawing = &writer->drawing;
+    kn_draw_params *drawing = &run.text.drawing;
     kn_draw_params_init(drawing);
     drawing->top_k = UINT64_MAX;
     writer->common = &run.common;
-    writer->stops = &run.stop;
+    run.text.stops = &run.stop;
     const option options[] = {
         HEADING("text"),
         {"prompt", OPTION_TEXT, "TEXT", "beginning of the text; with --chat, a message", &run.prompt},
@@ -205,9 +207,10 @@ static int run(int count, char **arguments) {
         return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
-    writer->stop_count = run.stop != NULL;
+    run.text.stop_count = run.stop != NULL;
     status = generate(&run, words[0]);
     generator_finish(writer);
+    generator_text_finish(&run.text);
     chat_finish(&run.chat);
     return status;
 }

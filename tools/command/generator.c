@@ -105,9 +105,16 @@ bool generator_encode(generator *self, const char *prompt, size_t bytes, int32_t
     return true;
 }
 
-bool generator_take(generator *self, int32_t *tokens, size_t count, bool continued) {
+size_t generator_shared(const generator_text *text, const int32_t *tokens, size_t count) {
+    size_t same = 0;
+    while (same < text->kept && same + 1 < count && text->tokens[same] == tokens[same])
+        same++;
+    return same;
+}
+
+bool generator_take(generator *self, generator_text *text, int32_t *tokens, size_t count, bool continued) {
     char ignored_text[1024];
-    size_t same = 0, ignored;
+    size_t ignored;
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= self->answers) {
             failure_set(&self->failure, FAILURE_REQUEST,
@@ -116,23 +123,22 @@ bool generator_take(generator *self, int32_t *tokens, size_t count, bool continu
             free(tokens);
             return false;
         }
-    while (same < self->kept && same + 1 < count && self->text[same] == tokens[same])
-        same++;
-    free(self->text);
-    self->text = tokens;
-    self->used = self->room = count;
-    self->kept = self->words && !self->on ? same : 0; /* recurrent states cannot go back */
-    self->answer_bytes = 0;
-    self->stopped = false;
-    self->decoding = (kn_decoding)KN_DECODING_DEFAULTS;
+    const size_t same = generator_shared(text, tokens, count);
+    free(text->tokens);
+    text->tokens = tokens;
+    text->used = text->room = count;
+    text->kept = self->words && !self->on ? same : 0; /* recurrent states cannot go back */
+    text->answer_bytes = 0;
+    text->stopped = false;
+    text->decoding = (kn_decoding)KN_DECODING_DEFAULTS;
     if (!self->words || !continued) return true;
-    return kn_vocabulary_decode(self->words, tokens + count - 1, 1, 0, &self->decoding, ignored_text,
+    return kn_vocabulary_decode(self->words, tokens + count - 1, 1, 0, &text->decoding, ignored_text,
                                 sizeof ignored_text, &ignored) == KN_OK ||
            failure_set(&self->failure, FAILURE_REQUEST, "the prompt cannot be decoded");
 }
 
-bool generator_has_room(const generator *self) {
-    return self->on || self->used < (uint64_t)self->window;
+bool generator_has_room(const generator *self, const generator_text *text) {
+    return self->on || text->used < (uint64_t)self->window;
 }
 
 bool generator_ends(const generator *self, int32_t token) {
@@ -141,67 +147,67 @@ bool generator_ends(const generator *self, int32_t token) {
 
 /* ---- the answer ------------------------------------------------------------------------------------- */
 
-size_t generator_ready(const generator *self) {
+size_t generator_ready(const generator_text *text) {
     size_t most = 0;
-    for (size_t i = 0; i < self->stop_count; i++) {
-        size_t length = strlen(self->stops[i]);
-        if (length > self->answer_bytes) length = self->answer_bytes;
+    for (size_t i = 0; i < text->stop_count; i++) {
+        size_t length = strlen(text->stops[i]);
+        if (length > text->answer_bytes) length = text->answer_bytes;
         while (length > most &&
-               memcmp(self->answer + self->answer_bytes - length, self->stops[i], length) != 0)
+               memcmp(text->answer + text->answer_bytes - length, text->stops[i], length) != 0)
             length--;
         if (length > most) most = length;
     }
-    return self->answer_bytes - most;
+    return text->answer_bytes - most;
 }
 
 /* Ends the answer before the first stop text that ends after its first `before` bytes. */
-static void find_stop(generator *self, size_t before) {
-    size_t found = self->answer_bytes;
-    for (size_t i = 0; i < self->stop_count; i++) {
-        const size_t length = strlen(self->stops[i]);
+static void find_stop(generator_text *text, size_t before) {
+    size_t found = text->answer_bytes;
+    for (size_t i = 0; i < text->stop_count; i++) {
+        const size_t length = strlen(text->stops[i]);
         for (size_t at = before < length ? 0 : before - length + 1;
-             length && at < found && at + length <= self->answer_bytes; at++)
-            if (memcmp(self->answer + at, self->stops[i], length) == 0) found = at;
+             length && at < found && at + length <= text->answer_bytes; at++)
+            if (memcmp(text->answer + at, text->stops[i], length) == 0) found = at;
     }
-    if (found == self->answer_bytes) return;
-    self->answer_bytes = found;
-    self->stopped = true;
+    if (found == text->answer_bytes) return;
+    text->answer_bytes = found;
+    text->stopped = true;
 }
 
-static bool add_answer(generator *self, const char *text, size_t bytes) {
-    const size_t before = self->answer_bytes;
-    if (before + bytes + 1 > self->answer_room) {
+static bool add_answer(generator *self, generator_text *text, const char *added, size_t bytes) {
+    const size_t before = text->answer_bytes;
+    if (before + bytes + 1 > text->answer_room) {
         const size_t room = 2 * (before + bytes + 1);
-        char *more = realloc(self->answer, room);
+        char *more = realloc(text->answer, room);
         if (!more) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the text");
-        self->answer = more;
-        self->answer_room = room;
+        text->answer = more;
+        text->answer_room = room;
     }
-    memcpy(self->answer + before, text, bytes);
-    self->answer_bytes += bytes;
-    find_stop(self, before);
-    self->answer[self->answer_bytes] = '\0';
+    memcpy(text->answer + before, added, bytes);
+    text->answer_bytes += bytes;
+    find_stop(text, before);
+    text->answer[text->answer_bytes] = '\0';
     return true;
 }
 
-bool generator_add(generator *self, int32_t token) {
-    char text[1024] = {(char)token};
+bool generator_add(generator *self, generator_text *text, int32_t token) {
+    char added[1024] = {(char)token};
     size_t bytes = 1;
-    if (self->used == self->room) {
-        const uint64_t room = 2 * self->room;
-        int32_t *more = realloc(self->text, (size_t)room * sizeof *more);
+    if (text->used == text->room) {
+        const uint64_t room = 2 * text->room;
+        int32_t *more = realloc(text->tokens, (size_t)room * sizeof *more);
         if (!more) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the text");
-        self->text = more;
-        self->room = room;
+        text->tokens = more;
+        text->room = room;
     }
-    self->text[self->used++] = token;
+    text->tokens[text->used++] = token;
     if (self->words) {
-        kn_vocabulary_decode(self->words, &token, 1, KN_TEXT_SKIP_SPECIAL, &self->decoding, text, sizeof text,
-                             &bytes);
-        return add_answer(self, text, bytes < sizeof text ? bytes : sizeof text);
+        kn_vocabulary_decode(self->words, &token, 1, KN_TEXT_SKIP_SPECIAL, &text->decoding, added,
+                             sizeof added, &bytes);
+        return add_answer(self, text, added, bytes < sizeof added ? bytes : sizeof added);
     }
-    if (!self->begins) return add_answer(self, text, 1);
-    return add_answer(self, self->vocabulary + self->begins[token],
+    if (!self->begins) return add_answer(self, text, added, 1);
+    return add_answer(self, text, self->vocabulary + self->begins[token],
                       self->begins[token + 1] - self->begins[token] - self->between);
 }
 
@@ -229,7 +235,7 @@ bool generator_open(generator *self, const char *file, kn_model *model) {
                            "'%s' cannot generate text: expected one input of (batch,length) tokens and an "
                            "output of (batch,length,%d) for the next token",
                            file, self->token_count);
-    self->x = calloc((size_t)self->window, sizeof *self->x);
+    self->x = calloc((size_t)self->window + GENERATOR_SLOTS, sizeof *self->x);
     return self->x || failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the text");
 }
 
@@ -241,17 +247,33 @@ static kn_session_params session_params(const generator *self) {
     return params;
 }
 
-/* A session for incremental decoding of `rows` tokens at once, which returns the logits of the last; NULL if
- * the model does not support it. */
-static kn_session *open_step(const generator *self, int64_t rows) {
+/* A session for a graph of incremental decoding; NULL if the model does not support it. */
+static kn_session *open_graph(const generator *self, kn_graph *graph, kn_value *output) {
     const kn_session_params params = session_params(self);
-    kn_value *output;
-    kn_graph *graph = kn_model_step_last(self->model, rows, &output);
     if (!graph) return NULL;
     kn_session *session = kn_session_create(self->context, &output, 1, &params);
     kn_graph_destroy(&graph);
     if (kn_session_status(session) != KN_OK) kn_session_destroy(&session);
     return session;
+}
+
+/* It reads `rows` tokens of one text at once, and returns the logits of the last. */
+static kn_session *open_step(const generator *self, int64_t rows) {
+    kn_value *output;
+    kn_graph *graph = self->slots > 1 ? kn_model_step_slot(self->model, rows, self->slots, &output)
+                                      : kn_model_step_last(self->model, rows, &output);
+    return open_graph(self, graph, output);
+}
+
+/* It reads a token of each text in the first slots, as many as a power of two, at most all. */
+static int64_t slots_together(const generator *self, int power) {
+    return (int64_t)1 << power < self->slots ? (int64_t)1 << power : self->slots;
+}
+
+static kn_session *open_together(const generator *self, int power) {
+    kn_value *output;
+    kn_graph *graph = kn_model_step_texts(self->model, slots_together(self, power), self->slots, &output);
+    return open_graph(self, graph, output);
 }
 
 static int64_t piece_rows(const generator *self, int piece) {
@@ -272,11 +294,13 @@ bool generator_start(generator *self) {
     if (!self->context || !devices_join(self->context, self->common, self->model))
         return failure_set(&self->failure, FAILURE_OTHER, "%s", ""); /* it was reported */
     self->states = kn_states_create(self->context, 1);
-    self->single = open_step(self, 1);
-    self->pieces[0] = self->single ? open_step(self, piece_rows(self, 0)) : NULL;
     self->on = kn_model_can_stream(self->model);
+    self->together[0] = self->slots > 1 && !self->on ? open_together(self, 0) : NULL;
+    if (!self->together[0]) self->slots = 1; /* the model has no slots */
+    self->single = self->slots > 1 ? NULL : open_step(self, 1);
+    self->pieces[0] = self->together[0] || self->single ? open_step(self, piece_rows(self, 0)) : NULL;
     if (!self->pieces[0] && !open_whole(self)) return false;
-    const size_t rows = self->session ? (size_t)self->window : 1;
+    const size_t rows = (size_t)(self->session ? self->window : self->slots);
     self->logits = malloc(rows * (size_t)self->answers * sizeof *self->logits);
     if (!self->logits) return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for the logits");
     if (kn_model_load(self->model, NULL, self->states, NULL, NULL) == KN_OK &&
@@ -290,36 +314,44 @@ void generator_finish(generator *self) {
     for (int i = 0; i < GENERATOR_PIECES; i++)
         kn_session_destroy(&self->pieces[i]);
     kn_session_destroy(&self->single);
+    for (int i = 0; i < GENERATOR_POWERS; i++)
+        kn_session_destroy(&self->together[i]);
     kn_states_destroy(&self->states);
     kn_model_destroy(&self->model);
     kn_vocabulary_destroy(&self->words);
     kn_context_destroy(&self->context);
     free(self->begins);
-    free(self->text);
     free(self->x);
     free(self->logits);
-    free(self->answer);
+}
+
+void generator_text_finish(generator_text *text) {
+    free(text->tokens);
+    free(text->answer);
+    text->tokens = NULL;
+    text->answer = NULL;
 }
 
 /* ---- generation ------------------------------------------------------------------------------------- */
 
-/* Reads `rows` tokens of x, of which `count` are valid, the first at position `start`; sets `results` rows of
- * logits. */
-static bool read_tokens(generator *self, kn_session *session, int64_t rows, int32_t count, int32_t start,
+/* Sets `results` rows of logits. */
+static bool run_session(generator *self, kn_session *session, const kn_feed *feeds, size_t count,
                         int64_t results) {
-    kn_feed feeds[3] = {{kn_value_name(self->input), self->x, (size_t)rows * sizeof *self->x},
-                        {"step.start", &start, sizeof start},
-                        {"step.count", &count, sizeof count}};
     kn_fetch fetch = {kn_value_name(self->output), self->logits,
                       (size_t)(results * self->answers) * sizeof *self->logits};
-    kn_status status = kn_session_run(session, feeds, session == self->session ? 1 : 3, &fetch, 1);
+    kn_status status = kn_session_run(session, feeds, count, &fetch, 1);
     return status == KN_OK || failure_set_session(&self->failure, session, status);
+}
+
+/* The tokens x that a session reads. */
+static kn_feed tokens_feed(const generator *self, int64_t count) {
+    return (kn_feed){kn_value_name(self->input), self->x, (size_t)count * sizeof *self->x};
 }
 
 /* Reads a piece of the text from token `begin` on, at position `start`; one token where a piece with its
  * padding would not fit in the window. */
-static bool read_piece(generator *self, uint64_t begin, uint64_t start) {
-    const uint64_t left = self->used - begin;
+static bool read_piece(generator *self, generator_text *text, uint64_t begin, uint64_t start) {
+    const uint64_t left = text->used - begin;
     int piece = 0;
     while (piece + 1 < GENERATOR_PIECES && (uint64_t)piece_rows(self, piece) < left &&
            piece_rows(self, piece) < self->window)
@@ -335,37 +367,80 @@ static bool read_piece(generator *self, uint64_t begin, uint64_t start) {
     if (!*session && !(*session = open_step(self, rows)))
         return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for reading %lld tokens",
                            (long long)rows);
-    const uint64_t count = left < (uint64_t)rows ? left : (uint64_t)rows;
+    const int32_t first = (int32_t)start, count = (int32_t)(left < (uint64_t)rows ? left : (uint64_t)rows);
+    const kn_feed feeds[4] = {tokens_feed(self, rows),
+                              {"step.start", &first, sizeof first},
+                              {"step.count", &count, sizeof count},
+                              {"step.slot", &text->slot, sizeof text->slot}};
     memset(self->x, 0, (size_t)rows * sizeof *self->x);
-    memcpy(self->x, self->text + begin, (size_t)count * sizeof *self->x);
-    if (!read_tokens(self, *session, rows, (int32_t)count, (int32_t)start, 1)) return false;
-    self->kept = begin + count;
+    memcpy(self->x, text->tokens + begin, (size_t)count * sizeof *self->x);
+    if (!run_session(self, *session, feeds, self->slots > 1 ? 4 : 3, 1)) return false;
+    text->kept = begin + (uint64_t)count;
     return true;
+}
+
+static bool draw(generator *self, const generator_text *text, const float *logits, int32_t *token) {
+    kn_status status = kn_draw_token(&text->drawing, logits, (size_t)self->token_count, text->tokens,
+                                     (size_t)text->used, text->used, token);
+    return status == KN_OK || failure_set(&self->failure, FAILURE_OTHER, "cannot draw a token: %s",
+                                          status == KN_ERROR_NOT_FINITE ? "the model's logits are not finite"
+                                                                        : kn_status_message(status));
 }
 
 /* The model is causal: later tokens in the window do not affect earlier ones. While the window has room, or
  * the state stays valid beyond it, a stateful model reads only new tokens. */
-bool generator_step(generator *self, int32_t *token, bool *drawn) {
-    const uint64_t window = (uint64_t)self->window, seen = self->used < window ? self->used : window;
+bool generator_step(generator *self, generator_text *text, int32_t *token, bool *drawn) {
+    const uint64_t window = (uint64_t)self->window, seen = text->used < window ? text->used : window;
     const float *logits = self->logits;
     *drawn = false;
     if (self->session) {
-        memcpy(self->x, self->text + self->used - seen, (size_t)seen * sizeof *self->x);
-        if (!read_tokens(self, self->session, self->window, (int32_t)seen, 0, self->window)) return false;
+        const kn_feed feed = tokens_feed(self, self->window);
+        memcpy(self->x, text->tokens + text->used - seen, (size_t)seen * sizeof *self->x);
+        if (!run_session(self, self->session, &feed, 1, self->window)) return false;
         logits += (seen - 1) * (uint64_t)self->answers;
-    } else if (self->used <= window || (self->on && self->kept > 0)) {
-        if (!read_piece(self, self->kept, self->kept)) return false;
-        if (self->kept < self->used) return true;
+    } else if (text->used <= window || (self->on && text->kept > 0)) {
+        if (!read_piece(self, text, text->kept, text->kept)) return false;
+        if (text->kept < text->used) return true;
     } else {
-        const uint64_t begin = self->used - seen;
-        for (self->kept = begin; self->kept < self->used;)
-            if (!read_piece(self, self->kept, self->kept - begin)) return false;
-        if (!self->on) self->kept = 0; /* the next token moves all positions */
+        const uint64_t begin = text->used - seen;
+        for (text->kept = begin; text->kept < text->used;)
+            if (!read_piece(self, text, text->kept, text->kept - begin)) return false;
+        if (!self->on) text->kept = 0; /* the next token moves all positions */
     }
-    kn_status status = kn_draw_token(&self->drawing, logits, (size_t)self->token_count, self->text,
-                                     (size_t)self->used, self->used, token);
-    *drawn = status == KN_OK;
-    return *drawn || failure_set(&self->failure, FAILURE_OTHER, "cannot draw a token: %s",
-                                 status == KN_ERROR_NOT_FINITE ? "the model's logits are not finite"
-                                                               : kn_status_message(status));
+    *drawn = draw(self, text, logits, token);
+    return *drawn;
+}
+
+bool generator_can_join(const generator *self, const generator_text *text) {
+    return self->slots > 1 && text->used - text->kept == 1 && text->used <= (uint64_t)self->window;
+}
+
+bool generator_step_together(generator *self, generator_text *const *texts, size_t count, int32_t *tokens) {
+    int32_t starts[GENERATOR_SLOTS];
+    int power = 0;
+    for (size_t i = 0; i < count; i++)
+        while (texts[i]->slot >= slots_together(self, power))
+            power++;
+    const int64_t slots = slots_together(self, power);
+    kn_session **session = &self->together[power];
+    if (!*session && !(*session = open_together(self, power)))
+        return failure_set(&self->failure, FAILURE_MEMORY, "out of memory for %lld texts at once",
+                           (long long)slots);
+    for (int64_t i = 0; i < slots; i++) {
+        self->x[i] = 0;
+        starts[i] = -1; /* nothing to read */
+    }
+    for (size_t i = 0; i < count; i++) {
+        self->x[texts[i]->slot] = texts[i]->tokens[texts[i]->kept];
+        starts[texts[i]->slot] = (int32_t)texts[i]->kept;
+    }
+    const kn_feed feeds[2] = {tokens_feed(self, slots),
+                              {"step.start", starts, (size_t)slots * sizeof *starts}};
+    if (!run_session(self, *session, feeds, 2, slots)) return false;
+    for (size_t i = 0; i < count; i++) {
+        const float *logits = self->logits + (size_t)texts[i]->slot * (size_t)self->answers;
+        if (!draw(self, texts[i], logits, &tokens[i])) return false;
+        texts[i]->kept++;
+    }
+    return true;
 }

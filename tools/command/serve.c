@@ -21,6 +21,9 @@ static int check(const serve_settings *settings, int words) {
     if (!settings->tokens) return command_misuse("--max-tokens is 0; expected at least 1");
     if (!settings->queue || settings->queue > 10000)
         return command_misuse("--queue is %llu; expected 1 to 10000", (unsigned long long)settings->queue);
+    if (!settings->parallel || settings->parallel > GENERATOR_SLOTS)
+        return command_misuse("--parallel is %llu; expected 1 to %d", (unsigned long long)settings->parallel,
+                              GENERATOR_SLOTS);
     if (settings->key && !settings->key[0])
         return command_misuse("KOINE_API_KEY is empty; expected a key, or no such variable");
     if ((status = math_options_check((common_options *)&settings->common)) != EXIT_DONE) return status;
@@ -34,6 +37,7 @@ static int run(int count, char **arguments) {
                                .request_bytes = 4 << 20,
                                .tokens = UINT64_MAX,
                                .queue = 64,
+                               .parallel = 4,
                                .timeout = 600};
     const option options[] = {
         HEADING("server"),
@@ -49,6 +53,9 @@ static int run(int count, char **arguments) {
          &settings.tokens},
         {"timeout", OPTION_NUMBER, "SECONDS",
          "time from the beginning of a request to the end of its answer (600)", &settings.timeout},
+        {"parallel", OPTION_COUNT, "N",
+         "answers written at once, each with memory for the keys and values of a context (4)",
+         &settings.parallel},
         {"queue", OPTION_COUNT, "N", "requests that may wait (64)", &settings.queue},
         HEADING("model"),
         ADAPTER_OPTION(settings.adapter),
@@ -77,7 +84,7 @@ const command command_serve = {
     "serve",
     "answer requests for text or vectors of texts over HTTP",
     "FILE [--OPTION …]",
-    "host port api-key context max-tokens queue json device",
+    "host port api-key context max-tokens parallel queue json device",
     "koine serve smollm2.gguf\n"
     "koine serve smollm2.gguf --port 0 --api-key secret --queue 8\n"
     "koine serve smollm2.gguf --adapter poems --context 1024",
@@ -85,5 +92,5 @@ const command command_serve = {
     "or a model that koine train saved after training on text. Clients of OpenAI's\n"
     "interface use the base URL http://127.0.0.1:8080/v1: POST /v1/chat/completions,\n"
     "/v1/completions or /v1/embeddings, GET /v1/models; GET /health needs no key.\n"
-    "One request is answered at a time; others wait.",
+    "A few requests are answered at once, by the same steps of the model; others wait.",
     run};

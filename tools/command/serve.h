@@ -11,7 +11,7 @@ typedef struct serve_settings {
     common_options common;
     const char *file, *adapter;
     const char *host, *key; /* key NULL: none is needed */
-    uint64_t port, context, request_bytes, tokens, queue;
+    uint64_t port, context, request_bytes, tokens, queue, parallel;
     double timeout; /* seconds */
 } serve_settings;
 
@@ -129,11 +129,18 @@ typedef struct serve_model {
     bool embeds;       /* by the embedder; otherwise the generator has a model */
     generator generator;
     embedder embedder;
+    /* By slot of the generator; NULL: it is free, and its text is that of the last answer. */
+    struct serve_answering *answers[GENERATOR_SLOTS];
+    generator_text texts[GENERATOR_SLOTS];
+    int64_t answer_count;
 } serve_model;
 
-/* Computes the answer; on the thread of the model. */
-void serve_answer(serve_model *model, serve_job *job);
-void serve_answer_embeddings(serve_model *model, serve_job *job); /* serve_embed.c */
+/* On the thread of the model: begins the answer to a job, which is taken over, in a free slot; continues all
+ * answers by a token, and one prompt by a piece; ends all because the server is shutting down. */
+void serve_answer_begin(serve_model *model, serve_job *job);
+void serve_answers_step(serve_model *model);
+void serve_answers_end(serve_model *model);
+void serve_answer_embeddings(serve_model *model, serve_job *job); /* serve_embed.c; takes the job over, too */
 /* Whether a job has to end now; writes why. */
 bool serve_must_end(serve_job *job, serve_error *error);
 

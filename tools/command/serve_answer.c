@@ -1,19 +1,28 @@
-/* The answers to requests for text, in OpenAI's form: a whole one, or a stream of events. */
+/* The answers to requests for text, in OpenAI's form: whole ones, or streams of events. Each answer that is
+ * being written has a slot of the generator; a step continues all of them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "chat.h"
 #include "serve.h"
 
-typedef struct answering {
+typedef struct serve_answering {
     serve_model *model;
     serve_job *job;
     serve_error error;
+    generator_text *text; /* of the slot */
     char id[48];
-    FILE *choices; /* of an answer that is not a stream */
+    FILE *choices; /* of an answer that is not a stream, into choice_text */
+    char *choice_text;
+    size_t choice_bytes;
     uint64_t prompt_tokens, tokens;
-    size_t index; /* of the choice */
-    size_t shown; /* bytes of its text that were streamed */
+    /* The choice that is being written. */
+    size_t place; /* of its prompt in the request */
+    int32_t *prompt;
+    size_t prompt_count;
+    uint64_t sample, made; /* made: its tokens */
+    size_t index;          /* in the answer */
+    size_t shown;          /* bytes of its text that were streamed */
 } answering;
 
 /* ---- the stream ------------------------------------------------------------------------------------- */
@@ -85,7 +94,7 @@ static bool send_part(answering *now, const char *text, size_t count, const char
 
 /* Streams what is final of the answer. */
 static bool show(answering *now, bool end) {
-    const generator *writer = &now->model->generator;
+    const generator_text *writer = now->text;
     size_t ready = end ? writer->answer_bytes : generator_ready(writer);
     if (!end) ready = now->shown + whole_letters(writer->answer + now->shown, ready - now->shown);
     if (!now->job->request.stream || ready <= now->shown) return true;
@@ -109,84 +118,65 @@ static bool fail_generator(answering *now) {
     return serve_refuse_failure(&now->error, &now->model->generator.failure, "");
 }
 
-/* The tokens of a prompt, to be released with free. */
-static bool encode_prompt(answering *now, size_t place, int32_t **tokens, size_t *count) {
+static bool is_chat(const answering *now) {
+    return now->job->request.kind == SERVE_CHAT;
+}
+
+/* Sets the tokens of the prompt. */
+static bool encode_prompt(answering *now) {
     generator *writer = &now->model->generator;
     const serve_request *request = &now->job->request;
-    const bool talk = request->kind == SERVE_CHAT;
-    if (talk && !writer->words)
+    free(now->prompt);
+    now->prompt = NULL;
+    if (is_chat(now) && !writer->words)
         return serve_refuse(&now->error, 400, "unsupported_model", "model",
                             "the model '%s' has no chat template; use /v1/completions", now->model->name);
-    if (talk) *tokens = chat_tokens(request->messages, writer->words, count, &writer->failure);
-    if (talk ? !*tokens
-             : !generator_encode(writer, request->texts[place].text, request->texts[place].bytes, tokens,
-                                 count))
-        return fail_generator(now);
-    now->prompt_tokens += *count;
+    if (is_chat(now))
+        now->prompt = chat_tokens(request->messages, writer->words, &now->prompt_count, &writer->failure);
+    else
+        generator_encode(writer, request->texts[now->place].text, request->texts[now->place].bytes,
+                         &now->prompt, &now->prompt_count);
+    if (!now->prompt) return fail_generator(now);
+    now->prompt_tokens += now->prompt_count;
     return true;
 }
 
-static bool take_prompt(answering *now, const int32_t *tokens, size_t count) {
+static bool take_prompt(answering *now) {
     generator *writer = &now->model->generator;
-    const bool talk = now->job->request.kind == SERVE_CHAT;
+    const size_t count = now->prompt_count;
     int32_t *copy = malloc(count * sizeof *copy);
     if (!copy) return fail_memory(now);
-    memcpy(copy, tokens, count * sizeof *copy);
-    if (!generator_take(writer, copy, count, !talk)) return fail_generator(now);
-    return generator_has_room(writer) ||
-           serve_refuse(&now->error, 400, "context_length_exceeded", talk ? "messages" : "prompt",
+    memcpy(copy, now->prompt, count * sizeof *copy);
+    if (!generator_take(writer, now->text, copy, count, !is_chat(now))) return fail_generator(now);
+    return generator_has_room(writer, now->text) ||
+           serve_refuse(&now->error, 400, "context_length_exceeded", is_chat(now) ? "messages" : "prompt",
                         "the %s has %zu tokens; expected fewer than %lld, the context of the model",
-                        talk ? "conversation" : "prompt", count, (long long)writer->window);
+                        is_chat(now) ? "conversation" : "prompt", count, (long long)writer->window);
 }
 
-/* Generates until the end; *finish is why it ended. */
-static bool generate(answering *now, uint64_t most, const char **finish) {
-    generator *writer = &now->model->generator;
-    *finish = "length";
-    for (uint64_t i = 0; i < most && generator_has_room(writer);) {
-        int32_t token = 0;
-        bool drawn = false;
-        if (serve_must_end(now->job, &now->error)) return false;
-        if (!generator_step(writer, &token, &drawn)) return fail_generator(now);
-        if (!drawn) continue;
-        i++;
-        now->tokens++;
-        const bool ends = generator_ends(writer, token);
-        if (!ends && !generator_add(writer, token)) return fail_generator(now);
-        if (ends || writer->stopped) {
-            *finish = "stop";
-            return true;
-        }
-        if (!show(now, false)) return false;
-    }
-    return true;
-}
-
-static bool write_choice(answering *now, const int32_t *tokens, size_t count, uint64_t sample) {
-    serve_model *model = now->model;
-    generator *writer = &model->generator;
+static bool begin_choice(answering *now) {
     const serve_request *request = &now->job->request;
-    const bool talk = request->kind == SERVE_CHAT;
-    const uint64_t most =
-        request->tokens < model->settings->tokens ? request->tokens : model->settings->tokens;
-    const char *finish;
-    writer->drawing = request->drawing;
-    writer->drawing.seed =
-        sample + (request->seeded ? request->drawing.seed : model->seed + (now->job->number << 20));
+    kn_draw_params *drawing = &now->text->drawing;
+    *drawing = request->drawing;
+    drawing->seed =
+        now->sample + (request->seeded ? drawing->seed : now->model->seed + (now->job->number << 20));
     now->shown = 0;
-    if (!take_prompt(now, tokens, count) || (talk && request->stream && !send_part(now, NULL, 0, NULL)) ||
-        !generate(now, most, &finish) || !show(now, true))
-        return false;
-    if (request->stream) {
+    now->made = 0;
+    return take_prompt(now) && (!is_chat(now) || !request->stream || send_part(now, NULL, 0, NULL));
+}
+
+static bool end_choice(answering *now, const char *finish) {
+    const generator_text *text = now->text;
+    if (!show(now, true)) return false;
+    if (now->job->request.stream) {
         if (!send_part(now, NULL, 0, finish)) return false;
-        now->index++;
-        return true;
+    } else {
+        fprintf(now->choices, "%s{\"index\": %zu, %s: ", now->index ? ", " : "", now->index,
+                is_chat(now) ? "\"message\": {\"role\": \"assistant\", \"content\"" : "\"text\"");
+        json_bytes(now->choices, text->answer_bytes ? text->answer : "", text->answer_bytes);
+        fprintf(now->choices, "%s, \"logprobs\": null, \"finish_reason\": \"%s\"}",
+                is_chat(now) ? ", \"refusal\": null}" : "", finish);
     }
-    fprintf(now->choices, "%s{\"index\": %zu, %s: ", now->index ? ", " : "", now->index,
-            talk ? "\"message\": {\"role\": \"assistant\", \"content\"" : "\"text\"");
-    json_bytes(now->choices, writer->answer_bytes ? writer->answer : "", writer->answer_bytes);
-    fprintf(now->choices, "%s, \"logprobs\": null, \"finish_reason\": \"%s\"}",
-            talk ? ", \"refusal\": null}" : "", finish);
     now->index++;
     return true;
 }
@@ -216,31 +206,154 @@ static bool send_end(answering *now, const char *choices) {
     return !request->stream || serve_job_write(now->job, 200, done, sizeof done - 1) || fail_memory(now);
 }
 
-void serve_answer(serve_model *model, serve_job *job) {
-    const serve_request *request = &job->request;
-    const size_t prompts = request->kind == SERVE_CHAT ? 1 : request->text_count;
-    answering now = {.model = model, .job = job};
-    char *choices = NULL;
-    size_t bytes = 0;
-    snprintf(now.id, sizeof now.id, "%s-%016llx", request->kind == SERVE_CHAT ? "chatcmpl" : "cmpl",
-             (unsigned long long)(model->seed + job->number));
-    now.choices = open_memstream(&choices, &bytes);
-    model->generator.stops = request->stops;
-    model->generator.stop_count = request->stop_count;
-    bool fine = now.choices || fail_memory(&now);
-    for (size_t prompt = 0; prompt < prompts && fine; prompt++) {
-        int32_t *tokens = NULL;
-        size_t count = 0;
-        fine = encode_prompt(&now, prompt, &tokens, &count);
-        for (uint64_t sample = 0; sample < request->samples && fine; sample++)
-            fine = write_choice(&now, tokens, count, sample);
-        free(tokens);
-    }
-    if (now.choices && fclose(now.choices)) fine = fail_memory(&now);
-    fine = fine && send_end(&now, choices);
-    free(choices);
-    if (fine)
-        serve_job_end(job);
+/* Ends the answer with its error if it has one, and frees its slot. */
+static void finish(answering *now) {
+    serve_model *model = now->model;
+    for (int i = 0; i < GENERATOR_SLOTS; i++)
+        if (model->answers[i] == now) model->answers[i] = NULL;
+    model->answer_count--;
+    if (now->choices) fclose(now->choices);
+    free(now->choice_text);
+    free(now->prompt);
+    if (now->error.status)
+        serve_job_fail(now->job, &now->error);
     else
-        serve_job_fail(job, &now.error);
+        serve_job_end(now->job);
+    serve_job_release(now->job);
+    free(now);
+}
+
+/* Begins the next choice, or sends the end of the answer and sets *done. */
+static bool next_choice(answering *now, bool *done) {
+    const serve_request *request = &now->job->request;
+    const size_t prompts = is_chat(now) ? 1 : request->text_count;
+    if (++now->sample == request->samples) {
+        now->sample = 0;
+        *done = ++now->place == prompts;
+        if (*done) return (!fflush(now->choices) || fail_memory(now)) && send_end(now, now->choice_text);
+        if (!encode_prompt(now)) return false;
+    }
+    return begin_choice(now);
+}
+
+/* Adds a token that was drawn. */
+static bool add_token(answering *now, int32_t token, bool *done) {
+    serve_model *model = now->model;
+    generator *writer = &model->generator;
+    const uint64_t own = now->job->request.tokens, most = model->settings->tokens;
+    const bool ends = generator_ends(writer, token);
+    now->made++;
+    now->tokens++;
+    if (!ends && !generator_add(writer, now->text, token)) return fail_generator(now);
+    const bool stops = ends || now->text->stopped;
+    if (!stops && now->made < own && now->made < most && generator_has_room(writer, now->text))
+        return show(now, false);
+    return end_choice(now, stops ? "stop" : "length") && next_choice(now, done);
+}
+
+/* Continues the answer with a drawn token, and ends it if it is complete or fails. */
+static void continue_answer(answering *now, int32_t token) {
+    bool done = false;
+    if (!add_token(now, token, &done) || done) finish(now);
+}
+
+/* The free slot that keeps most of the prompt; without any, the first one: fewer slots are faster. */
+static int choose_slot(const serve_model *model, const answering *now) {
+    size_t most = 0;
+    int chosen = -1;
+    for (int i = 0; i < (int)model->generator.slots; i++) {
+        const size_t same = generator_shared(&model->texts[i], now->prompt, now->prompt_count);
+        if (model->answers[i] || (chosen >= 0 && same <= most)) continue;
+        chosen = i;
+        most = same;
+    }
+    return chosen;
+}
+
+/* Until the slot is chosen, the answer has none. */
+static bool begin_answer(answering *now) {
+    serve_model *model = now->model;
+    const serve_request *request = &now->job->request;
+    snprintf(now->id, sizeof now->id, "%s-%016llx", is_chat(now) ? "chatcmpl" : "cmpl",
+             (unsigned long long)(model->seed + now->job->number));
+    now->choices = open_memstream(&now->choice_text, &now->choice_bytes);
+    if (!now->choices) return fail_memory(now);
+    if (!encode_prompt(now)) return false;
+    const int slot = choose_slot(model, now);
+    model->answers[slot] = now;
+    now->text = &model->texts[slot];
+    now->text->slot = slot;
+    now->text->stops = request->stops;
+    now->text->stop_count = request->stop_count;
+    return begin_choice(now);
+}
+
+void serve_answer_begin(serve_model *model, serve_job *job) {
+    serve_error error;
+    answering *now = calloc(1, sizeof *now);
+    if (!now) {
+        serve_refuse_memory(&error, "the answer");
+        serve_job_fail(job, &error);
+        serve_job_release(job);
+        return;
+    }
+    model->answer_count++;
+    now->model = model;
+    now->job = job;
+    if (!begin_answer(now)) finish(now);
+}
+
+/* Reads the last tokens of these answers together. */
+static void step_together(serve_model *model, answering **all, size_t count) {
+    generator_text *texts[GENERATOR_SLOTS];
+    int32_t tokens[GENERATOR_SLOTS];
+    for (size_t i = 0; i < count; i++)
+        texts[i] = all[i]->text;
+    const bool fine = generator_step_together(&model->generator, texts, count, tokens);
+    for (size_t i = 0; i < count; i++) {
+        if (fine) {
+            continue_answer(all[i], tokens[i]);
+        } else {
+            fail_generator(all[i]);
+            finish(all[i]);
+        }
+    }
+}
+
+/* Reads a piece of the prompt of one answer, or all by itself. */
+static void step_one(answering *now) {
+    int32_t token = 0;
+    bool drawn = false;
+    if (!generator_step(&now->model->generator, now->text, &token, &drawn)) {
+        fail_generator(now);
+        finish(now);
+    } else if (drawn) {
+        continue_answer(now, token);
+    }
+}
+
+void serve_answers_step(serve_model *model) {
+    answering *together[GENERATOR_SLOTS], *oldest = NULL;
+    size_t count = 0;
+    for (int i = 0; i < GENERATOR_SLOTS; i++) {
+        answering *now = model->answers[i];
+        if (!now) continue;
+        if (serve_must_end(now->job, &now->error))
+            finish(now);
+        else if (generator_can_join(&model->generator, now->text))
+            together[count++] = now;
+        else if (!oldest || now->job->number < oldest->job->number)
+            oldest = now;
+    }
+    if (oldest) step_one(oldest);
+    if (count) step_together(model, together, count);
+}
+
+void serve_answers_end(serve_model *model) {
+    for (int i = 0; i < GENERATOR_SLOTS; i++) {
+        answering *now = model->answers[i];
+        if (now) serve_refuse_ending(&now->error);
+        if (now) finish(now);
+        generator_text_finish(&model->texts[i]);
+    }
 }

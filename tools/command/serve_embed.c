@@ -88,4 +88,5 @@ void serve_answer_embeddings(serve_model *model, serve_job *job) {
         serve_job_end(job);
     else
         serve_job_fail(job, &error);
+    serve_job_release(job);
 }

@@ -1,4 +1,4 @@
-/* The server: opens the model, listens, and answers one request after the other until a signal. */
+/* The server: opens the model, listens, and answers requests until a signal. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -22,6 +22,7 @@ static bool open_model(serve_model *model) {
     model->seed = (uint64_t)(1e9 * clock_now()) ^ (uint64_t)getpid() << 40;
     writer->common = encoder->common = &settings->common;
     writer->adapter = settings->adapter;
+    writer->slots = (int64_t)settings->parallel;
     encoder->file = settings->file;
     if (!(model->embeds = texts_fit(opened, &window)))
         return (generator_open(writer, settings->file, opened) && generator_start(writer)) ||
@@ -43,15 +44,26 @@ static void print_start(const serve_settings *settings, const char *name, const 
     fflush(stdout);
 }
 
+/* Begins answers while there are requests and free slots. */
+static void begin_all(serve_model *model, serve_queue *queue) {
+    while (!interrupted() && model->answer_count < (model->embeds ? 1 : model->generator.slots)) {
+        serve_job *job = serve_queue_take(queue);
+        if (!job) return;
+        (model->embeds ? serve_answer_embeddings : serve_answer_begin)(model, job);
+    }
+}
+
 static void answer_all(serve_model *model, serve_queue *queue) {
     while (!interrupted()) {
         char byte;
         if (read(queue->wake[0], &byte, 1) < 0 && errno != EINTR) return;
-        for (serve_job *job; !interrupted() && (job = serve_queue_take(queue));) {
-            (model->embeds ? serve_answer_embeddings : serve_answer)(model, job);
-            serve_job_release(job);
-            print_compile_time(model->embeds ? model->embedder.context : model->generator.context);
+        begin_all(model, queue);
+        while (model->answer_count && !interrupted()) {
+            serve_answers_step(model);
+            print_compile_time(model->generator.context);
+            begin_all(model, queue);
         }
+        if (model->embeds) print_compile_time(model->embedder.context);
     }
 }
 
@@ -69,6 +81,7 @@ int serve_run(serve_settings *settings) {
             progress_clear();
             print_start(settings, model.name, url);
             answer_all(&model, &queue);
+            serve_answers_end(&model);
             serve_queue_close(&queue);
             serve_http_stop(http);
             status = EXIT_DONE;
