@@ -1,13 +1,13 @@
 """Compares published models in GGUF files with transformers, and with llama.cpp.
 
-usage: published.py MODEL.gguf [CHECK …]     checks: folder, greedy, perplexity; default: all
+usage: published.py MODEL.gguf [CHECK …]     checks: folder, greedy, perplexity, perplexity=FILE; default: the first three
 
 Needs torch, transformers and gguf, the koine package, koine in PATH or $KOINE, and xllamacpp for llama.cpp. koine convert writes the file as a
 folder, which transformers opens. The checks:
 
   folder      the folder has the weights that the gguf package dequantizes, the same tokens for the project's documents, the same logits
   greedy      200 tokens after each of five prompts
-  perplexity  of 100 kB of the project's documents, in windows of 512 tokens; that of llama.cpp as well
+  perplexity  of 100 kB of the project's documents, or of FILE, in windows of 512 tokens; that of llama.cpp as well
 
 Exits with 1 if something differs.
 """
@@ -15,6 +15,7 @@ import ctypes
 import glob
 import importlib.util
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -104,7 +105,7 @@ def oracle(path):
     return transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
 
 
-def check_folder(path, network, folder):
+def check_folder(path, network, folder, _):
     own, failed = oracle(path).state_dict(), []
     made = network.state_dict()
     if set(own) != set(made):
@@ -132,7 +133,7 @@ def check_folder(path, network, folder):
     return failed
 
 
-def check_greedy(path, network, folder):
+def check_greedy(path, network, folder, _):
     words, failed = koine.Vocabulary(path), []
     model = koine.Model(path, window=GREEDY + 64)
     for prompt in PROMPTS:
@@ -154,31 +155,41 @@ def check_greedy(path, network, folder):
     return failed
 
 
-def windows_of(path):
-    """(count, WINDOW) tokens."""
-    tokens = np.array(koine.Vocabulary(path).encode(documents()), np.int32)
-    return tokens[:len(tokens) // WINDOW * WINDOW].reshape(-1, WINDOW)
+def windows_of(path, text):
+    """x and y, (count, WINDOW): tokens, and the token after each."""
+    tokens = np.array(koine.Vocabulary(path).encode(text), np.int32)
+    count = (len(tokens) - 1) // WINDOW * WINDOW
+    return tokens[:count].reshape(-1, WINDOW), tokens[1:count + 1].reshape(-1, WINDOW)
 
 
-def loss(logits, tokens):
-    """The sum over all tokens after the first."""
-    logits = torch.as_tensor(logits)[:-1].double()
-    return float(torch.nn.functional.cross_entropy(logits, torch.as_tensor(tokens)[1:].long(), reduction="sum"))
+def loss(logits, y):
+    """The mean over the positions of a window."""
+    return float(torch.nn.functional.cross_entropy(torch.as_tensor(logits), torch.as_tensor(y).long()))
 
 
-def check_perplexity(path, network, folder):
-    rows = windows_of(path)
-    model, sums = koine.Model(path, window=WINDOW), [0.0, 0.0, 0.0]
+def peak():
+    """The peak memory of this process in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def check_perplexity(path, network, folder, file):
+    if file:
+        with open(file, encoding="utf-8") as stream:
+            text = stream.read(100_000)
+    else:
+        text = documents()
+    x, y = windows_of(path, text)
+    before = peak()
+    own = koine.Model(path, window=WINDOW).evaluate(x, y, batch_size=1).loss
+    print(f"Koine's evaluation raises the peak memory from {before:.0f} MB to {peak():.0f} MB", flush=True)
+    with torch.no_grad():
+        theirs = np.mean([loss(network(input_ids=torch.tensor(a[None]).long()).logits[0], b) for a, b in zip(x, y)])
     llama = Llama(path) if importlib.util.find_spec("xllamacpp") else None
-    for row in rows:
-        with torch.no_grad():
-            sums[0] += loss(network(input_ids=torch.tensor(row[None]).long()).logits[0], row)
-        sums[1] += loss(model.predict(row[None])[0], row)
-        sums[2] += loss(llama.logits(row), row) if llama else 0
-    found = [float(np.exp(total / (len(rows) * (WINDOW - 1)))) for total in sums]
-    print(f"perplexity of {rows.size} tokens: transformers {found[0]:.4f}, Koine {found[1]:.4f} ({found[1] / found[0] - 1:+.1e})"
+    third = np.mean([loss(llama.logits(a), b) for a, b in zip(x, y)]) if llama else own
+    found = [float(np.exp(mean)) for mean in (theirs, own, third)]
+    print(f"perplexity of {x.size} tokens: transformers {found[0]:.4f}, Koine {found[1]:.4f} ({found[1] / found[0] - 1:+.1e})"
           + (f", llama.cpp {found[2]:.4f} ({found[2] / found[1] - 1:+.1e})" if llama else ""), flush=True)
-    return [] if abs(found[1] / found[0] - 1) < 1e-3 and (not llama or abs(found[2] / found[1] - 1) < 1e-2) else ["perplexity"]
+    return [] if abs(found[1] / found[0] - 1) < 1e-3 and abs(found[2] / found[1] - 1) < 1e-2 else ["perplexity"]
 
 
 CHECKS = {"folder": check_folder, "greedy": check_greedy, "perplexity": check_perplexity}
@@ -190,8 +201,9 @@ def main(path, *wanted):
         folder = os.path.join(parent, "model", "")
         subprocess.run([os.environ.get("KOINE", "koine"), "convert", path, folder], check=True)
         network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        for name in wanted or CHECKS:
-            failed += CHECKS[name](path, network, folder)
+        for check in wanted or CHECKS:
+            name, _, file = check.partition("=")
+            failed += CHECKS[name](path, network, folder, file)
     if failed:
         print("DIFFER:", ", ".join(failed))
     return len(failed) > 0
