@@ -563,6 +563,12 @@ static int draw_product(drawing *to) {
     }
     int64_t dims[KN_MAX_RANK];
     int rank = 0;
+    if (line.rank == 2 && random_chance(&to->stream, 20)) {
+        const int64_t groups = 1 + random_below(&to->stream, 4), by_group[] = {groups, inner, columns};
+        const int matrices = add_input(to, by_group, 3, "", 0);
+        const int ends = add_input(to, &groups, 1, "int32", (int)line.dims[0] + 1);
+        return add(to, "grouped_matmul", (const int[]){x, matrices, ends}, 3, "");
+    }
     for (int d = random_below(&to->stream, line.rank - 1); d < line.rank - 2; d++)
         dims[rank++] = random_chance(&to->stream, 40) ? 1 : line.dims[d];
     if (random_chance(&to->stream, 30)) { /* x is the right side */

@@ -50,8 +50,7 @@ TEST(functions_of_bytes) {
     check_type(*state, KN_INT8);
 }
 
-/* ---- convolutions that store bytes ----------------------------------------------------------------------
- */
+/* ---- convolutions that store bytes ----------------------------------------------------------------- */
 
 /* Two convolutions, each of bytes, and quantized to bytes: x is (images,channels,height,width), the filters
  * (between,channels/groups,taps,taps) and (outputs,between,1,1). Without limits, numbers wrap around. */
