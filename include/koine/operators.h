@@ -261,12 +261,14 @@ typedef struct kn_attention_params {
     /* int32 (B,T) or (1,T): the first key that each query sees, so that several texts fit in one row. May be
      * NULL */
     kn_value *first;
+    /* k and v may have more samples than q, as a cache has slots for more texts than a run reads: sample b of
+     * q reads sample b of them. No gradient */
+    bool slots;
 } kn_attention_params;
 #define KN_ATTENTION_DEFAULTS KN_DEFAULTS_ZERO(kn_attention_params)
 KN_API void kn_attention_params_init(kn_attention_params *params);
 /* softmax(scale q kᵀ) v per head: q is (B,T,heads*D), k and v are (B,S,key_heads*D), the result is
- * (B,T,heads*D). Without a gradient, k and v may have more samples, of which the first B are read. Scores are
- * never stored. A query without visible keys gives 0. (B,heads,T,D) reshaped to
+ * (B,T,heads*D). Scores are never stored. A query without visible keys gives 0. (B,heads,T,D) reshaped to
  * (B*heads,T,D) is attention with one head. */
 KN_API kn_value *kn_attention(kn_value *q, kn_value *k, kn_value *v, const kn_attention_params *params);
 /* The same with q, k and v adjacent in one array, read in place: (B,T,(heads+2*key_heads)*D), as one linear

@@ -193,7 +193,7 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     for (int i = 0; i < count; i++)
         if (!is_along(c, node->inputs[i]) || node->inputs[i]->shape.rank != 3) return false;
     if (!kn_attribute_of(node, "causal")->integer || kn_attribute_of(node, "last")->integer) return false;
-    kn_attention_params params = {.size = sizeof params, .causal = true, .last = true};
+    kn_attention_params params = {.size = sizeof params, .causal = true, .last = true, .slots = c->together};
     params.heads = kn_attribute_of(node, "heads")->integer;
     params.lengths = c->now.end;
     params.key_heads = kn_attribute_of(node, "key_heads")->integer;

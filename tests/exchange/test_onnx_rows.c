@@ -204,7 +204,7 @@ static const struct {
 } known[] = {
     {"conv2d_data", 2}, /* more padding at one end of one axis */
     {"gather", 2},      /* zeros outside, and 8-bit floats */
-    {"attention", 2},   /* a window, and first keys */
+    {"attention", 3},   /* a window, first keys, and slots */
     {"rotary", 2},      /* divisors */
     {"cast", 6},        /* floats of 8 bits that are powers of two, and of 4 bits */
     {"broadcast", 1},   /* floats of 8 and 4 bits, moved: from here on */

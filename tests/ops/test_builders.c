@@ -402,6 +402,19 @@ TEST_WITH(attention_takes_limits, begin, end) {
     kn_graph_destroy(&bound);
 }
 
+/* Keys of more samples than queries are an error, unless they are the slots of a cache. */
+TEST(attention_reads_slots_on_request) {
+    kn_attention_params params = {.size = sizeof params};
+    for (int slots = 0; slots < 2; slots++) {
+        kn_graph *own = kn_graph_create(NULL);
+        kn_value *q = kn_input(own, "q", KN_FLOAT32, "2,1,4"), *k = kn_input(own, "k", KN_FLOAT32, "3,5,4");
+        params.slots = slots;
+        kn_attention(q, k, k, &params);
+        assert_int_equal(kn_graph_status(own), slots ? KN_OK : KN_ERROR_SHAPE);
+        kn_graph_destroy(&own);
+    }
+}
+
 enum { DROPPED_KEYS = 4000 };
 
 /* Equal scores on ones: the result is the fraction that is kept, and the gradient of v shows which elements

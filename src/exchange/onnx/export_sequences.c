@@ -250,7 +250,8 @@ static bool describe_attention(const kn_node *node, attention *a) {
         if (node->inputs[i]->shape.rank == 2) return false;
         *(node->inputs[i]->shape.rank == 4 ? &a->mask : &a->lengths) = node->inputs[i];
     }
-    return a->head > 0 && kn_attribute_of(node, "window")->integer == 0;
+    return a->head > 0 && kn_attribute_of(node, "window")->integer == 0 &&
+           kn_attribute_of(node, "slots")->integer == 0;
 }
 
 /* Splits q (part 0), k (1) or v (2) by heads: (batch, heads, length, head), k (batch, heads, head, length).

@@ -104,15 +104,16 @@ static kn_status check_heads(kn_shape_call *call, int first) {
     if (data == 2)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
                              "two inputs; expected q, k and v, or a single packed input");
+    const bool slots = !first && kn_shape_attribute(call, "slots")->integer;
     for (int i = first + 1; i < first + data; i++) {
         const kn_shape *own = &call->inputs[i]->shape, *keys = &call->inputs[first + 1]->shape;
-        const bool same = own->dims[0] == q->dims[0]; /* as the gradient needs it */
+        const bool same = own->dims[0] == q->dims[0];
         if (own->dtype != q->dtype || own->dims[0] != keys->dims[0] || own->dims[1] != keys->dims[1] ||
-            own->dims[2] != q->dims[2] / heads * key_heads || (first ? !same : !kn_shape_has_samples(own, q)))
+            own->dims[2] != q->dims[2] / heads * key_heads ||
+            !(same || (slots && kn_shape_has_samples(own, q))))
             return kn_shape_fail(call, KN_ERROR_SHAPE,
                                  "q is %s, k is %s and v is %s; expected (B,T,columns) for q and "
-                                 "(B,S,columns) for k and v, with columns matching the heads, and at least "
-                                 "as many samples without a gradient",
+                                 "(B,S,columns) for k and v, with columns matching the heads",
                                  kn_shape_words_of(call, first), kn_shape_words_of(call, first + 1),
                                  kn_shape_words_of(call, first + 2));
     }
@@ -163,9 +164,9 @@ static kn_status check_limits(kn_shape_call *call, int first) {
 }
 
 /* Either one packed input q, k and v, (B,T,(heads+2*key_heads)*D); or three, q (B,T,heads*D), k and v
- * (B,S,key_heads*D), or, if no gradient is needed, with more samples, of which the first B are read. Then,
- * optionally, lengths (B), first keys (B,T) and a mask (B,heads,T,S). The result is (B,T,heads*D); the hidden
- * output is each query's log(sum(exp(score))), (B,heads,T). */
+ * (B,S,key_heads*D), with `slots` (at least B,S,key_heads*D). Then, optionally, lengths (B), first keys (B,T)
+ * and a mask (B,heads,T,S). The result is (B,T,heads*D); the hidden output is each query's
+ * log(sum(exp(score))), (B,heads,T). */
 static kn_status attention_shape(kn_shape_call *call) {
     const kn_shape *q = &call->inputs[0]->shape;
     if (check_heads(call, 0) || check_limits(call, 0)) return call->error->status;
@@ -414,7 +415,9 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
             "window", 0,                                                                                     \
             "each query sees only keys fewer than this many positions before it and, unless causal, after "  \
             "it; 0: all"),                                                                                   \
-        KN_FLOAT("softcap", 0, "scores s become softcap tanh(s / softcap); 0: they stay")
+        KN_FLOAT("softcap", 0, "scores s become softcap tanh(s / softcap); 0: they stay"),                   \
+        KN_BOOLEAN("slots", 0,                                                                               \
+                   "k and v may have more samples than q, which reads the first ones; no gradient")
 #define ATTRIBUTES KN_ATTRIBUTES(LIST)
 #define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "fraction of weights dropped"))
 /* The arguments are kn_halves: all except the log-sums. */
@@ -443,8 +446,7 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 KN_OPERATOR(
     attention,
     .help = "softmax(scale q kᵀ) v by head, for q (B,T,columns), k and v (B,S,columns), or one packed input "
-            "(B,T,3*columns); k and v may have more samples if no gradient is needed; optionally with int32 "
-            "lengths (B), the first key that each query sees, int32 "
+            "(B,T,3*columns); optionally with int32 lengths (B), the first key that each query sees, int32 "
             "(B,T), and a mask (B,heads,T,S) that is added to the scores",
     ATTRIBUTES, .min_inputs = 1, .max_inputs = 6, .hidden = 1, .at_sizes = kn_attention_of_parts,
     .shape = attention_shape, .gradient = attention_gradient, .reference = attention_reference,
@@ -468,7 +470,7 @@ KN_OPERATOR(
          .smallest = true},
         {.inputs = {"3,31,15", "3,93,15", "3,93,15", "int32 3"}, .ranges = {NULL, NULL, NULL, "0..93"}},
         {.inputs = {"2,1,20", "3,7,10", "3,7,10", "int32 2"},
-         .attributes = "heads=4 key_heads=2 causal=1 last=1",
+         .attributes = "heads=4 key_heads=2 causal=1 last=1 slots=1",
          .ranges = {NULL, NULL, NULL, "0..7"},
          .smallest = true,
          .no_gradient = true},
@@ -642,6 +644,7 @@ static kn_value *build(kn_value *const *data, int count, const kn_attention_para
     kn_settings_float(&settings, "scale", given.scale);
     kn_settings_int(&settings, "window", given.window);
     kn_settings_float(&settings, "softcap", given.softcap);
+    kn_settings_int(&settings, "slots", given.slots);
     return kn_build(row, inputs, count, &settings);
 }
 
