@@ -88,7 +88,7 @@ static kn_value *made_chain(kn_graph *graph, const chain_case *of) {
     return kn_output(quantized(y, divisor, -2, of), "y");
 }
 
-/* Writes the result, whose size it returns. */
+/* Writes the result, whose size it returns; 0: the device does not have the kernel. */
 static size_t run_chain(kn_context *context, const chain_case *of, const char *switches, uint8_t *y) {
     static float numbers[MAX_BYTES];
     static int8_t bytes[3][MAX_BYTES];
@@ -104,7 +104,7 @@ static size_t run_chain(kn_context *context, const chain_case *of, const char *s
     params.switches = switches;
     kn_session *session = kn_session_create(context, &made, 1, &params);
     kn_graph_destroy(&graph);
-    session_good(session, kn_session_status(session));
+    kn_status status = kn_session_status(session);
     for (int i = 0; i < 3; i++) {
         assert_true(sizes[i] <= MAX_BYTES && size <= MAX_BYTES);
         fill_numbers(numbers, sizes[i], 3 + (uint64_t)i);
@@ -122,9 +122,10 @@ static size_t run_chain(kn_context *context, const chain_case *of, const char *s
                              {"s", numbers, (of->by_channel ? (size_t)of->between : 1) * sizeof *numbers},
                              {"d", &divisor, sizeof divisor}};
     const kn_fetch fetch = {"y", y, size};
-    session_good(session, kn_session_run(session, feeds, KN_COUNT_OF(feeds), &fetch, 1));
+    if (status == KN_OK) status = kn_session_run(session, feeds, KN_COUNT_OF(feeds), &fetch, 1);
+    if (status != KN_ERROR_NOT_FOUND) session_good(session, status);
     kn_session_destroy(&session);
-    return size;
+    return status == KN_OK ? size : 0;
 }
 
 /* The same bytes as from the plain kernel, which has no epilogue: functions and casts are launches of their
@@ -142,6 +143,7 @@ TEST(convolutions_store_bytes) {
     static uint8_t fused[MAX_BYTES], separate[MAX_BYTES];
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         const size_t size = run_chain(*state, &cases[i], "conv2d_bytes=pairs", fused);
+        if (!size) return;
         assert_int_equal(size, run_chain(*state, &cases[i], "conv2d_bytes=plain", separate));
         for (size_t k = 0; k < size; k++)
             if (fused[k] != separate[k])
