@@ -46,6 +46,12 @@ int16 KN_BUILTIN_CONST isnan(float16);
 KN_EACH_WIDTH(KN_DECLARE_MATH, double)
 int KN_BUILTIN_CONST isnan(double);
 #endif
+/* One instruction, where PoCL's function takes 25 per vector. */
+#if defined(__SSE4_1__) || defined(__aarch64__)
+#if __has_builtin(__builtin_elementwise_roundeven)
+#define rint __builtin_elementwise_roundeven
+#endif
+#endif
 
 /* Functions of all numbers */
 
