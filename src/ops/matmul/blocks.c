@@ -118,7 +118,7 @@ static void describe(const kn_node *node, few_form *form) {
     kn_blocks_describe(node, CODES, &form->w);
     form->m = rows_of(a);
     form->middle = a->dims[a->rank - 2];
-    form->rows = form->m == 1 ? 1 : 4;
+    form->rows = kn_matmul_few_rows(form->m);
 }
 
 static kn_step *begin(kn_lowering *lowering, const few_form *form, const char *kernel) {
@@ -195,10 +195,10 @@ KN_OPERATOR(
          .attributes = "type=8",
          .ranges = {NULL, BYTES},
          .smallest = true},
-        CASE("1,32", "5,20", "3"), CASE("2,3,64", "33,44", "6"), CASE("1,64", "9,48", "7"),
-        CASE("1,512", "7,168", "10"), CASE("1,256", "6,110", "11"), CASE("5,256", "7,144", "12"),
-        CASE("1,256", "7,176", "13"), CASE("1,512", "9,420", "14"), CASE("8,96", "3,54", "20"),
-        CASE("1,2048", "131,1152", "2"), CASE("0,32", "3,18", "2")));
+        CASE("1,32", "5,20", "3"), CASE("2,96", "7,54", "2"), CASE("2,3,64", "33,44", "6"),
+        CASE("1,64", "9,48", "7"), CASE("1,512", "7,168", "10"), CASE("1,256", "6,110", "11"),
+        CASE("5,256", "7,144", "12"), CASE("1,256", "7,176", "13"), CASE("1,512", "9,420", "14"),
+        CASE("8,96", "3,54", "20"), CASE("1,2048", "131,1152", "2"), CASE("0,32", "3,18", "2")));
 
 kn_status kn_matmul_of_blocks(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results) {

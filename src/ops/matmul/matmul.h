@@ -51,6 +51,11 @@ typedef enum kn_skinny { KN_SKINNY_NOT, KN_SKINNY_ALONG, KN_SKINNY_ACROSS, KN_SK
 kn_skinny kn_matmul_skinny_kind(const kn_node *node);
 kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind);
 
+/* Of m rows, how many the kernels for weights in blocks compute together. */
+static inline int kn_matmul_few_rows(int64_t m) {
+    return m > 2 ? 4 : m > 1 ? 2 : 1;
+}
+
 /* matmul/blocks.c: for with_blocks of matmul. */
 kn_status kn_matmul_of_blocks(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results);

@@ -213,7 +213,7 @@ static kn_step *begin(kn_lowering *lowering, const quantized_form *form, const c
 
 /* Rows and columns that are computed together. */
 static int tile_rows(const quantized_form *form) {
-    return form->m == 1 ? 1 : 4;
+    return kn_matmul_few_rows(form->m);
 }
 static int tile_columns(int rows) {
     return rows == 1 ? 4 : 2;
