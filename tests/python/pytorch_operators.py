@@ -29,7 +29,7 @@ def whole(*shape, most=4, seed=5):
 
 # Each is (function, shapes of the parameters, the lowest and the highest number of a parameter); the last two may be left out.
 INDICES, MASK, LABELS = whole(3, 5), whole(4, 6).gt(1), whole(4, most=6)
-ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
+ENDS, EDGES = torch.tensor([3, 3, 8], dtype=torch.int32), torch.arange(101) * .03
 POINTWISE = {name: (getattr(torch, name), [(4, 6)], *limits) for name, limits in {
     "acos": (-.9, .9), "acosh": (1.5, 3), "asin": (-.9, .9), "asinh": (), "atan": (), "atanh": (-.9, .9), "cos": (), "cosh": (),
     "erf": (), "exp": (), "expm1": (), "log": (.3, 3), "log1p": (), "log2": (.3, 3), "log10": (.3, 3), "reciprocal": (.3, 3),
@@ -80,7 +80,7 @@ CASES = {
     "rows": (lambda x, y: torch.dist(x, y) + torch.dist(x, y, 1) + torch.addbmm(x[:, :4], x[None].expand(2, 4, 6), y.t()[None].expand(2, 6, 4), beta=.5, alpha=2).sum(), [(4, 6), (4, 6)]),
     "grouped products": (lambda x, w: F.grouped_mm(x, w, offs=ENDS) + F.grouped_mm(x.relu(), w.mT.contiguous().mT, offs=ENDS), [(8, 12), (3, 12, 4)]),
     "grouped products of columns": (lambda x, y: F.grouped_mm(x.t(), y, offs=ENDS), [(8, 12), (8, 4)]),
-    "histc": (lambda x: x.sum() * (torch.histc(x.detach(), 5, -1, 1) + torch.histc(LABELS.float(), 6, 0, 5)[:5]), [(4, 6)]),
+    "histc": (lambda x: x.sum() * (torch.histc(x.detach(), 5, -1, 1) + torch.histc(LABELS.float(), 6, 0, 5)[:5]) + x * (torch.histc(EDGES, 100, 0, 3) * torch.arange(100)).sum() / 1000, [(4, 5)]),
     "bilinear": (lambda x, y, w, b: F.bilinear(x, y, w, b), [(4, 6), (4, 5), (3, 6, 5), (3,)]),
     "more copies": (lambda x, y: aten.view_copy(x, [6, 4]).sum(0) + aten.permute_copy(x, [1, 0])[0] + aten.narrow_copy(x, 1, 2, 4)[0] + aten.unbind_copy(x)[1][:4] + aten.diagonal_scatter(x, y[0, :4], 1)[0, :4] + aten.diagonal_scatter(x[None], y[:1, :4], 2, 1, 2)[0, :, 3], [(4, 6), (4, 6)]),
     "upsample of volumes": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear") + F.interpolate(x, size=(4, 6, 8), mode="trilinear", align_corners=True), [(1, 2, 2, 3, 4)]),

@@ -146,7 +146,8 @@ def histc(on: Call, x: Value, bins: int = 100, low: float = 0, high: float = 0) 
         raise on.refuse("the range of the bins depends on the data; pass min and max")
     x = x.reshape([-1, 1])
     inside = x.greater_equal(on.value(float(low))).logical_and(x.less_equal(on.value(float(high))))
-    places = ((x - float(low)) * (bins / (high - low))).floor().minimum(on.value(float(bins - 1)))
+    # In PyTorch's order of operations: rounding decides the bin of an element at an edge.
+    places = ((x - float(low)) * float(bins) / (high - low)).floor().minimum(on.value(float(bins - 1)))
     return places.equal(on.value(np.arange(bins, dtype=np.float32))).logical_and(inside).cast("float32").sum([0])
 
 

@@ -32,8 +32,8 @@ def mm(on: Call, a: Value, b: Value) -> Value:
 @row("_grouped_mm.default", "transformers.grouped_mm_fallback.default")
 def grouped_mm(on: Call, a: Value, b: Value, offs: Optional[Value] = None, bias: None = None, out_dtype: Any = None) -> Value:
     """a is (rows,K) and b (groups,K,N), or a is (K,rows) and b (rows,N); offs has the ends of the groups of rows."""
-    if offs is None or bias is not None or a.rank != 2:
-        raise on.refuse("Koine groups the rows of a two-dimensional a, without a bias")
+    if offs is None or bias is not None or out_dtype is not None or a.rank != 2:
+        raise on.refuse("Koine groups the rows of a two-dimensional a, without a bias or another type of the result")
     if b.rank == 2:
         return on.graph.apply("grouped_matmul_weight", on.permuted(a, [1, 0]), b, offs)
     return a.grouped_matmul(b, offs)

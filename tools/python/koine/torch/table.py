@@ -37,8 +37,13 @@ def core() -> Set[str]:
     return {str(overload) for overload in overloads if torch.Tag.core in overload.tags}
 
 
+def short(name: str) -> str:
+    """In code font, without "aten."."""
+    return f"`{name[len('aten.'):] if name.startswith('aten.') else name}`"
+
+
 def listed(names: Iterable[str]) -> str:
-    return textwrap.fill(", ".join(f"`{name[len('aten.'):]}`" for name in sorted(names)) + ".", 120, break_on_hyphens=False)
+    return textwrap.fill(", ".join(map(short, sorted(names))) + ".", 120, break_on_hyphens=False)
 
 
 def page() -> str:
@@ -52,9 +57,9 @@ def page() -> str:
              "\n## Operators of backward passes, in graphs of torch.compile\n", listed(BACKWARD),
              "\n## In-place operators that the tracer makes functional\n",
              "| operator | becomes |\n|---|---|",
-             *(f"| `{name[len('aten.'):]}` | `{other[len('aten.'):]}` |" for name, other in FUNCTIONAL.items()),
+             *(f"| {short(name)} | {short(other)} |" for name, other in FUNCTIONAL.items()),
              f"\n## Core ATen: {len(REASONS)} unsupported operators\n", "| reason | operators |\n|---|---|"]
     for why in dict.fromkeys(REASONS.values()):
-        names = ", ".join(f"`{name[len('aten.'):]}`" for name, reason in REASONS.items() if reason == why)
+        names = ", ".join(short(name) for name, reason in REASONS.items() if reason == why)
         parts.append(f"| {why} | {names} |")
     return "\n".join(parts) + "\n"
