@@ -20,5 +20,7 @@ kn_status kn_shape_like_first(kn_shape_call *call);
 kn_status kn_shape_starts(kn_shape_call *call, int input, int of);
 /* Whether the first dimension of `all` is that of `some`, or is known to be larger. */
 bool kn_shape_has_samples(const kn_shape *all, const kn_shape *some);
+/* `wrong` of a backward row whose shape rule checks everything. */
+const char *kn_nothing_wrong(const kn_node *node);
 
 #endif

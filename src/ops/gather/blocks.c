@@ -86,11 +86,6 @@ kn_value *kn_widen_again(kn_value *x) {
     return again ? again->outputs[0] : &x->graph->failed;
 }
 
-const char *kn_blocks_wrong(const kn_node *node) {
-    (void)node;
-    return NULL;
-}
-
 /* ---- shapes and references ---------------------------------------------------------------------------- */
 
 /* The blocks are uint8 (N,bytes); the result is (rows,K). */
@@ -197,7 +192,7 @@ KN_OPERATOR(widen_blocks, .help = "weights in quantized blocks, uint8 (N,bytes),
             KN_ATTRIBUTES(KN_BLOCKS_TYPE, KN_INT("first", 0, "the first row"),
                           KN_INT("rows", -1, "rows; -1: all")),
             .min_inputs = 1, .max_inputs = 1, .input_names = {"codes"}, .output_names = {"y"},
-            .backward = true, .wrong = kn_blocks_wrong, .transient = true, .matrices = true,
+            .backward = true, .wrong = kn_nothing_wrong, .transient = true, .matrices = true,
             .shape = widen_shape, .reference = widen_reference,
             KN_VARIANTS({.name = "plain", .lower = widen_lower, .promise.halves = {0, 1}}),
             KN_CASES({.inputs = {"uint8 7,54"},
@@ -213,7 +208,7 @@ KN_OPERATOR(widen_blocks, .help = "weights in quantized blocks, uint8 (N,bytes),
 KN_OPERATOR(embedding_blocks, .help = "rows, selected by int32 indices, of a table in quantized blocks",
             KN_ATTRIBUTES(KN_BLOCKS_TYPE), .min_inputs = 2, .max_inputs = 2,
             .input_names = {"table", "numbers"}, .output_names = {"y"}, .backward = true,
-            .wrong = kn_blocks_wrong, .index = {.number = 2}, .shape = embedding_shape,
+            .wrong = kn_nothing_wrong, .index = {.number = 2}, .shape = embedding_shape,
             .reference = embedding_reference, .cost = embedding_cost,
             KN_VARIANTS({.name = "plain", .lower = embedding_lower, .promise.halves = {0, 1}}),
             KN_CASES({.inputs = {"uint8 7,54", "int32 3"},

@@ -30,8 +30,6 @@ kn_value *kn_widen_rows(kn_value *codes, const kn_block_type *type, int64_t firs
 /* For gradients: if x is a dequantized state, the same dequantized again, so that x is not kept for the
  * backward pass; otherwise x. */
 kn_value *kn_widen_again(kn_value *x);
-/* For rows that only bound graphs have: there is nothing more to check. */
-const char *kn_blocks_wrong(const kn_node *node);
 /* For with_blocks of embedding. */
 kn_status kn_embedding_of_blocks(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                  kn_value **results);

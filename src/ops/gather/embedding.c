@@ -185,15 +185,9 @@ KN_OPERATOR(embedding,
                      {.inputs = {"float16 5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
                      {.inputs = {"5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
                      {.inputs = {"5,7", "int32 0,3"}}, {.inputs = {"0,7", "int32 3"}, .no_gradient = true}));
-/* The shape rule already checks everything. */
-static const char *gradient_wrong(const kn_node *node) {
-    (void)node;
-    return NULL;
-}
-
 KN_OPERATOR(
     embedding_gradient, .help = "gradient of embedding with respect to its table", .backward = true,
-    .wrong = gradient_wrong, KN_ATTRIBUTES(KN_INT("rows", 1, "rows of the table")), .min_inputs = 2,
+    .wrong = kn_nothing_wrong, KN_ATTRIBUTES(KN_INT("rows", 1, "rows of the table")), .min_inputs = 2,
     .max_inputs = 2, .input_names = {"dy", "numbers"}, .output_names = {"dtable"}, .shape = gradient_shape,
     .reference = gradient_reference, .cost = gradient_cost,
     KN_VARIANTS({.name = "wide",

@@ -83,39 +83,19 @@ static kn_status weight_gradient(kn_gradient_call *call) {
 
 /* ---- reference ---------------------------------------------------------------------------------------- */
 
-/* Calls add(data, group, row) for each row of a group. */
-static void for_each_row(kn_reference_call *call, void (*add)(kn_reference_call *, int64_t, int64_t)) {
-    const kn_reference_array *ends = &call->inputs[ENDS];
-    const int64_t rows = call->inputs[A].shape.dims[0];
-    int64_t row = 0;
-    for (int64_t group = 0; group < ends->elements; group++)
+/* c gets one row per row of a, or, for the weight, one matrix per group. */
+static kn_status reference(kn_reference_call *call) {
+    const kn_reference_array *a = &call->inputs[A], *b = &call->inputs[B], *ends = &call->inputs[ENDS];
+    const bool weight = b->shape.rank == 2;
+    const int64_t rows = a->shape.dims[0], k = a->shape.dims[1], n = b->shape.dims[b->shape.rank - 1];
+    double *c = call->outputs[0].data;
+    for (int64_t group = 0, row = 0; group < ends->elements; group++)
         for (; row < rows && (double)row < ends->data[group]; row++)
-            add(call, group, row);
-}
-
-static void add_product(kn_reference_call *call, int64_t group, int64_t row) {
-    const int64_t k = call->inputs[A].shape.dims[1], n = call->inputs[B].shape.dims[2];
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < n; j++)
-            call->outputs[0].data[row * n + j] +=
-                call->inputs[A].data[row * k + i] * call->inputs[B].data[(group * k + i) * n + j];
-}
-
-static void add_weight(kn_reference_call *call, int64_t group, int64_t row) {
-    const int64_t k = call->inputs[A].shape.dims[1], n = call->inputs[B].shape.dims[1];
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < n; j++)
-            call->outputs[0].data[(group * k + i) * n + j] +=
-                call->inputs[A].data[row * k + i] * call->inputs[B].data[row * n + j];
-}
-
-static kn_status grouped_reference(kn_reference_call *call) {
-    for_each_row(call, add_product);
-    return KN_OK;
-}
-
-static kn_status weight_reference(kn_reference_call *call) {
-    for_each_row(call, add_weight);
+            for (int64_t at = 0; at < k * n; at++) {
+                const int64_t in_row = row * n + at % n, in_group = group * k * n + at;
+                c[weight ? in_group : in_row] +=
+                    a->data[row * k + at / n] * b->data[weight ? in_row : in_group];
+            }
     return KN_OK;
 }
 
@@ -152,12 +132,6 @@ static kn_status lower(kn_lowering *lowering) {
 
 /* ---- rows --------------------------------------------------------------------------------------------- */
 
-/* The shape rule checks everything. */
-static const char *nothing_wrong(const kn_node *node) {
-    (void)node;
-    return NULL;
-}
-
 #define VARIANTS                                                                                             \
     KN_VARIANTS({.name = "wide",                                                                             \
                  .choice.accepts = kn_takes_kernel_types_wide,                                               \
@@ -179,7 +153,7 @@ KN_OPERATOR(
     .help = "rows of a (rows,K) times a matrix of b (groups,K,N) per group: group e ends before row "
             "ends[e]; rows from the last end on are 0",
     .min_inputs = 3, .max_inputs = 3, .input_names = {"a", "b", "ends"}, .output_names = {"c"},
-    .matrices = true, .shape = grouped_shape, .gradient = grouped_gradient, .reference = grouped_reference,
+    .matrices = true, .shape = grouped_shape, .gradient = grouped_gradient, .reference = reference,
     .cost = cost, VARIANTS,
     KN_CASES({.inputs = {"7,5", "3,5,9", "int32 3"}, .ranges = {NULL, NULL, "0..7"}, .smallest = true},
              CASE("31,33", "4,33,40", "4", "0..40"), CASE("93,17", "1,17,31", "1", "93..93"),
@@ -188,9 +162,9 @@ KN_OPERATOR(
              CASE("5,7", "0,7,5", "0", "0..0"), CASE("5,0", "2,0,5", "2", "2..5")));
 
 KN_OPERATOR(grouped_matmul_weight, .help = "gradient of grouped_matmul with respect to b", .backward = true,
-            .wrong = nothing_wrong, .min_inputs = 3, .max_inputs = 3, .input_names = {"a", "b", "ends"},
-            .output_names = {"c"}, .shape = weight_shape, .gradient = weight_gradient,
-            .reference = weight_reference, .cost = cost, VARIANTS,
+            .wrong = kn_nothing_wrong, .min_inputs = 3, .max_inputs = 3, .input_names = {"a", "b", "ends"},
+            .output_names = {"c"}, .shape = weight_shape, .gradient = weight_gradient, .reference = reference,
+            .cost = cost, VARIANTS,
             KN_CASES({.inputs = {"7,5", "7,9", "int32 3"}, .ranges = {NULL, NULL, "0..7"}, .smallest = true},
                      CASE("31,33", "31,40", "4", "0..40"), CASE("93,17", "93,31", "1", "93..93"),
                      CASE("20,7", "20,16", "33", "-3..25"), CASE("300,1", "300,1", "2", "200..300"),
