@@ -39,20 +39,28 @@ static void good(const kn_session *session, kn_status status) {
     if (status != KN_OK) fail_msg("%s", session ? kn_session_error(session) : "no memory");
 }
 
-static kn_session *open_step(const kn_model *model, kn_context *context, kn_states *states, int64_t rows) {
+static kn_session *open_output(kn_context *context, kn_states *states, kn_value *output) {
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = states;
-    kn_value *output = kn_model_output_at(model, 0);
-    kn_graph *graph = NULL;
-    if (rows) {
-        graph = kn_model_step(model, rows, &output);
-        assert_non_null(graph);
-    }
     kn_session *session = kn_session_create(context, &output, 1, &params);
     good(session, kn_session_status(session));
+    return session;
+}
+
+/* Destroys the graph, which makes a step of the model. */
+static kn_session *open_graph(kn_context *context, kn_states *states, kn_graph *graph, kn_value *output) {
+    assert_non_null(graph);
+    kn_session *session = open_output(context, states, output);
     kn_graph_destroy(&graph);
     return session;
+}
+
+static kn_session *open_step(const kn_model *model, kn_context *context, kn_states *states, int64_t rows) {
+    kn_value *output;
+    if (!rows) return open_output(context, states, kn_model_output_at(model, 0));
+    kn_graph *graph = kn_model_step(model, rows, &output);
+    return open_graph(context, states, graph, output);
 }
 
 static void run(kn_session *session, const int32_t *x, int32_t start, int32_t rows, float *logits) {
@@ -102,17 +110,10 @@ enum { SLOTS = 3 };
 
 static kn_session *open_slots(const kn_model *model, kn_context *context, kn_states *states, int64_t rows,
                               int64_t texts) {
-    kn_session_params params;
-    kn_session_params_init(&params);
-    params.states = states;
     kn_value *output;
     kn_graph *graph = texts ? kn_model_step_texts(model, texts, SLOTS, &output)
                             : kn_model_step_slot(model, rows, SLOTS, &output);
-    assert_non_null(graph);
-    kn_session *session = kn_session_create(context, &output, 1, &params);
-    good(session, kn_session_status(session));
-    kn_graph_destroy(&graph);
-    return session;
+    return open_graph(context, states, graph, output);
 }
 
 /* Reads `count` of PROMPT rows; the logits are those of the last one. */
