@@ -103,6 +103,7 @@ typedef struct kn_trainer_params {
     bool centered;          /* RMSprop: divide by the standard deviation */
     double beta1;           /* Adam, AdamW, LAMB and Lion: 0.9 */
     double beta2;           /* the same optimizers, RMSprop (PyTorch's alpha) and Adadelta (rho): 0.999 */
+    bool variable_momentum; /* false; kn_trainer_set_momentum may change the momentum and betas */
     double epsilon;         /* all but SGD and Lion: 1e-8 */
     double rate_decay;      /* Adagrad: 0; the rate is divided by 1 + rate_decay * updates */
     double accumulator;     /* Adagrad: 0; initial value of the sums of squares */
@@ -316,6 +317,11 @@ KN_API double kn_trainer_learning_rate(const kn_trainer *trainer); /* of the nex
 /* Changes the learning rate that the schedule starts from; group: the position of a group whose rate_factor
  * is changed instead, or -1. Used from the next step on; nothing is recompiled. */
 KN_API kn_status kn_trainer_set_learning_rate(kn_trainer *trainer, int group, double rate);
+/* With variable_momentum: changes `momentum`, or `beta1` for optimizers without a momentum, and `beta2`, all
+ * at least 0 and below 1; group: the position of a group that has its own values from now on, or -1 for the
+ * parameters without a group. Used from the next step on; nothing is recompiled. Saved states do not have
+ * them. */
+KN_API kn_status kn_trainer_set_momentum(kn_trainer *trainer, int group, double momentum, double beta2);
 /* Reports a validation loss to the schedule KN_SCHEDULE_PLATEAU, which keeps it in the states; other
  * schedules ignore it. */
 KN_API kn_status kn_trainer_report_validation(kn_trainer *trainer, double loss);

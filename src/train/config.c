@@ -80,6 +80,7 @@ static const config_row rows[] = {
     {ROW(accumulator, NUMBER), "accumulator", "A", "initial sum of squared gradients", .by_optimizer = true},
     {ROW(moments, WORD), "optimizer-dtype", "TYPE",
      "store the optimizer state as float32, bfloat16 or 8bit (float32)", .word = moments_word},
+    {ROW(variable_momentum, FLAG), .help = "momentum and betas may change between steps"},
     {ROW(offload_optimizer, FLAG), "offload-optimizer", NULL,
      "keep the optimizer state in host memory between updates: less device memory, more time, the same bits",
      .same_result = true},

@@ -159,6 +159,8 @@ typedef struct kn_optimizer_row {
 } kn_optimizer_row;
 /* NULL for an unknown optimizer. */
 const kn_optimizer_row *kn_optimizer_row_of(kn_optimizer optimizer);
+/* The momentum, or beta1 for optimizers without a momentum. */
+double kn_optimizer_momentum(const kn_trainer_params *params);
 
 void kn_update_by_rule(const kn_update_part *part);
 

@@ -128,7 +128,9 @@ static kn_status copy_groups(kn_trainer *trainer) {
         const kn_parameter_group *group = i >= 2 ? &trainer->groups[i / 2 - 1] : NULL;
         double decay = group ? group->weight_decay : params->weight_decay;
         trainer->settings[i] = (kn_update_setting){.rate_factor = group ? group->rate_factor : 1,
-                                                   .weight_decay = i % 2 ? 0 : decay};
+                                                   .weight_decay = i % 2 ? 0 : decay,
+                                                   .momentum = kn_optimizer_momentum(params),
+                                                   .beta2 = params->beta2};
     }
     params->groups = trainer->groups;
     return KN_OK;

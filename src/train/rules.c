@@ -4,9 +4,44 @@
 
 #include <string.h>
 
-/* kept * fraction + fresh * (1 - fraction) */
-static kn_value *blend(kn_value *kept, kn_value *fresh, double fraction) {
-    return kn_add(kn_scale(kept, fraction), kn_scale(fresh, 1 - fraction));
+/* A decay rate of the rule: a constant of its kernels, or two scalars if it may change. */
+typedef struct decay {
+    double kept;
+    kn_value *changing, *complement; /* NULL: a constant */
+} decay;
+
+static decay decay_of(const kn_update_part *part, double kept, kn_train_scalar scalar) {
+    decay own = {.kept = kept};
+    if (!part->update->params->variable_momentum) return own;
+    own.changing = kn_update_own_scalar(part, scalar);
+    own.complement = kn_update_own_scalar(part, (kn_train_scalar)(scalar + 1));
+    return own;
+}
+
+/* The momentum, or beta1. */
+static decay first_decay(const kn_update_part *part) {
+    return decay_of(part, kn_optimizer_momentum(part->update->params), KN_TRAIN_KEPT1);
+}
+
+static decay second_decay(const kn_update_part *part) {
+    return decay_of(part, part->update->params->beta2, KN_TRAIN_KEPT2);
+}
+
+/* kept * rate */
+static kn_value *decayed(kn_value *kept, decay rate) {
+    return rate.changing ? kn_mul(kept, rate.changing) : kn_scale(kept, rate.kept);
+}
+
+/* kept * rate + fresh * (1 - rate) */
+static kn_value *blend(kn_value *kept, kn_value *fresh, decay rate) {
+    kn_value *enters = rate.complement ? kn_mul(fresh, rate.complement) : kn_scale(fresh, 1 - rate.kept);
+    return kn_add(decayed(kept, rate), enters);
+}
+
+/* A bias correction: one for all parameters unless betas may differ. */
+static kn_value *correction(const kn_update_part *part, kn_train_scalar scalar) {
+    return part->update->params->variable_momentum ? kn_update_own_scalar(part, scalar)
+                                                   : kn_update_scalar(part->update, scalar);
 }
 
 static kn_value *square_of(kn_value *x) {
@@ -25,17 +60,22 @@ static kn_value *shrunk(const kn_update_part *part) {
     return kn_mul(part->own, kn_update_own_scalar(part, KN_TRAIN_SHRINK));
 }
 
+static bool has_momentum(const kn_trainer_params *params) {
+    return params->momentum != 0 || params->variable_momentum;
+}
+
 /* v = momentum v + (1 - dampening) g, undampened in the first update;  p = p - r v, with Nesterov p - r (g +
  * momentum v).
  */
 static void sgd(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *direction = part->gradient;
-    if (params->momentum != 0) {
+    if (has_momentum(params)) {
         kn_value *velocity = kn_update_moment(part, "momentum"), *enters = part->gradient;
         if (params->dampening != 0) enters = kn_mul(enters, kn_update_scalar(part->update, KN_TRAIN_GAIN));
-        kn_value *next = kn_add(kn_scale(velocity, params->momentum), enters);
-        direction = params->nesterov ? kn_add(part->gradient, kn_scale(next, params->momentum)) : next;
+        const decay rate = first_decay(part);
+        kn_value *next = kn_add(decayed(velocity, rate), enters);
+        direction = params->nesterov ? kn_add(part->gradient, decayed(next, rate)) : next;
         kn_update_set(part->update, velocity, next);
     }
     descend(part, part->own, direction);
@@ -47,14 +87,14 @@ static void adam(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *first = kn_update_moment(part, "moment1");
     kn_value *second = kn_update_square(part, "moment2", 0);
-    kn_value *mean = blend(first, part->gradient, params->beta1);
-    kn_value *square = blend(second, square_of(part->gradient), params->beta2), *divisor = square;
+    kn_value *mean = blend(first, part->gradient, first_decay(part));
+    kn_value *square = blend(second, square_of(part->gradient), second_decay(part)), *divisor = square;
     if (params->amsgrad) {
         kn_value *largest = kn_update_square(part, "moment2_max", 0);
         divisor = kn_max(largest, square);
         kn_update_set(part->update, largest, divisor);
     }
-    kn_value *root = kn_update_scalar(part->update, KN_TRAIN_ROOT);
+    kn_value *root = correction(part, KN_TRAIN_ROOT);
     kn_value *size = kn_shift(kn_mul(kn_sqrt(divisor), root), params->epsilon);
     kn_update_set(part->update, first, mean);
     kn_update_set(part->update, second, square);
@@ -67,18 +107,18 @@ static void adam(const kn_update_part *part) {
 static void rmsprop(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *second = kn_update_square(part, "moment2", 0);
-    kn_value *square = blend(second, square_of(part->gradient), params->beta2), *variance = square;
+    kn_value *square = blend(second, square_of(part->gradient), second_decay(part)), *variance = square;
     kn_update_set(part->update, second, square);
     if (params->centered) {
         kn_value *first = kn_update_moment(part, "moment1");
-        kn_value *mean = blend(first, part->gradient, params->beta2);
+        kn_value *mean = blend(first, part->gradient, second_decay(part));
         variance = kn_sub(square, square_of(mean));
         kn_update_set(part->update, first, mean);
     }
     kn_value *direction = kn_div(part->gradient, kn_shift(kn_sqrt(variance), params->epsilon));
-    if (params->momentum != 0) {
+    if (has_momentum(params)) {
         kn_value *velocity = kn_update_moment(part, "momentum");
-        direction = kn_add(kn_scale(velocity, params->momentum), direction);
+        direction = kn_add(decayed(velocity, first_decay(part)), direction);
         kn_update_set(part->update, velocity, direction);
     }
     descend(part, part->own, direction);
@@ -98,11 +138,11 @@ static void adagrad(const kn_update_part *part) {
 static void adadelta(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *second = kn_update_square(part, "moment2", 0), *steps = kn_update_square(part, "delta", 0);
-    kn_value *square = blend(second, square_of(part->gradient), params->beta2);
+    kn_value *square = blend(second, square_of(part->gradient), second_decay(part));
     kn_value *size = kn_sqrt(kn_shift(square, params->epsilon));
     kn_value *direction = kn_mul(kn_div(kn_sqrt(kn_shift(steps, params->epsilon)), size), part->gradient);
     kn_update_set(part->update, second, square);
-    kn_update_set(part->update, steps, blend(steps, square_of(direction), params->beta2));
+    kn_update_set(part->update, steps, blend(steps, square_of(direction), second_decay(part)));
     descend(part, part->own, direction);
 }
 
@@ -112,11 +152,11 @@ static void lamb(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_graph *graph = part->update->graph;
     kn_value *first = kn_update_moment(part, "moment1"), *second = kn_update_square(part, "moment2", 0);
-    kn_value *mean = blend(first, part->gradient, params->beta1);
-    kn_value *square = blend(second, square_of(part->gradient), params->beta2);
-    kn_value *root = kn_update_scalar(part->update, KN_TRAIN_ROOT);
+    kn_value *mean = blend(first, part->gradient, first_decay(part));
+    kn_value *square = blend(second, square_of(part->gradient), second_decay(part));
+    kn_value *root = correction(part, KN_TRAIN_ROOT);
     kn_value *size = kn_shift(kn_mul(kn_sqrt(square), root), params->epsilon);
-    kn_value *direction = kn_div(kn_mul(mean, kn_update_scalar(part->update, KN_TRAIN_MEAN)), size);
+    kn_value *direction = kn_div(kn_mul(mean, correction(part, KN_TRAIN_MEAN)), size);
     if (part->update->decays)
         direction = kn_add(direction, kn_mul(part->own, kn_update_own_scalar(part, KN_TRAIN_DECAY)));
     kn_update_set(part->update, first, mean);
@@ -130,10 +170,12 @@ static void lamb(const kn_update_part *part) {
 /* p = p (1 - r decay) - r sign(u), u = b1 m + (1 - b1) g;  m = b2 m + (1 - b2) g, computed as u + (b2 - b1)
  * (m - g), so that the readers of u are fused with it. */
 static void lion(const kn_update_part *part) {
-    const kn_trainer_params *params = part->update->params;
     kn_value *first = kn_update_moment(part, "moment1");
-    kn_value *towards = blend(first, part->gradient, params->beta1);
-    kn_value *back = kn_scale(kn_sub(first, part->gradient), params->beta2 - params->beta1);
+    const decay towards_rate = first_decay(part), next_rate = second_decay(part);
+    kn_value *towards = blend(first, part->gradient, towards_rate);
+    kn_value *back = kn_sub(first, part->gradient);
+    back = next_rate.changing ? kn_mul(back, kn_sub(next_rate.changing, towards_rate.changing))
+                              : kn_scale(back, next_rate.kept - towards_rate.kept);
     /* 0, or NaN where `towards` is not finite. */
     kn_value *zero = kn_sub(towards, towards);
     kn_value *below = kn_where(kn_less(towards, zero), kn_shift(zero, -1), zero);
@@ -188,6 +230,10 @@ static const kn_optimizer_row rows[] = {
 
 const kn_optimizer_row *kn_optimizer_row_of(kn_optimizer optimizer) {
     return (unsigned)optimizer < KN_COUNT_OF(rows) ? &rows[optimizer] : NULL;
+}
+
+double kn_optimizer_momentum(const kn_trainer_params *params) {
+    return kn_optimizer_reads(params->optimizer, "momentum") ? params->momentum : params->beta1;
 }
 
 size_t kn_optimizer_count(void) {

@@ -91,7 +91,8 @@ void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAI
         [KN_TRAIN_ROOT] = "root",       [KN_TRAIN_MEAN] = "mean",       [KN_TRAIN_GAIN] = "gain",
         [KN_TRAIN_FIRST] = "first",     [KN_TRAIN_WAIT] = "wait",       [KN_TRAIN_WEIGHT] = "weight",
         [KN_TRAIN_RATIO] = "ratio",     [KN_TRAIN_COUNTED] = "counted", [KN_TRAIN_MORE] = "more",
-        [KN_TRAIN_FOLLOWS] = "follows", [KN_TRAIN_HOLDS] = "holds",
+        [KN_TRAIN_FOLLOWS] = "follows", [KN_TRAIN_HOLDS] = "holds",     [KN_TRAIN_KEPT1] = "kept1",
+        [KN_TRAIN_FRESH1] = "fresh1",   [KN_TRAIN_KEPT2] = "kept2",     [KN_TRAIN_FRESH2] = "fresh2",
     };
     if (setting)
         snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s.%d", kinds[scalar], setting);
@@ -104,7 +105,7 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
     uint64_t update = moment->step / params->accumulate, part = moment->step % params->accumulate;
     double rate = kn_schedule_rate(params, update) * moment->plateau * setting->rate_factor,
            count = (double)(update + 1);
-    double entered = 1 - pow(params->beta1, count), used = rate; /* of the mean gradient, so far */
+    double entered = 1 - pow(setting->momentum, count), used = rate; /* of the mean gradient, so far */
     const kn_rate_use use = kn_optimizer_row_of(params->optimizer)->rate;
     if (use == KN_RATE_CORRECTED)
         used = rate / entered;
@@ -113,8 +114,12 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
     scalars[KN_TRAIN_RATE] = used;
     scalars[KN_TRAIN_SHRINK] = 1 - rate * setting->weight_decay;
     scalars[KN_TRAIN_DECAY] = setting->weight_decay;
-    scalars[KN_TRAIN_ROOT] = 1 / sqrt(1 - pow(params->beta2, count));
+    scalars[KN_TRAIN_ROOT] = 1 / sqrt(1 - pow(setting->beta2, count));
     scalars[KN_TRAIN_MEAN] = 1 / entered;
+    scalars[KN_TRAIN_KEPT1] = setting->momentum;
+    scalars[KN_TRAIN_FRESH1] = 1 - setting->momentum;
+    scalars[KN_TRAIN_KEPT2] = setting->beta2;
+    scalars[KN_TRAIN_FRESH2] = 1 - setting->beta2;
     scalars[KN_TRAIN_GAIN] = update ? 1 - params->dampening : 1;
     scalars[KN_TRAIN_FIRST] = part == 0;
     scalars[KN_TRAIN_WAIT] = part + 1 < params->accumulate;

@@ -19,8 +19,12 @@ typedef enum kn_train_scalar {
     KN_TRAIN_SHRINK, /* per setting, AdamW and Lion: 1 - rate * decay */
     /* per setting: the weight decay, added to the step (LAMB) or the gradient (if settings differ) */
     KN_TRAIN_DECAY,
-    KN_TRAIN_ROOT,    /* Adam and LAMB: 1 / sqrt(1 - beta2^t) */
-    KN_TRAIN_MEAN,    /* LAMB: 1 / (1 - beta1^t) */
+    KN_TRAIN_ROOT,   /* Adam and LAMB: 1 / sqrt(1 - beta2^t); per setting with variable_momentum */
+    KN_TRAIN_MEAN,   /* LAMB: 1 / (1 - beta1^t); likewise */
+    KN_TRAIN_KEPT1,  /* per setting, variable_momentum: the momentum, or beta1 */
+    KN_TRAIN_FRESH1, /* 1 - KN_TRAIN_KEPT1, exact to float32 */
+    KN_TRAIN_KEPT2,  /* the same for beta2 */
+    KN_TRAIN_FRESH2,
     KN_TRAIN_GAIN,    /* SGD with dampening: the fraction of the gradient that enters the momentum */
     KN_TRAIN_FIRST,   /* accumulation: 1 in the first step of an update, otherwise 0 */
     KN_TRAIN_WAIT,    /* accumulation: 0 in the last step of an update, otherwise 1 */
@@ -43,6 +47,7 @@ void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAI
  * + 1) and, without weight decay, the following one. */
 typedef struct kn_update_setting {
     double rate_factor, weight_decay;
+    double momentum, beta2; /* momentum: beta1 for optimizers without a momentum */
     /* bit mask of the scalars that the update reads; for setting 0 the union over all settings */
     unsigned needs;
 } kn_update_setting;

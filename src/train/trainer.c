@@ -460,21 +460,44 @@ double kn_trainer_learning_rate(const kn_trainer *trainer) {
     return kn_schedule_rate(params, trainer->steps / params->accumulate) * trainer->plateau.fraction;
 }
 
-kn_status kn_trainer_set_learning_rate(kn_trainer *trainer, int group, double rate) {
+/* begin() of a call that changes the settings of a group, or of the parameters without one (-1). */
+static kn_status begin_group(kn_trainer *trainer, int group) {
     kn_status status = begin(trainer);
+    if (status != KN_OK || group == -1) return status;
+    const size_t count = trainer->params.group_count;
+    if (group >= 0 && (size_t)group < count) return KN_OK;
+    return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                   "group %d does not exist; expected -1 or an index below %zu", group, count);
+}
+
+kn_status kn_trainer_set_learning_rate(kn_trainer *trainer, int group, double rate) {
+    kn_status status = begin_group(trainer, group);
     if (status != KN_OK) return status;
-    kn_trainer_params *params = &trainer->params;
-    if (group < -1 || (group >= 0 && (size_t)group >= params->group_count))
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "group %d does not exist; expected -1 or an index below %zu", group,
-                       params->group_count);
     if (!(rate >= 0) || isinf(rate))
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
                        "the learning rate of group %d is %g; expected a number of at least 0", group, rate);
     if (group < 0)
-        params->learning_rate = rate;
+        trainer->params.learning_rate = rate;
     else /* with and without weight decay */
         trainer->settings[2 * group + 2].rate_factor = trainer->settings[2 * group + 3].rate_factor = rate;
+    return KN_OK;
+}
+
+kn_status kn_trainer_set_momentum(kn_trainer *trainer, int group, double momentum, double beta2) {
+    kn_status status = begin_group(trainer, group);
+    if (status != KN_OK) return status;
+    if (!trainer->params.variable_momentum)
+        return kn_fail(
+            &trainer->error, KN_ERROR_ARGUMENT,
+            "the momentum is a constant of the kernels; create the trainer with variable_momentum");
+    if (!(momentum >= 0 && momentum < 1) || !(beta2 >= 0 && beta2 < 1))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "group %d: momentum %g, beta2 %g; expected numbers of at least 0 and below 1", group,
+                       momentum, beta2);
+    for (int i = 2 * group + 2; i < 2 * group + 4; i++) { /* with and without weight decay */
+        trainer->settings[i].momentum = momentum;
+        trainer->settings[i].beta2 = beta2;
+    }
     return KN_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Learning rates over the steps, as the trainer reports them and as updates of a parameter show. */
+/* Learning rates and momentum over the steps: what the trainer reports, and what updates show. */
 #include "train_tests.h"
 
 #include <math.h>
@@ -113,6 +113,111 @@ TEST(rates_set_by_the_caller) {
     assert_int_equal(kn_trainer_set_learning_rate(trainer, 0, -1), KN_ERROR_ARGUMENT);
     kn_trainer_destroy(&trainer);
     kn_graph_destroy(&graph);
+}
+
+/* The gradient of w is 3 and that of v is 1; v has its own momentum. */
+TEST(momentum_set_by_the_caller) {
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1};
+    kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
+    group.pattern = "v";
+    kn_trainer_params params = plain(0.125);
+    params.groups = &group;
+    params.group_count = 1;
+    params.variable_momentum = true;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *loss = kn_add(line_loss(graph), kn_parameter(graph, "v", KN_FLOAT32, "", &one));
+    kn_trainer *trainer = trainer_make(*state, loss, &params);
+    const float x[2] = {2, 4};
+    const kn_feed feed = {"x", x, sizeof x};
+    const double momenta[][2] = {{0.5, 0.9}, {0.25, 0}, {0, 0.75}, {0.95, 0.75}};
+    double w = 1, v = 1, w_velocity = 0, v_velocity = 0;
+    for (size_t i = 0; i < sizeof momenta / sizeof *momenta; i++) {
+        float now[2];
+        trainer_good(trainer, kn_trainer_set_momentum(trainer, -1, momenta[i][0], 0));
+        trainer_good(trainer, kn_trainer_set_momentum(trainer, 0, momenta[i][1], 0));
+        trainer_good(trainer, kn_trainer_step(trainer, 2, &feed, 1, NULL));
+        w -= 0.125 * (w_velocity = momenta[i][0] * w_velocity + 3);
+        v -= 0.125 * (v_velocity = momenta[i][1] * v_velocity + 1);
+        state_get(kn_trainer_states(trainer), "w", &now[0], 1);
+        state_get(kn_trainer_states(trainer), "v", &now[1], 1);
+        assert_true(fabs(now[0] - w) <= 1e-6 && fabs(now[1] - v) <= 1e-6);
+    }
+    assert_int_equal(kn_trainer_set_momentum(trainer, 1, 0.5, 0), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_trainer_error(trainer), "group 1"));
+    assert_int_equal(kn_trainer_set_momentum(trainer, -1, 1, 0), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_momentum(trainer, -1, 0.5, -0.5), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_momentum(trainer, -1, NAN, 0), KN_ERROR_ARGUMENT);
+    kn_trainer_destroy(&trainer);
+    params.variable_momentum = false;
+    trainer = trainer_make(*state, loss, &params);
+    assert_int_equal(kn_trainer_set_momentum(trainer, -1, 0.5, 0), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_trainer_error(trainer), "variable_momentum"));
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&graph);
+}
+
+/* Adam with the gradient 3. The bias corrections use the betas of the step, as PyTorch does. */
+TEST(betas_set_by_the_caller) {
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.learning_rate = 0.1;
+    params.variable_momentum = true;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_trainer *trainer = trainer_make(*state, line_loss(graph), &params);
+    const float x[2] = {2, 4};
+    const kn_feed feed = {"x", x, sizeof x};
+    const double betas[][2] = {{0.95, 0.999}, {0.9, 0.99}, {0.85, 0.999}, {0.5, 0.9}};
+    double w = 1, mean = 0, square = 0;
+    for (size_t i = 0; i < sizeof betas / sizeof *betas; i++) {
+        const double beta1 = betas[i][0], beta2 = betas[i][1], count = (double)i + 1;
+        float now;
+        trainer_good(trainer, kn_trainer_set_momentum(trainer, -1, beta1, beta2));
+        trainer_good(trainer, kn_trainer_step(trainer, 2, &feed, 1, NULL));
+        mean = beta1 * mean + (1 - beta1) * 3;
+        square = beta2 * square + (1 - beta2) * 9;
+        w -= 0.1 * mean / (1 - pow(beta1, count)) / (sqrt(square / (1 - pow(beta2, count))) + 1e-8);
+        state_get(kn_trainer_states(trainer), "w", &now, 1);
+        if (!(fabs(now - w) <= 1e-6)) fail_msg("step %zu: w is %.9g, expected %.9g", i, (double)now, w);
+    }
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&graph);
+}
+
+/* w after four steps on mean((w - x)^2), with momentum 0.875, or betas 0.875 and 0.96875. */
+static float after_four_steps(kn_context *context, kn_optimizer optimizer, bool variable) {
+    const kn_initializer one = {KN_INITIALIZER_FILL, 1};
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, optimizer);
+    params.learning_rate = 0.05;
+    params.weight_decay = 0.1;
+    params.variable_momentum = variable;
+    if (!variable) params.momentum = params.beta1 = 0.875, params.beta2 = 0.96875;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *away =
+        kn_sub(kn_parameter(graph, "w", KN_FLOAT32, "", &one), kn_input(graph, "x", KN_FLOAT32, "batch"));
+    kn_trainer *trainer = trainer_make(context, kn_mean(kn_mul(away, away), NULL, false), &params);
+    if (variable) trainer_good(trainer, kn_trainer_set_momentum(trainer, -1, 0.875, 0.96875));
+    float w;
+    for (int i = 0; i < 4; i++) {
+        const float x[2] = {(float)i, -3};
+        const kn_feed feed = {"x", x, sizeof x};
+        trainer_good(trainer, kn_trainer_step(trainer, 2, &feed, 1, NULL));
+    }
+    state_get(kn_trainer_states(trainer), "w", &w, 1);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&graph);
+    return w;
+}
+
+TEST(variable_momentum_changes_nothing_else) {
+    for (size_t i = 0; i < kn_optimizer_count(); i++) {
+        const double fixed = after_four_steps(*state, (kn_optimizer)i, false);
+        const double variable = after_four_steps(*state, (kn_optimizer)i, true);
+        assert_true(fixed != 1);
+        if (!(fabs(fixed - variable) <= 1e-6))
+            fail_msg("%s: %.9g, expected %.9g", kn_optimizer_name((kn_optimizer)i), variable, fixed);
+    }
 }
 
 /* Two counters next to the loss: of runs, and a sum of what each run's batch has. */

@@ -18,6 +18,7 @@ DESCRIBED = {
         "rate_decay": "The rate is divided by 1 + rate_decay * updates, for Adagrad.",
         "accumulator": "Initial value of the sums of squares, for Adagrad.",
         "moments": "The type in which the optimizer stores its averages: \"float32\", \"bfloat16\" or \"8bit\".",
+        "variable_momentum": "set_momentum may change the momentum and betas between steps.",
         "accumulate": "The number of steps whose mean gradient makes one update.",
         "clip_value": "Clip each element of a gradient to ±clip_value; 0: off.",
         "clip_norm": "Scale the gradients so that their joint norm is at most this; 0: off.",

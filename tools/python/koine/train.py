@@ -272,6 +272,16 @@ class Trainer(Runs):
         """
         self._call(lib.kn_trainer_set_learning_rate, group, rate)
 
+    def set_momentum(self, momentum: float, beta2: float = 0.0, group: int = -1) -> None:
+        """Changes the momentum and betas, without compiling again; needs variable_momentum.
+
+        Args:
+            momentum: The new momentum, or beta1 for optimizers without a momentum.
+            beta2: The new beta2, for optimizers that have one.
+            group: The position of a group that has its own values from now on; -1: the parameters without a group.
+        """
+        self._call(lib.kn_trainer_set_momentum, group, momentum, beta2)
+
     def report_validation(self, loss: float) -> None:
         """Reports a validation loss to the schedule "plateau"."""
         self._call(lib.kn_trainer_report_validation, loss)
