@@ -25,6 +25,7 @@ end_without("torch", "PyTorch")
 
 import contextlib  # noqa: E402
 import copy  # noqa: E402
+import functools  # noqa: E402
 import gc  # noqa: E402
 import io  # noqa: E402
 import logging  # noqa: E402
@@ -185,25 +186,63 @@ def schedulers_are_followed():
     same(make, schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 2, .1))
 
 
-@case
-def a_momentum_that_changes_again_and_again_is_left_to_pytorch():
-    same(lambda model: torch.optim.SGD(model.parameters(), .1, momentum=.9), data=batches(8),
-         schedule=lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, .1, total_steps=8))
-
-
-@case
-def other_optimizers_step_on_gradients_that_come_back():
+@contextlib.contextmanager
+def logged():
+    """The messages that Koine logs meanwhile."""
     messages = []
     handler = logging.Handler()
     handler.emit = lambda record: messages.append(record.getMessage())
     logging.getLogger("koine").addHandler(handler)
     try:
+        yield messages
+    finally:
+        logging.getLogger("koine").removeHandler(handler)
+
+
+class Falling:
+    """A scheduler of the user: every momentum falls."""
+
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+
+    def step(self):
+        for group in self._optimizer.param_groups:
+            for option in ("momentum", "alpha", "rho"):
+                if option in group:
+                    group[option] *= .9
+            if "betas" in group:
+                group["betas"] = tuple(beta * .9 for beta in group["betas"])
+
+
+@case
+def momenta_that_change_or_differ_stay_on_the_device():
+    schedulers = torch.optim.lr_scheduler
+    makers = [functools.partial(getattr(torch.optim, name), lr=.02, **settings)
+              for name, settings in (("SGD", {"momentum": .9}), ("SGD", {"momentum": .9, "nesterov": True}), ("Adam", {}), ("AdamW", {"amsgrad": True}),
+                                     ("RMSprop", {"momentum": .9, "centered": True}), ("Adadelta", {}))]
+    with logged() as messages:
+        for maker in makers:
+            same(lambda model: maker(model.parameters()), data=batches(8), schedule=Falling, most=1e-4)
+            if "rho" not in maker([torch.zeros(1)]).param_groups[0]:
+                same(lambda model: maker(model.parameters()), data=batches(8), most=1e-4,
+                     schedule=lambda optimizer: schedulers.OneCycleLR(optimizer, .1, total_steps=8))
+        same(lambda model: torch.optim.SGD(model.parameters(), .1, momentum=.9), data=batches(8),
+             schedule=lambda optimizer: schedulers.CyclicLR(optimizer, .01, .1, step_size_up=2))
+        same(lambda model: torch.optim.AdamW([{"params": model[0].parameters(), "betas": (.8, .9)}, {"params": model[2].parameters()}], .02),
+             data=batches(8), schedule=Falling)
+        expect(not messages, str(messages))
+        # A momentum of 0 has no state, so groups with and without one differ in more than a number.
+        same(lambda model: torch.optim.SGD([{"params": model[0].parameters(), "momentum": .9}, {"params": model[2].parameters()}], .02))
+        expect(len(messages) == 1 and "copied in each step" in messages[0], str(messages))
+
+
+@case
+def other_optimizers_step_on_gradients_that_come_back():
+    with logged() as messages:
         for name, settings in (("NAdam", {}), ("RAdam", {}), ("SGD", {"maximize": True}), ("Adamax", {})):
             same(lambda model: getattr(torch.optim, name)(model.parameters(), lr=.02, **settings), most=1e-4)
             expect(len(messages) == 1 and "copied in each step" in messages[0], str(messages))
             messages.clear()
-    finally:
-        logging.getLogger("koine").removeHandler(handler)
     model = net()
     with raises(koine.UnsupportedError, "LBFGS"):
         koine.torch.train_step(model, F.cross_entropy, torch.optim.LBFGS(model.parameters()))

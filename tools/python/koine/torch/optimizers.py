@@ -28,6 +28,9 @@ RULES: Dict[type, Rule] = {
 }
 # Options that may differ between groups and between steps.
 _OWN = ("params", "lr", "weight_decay", "initial_lr", "param_names", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr")
+# Options that may also do so if they are above 0, and the options by which the schedulers that change them (OneCycleLR) are known.
+_DECAYS = ("momentum", "betas", "alpha", "rho")
+_CYCLES = ("base_momentum", "max_momentum")
 # Options that only select a PyTorch implementation.
 _HOW = ("foreach", "fused", "capturable")
 
@@ -47,16 +50,43 @@ def why_not(optimizer: Any) -> Optional[str]:
             elif option not in rule.options:
                 if value:
                     return f"Koine has no {option} in {rule.name}"
-            elif value != first.get(option):
+            elif value != first.get(option) and not (option in _DECAYS and decays_may_vary(optimizer)):
                 return f"the groups have different {option}, {first.get(option)} and {value}"
     return None
 
 
-def settings_of(optimizer: Any) -> Dict[str, Any]:
-    """Keywords of koine.Trainer for an optimizer; learning rates are set before each step."""
+def decays_may_vary(optimizer: Any) -> bool:
+    """Whether the momentum and betas may change without a new trainer: a momentum of 0 has no state."""
+    rule = RULES[type(optimizer)]
+    return all(number > 0 for group in optimizer.param_groups for option in _DECAYS if option in rule.options
+               for number in (group[option] if isinstance(group[option], tuple) else (group[option],)))
+
+
+def decays_vary(optimizer: Any) -> bool:
+    """Whether the momentum or betas differ between groups, or a scheduler is known to change them."""
+    groups = optimizer.param_groups
+    return decays_may_vary(optimizer) and (any(option in groups[0] for option in _CYCLES)
+                                           or any(group.get(option) != groups[0].get(option) for group in groups for option in _DECAYS))
+
+
+def momenta_of(optimizer: Any) -> List[Tuple[float, float]]:
+    """The arguments of Trainer.set_momentum for each group."""
+    found = []
+    for group in optimizer.param_groups:
+        first, second = group.get("betas", (group.get("momentum", 0), group.get("alpha", group.get("rho", 0))))
+        found.append((float(first), float(second)))
+    return found
+
+
+def settings_of(optimizer: Any, vary: bool) -> Dict[str, Any]:
+    """Keywords of koine.Trainer for an optimizer. Learning rates are set before each step, and so are the momentum and betas if they vary."""
     rule, first = RULES[type(optimizer)], optimizer.param_groups[0]
     settings: Dict[str, Any] = {"optimizer": rule.name, "learning_rate": 1.0, "weight_decay": 0.0}
+    if vary:
+        settings["variable_momentum"] = True
     for option, ours in rule.options.items():
+        if vary and option in _DECAYS:
+            continue
         if isinstance(ours, tuple):
             settings.update(zip(ours, (float(number) for number in first[option])))
         else:

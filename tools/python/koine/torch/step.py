@@ -20,7 +20,7 @@ from .exchange import array_of
 from .guards import Guards
 from .loss import Loss
 from .moments import Kept, Moments
-from .optimizers import counts_matter, decays_of, rates_of, settings_of, why_not
+from .optimizers import counts_matter, decays_may_vary, decays_of, decays_vary, momenta_of, rates_of, settings_of, why_not
 from .ranges import range_of, within
 from .resident import Added, Baked, Pool, Slot, none, note_origin, pool_for, release
 from .table import REASONS, ROWS, operators_kept
@@ -223,6 +223,7 @@ class TrainStep:
         self._retraced: Dict[str, int] = {}
         self._changes = -1
         self._settings: Any = None
+        self._vary = False  # the momentum and betas are set before each step
         self._is_closed = False
         self._why_not = self._follow_settings()
         self._hooks = [optimizer.register_state_dict_pre_hook(Hook(self, "_release_moments"))]
@@ -373,6 +374,10 @@ class TrainStep:
                 trainer.set_rate(rates[position], place)
             if not traced.groups:
                 trainer.set_rate(rates[0])
+            if self._vary:
+                momenta = momenta_of(self.optimizer)
+                for place, position in enumerate(traced.groups or [0]):
+                    trainer.set_momentum(*momenta[position], place if traced.groups else -1)
         return trainer
 
     def _make_trainer(self, traced: Traced, only_gradients: bool) -> Trainer:
@@ -490,8 +495,8 @@ class TrainStep:
         return None
 
     def _follow_settings(self) -> Optional[str]:
-        """Reads the optimizer's options. Learning rates are read at each step, and changing them is free. Returns why Koine does not
-        update, or None."""
+        """Reads the optimizer's options. Learning rates are read at each step, and changing them is free; so are the momentum and betas once
+        they have changed. Returns why Koine does not update, or None."""
         if isinstance(self.optimizer, torch.optim.LBFGS):
             raise error_of(5, "LBFGS evaluates the loss several times per step, which Koine does not support: choose another optimizer")
         if self._changes > _CHANGES:
@@ -499,7 +504,13 @@ class TrainStep:
         reason = why_not(self.optimizer)
         if reason:
             return reason
-        settings = (settings_of(self.optimizer), decays_of(self.optimizer))
+        can = decays_may_vary(self.optimizer)
+        self._vary = can and (self._vary or decays_vary(self.optimizer))
+        settings = (settings_of(self.optimizer, self._vary), decays_of(self.optimizer))
+        if settings != self._settings and self._settings is not None and can and not self._vary:
+            vary = settings_of(self.optimizer, True)
+            if all(self._settings[0].get(name) == value for name, value in vary.items() if name != "variable_momentum"):
+                self._vary, settings = True, (vary, settings[1])
         if settings != self._settings:
             self._changes += 1
             if self._changes > _CHANGES:
