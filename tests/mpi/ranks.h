@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A rank that is not content says why on stderr and exits with 1. */
+/* A rank whose check fails prints the reason on stderr and exits with 1. */
 #define EXPECT_OF(all, condition)                                                                            \
     do {                                                                                                     \
         if (!(condition)) {                                                                                  \

@@ -1,7 +1,7 @@
 /* Processes of MPI with several workers each: process p has 1 + p % 3 of them, each a thread. Run by mpi.py
  * under mpirun. The word says at which level of threads this program begins MPI: multiple, serialized,
- * funneled; or `end`, where one worker ends all. A rank that is not content says why on stderr and exits
- * with 1. */
+ * funneled; or `end`, where one worker ends all. A rank whose check fails prints the reason on stderr and
+ * exits with 1. */
 #include <koine/mpi.h>
 
 #include <mpi.h>

@@ -29,17 +29,17 @@ static const char wide_kernels[] =
     "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,grouped,pointwise,window";
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
 
-/* Of a matrix unit, its numbers in the lanes where that has them. */
+/* Products and convolutions by a matrix unit. */
 #define MATRIX(tile, unit, type, few)                                                                        \
     .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix" tile,         \
     .matrix_unit = unit, .precision = KN_PRECISION_##type
 
-/* The same of blocked images. */
+/* Convolutions of blocked images by a matrix unit. */
 #define BLOCKED(tile, unit, type, few)                                                                       \
     .operators = "conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix_blocked" tile,        \
     .matrix_unit = unit, .precision = KN_PRECISION_##type
 
-/* Float32 that a unit for bfloat16 multiplies. */
+/* Float32 products by a unit for bfloat16. */
 #define SPLIT(tile, unit, few)                                                                               \
     .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix_split" tile,   \
     .matrix_unit = unit

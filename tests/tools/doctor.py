@@ -242,7 +242,7 @@ def a_driver_that_ends_its_program(folder):
         needs(found, "problem", "compiler", "Stub Small", "unknown type name")
         tried = [one["what"] for one in found if one["check"] in ("device", "compiler", "platform", "local-memory")]
         expect(len(set(tried)) == len(tried), f"told twice: {tried}")
-    # What a program died of is left out the next time.
+    # The option that ended a process is not used in the next start.
     with_vendors(folder, ("XDG_CACHE_HOME", folder), ("STUB_ABORT", "build"), status=1)
     found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
     needs(found, "hint", "device", "Stub Frail: short_header is not used for another 1 hour:", "a program ended", "compiled",

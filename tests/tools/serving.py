@@ -147,7 +147,7 @@ def texts_are_answered(folder):
         expect(found["choices"][0]["message"]["content"] == "é!" and found["usage"]["completion_tokens"] == 3, found)
         found = server.answer(CHAT, {"messages": user("xa"), "temperature": 0, "max_completion_tokens": 2})
         expect(found["choices"][0]["message"]["content"] == "bc" and found["choices"][0]["finish_reason"] == "length", found)
-        # What is read of one conversation serves the next one, and differences count.
+        # A conversation reuses the cached start that it shares with the previous one, and only that.
         for text, wanted in (("xa", TEXT[1:]), ("xac", " dé!"), ("xab", "c dé!"), ("c", " dé!")):
             found = server.answer(CHAT, {"messages": user(text), "temperature": 0})["choices"][0]["message"]["content"]
             expect(found == wanted, f"{text}: {found}")
