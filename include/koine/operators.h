@@ -190,7 +190,8 @@ KN_API kn_value *kn_embedding(kn_value *indices, int64_t rows, int64_t columns,
 /* In training, sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate). */
 KN_API kn_value *kn_dropout(kn_value *x, double rate);
 /* Random numbers from 0 up to but excluding 1, with the shape of x; redrawn in each training step by the seed
- * and the node's name, like dropout's. The elements of x do not matter. No gradient. */
+ * and the node's name, like dropout's. Otherwise the state "koine.step", a uint32, which trainers count up,
+ * may be set to redraw them. The elements of x do not matter. No gradient. */
 KN_API kn_value *kn_uniform_like(kn_value *x);
 
 /* ---- products and convolutions with given weights -------------------------------------------- */

@@ -255,6 +255,7 @@ struct OrtSession {
     ort_port *inputs, *outputs;
     size_t input_count, output_count;
     bool lists;      /* some outputs are not tensors */
+    uint32_t runs;   /* number of runs so far */
     ort_plan *plans; /* the most recently used first */
 };
 

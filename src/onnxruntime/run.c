@@ -302,11 +302,20 @@ static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_f
     return status;
 }
 
+/* Random numbers depend on the step counter; each run of the session draws others. */
+static OrtStatus *count_run(OrtSession *session) {
+    const uint32_t step = session->runs++;
+    if (step == 0) return NULL;
+    const kn_status status = kn_states_set(session->states, "koine.step", NULL, &step, sizeof step);
+    return status == KN_ERROR_NOT_FOUND ? NULL : ort_fail_as(status, kn_states_error(session->states));
+}
+
 static OrtStatus *run_locked(const ort_run *run) {
     ort_plan *plan = NULL;
     kn_feed *feeds = NULL;
     size_t feed_count = 0;
-    OrtStatus *status = ort_find_plan(run, &plan);
+    OrtStatus *status = count_run(run->session);
+    if (!status) status = ort_find_plan(run, &plan);
     if (!status) status = ort_make_feeds(plan->model, plan->session, run, &feeds, &feed_count);
     if (!status) status = fetch_all(plan, run, feeds, feed_count);
     free(feeds);

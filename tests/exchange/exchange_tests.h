@@ -11,6 +11,7 @@ int test_onnx_bind(void);
 int test_onnx_train(void);
 int test_onnx_export(void);
 int test_onnx_pointwise(void);
+int test_onnx_random(void);
 int test_onnx_rows(void);
 int test_onnx_runtime(void);
 int test_onnx_sizes(void);

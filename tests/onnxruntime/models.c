@@ -122,6 +122,16 @@ void model_computed(made *model) {
     make_small_model(model, add_text(&graph, 2, "computed"));
 }
 
+void model_random(made *model) {
+    made graph = {.count = 0};
+    add_typed_value(&graph, INPUT, "x", FLOAT, "n,3");
+    add_call(&graph, "Bernoulli", "x", NULL, "y", NULL, NULL);
+    add_call(&graph, "NonZero", "y", NULL, "where", NULL, NULL);
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "n,3");
+    add_typed_value(&graph, OUTPUT, "where", INT64, "2,k");
+    make_small_model(model, add_text(&graph, 2, "random"));
+}
+
 void model_unknown(made *model) {
     made graph = {.count = 0};
     add_typed_value(&graph, INPUT, "x", FLOAT, "n,2");

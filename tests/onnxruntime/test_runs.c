@@ -129,6 +129,44 @@ static void computed_choices(void **state) {
     api->ReleaseSession(session);
 }
 
+/* Random numbers differ between runs, and are the same wherever a run needs them: in what it returns, and in
+ * what decides how large another result is. */
+static void random_numbers(void **state) {
+    enum { ROWS = 50, RUNS_OF_EACH = 4 };
+    made model;
+    float x[ROWS * 3], last[ROWS * 3] = {0};
+    for (int i = 0; i < ROWS * 3; i++)
+        x[i] = i < 3 ? 0 : 0.5f;
+    model_random(&model);
+    OrtSession *session = open_bytes(&model, NULL);
+    const char *const input = "x", *const outputs[] = {"y", "where"};
+    OrtValue *value = floats(x, ROWS, 3);
+    for (int run = 0; run < RUNS_OF_EACH; run++) {
+        OrtValue *results[2] = {NULL, NULL};
+        succeeds(api->Run(session, NULL, &input, (const OrtValue *const *)&value, 1, outputs, 2, results));
+        const float *drawn = numbers(results[0]);
+        int count = 0, at = 0;
+        for (int i = 0; i < ROWS * 3; i++)
+            count += drawn[i] > 0;
+        assert_in_range(count, 20, 130);
+        if (!original)
+            assert_true(drawn[0] + drawn[1] + drawn[2] == 0); /* 1.32 takes x for the chance of 0 */
+        assert_true(memcmp(drawn, last, sizeof last) != 0);
+        memcpy(last, drawn, sizeof last);
+        has_shape(results[1], 2, 2, count);
+        const int64_t *where = (const int64_t *)numbers(results[1]);
+        for (int i = 0; i < ROWS * 3; i++)
+            if (drawn[i] > 0) {
+                assert_int_equal(where[at], i / 3);
+                assert_int_equal(where[count + at++], i % 3);
+            }
+        for (int i = 0; i < 2; i++)
+            api->ReleaseValue(results[i]);
+    }
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
+}
+
 /* Only one of the branches reads the values of the second input. */
 static void values_of_one_branch(void **state) {
     made model;
@@ -388,6 +426,7 @@ int test_runs(void) {
         cmocka_unit_test(runs),
         cmocka_unit_test(branches),
         cmocka_unit_test(computed_choices),
+        cmocka_unit_test(random_numbers),
         cmocka_unit_test(values_of_one_branch),
         cmocka_unit_test(long_names_of_sizes),
         cmocka_unit_test(other_types),

@@ -165,7 +165,7 @@ typedef struct kn_import_row {
     X(pointwise) X(shape) X(resize) X(gather) X(data_dependent) X(sample) X(regions) X(steps)                \
     X(fourier) X(linear) X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent)          \
     X(quantized) X(optimizers) X(features) X(strings) X(qlinear) X(packed) X(fused)                          \
-    X(runtime_attention)
+    X(runtime_attention) X(random)
 /* clang-format on */
 #define KN_DECLARE_FAMILY(family)                                                                            \
     extern const kn_import_row kn_import_##family[];                                                         \
