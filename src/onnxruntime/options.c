@@ -95,6 +95,9 @@ ORT_ACCEPTED(SessionOptionsSetCustomCreateThreadFn, options, OrtSessionOptions *
 ORT_ACCEPTED(SessionOptionsSetCustomThreadCreationOptions, options, OrtSessionOptions *options, void *user)
 ORT_ACCEPTED(SessionOptionsSetCustomJoinThreadFn, options, OrtSessionOptions *options,
              OrtCustomJoinThreadFn join)
+/* There is one provider; its options choose the device. */
+ORT_ACCEPTED(SessionOptionsSetEpSelectionPolicy, options, OrtSessionOptions *options,
+             OrtExecutionProviderDevicePolicy policy)
 ORT_ACCEPTED(SetDeterministicCompute, options, OrtSessionOptions *options,
              bool value) /* results always are */
 

@@ -381,6 +381,21 @@ static OrtStatus *give_type(const ort_port *ports, size_t count, size_t position
     return *out ? NULL : ort_no_memory();
 }
 
+OrtStatus *ort_SessionGetOverridableInitializerName(const OrtSession *session, size_t position,
+                                                    OrtAllocator *allocator, char **out) {
+    ORT_NEED(session);
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    return give_name(NULL, 0, position, allocator, out);
+}
+
+OrtStatus *ort_SessionGetOverridableInitializerTypeInfo(const OrtSession *session, size_t position,
+                                                        OrtTypeInfo **out) {
+    ORT_NEED(session);
+    ORT_NEED(out);
+    return give_type(NULL, 0, position, out);
+}
+
 OrtStatus *ort_SessionGetInputTypeInfo(const OrtSession *session, size_t position, OrtTypeInfo **out) {
     ORT_NEED(session);
     ORT_NEED(out);

@@ -106,6 +106,7 @@ static void session_options(void **state) {
     succeeds(api->SetSessionLogSeverityLevel(options, 3));
     succeeds(api->SetSessionLogVerbosityLevel(options, 0));
     succeeds(api->SetDeterministicCompute(options, true));
+    succeeds(api->SessionOptionsSetEpSelectionPolicy(options, OrtExecutionProviderDevicePolicy_PREFER_GPU));
     succeeds(api->AddSessionConfigEntry(options, "some.key", "value"));
     fails(api->AddSessionConfigEntry(options, "", "value"), ORT_INVALID_ARGUMENT);
     succeeds(api->CloneSessionOptions(options, &copy));

@@ -24,6 +24,8 @@ static void describe(OrtSession *session, int64_t batch) {
     assert_string_equal(name, "z");
     succeeds(api->AllocatorFree(allocator, name));
     fails(api->SessionGetInputName(session, 1, allocator, &name), ORT_FAIL);
+    fails(api->SessionGetOverridableInitializerName(session, 0, allocator, &name), ORT_FAIL);
+    fails(api->SessionGetOverridableInitializerTypeInfo(session, 0, &type), ORT_FAIL);
     fails(api->SessionGetOutputTypeInfo(session, 2, &type), ORT_FAIL);
     succeeds(api->SessionGetOutputTypeInfo(session, 0, &type));
     api->ReleaseTypeInfo(type);
