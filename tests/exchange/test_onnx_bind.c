@@ -188,6 +188,39 @@ TEST(values_of_inputs) {
 }
 
 /* A weight in the body of a loop is one parameter, whatever the number of iterations. */
+/* Integers that a node can compute with stay an input although their values are given; those that decide a
+ * shape become a constant. */
+TEST(values_that_may_change) {
+    onnx_graph graph = {.bytes = {.count = 0}};
+    onnx_input(&graph, "ids", ONNX_INT64, "n");
+    onnx_input(&graph, "shape", ONNX_INT64, "2");
+    onnx_integers(&graph, "one", "1");
+    onnx_node(&graph, "Add", "ids,one", "next", NULL);
+    onnx_node(&graph, "Unsqueeze", "next,zero", "row", NULL);
+    onnx_integers(&graph, "zero", "0");
+    onnx_node(&graph, "Add", "shape,one", "size", NULL);
+    onnx_node(&graph, "Reshape", "row,size", "matrix", NULL);
+    onnx_node(&graph, "Cast", "matrix", "y", "to=1");
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_open(&graph, NULL);
+    const int64_t ids[6] = {3, 1, 4, 1, 5, 9}, shape[2] = {1, 2};
+    const kn_model_given given[] = {array("ids", KN_INT64, 1, (const int64_t[]){6}, ids),
+                                    array("shape", KN_INT64, 1, (const int64_t[]){2}, shape)};
+    kn_model *bound = bound_to(model, given, 2);
+    assert_int_equal(kn_model_input_count(bound), 1);
+    assert_string_equal(kn_model_input_name_at(bound, 0), "ids");
+    double numbers[6];
+    const double other[6] = {2, 7, 1, 8, 2, 8};
+    compute(bound, 6, &(host_input){"ids", other}, 1, numbers, 6);
+    for (int i = 0; i < 6; i++)
+        assert_true(numbers[i] == other[i] + 1);
+    const kn_value *y = kn_model_output_at(bound, 0);
+    assert_int_equal(kn_value_dimension(y, 0), 2);
+    assert_int_equal(kn_value_dimension(y, 1), 3);
+    kn_model_destroy(&bound);
+    kn_model_destroy(&model);
+}
+
 TEST(weights_of_loops) {
     onnx_graph graph = {.bytes.count = 0}, body = {.bytes.count = 0};
     onnx_input(&body, "round", ONNX_INT64, "");

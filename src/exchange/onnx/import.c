@@ -386,8 +386,12 @@ bool kn_import_onnx(kn_model *model) {
     do {
         import.again = false;
         import.missing = NULL;
+        import.spared = false;
         kn_error_clear(&model->error);
         build_graph(&import);
+        /* A node may support only known integers. */
+        const bool failed = model->error.status != KN_OK && !import.again && !import.missing;
+        if (failed && import.spared && !import.eager) import.again = import.eager = true;
     } while (import.again);
     const bool fine = model->error.status == KN_OK ? kn_import_check_wanted(&import) == KN_OK
                                                    : may_be_bound(&import) && keep_inputs(&import);

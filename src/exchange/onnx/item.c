@@ -279,6 +279,10 @@ static bool is_outermost(const kn_import *import, const kn_item *item) {
 
 static void want_leaves(kn_import *import, const kn_value *value) {
     const kn_graph *graph = import->graph;
+    if (import->probing) {
+        import->spared = true;
+        return;
+    }
     bool *needed = kn_allocate(&import->model->host, graph->node_count + 1, sizeof *needed);
     if (!needed) return;
     if (value->producer)

@@ -8,7 +8,9 @@
 
 /* ---- reading and writing ------------------------------------------------------------------------------- */
 
-bool kn_sizes_apply(kn_import_call *call) {
+/* Inputs whose values only a node with `sizes` asks for stay inputs, so that the graph is not built again for
+ * each of their values. */
+static bool read_sized(kn_import_call *call) {
     kn_item **given = call->inputs;
     bool open = false, fine = kn_import_has(call, 0);
     for (int i = 0; i < call->input_count; i++)
@@ -24,6 +26,13 @@ bool kn_sizes_apply(kn_import_call *call) {
         fine = !given[i] || (call->inputs[i] = kn_item_integers(call->import, given[i])) != NULL;
     fine = fine && call->row->sizes(call);
     call->inputs = given;
+    return fine;
+}
+
+bool kn_sizes_apply(kn_import_call *call) {
+    call->import->probing = !call->import->eager;
+    const bool fine = read_sized(call);
+    call->import->probing = false;
     return fine;
 }
 
