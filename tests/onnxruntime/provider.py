@@ -261,14 +261,14 @@ def documented():
     """The lines of the document, with a model in the current folder."""
     text, x = pathlib.Path(sys.argv[3]).read_text(encoding="utf-8"), normal(4)
     lines = re.search(r"(?m)^    import onnxruntime\n(?:    .*\n)+", text).group(0).replace("\n    ", "\n")[4:]
-    path = re.search(r'"(/[^"]*/)libonnxruntime_providers_koine.so"', lines).group(1)
+    path = re.search(r'folder = "(/[^"]*)"', lines).group(1)
     ort.unregister_execution_provider_library("koine")
     before, found = os.getcwd(), {}
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
             pathlib.Path("net.onnx").write_bytes(SMALL)
-            exec(lines.replace(path, str(pathlib.Path(LIBRARY).parent) + "/"), found)
+            exec(lines.replace(path, str(pathlib.Path(LIBRARY).parent)), found)
         finally:
             os.chdir(before)
     session = found["session"]
