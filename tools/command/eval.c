@@ -222,7 +222,9 @@ static void print_text(const eval_run *run, const evaluation *metrics) {
     char quality[80];
     printf("loss %.4f%s%s", score->loss, setup->unit,
            setup_quality(setup, score, ", ", quality, sizeof quality));
-    printf(" on %llu samples of %s\n", (unsigned long long)score->samples, run->data);
+    const bool end = setup->validation && !strncmp(run->data, "text:", strlen("text:"));
+    printf(" on %llu samples of %s%s\n", (unsigned long long)score->samples, run->data,
+           end ? ": its last tenth, the test part" : "");
     if (isfinite(metrics->top5)) printf("top-5 accuracy %.2f%%\n", 100 * metrics->top5);
     if (isfinite(metrics->rmse))
         printf("root mean squared error %.4g, mean absolute error %.4g\n", metrics->rmse, metrics->mae);

@@ -61,11 +61,14 @@ bool report_step(void *user, const kn_fit_step *step) {
     if (options->epochs) snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)options->epochs);
     setup_quality(report->setup, &report->score, "  ", quality, sizeof quality);
     rate_text(step->samples_per_s, rate, sizeof rate);
+    /* Of the epoch, unless --steps ends the run. */
+    const bool limited = options->steps && report->total_steps;
+    const unsigned long long done = limited ? step->step : step->batch,
+                             all = limited ? report->total_steps : step->batches;
     if (progress_plain_due())
         command_info("epoch %llu%s  step %llu of %llu  loss %.4f%s  %s samples/s%s",
-                     (unsigned long long)step->epoch, epochs, (unsigned long long)step->batch,
-                     (unsigned long long)step->batches, step->loss, quality, rate, rest);
-    progress_bar((double)step->batch / (double)step->batches, bar, sizeof bar);
+                     (unsigned long long)step->epoch, epochs, done, all, step->loss, quality, rate, rest);
+    progress_bar((double)done / (double)all, bar, sizeof bar);
     if (step->batch == step->batches)
         progress_now("epoch %llu%s %s  loss %.4f  evaluating", (unsigned long long)step->epoch, epochs, bar,
                      step->loss);
