@@ -6,6 +6,7 @@
  *   KN_ROWS 1            rows that are computed together
  *   KN_COLUMNS 2         columns that are computed together
  *   KN_ITEMS 64          work-items of a work-group, a power of two
+ *   KN_ACTIVATIONS 0     8: kn_matmul_blocks_plain rounds a to 8 bits (common/activations.cl)
  *   KN_HALF_a, KN_HALF_c 0   whether a and c have 16 bits in memory (common/storage.cl)
  * and those of common/epilogue.cl, which sees (row / middle, row % middle, column); EPILOGUE is its operands.
  *
@@ -17,6 +18,7 @@
  *   work-groups of (1,1,1), numbering ceil(n / item_columns)
  * kn_matmul_blocks_plain(a, codes, c, count, n, k, blocks)
  *   a work-item per result, `count` in total */
+#include "common/activations.cl"
 #include "common/blocks.cl"
 #include "common/epilogue.cl"
 #include "common/types.cl"
@@ -28,6 +30,9 @@
 #endif
 #ifndef KN_ITEMS
 #define KN_ITEMS 64
+#endif
+#ifndef KN_ACTIVATIONS
+#define KN_ACTIVATIONS 0
 #endif
 #ifndef KN_COLUMNS
 #define KN_COLUMNS 2
@@ -103,6 +108,16 @@ kernel void kn_matmul_blocks_wide(global const a_stored *restrict a, global cons
 #endif
 
 #if KN_WANTED(kn_matmul_blocks_plain)
+/* The 16 elements of a row at `at`. */
+static inline float16 plain_lefts_at(global const a_stored *row, const KN_INDEX at) {
+    const float16 lefts = lefts_at(row + at);
+#if KN_ACTIVATIONS
+    const float2 scales = kn_round_scales(lefts, lefts_at(row + (at ^ 16)));
+    return rint(lefts * scales.y) * scales.x;
+#else
+    return lefts;
+#endif
+}
 kernel void kn_matmul_blocks_plain(global const a_stored *restrict a, global const uchar *restrict codes,
                                    global c_stored *restrict c, KN_INDEX count, int n, int k, int blocks) {
     const KN_INDEX i = get_global_id(0);
@@ -111,7 +126,7 @@ kernel void kn_matmul_blocks_plain(global const a_stored *restrict a, global con
     float4 sums = 0.0f;
     for (int block = 0; block < blocks; block++)
         for (int group = 0; group < KN_BLOCK_GROUPS; group++)
-            sums += fold(lefts_at(a + row * k + block * KN_BLOCK_WEIGHTS + 16 * group) *
+            sums += fold(plain_lefts_at(a + row * k, block * KN_BLOCK_WEIGHTS + 16 * group) *
                          kn_weights_at(codes, total, column * blocks + block, group));
     KN_WRITE_AS(KN_HALF_c, sum_of(sums), c + i);
 }

@@ -55,6 +55,14 @@ typedef enum kn_recompute {
     KN_RECOMPUTE_NEVER
 } kn_recompute;
 
+/* How products with weights in quantized blocks (GGUF) read their other input, in inference. */
+typedef enum kn_activations {
+    KN_ACTIVATIONS_FLOAT32, /* as it is */
+    /* Rounded to 8 bits: in each group of 32 along a row to multiples of the largest magnitude / 127, as
+     * llama.cpp does. CPUs with AVX512-VNNI then multiply bytes. */
+    KN_ACTIVATIONS_INT8
+} kn_activations;
+
 /* ---- sessions --------------------------------------------------------------------------------------- */
 
 typedef struct kn_session kn_session;
@@ -81,6 +89,7 @@ typedef struct kn_session_params {
      * more, it is refused with KN_ERROR_DEVICE_MEMORY, whose message states the minimum. */
     uint64_t memory_bytes;
     kn_recompute recompute;
+    kn_activations activations; /* ignored in training */
     const char *switches; /* words for tests and tuning (koine/debug.h), separated by commas; NULL: none */
     /* called after each kernel is ready, from any thread, one call at a time; must not call Koine */
     kn_progress progress;

@@ -479,6 +479,7 @@ static kn_status copy_graph(const kn_graph *graph, kn_value *const *outputs, siz
     if (status == KN_OK && request) {
         copying.to->bound = true;
         copying.to->training = request->training;
+        copying.to->rounds_activations = request->rounds_activations && !request->training;
         copying.to->seed = request->seed;
     }
     if (status == KN_OK) status = find_needed(&copying, outputs, count);
@@ -535,6 +536,7 @@ kn_graph *kn_graph_part(const kn_graph *bound) {
     if (!part) return NULL;
     part->bound = true;
     part->training = bound->training;
+    part->rounds_activations = bound->rounds_activations;
     part->seed = bound->seed;
     return part;
 }

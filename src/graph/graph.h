@@ -257,6 +257,7 @@ struct kn_graph {
     struct kn_pinning *pinning; /* the innermost kn_pin_begin, or NULL */
     bool bound;
     bool training;             /* bound for training: dropout is active, batch norm uses batch statistics */
+    bool rounds_activations;   /* products with weights in blocks round their other input to 8 bits */
     struct kn_dim_table *dims; /* see dimension.c */
     struct kn_difference *differences; /* see differ.c */
 };
@@ -343,6 +344,8 @@ typedef struct kn_bind_request {
      * never in blocks. */
     const kn_block_type *(*blocks)(const void *user, const kn_value *state, bool training);
     kn_dtype precision; /* for float32 weights that all readers can read in 16 bits */
+    /* In inference: products with weights in blocks round their other input to 8 bits. */
+    bool rounds_activations;
 } kn_bind_request;
 /* Copies what `outputs` need into a new graph with numbers for dimensions, running the shape rules again;
  * bound_outputs has room for `count` values. In inference, states are stored in a narrow type where allowed,

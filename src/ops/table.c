@@ -43,7 +43,7 @@
     /* indexing */                                                                                \
     X(gather) X(gather_elements) X(gather_gradient) X(scatter) X(scatter_elements) X(top_k) X(cumsum)         \
     /* weights in blocks, in bound graphs */                                                                  \
-    X(widen_blocks) X(matmul_blocks) X(embedding_blocks)                                                     \
+    X(widen_blocks) X(matmul_blocks) X(embedding_blocks) X(round_activations)                                                     \
     /* inserted by the planner */                                                                           \
     X(copy) X(bitcast) X(assign) X(layout) X(widen)
 

@@ -52,7 +52,8 @@ static kn_status bind_graph(executable_build *build) {
                                .narrows = stored_type,
                                .blocks = stored_blocks,
                                .user = request->states,
-                               .precision = kn_precision_type(request->params->precision)};
+                               .precision = kn_precision_type(request->params->precision),
+                               .rounds_activations = request->params->activations == KN_ACTIVATIONS_INT8};
     kn_status status = kn_graph_bind(request->graph, request->values, request->value_count, &binding,
                                      &executable->graph, executable->values, build->error);
     if (status == KN_OK) scale_inputs(request, executable->graph);

@@ -90,8 +90,9 @@ static kn_status add_gradient(void *user, kn_graph *bound, kn_value **values, si
 }
 
 /* `initial`: the contents of w unless it is set; NULL: random numbers. */
-static kn_session *open_filled(kn_context *context, kn_states *states, bool training, bool frozen,
-                               int64_t rows, int64_t columns, const kn_file_blocks *initial) {
+static kn_session *open_with(kn_context *context, kn_states *states, bool training, bool frozen,
+                             kn_activations activations, int64_t rows, int64_t columns,
+                             const kn_file_blocks *initial) {
     kn_graph *graph = kn_graph_create(NULL);
     char shape[64];
     snprintf(shape, sizeof shape, "%lld,%lld", (long long)rows, (long long)columns);
@@ -111,6 +112,7 @@ static kn_session *open_filled(kn_context *context, kn_states *states, bool trai
     kn_session_params_init(&params);
     params.states = states;
     params.training = training;
+    params.activations = activations;
     const kn_session_request request = {.context = context,
                                         .values = values,
                                         .count = 3,
@@ -120,6 +122,11 @@ static kn_session *open_filled(kn_context *context, kn_states *states, bool trai
     session_good(session, kn_session_status(session));
     kn_graph_destroy(&graph);
     return session;
+}
+
+static kn_session *open_filled(kn_context *context, kn_states *states, bool training, bool frozen,
+                               int64_t rows, int64_t columns, const kn_file_blocks *initial) {
+    return open_with(context, states, training, frozen, KN_ACTIVATIONS_FLOAT32, rows, columns, initial);
 }
 
 static kn_session *open_reading(kn_context *context, kn_states *states, bool training, bool frozen,
@@ -133,8 +140,21 @@ static void near(const char *what, const stored *s, int batch, int i, float got,
                  sum);
 }
 
-/* Runs `batch` rows and compares with the weights. */
-static void run_reading(kn_session *session, const stored *s, int batch, bool training) {
+/* Rounds to multiples of the largest magnitude / 127 in groups of 32. The quotients are float32, so that the
+ * same multiple is the nearest. */
+static void round_groups(float *x, int count) {
+    for (int first = 0; first < count; first += 32) {
+        float largest = 0;
+        for (int i = first; i < first + 32; i++)
+            if (fabsf(x[i]) > largest) largest = fabsf(x[i]);
+        const float inverse = 127 / largest;
+        for (int i = first; i < first + 32; i++)
+            x[i] = (float)((double)rintf(x[i] * inverse) * (double)largest / 127);
+    }
+}
+
+/* Runs `batch` rows and compares with the weights. `rounds`: products round x. */
+static void run_rounding(kn_session *session, const stored *s, int batch, bool training, bool rounds) {
     const int n = (int)s->info.shape[0], k = (int)s->info.shape[1];
     float *x = malloc((size_t)batch * (size_t)k * sizeof *x),
           *c = malloc((size_t)batch * (size_t)n * sizeof *c);
@@ -153,6 +173,7 @@ static void run_reading(kn_session *session, const stored *s, int batch, bool tr
                           {"picked", picked, (size_t)batch * (size_t)k * 4},
                           {"loss", slope, training ? (size_t)batch * (size_t)k * 4 : 4}};
     session_good(session, kn_session_run(session, feeds, 3, fetches, 3));
+    if (rounds) round_groups(x, batch * k);
     for (int i = 0; i < batch * n; i++) {
         double sum = 0, size = 0;
         for (int l = 0; l < k; l++) {
@@ -179,6 +200,10 @@ static void run_reading(kn_session *session, const stored *s, int batch, bool tr
     free(picked);
     free(slope);
     free(numbers);
+}
+
+static void run_reading(kn_session *session, const stored *s, int batch, bool training) {
+    run_rounding(session, s, batch, training, false);
 }
 
 static uint64_t state_bytes(kn_session *session) {
@@ -214,6 +239,33 @@ TEST(weights_stay_in_blocks) {
                             s.bytes + kn_context_capabilities(context)->alignment_bytes - 1);
             states_good(states, kn_states_get(states, "w", got, sizeof got));
             assert_memory_equal(got, s.weights, sizeof got);
+            kn_session_destroy(&session);
+            kn_states_destroy(&states);
+            stored_release(&s);
+        }
+    }
+    test_folder_remove(folder);
+}
+
+/* Products with few and many rows round x to 8 bits; in training they do not. Random sizes. */
+TEST(activations_are_rounded) {
+    kn_context *context = *state;
+    char *folder = test_folder_make();
+    size_t count;
+    const kn_block_type *types = kn_block_types(&count);
+    for (size_t t = 0; t < count; t++) {
+        if (!kn_block_type_has_fields(&types[t])) continue;
+        if (test_cases_wanted() == TEST_SMALLEST && types[t].number % 6 != 2) continue;
+        for (int training = 0; training < 2; training++) {
+            const int64_t rows = 1 + (int64_t)(kn_random_word(31, t) % 90);
+            const int64_t blocks = 1 + (int64_t)(kn_random_word(32, t) % 6);
+            stored s = store(folder, &types[t], rows, blocks * types[t].weights, 300 + t);
+            kn_states *states = kn_states_create(context, 1);
+            set_blocks(states, "w", &s);
+            kn_session *session = open_with(context, states, training, true, KN_ACTIVATIONS_INT8, rows,
+                                            blocks * types[t].weights, NULL);
+            for (int batch = 1; batch <= 11; batch += 1 + batch / 4)
+                run_rounding(session, &s, batch, training, !training);
             kn_session_destroy(&session);
             kn_states_destroy(&states);
             stored_release(&s);

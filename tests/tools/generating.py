@@ -36,6 +36,17 @@ def a_text_ends_before_a_stop_text(folder):
         koine("generate", "model.gguf", option, given, folder=folder).needs(2, err=option)
 
 
+@case
+def activations_are_rounded(folder):
+    write(os.path.join(folder, "model.gguf"))
+    koine("convert", "model.gguf", "small.gguf", "--type", "Q8_0", folder=folder).needs(0)
+    rounded = ("--activations", "int8")
+    koine("generate", "small.gguf", "--prompt", "ab", "--temperature", "0", *rounded, folder=folder).needs(out=TEXT + "\n")
+    for file, file_rounds in (("small.gguf", True), ("model.gguf", False)):
+        plan = koine("plan", file, "--mode", "infer", "--batch", "1", "--set", "window=8", *rounded, folder=folder).needs(0).out
+        expect(("kn_round_" in plan or "blocks_quads" in plan) == file_rounds, plan)
+
+
 def talk(folder, lines, *options):
     path = os.path.join(folder, "lines.txt")
     with open(path, "w", encoding="utf-8", newline="") as file:

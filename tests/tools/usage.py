@@ -201,6 +201,7 @@ MISTAKES = [
     ("plan lenet --optimizer x", "--optimizer is 'x'"),
     ("plan lenet --kernels narrow", "--kernels is 'narrow'; expected gpu or cpu"),
     ("plan lenet --math slow", "--math is 'slow'; expected exact or fast"),
+    ("plan lenet --activations int4", "--activations is 'int4'; expected float32 or int8"),
     ("bench", "bench needs a model"),
     ("bench lenet --math slow", "--math is 'slow'"),
     ("eval a.safetensors --data digits --math slow", "--math is 'slow'"),

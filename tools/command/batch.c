@@ -57,6 +57,7 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
 void arithmetic_apply(const arithmetic *how, kn_session_params *params) {
     params->fast_math = !how->exact;
     params->precision = how->precision;
+    params->activations = how->activations;
     params->recompute = how->recompute ? KN_RECOMPUTE_ALWAYS : KN_RECOMPUTE_NEEDED;
 }
 

@@ -98,6 +98,7 @@ typedef struct arithmetic {
     bool exact; /* without algorithms that have a larger error */
     kn_precision precision;
     bool recompute; /* training recomputes activations wherever that saves memory */
+    kn_activations activations;
 } arithmetic;
 
 typedef struct common_options {
@@ -110,9 +111,9 @@ typedef struct common_options {
     bool json, quiet, verbose, no_cache, wide_indices;
     bool overwrite; /* replace existing files */
     bool timeline;  /* record when each step runs */
-    const char *precision;
+    const char *precision, *activations;
     bool recompute;
-    arithmetic arithmetic; /* from --math, --precision and --recompute */
+    arithmetic arithmetic; /* from --math, --precision, --recompute and --activations */
 } common_options;
 /* Option table rows for them. */
 #define COMMON_DEVICE_OPTIONS(common)                                                                        \
@@ -154,6 +155,13 @@ typedef struct common_options {
     {                                                                                                        \
         "precision", OPTION_TEXT, "TYPE",                                                                    \
             "float16 or bfloat16 between layers, or tf32 in matrix units (float32)", &(common).precision     \
+    }
+/* Option table row for commands that run language models. */
+#define ACTIVATIONS_OPTION(common)                                                                           \
+    {                                                                                                        \
+        "activations", OPTION_TEXT, "TYPE",                                                                  \
+            "int8: round what is multiplied with quantized weights to 8 bits (float32)",                     \
+            &(common).activations                                                                            \
     }
 /* Option table row for commands that train. */
 #define RECOMPUTE_OPTION(common)                                                                             \

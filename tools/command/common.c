@@ -132,8 +132,14 @@ int math_options_check(common_options *common) {
     if (math < 0) return EXIT_USAGE;
     int precision = common->precision ? option_choice("precision", common->precision, precisions, count) : 0;
     if (precision < 0) return EXIT_USAGE;
-    common->arithmetic = (arithmetic){
-        .exact = math == 0, .precision = (kn_precision)precision, .recompute = common->recompute};
+    static const char *const types[] = {"float32", "int8"};
+    const int activations = common->activations ? option_choice("activations", common->activations, types, 2)
+                                                : KN_ACTIVATIONS_FLOAT32;
+    if (activations < 0) return EXIT_USAGE;
+    common->arithmetic = (arithmetic){.exact = math == 0,
+                                      .precision = (kn_precision)precision,
+                                      .recompute = common->recompute,
+                                      .activations = (kn_activations)activations};
     return EXIT_DONE;
 }
 

@@ -286,6 +286,7 @@ static int run(int count, char **arguments) {
         {"memory", OPTION_BYTES, "BYTES", "limit of device memory, such as 2GB (all of it)", &run.memory},
         PIN_OPTION(run.common),
         MATH_OPTIONS(run.common),
+        ACTIVATIONS_OPTION(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
     const char *words[1];

@@ -179,6 +179,7 @@ static int run(int count, char **arguments) {
         {"seed", OPTION_COUNT, "N", "random seed: the same seed gives the same text (1)", &drawing->seed},
         HEADING("device"),
         MATH_OPTIONS(run.common),
+        ACTIVATIONS_OPTION(run.common),
         PIN_OPTION(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};

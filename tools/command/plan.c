@@ -308,6 +308,7 @@ static int run(int count, char **arguments) {
         RECOMPUTE_OPTION(run.common),
         PIN_OPTION(run.common),
         MATH_OPTIONS(run.common),
+        ACTIVATIONS_OPTION(run.common),
         KERNEL_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};

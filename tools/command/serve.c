@@ -62,6 +62,7 @@ static int run(int count, char **arguments) {
         CONTEXT_OPTION(settings.context),
         HEADING("device"),
         MATH_OPTIONS(settings.common),
+        ACTIVATIONS_OPTION(settings.common),
         PIN_OPTION(settings.common),
         COMMON_OPTIONS(settings.common),
         {.name = NULL}};

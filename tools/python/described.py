@@ -62,6 +62,7 @@ DESCRIBED = {
                      "what matrix units multiply.",
         "memory_bytes": "The device memory that a run may need; 0: the device's.",
         "recompute": "Whether activations are computed again to save memory: \"needed\", \"always\" or \"never\".",
+        "activations": "In inference, \"int8\" rounds what is multiplied with quantized weights of a GGUF file to 8 bits.",
         "switches": "Words for tests and tuning, separated by commas; the header koine/session.h lists them.",
     },
     "kn_fit_params": {

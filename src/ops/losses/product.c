@@ -305,6 +305,7 @@ static kn_status at_sizes(kn_graph *bound, const kn_node *node, kn_value *const 
     choose_sizes(&own, rows, kn_attribute_of(node, "limit")->integer);
     const kn_dim matrix[2] = {rows, own.width}, column[2] = {rows, 1};
     kn_value *x = kn_reshape_to(inputs[X], 2, matrix), *given = kn_reshape_to(inputs[TARGET], 2, column);
+    if (own.codes && bound->rounds_activations) x = kn_round_activations(x);
     kn_value *known = given;
     if (own.ignores) known = kn_where(kn_equal(given, integer(&own, own.ignored)), integer(&own, -1), given);
     part sum = {.rows = 0};

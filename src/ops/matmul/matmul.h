@@ -56,6 +56,11 @@ static inline int kn_matmul_few_rows(int64_t m) {
     return m > 2 ? 4 : m > 1 ? 2 : 1;
 }
 
+/* matmul/activations.c */
+/* x, whose rows have a multiple of 32 elements, rounded to 8 bits as by products that round activations. */
+kn_value *kn_round_activations(kn_value *x);
+/* The same for `count` numbers, for references. */
+void kn_activations_round(const double *x, int64_t count, double *rounded);
 /* matmul/blocks.c: for with_blocks of matmul. */
 kn_status kn_matmul_of_blocks(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results);
