@@ -11,7 +11,6 @@ folder, which transformers opens. The checks:
 
 Exits with 1 if something differs.
 """
-import ctypes
 import glob
 import importlib.util
 import os
@@ -25,6 +24,7 @@ import torch
 import transformers
 
 import koine
+from llama import Llama
 from koine._generate import _Writer
 
 transformers.utils.logging.disable_progress_bar()
@@ -43,56 +43,9 @@ def documents():
     return text[:100_000]
 
 
-class Bytes(ctypes.Structure):
-    """Parameters of llama.cpp, which grow from version to version: more room than they need."""
-    _fields_ = [("bytes", ctypes.c_uint8 * 1024)]
-
-
-class Batch(ctypes.Structure):
-    _fields_ = [("count", ctypes.c_int32)] + [(name, ctypes.c_void_p) for name in ("token", "embedding", "place", "sequence_count", "sequence", "wanted")]
-
-
-class Llama:
-    """The logits of llama.cpp."""
-
-    def __init__(self, path):
-        spec = importlib.util.find_spec("xllamacpp")
-        self.lib = lib = ctypes.CDLL(glob.glob(os.path.join(spec.submodule_search_locations[0], "xllamacpp*.so"))[0])
-        for name, result, arguments in (("llama_model_default_params", Bytes, []), ("llama_context_default_params", Bytes, []),
-                                        ("llama_model_load_from_file", ctypes.c_void_p, [ctypes.c_char_p, Bytes]),
-                                        ("llama_init_from_model", ctypes.c_void_p, [ctypes.c_void_p, Bytes]),
-                                        ("llama_model_get_vocab", ctypes.c_void_p, [ctypes.c_void_p]),
-                                        ("llama_vocab_n_tokens", ctypes.c_int32, [ctypes.c_void_p]),
-                                        ("llama_batch_init", Batch, [ctypes.c_int32] * 3), ("llama_get_memory", ctypes.c_void_p, [ctypes.c_void_p]),
-                                        ("llama_memory_clear", None, [ctypes.c_void_p, ctypes.c_bool]),
-                                        ("llama_decode", ctypes.c_int32, [ctypes.c_void_p, Batch]),
-                                        ("llama_get_logits", ctypes.POINTER(ctypes.c_float), [ctypes.c_void_p])):
-            function = getattr(lib, name)
-            function.restype, function.argtypes = result, arguments
-        self.log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
-        lib.llama_log_set(self.log, None)
-        lib.llama_backend_init()
-        model = lib.llama_model_load_from_file(os.fsencode(path), lib.llama_model_default_params())
-        params = lib.llama_context_default_params()
-        sizes = ctypes.cast(ctypes.byref(params), ctypes.POINTER(ctypes.c_uint32))
-        sizes[0] = sizes[1] = sizes[2] = WINDOW  # n_ctx, n_batch, n_ubatch
-        self.context = lib.llama_init_from_model(model, params)
-        self.vocabulary = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
-        self.batch = lib.llama_batch_init(WINDOW, 0, 1)
-
-    def logits(self, tokens):
-        """(tokens, vocabulary)"""
-        batch, count = self.batch, len(tokens)
-        batch.count = count
-        token, place, sequences, wanted = (ctypes.cast(getattr(batch, name), ctypes.POINTER(kind)) for name, kind in (
-            ("token", ctypes.c_int32), ("place", ctypes.c_int32), ("sequence_count", ctypes.c_int32), ("wanted", ctypes.c_int8)))
-        sequence = ctypes.cast(batch.sequence, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))
-        for i in range(count):
-            token[i], place[i], sequences[i], wanted[i], sequence[i][0] = int(tokens[i]), i, 1, 1, 0
-        self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)
-        if self.lib.llama_decode(self.context, batch):
-            raise RuntimeError("llama.cpp cannot compute a window")
-        return np.ctypeslib.as_array(self.lib.llama_get_logits(self.context), (count, self.vocabulary)).copy()
+def logits_of(llama, tokens):
+    llama.clear()
+    return llama.read(tokens, every=True)
 
 
 def difference(found, expected):
@@ -184,8 +137,10 @@ def check_perplexity(path, network, folder, file):
     print(f"Koine's evaluation raises the peak memory from {before:.0f} MB to {peak():.0f} MB", flush=True)
     with torch.no_grad():
         theirs = np.mean([loss(network(input_ids=torch.tensor(a[None]).long()).logits[0], b) for a, b in zip(x, y)])
-    llama = Llama(path) if importlib.util.find_spec("xllamacpp") else None
-    third = np.mean([loss(llama.logits(a), b) for a, b in zip(x, y)]) if llama else own
+    llama = Llama(path, WINDOW) if importlib.util.find_spec("xllamacpp") else None
+    third = own
+    if llama:
+        third = np.mean([loss(logits_of(llama, a), b) for a, b in zip(x, y)])
     found = [float(np.exp(mean)) for mean in (theirs, own, third)]
     print(f"perplexity of {x.size} tokens: transformers {found[0]:.4f}, Koine {found[1]:.4f} ({found[1] / found[0] - 1:+.1e})"
           + (f", llama.cpp {found[2]:.4f} ({found[2] / found[1] - 1:+.1e})" if llama else ""), flush=True)
