@@ -353,12 +353,12 @@ kn_status kn_folder_list(kn_arena *arena, const char *path, char ***names, size_
 #define KN_MARK_END ".trying"
 typedef struct kn_mark kn_mark;
 kn_mark *kn_mark_open(const kn_host *host, const char *prefix, int64_t *slots, int slot_count);
-/* Replaces the text. It survives the death of the process and, with `sync`, of the machine. `may_hang`: see
- * kn_marks_clear. Failures are ignored. */
-void kn_mark_write(kn_mark *mark, const char *text, bool may_hang, bool sync);
+/* Replaces the text. It survives the death of the process and, with `sync`, of the machine. hang_seconds: see
+ * kn_marks_clear; 0: it never hangs. Failures are ignored. */
+void kn_mark_write(kn_mark *mark, const char *text, int hang_seconds, bool sync);
 void kn_mark_close(kn_mark **mark);
 /* Empties the open marks that have one of the slots, because the user is about to end this process, except
- * those that were written with `may_hang` more than a few seconds ago. Async-signal-safe. */
+ * those that were written more than their hang_seconds ago. Async-signal-safe. */
 void kn_marks_clear(int64_t *slots, int slot_count);
 /* Takes a mark whose process has ended: removes it and returns its text, "" if it was emptied, to be released
  * with kn_release. False if the process is running. Among several processes, only one gets it. */

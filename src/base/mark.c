@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MARK_BYTES = 4096, MAX_TRIES = 100, HANG_SECONDS = 5 };
+enum { MARK_BYTES = 4096, MAX_TRIES = 100 };
 
 struct kn_mark {
     const kn_host *host;
@@ -99,8 +99,8 @@ kn_mark *kn_mark_open(const kn_host *host, const char *prefix, int64_t *slots, i
     return mark;
 }
 
-void kn_mark_write(kn_mark *mark, const char *text, bool may_hang, bool sync) {
-    if (mark->slot) put(mark->slot, slot_value(mark->file, may_hang ? seconds_now() + HANG_SECONDS : 0));
+void kn_mark_write(kn_mark *mark, const char *text, int hang_seconds, bool sync) {
+    if (mark->slot) put(mark->slot, slot_value(mark->file, hang_seconds ? seconds_now() + hang_seconds : 0));
     size_t length = strlen(text);
     /* Write the new text first, so that a death in between leaves no empty mark. */
     bool written = pwrite(mark->file, text, length, 0) == (ssize_t)length;

@@ -29,6 +29,9 @@ static const uint64_t file_limit = 1u << 20;
 /* By the number of deaths; a death while running counts as two. */
 static const double pauses[] = {3600, 86400, 30 * 86400.0};
 enum { LONGEST = KN_COUNT_OF(pauses) - 1 };
+/* A kernel that has run this long when the user ends the program hangs. Drivers of CPUs compile a kernel when
+ * it first runs, which may take half a minute on a busy machine. */
+enum { HANG_SECONDS = 5, HANG_SECONDS_OF_CPU = 60 };
 
 static void keep(kn_verdicts *verdicts, const char *key, double value) {
     double *slot = kn_map_get_text(&verdicts->values, key);
@@ -200,7 +203,8 @@ static void write_mark(kn_verdicts *verdicts) {
     if (!verdicts->mark) return;
     const bool runs = verdicts->newest->runs;
     char *text = joined(verdicts, runs ? running : compiling, verdicts->newest->key);
-    if (text) kn_mark_write(verdicts->mark, text, runs, verdicts->may_hang);
+    const int hangs = verdicts->may_hang ? HANG_SECONDS : HANG_SECONDS_OF_CPU;
+    if (text) kn_mark_write(verdicts->mark, text, runs ? hangs : 0, verdicts->may_hang);
     kn_release(&verdicts->host, text);
 }
 

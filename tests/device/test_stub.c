@@ -485,6 +485,32 @@ static void marks_of_running_processes_do_not_count(void **state) {
     test_folder_remove(folder);
 }
 
+/* Drivers of CPUs compile a kernel when it first runs: the user may end a program while it does. */
+static void cpus_have_more_time_before_a_kernel_hangs(void **state) {
+    static const char *const devices[] = {"Stub Honest", "Stub Tablet"}; /* a GPU and a CPU */
+    for (int cpu = 0; cpu < 2; cpu++) {
+        char *folder = test_folder_make();
+        int status;
+        double value;
+        pid_t child = fork();
+        if (child == 0) {
+            kn_attempt attempt;
+            kn_context *context = open_stub(devices[cpu], folder);
+            kn_attempt_begin(context, &attempt, "late");
+            kn_attempt_phase(context, true);
+            for (size_t i = 0; i < sizeof interrupt.marks / sizeof *interrupt.marks; i++)
+                if (interrupt.marks[i]) interrupt.marks[i] -= (int64_t)30 << 32; /* 30 seconds pass */
+            kn_interrupt_clear(&interrupt);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        kn_context *context = open_stub(devices[cpu], folder);
+        assert_int_equal(kn_verdict_get(context, "late", &value), !cpu);
+        kn_context_destroy(&context);
+        test_folder_remove(folder);
+    }
+}
+
 static void expect_chosen(const char *wanted, const char *folder, const char *name, bool measured) {
     kn_context *context = open_stub(wanted, folder);
     assert_string_equal(kn_context_device(context)->name, name);
@@ -616,6 +642,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(the_doctor_names_what_units_multiply),
         cmocka_unit_test(what_ends_the_process_is_asked_once),
         cmocka_unit_test(marks_of_running_processes_do_not_count),
+        cmocka_unit_test(cpus_have_more_time_before_a_kernel_hangs),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
         cmocka_unit_test(shared_memory_is_used_unless_it_is_slow),
         cmocka_unit_test(a_failed_measurement_of_memory_is_repeated_later),
