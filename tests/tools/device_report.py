@@ -223,6 +223,23 @@ def what_the_time_left_out_is_named(folder):
 
 
 @case
+def many_networks_are_counted(folder):
+    """The file names each of them."""
+    report(folder, "--only", "sum,lenet,mlp,tune", "--minutes", "1e-9").needs(0, out="left out: 1 operators, devices, train lenet, 7 timings of networks, tune resnet18c; the same", err="")
+    started(folder, "--read", REPORT).needs(0, out="0 stages done; left out: 1 operators, devices, train lenet, 7 timings of networks, tune resnet18c")
+    expect("bench mlp --batch 512 --math exact" in lines(folder)[-1], f"found {lines(folder)[-1]}")
+
+
+@case
+def warnings_of_every_process_are_printed_once(folder):
+    stages = [f"verify --quick --operators {word}" for word in ("matmul", "conv2d", "attention")]
+    write(folder, REPORT, "koine-report 1\nkoine 0.1.0, --device 0\n" +
+          "".join(f"== {stage}\n! driver: a warning\n! driver: about {stage}\n-- {stage}: done, 1.0 s\n" for stage in stages))
+    found = started(folder, "--read", REPORT).needs(0, out=[f"{stages[0]}: driver: a warning (and 2 more times)", *(f"{stage}: driver: about {stage}\n" for stage in stages)])
+    expect(found.out.count("a warning") == 1, f"found {found}")
+
+
+@case
 def interrupted_stages_run_again(folder):
     env = environment(folder, "kn_softmax", "hang")
     command = [KOINE, "report", "--device", os.environ.get("KOINE_DEVICE", "0"), "--only", "softmax"]
@@ -271,6 +288,8 @@ koine 0.1.0, --device gpu
 -- verify --smoke --operators conv2d: failed, 1.0 s
 == bench resnet50 --batch 32 --seconds 1
 {"case": "resnet50", "mode": "train", "math": "fast", "precision": "float32", "batch": 32, "device": "NVIDIA H200", "median_ms": 40.5, "gflops": 18000}
+{"case": "resnet50", "mode": "train", "math": "exact", "precision": "float32", "batch": 32, "device": "NVIDIA H200", "median_ms": 50.5, "gflops": 12000}
+{"case": "resnet50", "mode": "train", "math": "fast", "precision": "bfloat16", "batch": 32, "device": "NVIDIA H200", "median_ms": 9.5, "gflops": 36000}
 -- bench resnet50 --batch 32 --seconds 1: done, 9.0 s
 == tune resnet18c --seconds 60
 {"shape": "matmul float32 4,4; 4,4", "kernel": "tiled:8x8x16/8x8", "end": "crashed", "message": "Segmentation fault"}
@@ -282,12 +301,12 @@ koine 0.1.0, --device gpu
     found = started(folder, "--read", "h200.txt").needs(0, out=("NVIDIA H200, NVIDIA CUDA", "wrong    conv2d#1 implicit: element 3", "1 cases right, 1 wrong; 3 stages done",
                                                      "crashed  matmul float32 4,4; 4,4: tiled:8x8x16/8x8", "tune resnet18c --seconds 60: 1 shapes, 3 left out, 1 with another kernel: 0.02 ms together instead of 0.04",
                                                      "bench gpt --profile --seconds 2: no end"), err="")
-    row = [line.split() for line in found.out.splitlines() if line.startswith("resnet50")][0]
+    rows = {line[14:30].strip(): line[30:].split() for line in found.out.splitlines() if line.startswith("resnet50")}
+    expect([rows[way][:2] + rows[way][3:4] for way in ("float32", "float32, exact", "bfloat16")] == [["32", "40.5", "30"], ["32", "50.5", "20"], ["32", "9.5", "60"]], f"found {rows}")
     with open(PREDICTIONS, encoding="utf-8") as file:
-        predicted, = [line["seconds"] for line in map(json.loads, file) if (line["model"], line["device"]) == ("resnet50", "NVIDIA H200")]
-    expect(row[:4] == ["resnet50", "float32", "32", "40.5"] and row[5:7] == ["30", "%"]
-           and abs(float(row[7]) - 1e3 * predicted) < 0.01,
-           f"found {row}, where {predicted} s are predicted")
+        predicted = {(line["math"], line["precision"]): line["seconds"] for line in map(json.loads, file) if (line["model"], line["device"]) == ("resnet50", "NVIDIA H200")}
+    for way, key in (("float32", ("fast", "float32")), ("float32, exact", ("exact", "float32")), ("bfloat16", ("fast", "bfloat16"))):
+        expect(abs(float(rows[way][5]) - 1e3 * predicted[key]) < 0.01, f"found {rows[way]}, where {predicted[key]} s are predicted")
 
 
 run_cases()

@@ -230,7 +230,7 @@ static int name_open(const report_run *run, char *text, size_t room) {
 }
 
 static int print_result(const report_run *run) {
-    char open[2000];
+    char open[REPORT_LEFT_OUT_BYTES];
     int done = 0, wrong = 0, unavailable = 0, wrong_checks = 0, right_checks = 0;
     progress_clear();
     for (int i = 0; i < run->count; i++) {
@@ -251,7 +251,8 @@ static int print_result(const report_run *run) {
         printf("no operator is right; koine doctor checks whether the driver works at all\n");
     if (name_open(run, open, sizeof open)) {
         fprintf(run->file, "-- left out: %s\n", open);
-        printf("left out: %s; the same command continues with them\n", open);
+        report_print_left_out(open);
+        printf("; the same command continues with them\n");
     }
     printf("koine report --read %s prints its results\n", run->options->path);
     return wrong ? EXIT_FAILED : EXIT_DONE;

@@ -85,6 +85,9 @@ void report_file_end(report_run *run, report_stage *stage, report_end end, int s
 /* False, without a report, if not everything could be written. */
 bool report_file_close(report_run *run);
 
+/* Prints "left out: " and a line of stages from the report; of many networks, only the number. */
+enum { REPORT_LEFT_OUT_BYTES = 4000 };
+void report_print_left_out(const char *stages);
 /* The time that a stage may take. */
 double report_most_seconds(const report_run *run, const char *name);
 /* Runs koine with the words of `line` and the options of all stages; see follow. Reports a process that

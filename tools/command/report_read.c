@@ -7,7 +7,7 @@
 
 #include "report.h"
 
-enum { NAME_BYTES = 200 };
+enum { NAME_BYTES = 200, MAX_ERRORS = 100 };
 
 /* ---- JSON members --------------------------------------------------------------------------------- */
 
@@ -54,8 +54,11 @@ typedef struct report_text {
     char device[NAME_BYTES];         /* device name */
     double limit_gflops, limit_gb_s; /* measured */
     int right, wrong, done;
-    char left_out[2000]; /* at the end of the latest run; empty while it runs, or if it completed */
-    bool heading;        /* the heading of the table of networks was printed */
+    const char *errors[MAX_ERRORS]; /* the lines that were printed */
+    int error_count;
+    char left_out[REPORT_LEFT_OUT_BYTES]; /* at the end of the latest run; empty while it runs, or if it
+                                             completed */
+    bool heading;                         /* the heading of the table of networks was printed */
 } report_text;
 
 static bool read_line(report_text *report) {
@@ -99,13 +102,16 @@ static bool names_meet(const char *one, const char *other) {
 }
 
 /* The predicted seconds per training step on this device; NAN if there is no prediction. */
-static double predicted_seconds(const char *device, const char *model, double batch) {
+static double predicted_seconds(const char *device, const char *model, double batch, const char *math,
+                                const char *precision) {
     const char *at = (const char *)report_predictions_files[0].bytes;
     for (const char *end; (end = strchr(at, '\n')); at = end + 1) {
         char line[600], text[NAME_BYTES];
         snprintf(line, sizeof line, "%.*s", (int)(end - at), at);
         if (strcmp(text_of(line, "model", text, sizeof text), model) != 0 ||
-            number_of(line, "batch") != batch)
+            number_of(line, "batch") != batch ||
+            strcmp(text_of(line, "math", text, sizeof text), math) != 0 ||
+            strcmp(text_of(line, "precision", text, sizeof text), precision) != 0)
             continue;
         if (names_meet(text_of(line, "device", text, sizeof text), device) ||
             names_meet(text_of(line, "target", text, sizeof text), device))
@@ -158,9 +164,7 @@ static void print_bench(report_text *report) {
     snprintf(way, sizeof way, "%s%s", precision, exact ? ", exact" : "");
     const double batch = number_of(report->line, "batch"), median = number_of(report->line, "median_ms"),
                  gflops = number_of(report->line, "gflops"),
-                 seconds = exact || strcmp(precision, "float32") != 0
-                               ? NAN
-                               : predicted_seconds(report->device, model, batch);
+                 seconds = predicted_seconds(report->device, model, batch, math, precision);
     if (!report->heading)
         printf("\n%-14s %-15s %6s %10s %10s %14s %14s\n", "training step", "precision", "batch", "ms",
                "GFLOP/s", "of measured", "predicted ms");
@@ -183,6 +187,38 @@ static void print_tune(const report_text *report) {
         printf("%s: %.0f shapes, %.0f left out, %.0f with another kernel: %.4g ms together instead of %.4g\n",
                report->stage->name, number_of(report->line, "tuned"), number_of(report->line, "left_out"),
                number_of(report->line, "faster"), 1e-3 * tuned, 1e-3 * untuned);
+}
+
+void report_print_left_out(const char *stages) {
+    enum { FEW = 4 };
+    static const char network[] = "bench ";
+    int networks = 0;
+    bool counted = false;
+    const char *before = "left out: ";
+    for (const char *at = stages; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL)
+        networks += !strncmp(at, network, strlen(network));
+    for (const char *at = stages; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL) {
+        const char *end = strstr(at, ", ");
+        if (networks <= FEW || strncmp(at, network, strlen(network)) != 0)
+            printf("%s%.*s", before, end ? (int)(end - at) : (int)strlen(at), at);
+        else if (!counted)
+            printf("%s%d timings of networks", before, networks);
+        counted = counted || !strncmp(at, network, strlen(network));
+        before = ", ";
+    }
+}
+
+/* Drivers repeat their warnings in each process: each is printed once. */
+static void print_error(report_text *report) {
+    int more = 0;
+    for (int i = 0; i < report->error_count; i++)
+        if (!strcmp(report->errors[i], report->line)) return;
+    if (report->error_count < MAX_ERRORS) report->errors[report->error_count++] = report->line;
+    for (const char *at = report->next; at < report->bytes + report->length; at += strlen(at) + 1)
+        more += !strcmp(at, report->line);
+    printf("%s: %s", report->stage->name, report->line + 2);
+    if (more) printf(" (and %d more time%s)", more, more == 1 ? "" : "s");
+    putchar('\n');
 }
 
 static void print_end(report_text *report, const report_attempt *attempt) {
@@ -208,7 +244,7 @@ static void print_line(report_text *report) {
     if (begun || ended || !report->stage || report->number < report->stage->first) return;
     const char *stage = report->stage->name;
     if (!strncmp(line, "! ", 2))
-        printf("%s: %s\n", stage, line + 2);
+        print_error(report);
     else if (line[0] != '{')
         return;
     else if (!strncmp(stage, "devices", 7))
@@ -261,7 +297,10 @@ static void print_report(report_text *report) {
             printf("%s: no end, it is running or ended the machine\n", report->attempts[i].name);
     printf("%s%d cases right, %d wrong; %d stages done", report->heading ? "\n" : "", report->right,
            report->wrong, report->done);
-    if (report->left_out[0]) printf("; left out: %s", report->left_out);
+    if (report->left_out[0]) {
+        printf("; ");
+        report_print_left_out(report->left_out);
+    }
     putchar('\n');
 }
 

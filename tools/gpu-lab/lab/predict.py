@@ -118,6 +118,8 @@ class Step:
     target: object
     programs: list
     failures: list
+    math: str = "exact"
+    precision: str = "float32"
 
     @property
     def launches(self):
@@ -158,7 +160,7 @@ class Step:
     def line(self, versions):
         """For JSON."""
         share, name = self.worst()
-        return {"model": self.model, "target": self.target.word,
+        return {"model": self.model, "target": self.target.word, "math": self.math, "precision": self.precision,
                 "products_share": round(self.share(self.multiplying()), 4),
                 "step_share": round(self.ideal / max(1e-12, self.seconds), 4), "launches": self.launches,
                 "spills": sum(program.kernel.spilled for program in self.programs), "worst_kernel": name,
@@ -189,4 +191,4 @@ def predict(compiler, koine, name, batch, target, folder, given, tell):
             program = Program(kernel, key[2], groups[key])
             time_launches(target, program)
             programs.append(program)
-    return Step(name, batch, target, programs, failures)
+    return Step(name, batch, target, programs, failures, given.math, given.precision)
