@@ -10,11 +10,12 @@
  *   KN_HALF_source, _packed 2, KN_HALF_weight, _result 0   storage types (common/storage.cl)
  *   KN_PACK_ITEMS 64, KN_SOURCES 64, KN_PLACES 16   of kn_pack_blocked
  *
- * kn_pack_blocked(weight, packed, sources, places, source_stride, group_stride)
+ * kn_pack_blocked(weight0, packed0, sources0, places0, source_stride0, group_stride0, groups0, weight1, …, groups15)
  *   packed (places,sources) in 16 bits, places being (targets,taps). A work-group of KN_PACK_ITEMS packs KN_PLACES
  *   places, which are adjacent in weight, and KN_SOURCES sources, a multiple of 8, through local memory. source_stride
  *   and group_stride are distances in weight, between sources and between the places of consecutive groups.
- *   Work-groups numbering (ceil(places / KN_PLACES), ceil(sources / KN_SOURCES))
+ *   Work-groups: groups0 = ceil(places0 / KN_PLACES) * ceil(sources0 / KN_SOURCES) for filter 0, then those of
+ *   filter 1, and so on; absent filters have none
  * kn_conv_blocked(source, packed, result, partials, images, sources, source_height, source_width, targets,
  *                 target_height, target_width, filter_height, filter_width, stride_y, stride_x, pad_top, pad_left,
  *                 dilation_y, dilation_x, parts, part_depth, EPILOGUE)
@@ -48,12 +49,36 @@
 #endif
 /* The position of an element in the tile: elements of different sources are in different banks. */
 #define KN_TILE_PLACE(number) ((number) + (number) / 32)
+#define KN_FILTER(i)                                                                                         \
+    global const KN_STORED(KN_HALF_weight) *restrict weight##i,                                              \
+        global KN_STORED(KN_HALF_packed) *restrict packed##i, KN_INDEX sources##i, KN_INDEX places##i,       \
+        KN_INDEX source_stride##i, KN_INDEX group_stride##i, int groups##i
+#define KN_CHOOSE(i)                                                                                         \
+    if (number < groups##i) {                                                                                \
+        weight = weight##i;                                                                                  \
+        packed = packed##i;                                                                                  \
+        sources = sources##i;                                                                                \
+        places = places##i;                                                                                  \
+        source_stride = source_stride##i;                                                                    \
+        group_stride = group_stride##i;                                                                      \
+        break;                                                                                               \
+    }                                                                                                        \
+    number -= groups##i;
 __attribute__((reqd_work_group_size(KN_PACK_ITEMS, 1, 1))) kernel void
-kn_pack_blocked(global const KN_STORED(KN_HALF_weight) *restrict weight,
-                global KN_STORED(KN_HALF_packed) *restrict packed, KN_INDEX sources, KN_INDEX places,
-                KN_INDEX source_stride, KN_INDEX group_stride) {
-    const KN_INDEX group = KN_GROUP(0, KN_PACK_ITEMS), place0 = group * KN_PLACES;
-    const KN_INDEX source0 = KN_GROUP(1, 1) * KN_SOURCES;
+kn_pack_blocked(KN_FILTER(0), KN_FILTER(1), KN_FILTER(2), KN_FILTER(3), KN_FILTER(4), KN_FILTER(5), KN_FILTER(6),
+                KN_FILTER(7), KN_FILTER(8), KN_FILTER(9), KN_FILTER(10), KN_FILTER(11), KN_FILTER(12), KN_FILTER(13),
+                KN_FILTER(14), KN_FILTER(15)) {
+    global const KN_STORED(KN_HALF_weight) *weight = weight0;
+    global KN_STORED(KN_HALF_packed) *packed = packed0;
+    KN_INDEX sources = 0, places = 0, source_stride = 0, group_stride = 0;
+    int number = KN_GROUP(0, KN_PACK_ITEMS);
+    do {
+        KN_CHOOSE(0) KN_CHOOSE(1) KN_CHOOSE(2) KN_CHOOSE(3) KN_CHOOSE(4) KN_CHOOSE(5) KN_CHOOSE(6) KN_CHOOSE(7)
+        KN_CHOOSE(8) KN_CHOOSE(9) KN_CHOOSE(10) KN_CHOOSE(11) KN_CHOOSE(12) KN_CHOOSE(13) KN_CHOOSE(14) KN_CHOOSE(15)
+    } while (false);
+    const int across = max((int)((places + KN_PLACES - 1) / KN_PLACES), 1);
+    const KN_INDEX group = number % across, place0 = group * KN_PLACES;
+    const KN_INDEX source0 = (KN_INDEX)(number / across) * KN_SOURCES;
     local float tile[KN_TILE_PLACE(KN_SOURCES * KN_PLACES)];
     weight += group * group_stride + source0 * source_stride;
     for (int i = get_local_id(0); i < KN_SOURCES * KN_PLACES; i += KN_PACK_ITEMS)

@@ -209,7 +209,8 @@ static void add_value(kn_step *step, const char *name, kn_value *value, bool rea
     const kn_argument argument = {
         .name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = reads, .writes = writes};
     kn_step_argument(step, argument);
-    if (!step || !name || !value || step->generating || step->source || !kn_is_half(value->shape.dtype))
+    if (!step || !name || !value || step->generating || step->source || !kn_is_half(value->shape.dtype) ||
+        strchr(name, '#'))
         return;
     char macro[64];
     snprintf(macro, sizeof macro, "KN_HALF_%s", name);

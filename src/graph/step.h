@@ -52,6 +52,16 @@ typedef struct kn_part_sum {
     int64_t offset, stride, elements, parts;
 } kn_part_sum;
 
+/* A filter in a step that only packs filters (kn_step_packs): the arguments of kn_pack_blocked in
+ * cl/conv/blocked.cl. `packed` is scratch memory. */
+enum { KN_MAX_PACKS = 16 };
+typedef struct kn_filter_pack {
+    kn_value *weight;
+    int packed;
+    int64_t sources, places, source_stride, group_stride;
+    int64_t group_sources, group_places; /* of a work-group */
+} kn_filter_pack;
+
 typedef enum kn_argument_kind {
     KN_ARGUMENT_VALUE,
     /* scratch memory, alive from the first to the last step that names it: `integer` is its id */
@@ -99,6 +109,8 @@ typedef struct kn_step {
     uint32_t tiles_too_large;
     const kn_part_sum *sums; /* sum_count 0: the step is not a sum of parts */
     int sum_count;
+    const kn_filter_pack *packs; /* pack_count 0: the step does not pack filters */
+    int pack_count;
     bool given;        /* a later step adds these parts (kn_take_sum): the plan drops this step */
     const char *pair;  /* the kernel that computes two such steps (kn_step_pair); NULL: none */
     const char *tuned; /* the name of the kernel if a measurement chose it; NULL: chosen by rule */
@@ -153,7 +165,7 @@ void kn_step_define_number(kn_step *step, const char *name, double number);
 /* Defines KN_T or a similar macro as the OpenCL name of an element type ("float", "int", "uchar" for
  * bool). */
 void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype);
-/* For 16-bit values these also define KN_HALF_<name> (cl/common/storage.cl). */
+/* For 16-bit values these also define KN_HALF_<name> (cl/common/storage.cl), unless the name has a #. */
 void kn_step_read(kn_step *step, const char *name, kn_value *value);
 void kn_step_write(kn_step *step, const char *name, kn_value *value);
 void kn_step_update(kn_step *step, const char *name, kn_value *value); /* reads and writes */

@@ -31,6 +31,9 @@ bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]);
 /* The arguments and launch size of a step that adds parts, at most KN_MAX_SUMS sums (reduce/sums.c). */
 void kn_step_sums(kn_step *step, const kn_target *target, const kn_part_sum *sums, int count);
 
+/* The arguments and launch size of a step that packs at most KN_MAX_PACKS filters (conv/blocked.c). */
+void kn_step_packs(kn_step *step, const kn_filter_pack *packs, int count);
+
 /* The name of a variant with a tile (0: chosen by shape): "tiled", "tiled:64x64x8/8x4". */
 enum { KN_KERNEL_NAME = 64 };
 void kn_kernel_name(const kn_variant *variant, int tile, char name[KN_KERNEL_NAME]);

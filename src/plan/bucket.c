@@ -54,13 +54,23 @@ static void add_sets(kn_step *step, kn_step *const *steps, int count, kn_text *c
     kn_step_generated(step, "restrict");
 }
 
-static kn_status merge(kn_planner *planner, kn_step *const *steps, int count, kn_step **merged) {
-    kn_step *step = kn_arena_copy(planner->arena, steps[0], 1, sizeof *step);
-    if (!step) return kn_fail_memory(planner->error, sizeof *step);
+kn_step *kn_merged_step(kn_planner *planner, const kn_step *first, int count) {
+    kn_step *step = kn_arena_copy(planner->arena, first, 1, sizeof *step);
+    const char *label = kn_arena_format(planner->arena, "%s and %d more", first->label, count - 1);
+    if (!step || !label) {
+        kn_fail_memory(planner->error, sizeof *step);
+        return NULL;
+    }
+    step->label = label;
     step->arguments = NULL;
     step->argument_count = step->argument_capacity = 0;
+    return step;
+}
+
+static kn_status merge(kn_planner *planner, kn_step *const *steps, int count, kn_step **merged) {
+    kn_step *step = kn_merged_step(planner, steps[0], count);
+    if (!step) return planner->error->status;
     step->kernel = "pointwise_bucket";
-    step->label = kn_arena_format(planner->arena, "%s and %d more", steps[0]->label, count - 1);
     for (int s = 1; s < count; s++) {
         step->cost.flops += steps[s]->cost.flops;
         step->cost.bytes += steps[s]->cost.bytes;
@@ -70,9 +80,8 @@ static kn_status merge(kn_planner *planner, kn_step *const *steps, int count, kn
     kn_text_init(&calls, planner->host);
     add_sets(step, steps, count, &calls);
     kn_step_define(step, "KN_BUCKET_CALLS", "%s", kn_text_failed(&calls) ? "" : calls.data);
-    kn_status status = step->label && !kn_text_failed(&calls)
-                           ? kn_step_complete(step, planner->target, planner->error)
-                           : kn_fail_memory(planner->error, calls.length);
+    kn_status status = kn_text_failed(&calls) ? kn_fail_memory(planner->error, calls.length)
+                                              : kn_step_complete(step, planner->target, planner->error);
     kn_text_finish(&calls);
     *merged = step;
     return status;

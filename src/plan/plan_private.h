@@ -136,6 +136,7 @@ kn_status kn_pass_liveness(kn_planner *planner);
 kn_status kn_pass_lower(kn_planner *planner);
 kn_status kn_pass_pairs(kn_planner *planner);
 kn_status kn_pass_sums(kn_planner *planner);
+kn_status kn_pass_packs(kn_planner *planner);
 kn_status kn_pass_bucket(kn_planner *planner);
 kn_status kn_pass_once(kn_planner *planner);
 kn_status kn_pass_share(kn_planner *planner);
@@ -222,6 +223,9 @@ bool kn_layouts_agree(const kn_value *value);
 bool kn_reuse_memory(kn_planner *planner, const kn_group *group, kn_value *read, kn_value *written);
 /* The value whose memory a value uses, followed through views and aliases. */
 kn_value *kn_memory_root(const kn_planner *planner, kn_value *value);
+/* A copy of `first` without arguments, for a step that does the work of `count` steps. NULL: out of memory,
+ * which is reported (bucket.c). */
+kn_step *kn_merged_step(kn_planner *planner, const kn_step *first, int count);
 /* Whether one step writes memory that the other accesses, so that their order matters (pairs.c). */
 bool kn_steps_conflict(kn_planner *planner, const kn_step *one, const kn_step *other);
 /* Whether a result of `written` bytes is much larger than the `read` bytes it is computed from: then it does

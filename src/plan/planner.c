@@ -34,6 +34,8 @@ const kn_pass kn_passes[] = {
     {"pairs", kn_pass_pairs, .reads = KN_FIELD_ALIASES | KN_FIELD_STEPS, .writes = KN_FIELD_STEPS},
     {"sums", kn_pass_sums, .reads = KN_FIELD_INVARIANT | KN_FIELD_ALIASES | KN_FIELD_STEPS,
      .writes = KN_FIELD_STEPS},
+    {"packs", kn_pass_packs, .reads = KN_FIELD_GRAPH | KN_FIELD_ALIASES | KN_FIELD_STEPS,
+     .writes = KN_FIELD_STEPS},
     {"bucket", kn_pass_bucket, .reads = KN_FIELD_ALIASES | KN_FIELD_STEPS, .writes = KN_FIELD_STEPS},
     {"once", kn_pass_once, .reads = KN_FIELD_GRAPH | KN_FIELD_INVARIANT | KN_FIELD_ALIASES | KN_FIELD_STEPS,
      .writes = KN_FIELD_ONCE},

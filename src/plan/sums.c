@@ -60,12 +60,8 @@ static kn_status end_waiting(kn_planner *planner, waiting_sums *waiting, int *ke
     if (waiting->count == 0) return KN_OK;
     kn_step *step = waiting->first;
     if (waiting->count > step->sum_count) {
-        step = kn_arena_copy(planner->arena, step, 1, sizeof *step);
-        if (!step) return kn_fail_memory(planner->error, sizeof *step);
-        step->label = kn_arena_format(planner->arena, "%s and %d more", step->label, waiting->count - 1);
-        if (!step->label) return kn_fail_memory(planner->error, 0);
-        step->arguments = NULL;
-        step->argument_count = step->argument_capacity = 0;
+        step = kn_merged_step(planner, step, waiting->count);
+        if (!step) return planner->error->status;
         kn_step_sums(step, planner->target, waiting->sums, waiting->count);
         kn_status status = kn_step_complete(step, planner->target, planner->error);
         if (status != KN_OK) return status;

@@ -16,6 +16,7 @@ static const struct {
     {"images", "blocked", offsetof(kn_switches, blocked_images), true, true},
     {"invariant", "recompute", offsetof(kn_switches, recompute_invariant), true, true},
     {"statistics", "separate", offsetof(kn_switches, separate_statistics), true, true},
+    {"packs", "separate", offsetof(kn_switches, separate_packs), true, true},
     {"products", "tf32", offsetof(kn_switches, tf32), true, true},
     {"launches", "cut", offsetof(kn_switches, cut_launches), true, true},
     {"producers", "fused", offsetof(kn_switches, producers), KN_PRODUCERS_FUSED, false},
@@ -47,7 +48,7 @@ static bool set_known(kn_switches *switches, const char *word, size_t length, co
 }
 
 static kn_status fail_word(const char *word, size_t length, kn_error *error) {
-    char list[352] = "";
+    char list[384] = "";
     for (size_t i = 0, used = 0; i < KN_COUNT_OF(known); i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s=%s, ", known[i].word, known[i].value);
     return kn_fail(error, KN_ERROR_NOT_FOUND,

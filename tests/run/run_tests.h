@@ -22,6 +22,7 @@ int test_small_floats(void);
 int test_guard(void);
 int test_once(void);
 int test_precompile(void);
+int test_packs(void);
 int test_statistics(void);
 int test_producers(test_part part);
 int test_joined(void);

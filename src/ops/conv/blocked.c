@@ -2,6 +2,7 @@
  * cl/conv/blocked.cl and cl/conv/blocked_weight.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
+#include "ops/ops.h"
 
 enum {
     PACKED_PLACES = 16,    /* positions of weights that a work-group packs for a gradient, of 64 bytes each */
@@ -67,6 +68,32 @@ static kn_status add_parts(kn_lowering *lowering, const kn_product *product) {
     return kn_step_end(step, lowering);
 }
 
+void kn_step_packs(kn_step *step, const kn_filter_pack *packs, int count) {
+    static const kn_filter_pack absent = {.group_sources = 1, .group_places = 1};
+    int64_t groups = 0, numbers = 0;
+    for (int i = 0; i < KN_MAX_PACKS; i++) {
+        const kn_filter_pack *pack = i < count ? &packs[i] : &absent;
+        const int64_t own =
+            kn_divide_up(pack->places, pack->group_places) * kn_divide_up(pack->sources, pack->group_sources);
+        kn_step_read(step, "weight#", pack->weight);
+        if (i < count)
+            kn_step_scratch(step, "packed#", pack->packed);
+        else
+            kn_step_read(step, "packed#", NULL);
+        KN_STEP_SET(step, {"sources#", pack->sources}, {"places#", pack->places},
+                    {"source_stride#", pack->source_stride}, {"group_stride#", pack->group_stride},
+                    {"groups#", own});
+        groups += own;
+        numbers += pack->sources * pack->places;
+    }
+    kn_step_cost(step, 0, (double)numbers * 6);
+    if (!step) return;
+    kn_step_size1(step, (size_t)groups * step->local[0], step->local[0]);
+    kn_filter_pack *kept = kn_arena_copy(step->arena, packs, (size_t)count, sizeof *packs);
+    step->packs = kept;
+    step->pack_count = kept ? count : 0;
+}
+
 /* *packed: scratch memory with the weight (targets,taps,sources) in the type of the images. */
 static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *packed) {
     const kn_node *node = lowering->node;
@@ -74,24 +101,24 @@ static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *pack
     const int64_t numbers = kn_elements_of(node->inputs[1]), taps = form->filter_height * form->filter_width;
     /* A 1x1 filter already has this order, except for the gradient. */
     const int64_t sources = data ? form->outputs : taps == 1 ? numbers : form->channels;
-    const int64_t places = numbers / sources, group_places = data ? PACKED_PLACES : taps;
-    int64_t group_sources = PACKED_NUMBERS / group_places / KN_BLOCK_OF_THREADS * KN_BLOCK_OF_THREADS;
-    if (group_sources < KN_BLOCK_OF_THREADS) group_sources = KN_BLOCK_OF_THREADS;
+    kn_filter_pack pack = {.weight = node->inputs[1],
+                           .sources = sources,
+                           .places = numbers / sources,
+                           .group_places = data ? PACKED_PLACES : taps,
+                           .source_stride = data ? numbers / sources : taps,
+                           .group_stride = data ? PACKED_PLACES : form->channels * taps};
+    pack.group_sources = PACKED_NUMBERS / pack.group_places / KN_BLOCK_OF_THREADS * KN_BLOCK_OF_THREADS;
+    if (pack.group_sources < KN_BLOCK_OF_THREADS) pack.group_sources = KN_BLOCK_OF_THREADS;
     const size_t items =
         kn_group_items_for(lowering->target, "conv/blocked.cl", PACKED_NUMBERS / KN_BLOCK_OF_THREADS, 256);
-    *packed = kn_emit_scratch(lowering, 2 * (uint64_t)numbers);
+    *packed = pack.packed = kn_emit_scratch(lowering, 2 * (uint64_t)numbers);
     kn_step *step = kn_step_begin(lowering, "conv/blocked.cl", "kn_pack_blocked");
     kn_step_types(step, node, KN_FLOAT32);
-    KN_STEP_DEFINE(step, {"KN_HALF_packed", kn_half_kind(node->inputs[0]->shape.dtype)},
-                   {"KN_PACK_ITEMS", items}, {"KN_SOURCES", group_sources}, {"KN_PLACES", group_places});
-    kn_step_read(step, "weight", node->inputs[1]);
-    kn_step_scratch(step, "packed", *packed);
-    KN_STEP_SET(step, {"sources", sources}, {"places", places}, {"source_stride", data ? places : taps},
-                {"group_stride", data ? PACKED_PLACES : form->channels * taps});
-    kn_step_cost(step, 0, (double)numbers * 6);
-    const size_t groups[3] = {(size_t)kn_divide_up(places, group_places) * items,
-                              (size_t)kn_divide_up(sources, group_sources), 1};
-    kn_step_size3(step, groups, (const size_t[3]){items, 1, 1});
+    KN_STEP_DEFINE(step, {"KN_HALF_weight", kn_half_kind(node->inputs[1]->shape.dtype)},
+                   {"KN_HALF_packed", kn_half_kind(node->inputs[0]->shape.dtype)}, {"KN_PACK_ITEMS", items},
+                   {"KN_SOURCES", pack.group_sources}, {"KN_PLACES", pack.group_places});
+    kn_step_size1(step, items, items);
+    kn_step_packs(step, &pack, 1);
     return kn_step_end(step, lowering);
 }
 
