@@ -93,7 +93,7 @@ static kn_status check_heads(kn_shape_call *call, int first) {
                              (long long)kn_shape_attribute(call, "window")->integer);
     const double softcap = kn_shape_attribute(call, "softcap")->number;
     if (!(softcap >= 0 && softcap < INFINITY))
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a softcap of %g; expected a number from 0 on",
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a softcap of %g; expected a number of at least 0",
                              softcap);
     if (key_heads == 0) key_heads = heads;
     int64_t parts = data == 1 ? heads + 2 * key_heads : heads;

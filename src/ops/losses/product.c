@@ -44,7 +44,7 @@ static kn_status shape(kn_shape_call *call) {
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "classes must be the number of rows of w, or -1");
     const double softcap = kn_shape_attribute(call, "softcap")->number;
     if (!(softcap >= 0 && softcap < INFINITY))
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a softcap of %g; expected a number from 0 on",
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a softcap of %g; expected a number of at least 0",
                              softcap);
     if (kn_shape_attribute(call, "limit")->integer < 1)
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "limit must be above 0");
