@@ -181,6 +181,13 @@ CASES = {
     "attention of three axes": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True) + F.scaled_dot_product_attention(q, k, v, whole(5, 5).gt(0) | torch.eye(5).bool()), [(2, 5, 8)] * 3),
     "attention with masks": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, whole(5, 5).gt(0) | torch.eye(5).bool())
                              + F.scaled_dot_product_attention(q, k, v, whole(2, 1, 5, 5).float() / 3) + F.scaled_dot_product_attention(q, k, v, whole(1, 3, 5, 5).float()), [(2, 3, 5, 8)] * 3),
+    "attention of five axes": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                               + F.scaled_dot_product_attention(q, k, v, whole(5, 5).gt(0) | torch.eye(5).bool())
+                               + F.scaled_dot_product_attention(q, k, v, whole(1, 3, 1, 5, 5).float() / 3)
+                               + F.scaled_dot_product_attention(q, k, v, whole(3, 4, 5, 5).float() / 9), [(2, 3, 4, 5, 8)] * 3),
+    "attention of two axes": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [(4, 8), (5, 8), (5, 8)]),
+    "attention with other values": (lambda q, k, v, w: F.scaled_dot_product_attention(q, k, v).sum(-1) + F.scaled_dot_product_attention(q, k, w, is_causal=True)
+                                    .sum(-1), [(2, 3, 5, 6), (2, 3, 5, 6), (2, 3, 5, 9), (2, 3, 5, 4)]),
     "attention with a trained mask": (lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), [(2, 3, 5, 8)] * 3 + [(3, 5, 5)]),
     "attention of few keys": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), [(2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8)]),
     "backward passes of convolutions": (lambda x, w: convolutions_backward(x, w) + convolutions_backward(x[:, :, 0], w[:, :, 0]) + x.sum() + w.sum(), [(2, 4, 6, 6), (6, 2, 3, 3)]),

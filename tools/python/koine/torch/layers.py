@@ -1,6 +1,7 @@
 """Operators with weights: matrix products, convolutions, norms, attention, recurrence; and classification losses."""
 from __future__ import annotations
 
+import math
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -279,25 +280,52 @@ def attention_with_sums(on: Call, q: Value, k: Value, v: Value, dropout: float =
     return apart(on, made, heads), made.result(1)
 
 
+def as_heads(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value]) -> Tuple[Any, ...]:
+    """q (B,…,T,D), k and v of more than four axes, and their mask, with all axes between the first and the last two as heads."""
+    middle = list(q.shape[1:-2])
+    if list(k.shape[1:-2]) != middle or list(v.shape[1:-2]) != middle:
+        raise on.refuse("expected q, k and v with the same axes before the last two")
+    if mask is not None and mask.rank > 2:
+        while mask.rank < q.rank:
+            mask = mask.unsqueeze(0)
+        mask = mask.expand([mask.shape[0], *middle, *mask.shape[-2:]])
+    return tuple(part if part is None or part.rank == 2 else part.reshape([part.shape[0], math.prod(middle), *part.shape[-2:]])
+                 for part in (q, k, v, mask))
+
+
+def of_size(x: Value, size: int) -> Value:
+    """x with zeros at the end of its last axis."""
+    more = size - x.shape[-1]
+    return x.pad([0] * (2 * x.rank - 1) + [more]) if more else x
+
+
 @row("scaled_dot_product_attention.default")
 def attention(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value] = None, dropout: float = 0.0, causal: bool = False,
               scale: Optional[float] = None, enable_gqa: bool = False) -> Value:
-    """q is (...,T,D), k and v are (...,S,D); the third axis from the end, if any, is the heads."""
-    if q.rank not in (3, 4) or q.shape[-1] != v.shape[-1]:
-        raise on.refuse("expected (batch,heads,length,size) or (batch,length,size), with equal sizes of q, k and v")
-    heads, key_heads = (q.shape[1], k.shape[1]) if q.rank == 4 else (1, 1)
+    """q is (…,T,D), k (…,S,D) and v (…,S,E); the third axis from the end, if any, is the heads."""
     factor = float(q.shape[-1]) ** -0.5 if scale is None else scale
     if mask is not None and len(on.node.args) > 3 and on.trained(3):
-        if key_heads != heads:
+        if q.rank > 3 and q.shape[-3] != k.shape[-3]:
             raise on.refuse("a trained mask with fewer heads of keys than of queries is not covered")
         return composed_attention(on, q, k, v, mask, dropout, factor)
 
-    if q.rank == 4:
+    # The operator has one size for q, k and v: zeros change neither the scores nor the other elements of a sum.
+    wanted, size = v.shape[-1], max(q.shape[-1], v.shape[-1])
+    q, k, v = (of_size(part, size) for part in (q, k, v))
+    if q.rank == 2:
+        q, k, v = (part.unsqueeze(0) for part in (q, k, v))
+    elif q.rank > 4:
+        q, k, v, mask = as_heads(on, q, k, v, mask)
+    has_heads = q.rank == 4
+    heads, key_heads = (q.shape[1], k.shape[1]) if has_heads else (1, 1)
+    if has_heads:
         q, k, v = (side_by_side(on, part) for part in (q, k, v))
-    mask = None if mask is None else whole_mask(mask, q, k, on.fake.dim() == 3)
+    mask = None if mask is None else whole_mask(mask, q, k, not has_heads)
     made = q.attention(k, v, heads=heads, key_heads=0 if key_heads == heads else key_heads, causal=causal, scale=factor, mask=mask,
                        dropout=dropout or None)
-    return made if on.fake.dim() == 3 else apart(on, made, heads)
+    made = apart(on, made, heads) if has_heads else made
+    made = made.slice(made.rank - 1, 0, wanted) if wanted < size else made
+    return made if made.rank == on.fake.dim() else made.reshape(on.shape)
 
 
 # ---- recurrence ------------------------------------------------------------------------------------------------------
