@@ -230,6 +230,7 @@ def momenta_that_change_or_differ_stay_on_the_device():
              schedule=lambda optimizer: schedulers.CyclicLR(optimizer, .01, .1, step_size_up=2))
         same(lambda model: torch.optim.AdamW([{"params": model[0].parameters(), "betas": (.8, .9)}, {"params": model[2].parameters()}], .02),
              data=batches(8), schedule=Falling)
+        same(lambda model: torch.optim.Adam(model.parameters(), .02, betas=[.8, .9]), data=batches(8), schedule=Falling)
         expect(not messages, str(messages))
         # A momentum of 0 has no state, so groups with and without one differ in more than a number.
         same(lambda model: torch.optim.SGD([{"params": model[0].parameters(), "momentum": .9}, {"params": model[2].parameters()}], .02))

@@ -59,7 +59,7 @@ def decays_may_vary(optimizer: Any) -> bool:
     """Whether the momentum and betas may change without a new trainer: a momentum of 0 has no state."""
     rule = RULES[type(optimizer)]
     return all(number > 0 for group in optimizer.param_groups for option in _DECAYS if option in rule.options
-               for number in (group[option] if isinstance(group[option], tuple) else (group[option],)))
+               for number in (group[option] if isinstance(group[option], (tuple, list)) else (group[option],)))
 
 
 def decays_vary(optimizer: Any) -> bool:
@@ -71,11 +71,8 @@ def decays_vary(optimizer: Any) -> bool:
 
 def momenta_of(optimizer: Any) -> List[Tuple[float, float]]:
     """The arguments of Trainer.set_momentum for each group."""
-    found = []
-    for group in optimizer.param_groups:
-        first, second = group.get("betas", (group.get("momentum", 0), group.get("alpha", group.get("rho", 0))))
-        found.append((float(first), float(second)))
-    return found
+    pairs = [group.get("betas", (group.get("momentum", 0), group.get("alpha", group.get("rho", 0)))) for group in optimizer.param_groups]
+    return [(float(first), float(second)) for first, second in pairs]
 
 
 def settings_of(optimizer: Any, vary: bool) -> Dict[str, Any]:

@@ -223,6 +223,7 @@ class TrainStep:
         self._retraced: Dict[str, int] = {}
         self._changes = -1
         self._settings: Any = None
+        self._momenta: Any = None
         self._vary = False  # the momentum and betas are set before each step
         self._is_closed = False
         self._why_not = self._follow_settings()
@@ -375,9 +376,8 @@ class TrainStep:
             if not traced.groups:
                 trainer.set_rate(rates[0])
             if self._vary:
-                momenta = momenta_of(self.optimizer)
                 for place, position in enumerate(traced.groups or [0]):
-                    trainer.set_momentum(*momenta[position], place if traced.groups else -1)
+                    trainer.set_momentum(*self._momenta[position], place if traced.groups else -1)
         return trainer
 
     def _make_trainer(self, traced: Traced, only_gradients: bool) -> Trainer:
@@ -504,13 +504,10 @@ class TrainStep:
         reason = why_not(self.optimizer)
         if reason:
             return reason
-        can = decays_may_vary(self.optimizer)
-        self._vary = can and (self._vary or decays_vary(self.optimizer))
+        momenta = momenta_of(self.optimizer)
+        self._vary = decays_may_vary(self.optimizer) and (self._vary or decays_vary(self.optimizer) or self._momenta not in (None, momenta))
+        self._momenta = momenta
         settings = (settings_of(self.optimizer, self._vary), decays_of(self.optimizer))
-        if settings != self._settings and self._settings is not None and can and not self._vary:
-            vary = settings_of(self.optimizer, True)
-            if all(self._settings[0].get(name) == value for name, value in vary.items() if name != "variable_momentum"):
-                self._vary, settings = True, (vary, settings[1])
         if settings != self._settings:
             self._changes += 1
             if self._changes > _CHANGES:
