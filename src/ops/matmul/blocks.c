@@ -185,8 +185,7 @@ static kn_status lower_plain(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* ---- rounded to 8 bits: see blocks_bytes.c --------------------------------------------------------------
- */
+/* ---- activations that are rounded to 8 bits ------------------------------------------------------------ */
 
 static kn_value *build(kn_value *a, kn_value *codes, const kn_block_type *type, int64_t activations) {
     kn_settings settings;
@@ -265,13 +264,22 @@ KN_OPERATOR(
         CASE("1,64", "9,48", "7"), CASE("1,512", "7,168", "10"), CASE("1,256", "6,110", "11"),
         CASE("5,256", "7,144", "12"), CASE("1,256", "7,176", "13"), CASE("1,512", "9,420", "14"),
         CASE("8,96", "3,54", "20"), CASE("1,2048", "131,1152", "2"), CASE("0,32", "3,18", "2"),
-        ROUNDED("1,96", "37,102", "8"), ROUNDED("3,576", "70,612", "8"), ROUNDED("1,1024", "9,1088", "8"),
-        ROUNDED("1,160", "21,90", "2"), ROUNDED("8,96", "33,60", "3"), ROUNDED("1,1120", "13,700", "3"),
-        ROUNDED("2,224", "19,154", "6"), ROUNDED("4,512", "5,352", "6"), ROUNDED("1,768", "39,432", "12"),
-        ROUNDED("5,256", "6,144", "12"), ROUNDED("2,512", "35,420", "14"), ROUNDED("1,256", "4,176", "13"),
-        ROUNDED("9,288", "40,306", "8"), ROUNDED("11,256", "33,144", "12"), ROUNDED("13,512", "7,420", "14"),
-        ROUNDED("10,96", "35,54", "2"), ROUNDED("3,3,64", "5,44", "6"), ROUNDED("20,128", "9,80", "3"),
-        ROUNDED("0,32", "3,18", "2")));
+        {.inputs = {"1,96", "uint8 37,102"},
+         .attributes = "activations=8 type=8",
+         .ranges = {NULL, BYTES},
+         .no_gradient = true,
+         .smallest = true},
+        ROUNDED("3,576", "70,612", "8"), ROUNDED("1,1024", "9,1088", "8"), ROUNDED("1,160", "21,90", "2"),
+        ROUNDED("8,96", "33,60", "3"), ROUNDED("1,1120", "13,700", "3"), ROUNDED("2,224", "19,154", "6"),
+        ROUNDED("4,512", "5,352", "6"), ROUNDED("1,768", "39,432", "12"), ROUNDED("5,256", "6,144", "12"),
+        ROUNDED("2,512", "35,420", "14"), ROUNDED("1,256", "4,176", "13"),
+        {.inputs = {"9,288", "uint8 40,306"},
+         .attributes = "activations=8 type=8",
+         .ranges = {NULL, BYTES},
+         .no_gradient = true,
+         .smallest = true},
+        ROUNDED("11,256", "33,144", "12"), ROUNDED("13,512", "7,420", "14"), ROUNDED("10,96", "35,54", "2"),
+        ROUNDED("3,3,64", "5,44", "6"), ROUNDED("20,128", "9,80", "3"), ROUNDED("0,32", "3,18", "2")));
 
 kn_status kn_matmul_of_blocks(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results) {
