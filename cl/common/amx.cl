@@ -4,20 +4,13 @@
  * A tile of the left is (16 rows, 32 of k): KN_AMX_LEFT(side, k). One of the right is (16 pairs of k, 16 columns, 2):
  * KN_AMX_RIGHT(side, k). Both have KN_AMX_TILE contiguous elements. Missing elements are 0.
  *
- *   KN_EMULATED   1: emulated by plain code, which adds in a different order; 0, the default for processors with
- *                 vectors of 16 lanes
+ *   KN_EMULATED   common/emulated.cl; the emulation adds in a different order
  *   KN_SPLIT 0    1: elements are float32, each the sum of two bfloat16. A tile of the high ones is followed by one of
  *                 the low ones, and a product is the sum of three: all except low times low */
 #ifndef KN_AMX_CL
 #define KN_AMX_CL
 #include "common/storage.cl"
-#ifndef KN_EMULATED
-#if defined(__x86_64__) && defined(__AVX512F__)
-#define KN_EMULATED 0
-#else
-#define KN_EMULATED 1
-#endif
-#endif
+#include "common/emulated.cl"
 #ifndef KN_SPLIT
 #define KN_SPLIT 0
 #endif

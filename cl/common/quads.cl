@@ -1,17 +1,10 @@
 /* Products of bytes, four at a time.
- *   KN_EMULATED   1: by plain code; by default the instruction of AVX512-VNNI, if the compiler targets the CPU directly.
- *                 Not all compilers know all CPUs, so the device decides whether kernels use this file
+ *   KN_EMULATED   common/emulated.cl; 0: by the instruction of AVX512-VNNI
  *   kn_add_quads(sum, left, right)   an int16: in each lane, sum + the products of the four signed bytes of left and
  *                                    the four unsigned bytes of right */
 #ifndef KN_QUADS_CL
 #define KN_QUADS_CL
-#ifndef KN_EMULATED
-#if defined(__x86_64__) && defined(__AVX512F__)
-#define KN_EMULATED 0
-#else
-#define KN_EMULATED 1
-#endif
-#endif
+#include "common/emulated.cl"
 static inline __attribute__((always_inline)) int16 kn_add_quads(int16 sum, const int16 left, const int16 right) {
 #if KN_EMULATED
     for (int bits = 0; bits < 32; bits += 8)

@@ -8,6 +8,7 @@
  *   KN_READ_AS(kind, p)      the element at p                 KN_WRITE_AS(kind, v, p)    stores one
  *   KN_READ_4_AS(kind, p)    four, p being aligned to them    KN_WRITE_4_AS(kind, v, p)  stores four
  *   KN_READ_8_AS(kind, p)    eight, the same                  KN_WRITE_8_AS(kind, v, p)  stores eight
+ *   KN_READ_16_AS(kind, p)   sixteen, aligned as eight
  * of n elements at p + at * n, at any alignment:
  *   KN_READ_N_AS(n, kind, at, p)                                  KN_WRITE_N_AS(n, kind, v, at, p)
  * and of KN_WIDTH elements, as the load and the store of common/vector.cl:
@@ -97,6 +98,7 @@
 #define KN_READ_8_AS_0(p) (*(global const KN_PASTE(KN_T, 8) *)(p))
 #define KN_READ_8_AS_1(p) vloada_half8(0, p)
 #define KN_READ_8_AS_2(p) as_float8(convert_uint8(*(global const ushort8 *)(p)) << 16)
+#define KN_READ_16_AS(kind, p) (KN_PASTE(KN_T, 16))(KN_READ_8_AS(kind, p), KN_READ_8_AS(kind, (p) + 8))
 #define KN_READ_N_AS(n, kind, at, p) KN_PASTE(KN_READ_N_AS_, kind)(n, at, p)
 #define KN_READ_N_AS_0(n, at, p) KN_PASTE(vload, n)(at, p)
 #define KN_READ_N_AS_2(n, at, p)                                                                             \

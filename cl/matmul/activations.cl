@@ -9,9 +9,6 @@
 typedef KN_STORED(KN_HALF_x) x_stored;
 typedef KN_STORED(KN_HALF_y) y_stored;
 
-static inline float16 read_16(global const x_stored *from) {
-    return (float16)(KN_READ_8_AS(KN_HALF_x, from), KN_READ_8_AS(KN_HALF_x, from + 8));
-}
 static inline void write_16(const float16 v, global y_stored *to) {
     KN_WRITE_8_AS(KN_HALF_y, v.lo, to);
     KN_WRITE_8_AS(KN_HALF_y, v.hi, to + 8);
@@ -21,7 +18,7 @@ kernel void kn_round_activations(global const x_stored *restrict x, global y_sto
                                  const KN_INDEX chunk) {
     const KN_INDEX begin = get_global_id(0) * chunk, end = min(begin + chunk, count);
     for (KN_INDEX i = begin; i < end; i++) {
-        const float16 lo = read_16(x + 32 * i), hi = read_16(x + 32 * i + 16);
+        const float16 lo = KN_READ_16_AS(KN_HALF_x, x + 32 * i), hi = KN_READ_16_AS(KN_HALF_x, x + 32 * i + 16);
         const float2 scales = kn_round_scales(lo, hi);
         write_16(rint(lo * scales.y) * scales.x, y + 32 * i);
         write_16(rint(hi * scales.y) * scales.x, y + 32 * i + 16);

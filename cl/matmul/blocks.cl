@@ -41,9 +41,6 @@
 typedef KN_STORED(KN_HALF_a) a_stored;
 typedef KN_STORED(KN_HALF_c) c_stored;
 
-static inline float16 lefts_at(global const a_stored *row) {
-    return (float16)(KN_READ_8_AS(KN_HALF_a, row), KN_READ_8_AS(KN_HALF_a, row + 8));
-}
 static inline float4 fold(const float16 sums) {
     const float8 eight = sums.lo + sums.hi;
     return eight.lo + eight.hi;
@@ -58,7 +55,7 @@ static inline float sum_of(const float4 four) {
         const KN_INDEX at = (KN_INDEX)(block) * KN_BLOCK_WEIGHTS + 16 * (group);                             \
         float16 lefts[KN_ROWS];                                                                              \
         KN_UNROLL for (int r = 0; r < KN_ROWS; r++)                                                          \
-            lefts[r] = lefts_at(a + (KN_INDEX)min(row0 + r, m - 1) * k + at);                                \
+            lefts[r] = KN_READ_16_AS(KN_HALF_a, a + (KN_INDEX)min(row0 + r, m - 1) * k + at);                \
         KN_UNROLL for (int j = 0; j < KN_COLUMNS; j++) {                                                     \
             const KN_INDEX column = min(column0 + j, n - 1);                                                 \
             const float16 weights = kn_weights_at(codes, total, column * blocks + (block), group);           \
@@ -110,9 +107,9 @@ kernel void kn_matmul_blocks_wide(global const a_stored *restrict a, global cons
 #if KN_WANTED(kn_matmul_blocks_plain)
 /* The 16 elements of a row at `at`. */
 static inline float16 plain_lefts_at(global const a_stored *row, const KN_INDEX at) {
-    const float16 lefts = lefts_at(row + at);
+    const float16 lefts = KN_READ_16_AS(KN_HALF_a, row + at);
 #if KN_ACTIVATIONS
-    const float2 scales = kn_round_scales(lefts, lefts_at(row + (at ^ 16)));
+    const float2 scales = kn_round_scales(lefts, KN_READ_16_AS(KN_HALF_a, row + (at ^ 16)));
     return rint(lefts * scales.y) * scales.x;
 #else
     return lefts;

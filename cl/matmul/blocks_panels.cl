@@ -39,29 +39,20 @@
 static inline float4 facts_of(const float scale, const int sum) {
     return (float4)(scale, as_float(-KN_ZERO * sum), scale * (float)sum, 0.0f);
 }
-static inline int sum_of_codes(const char16 codes) {
-    const int16 sixteen = convert_int16(codes);
-    const int8 eight = sixteen.lo + sixteen.hi;
-    const int4 four = eight.lo + eight.hi;
-    return (four.s0 + four.s2) + (four.s1 + four.s3);
-}
-static inline float16 sixteen_at(global const a_stored *from) {
-    return (float16)(KN_READ_8_AS(KN_HALF_a, from), KN_READ_8_AS(KN_HALF_a, from + 8));
-}
 kernel void kn_round_rows(global const a_stored *restrict a, global char *restrict lefts, global float *restrict facts,
                           const KN_INDEX count, const KN_INDEX chunk) {
     const KN_INDEX begin = get_global_id(0) * chunk, end = min(begin + chunk, count);
     for (KN_INDEX i = begin; i < end; i++) {
-        const float16 lo = sixteen_at(a + 32 * i), hi = sixteen_at(a + 32 * i + 16);
+        const float16 lo = KN_READ_16_AS(KN_HALF_a, a + 32 * i), hi = KN_READ_16_AS(KN_HALF_a, a + 32 * i + 16);
         const float2 of = kn_round_scales(lo, hi);
         const char16 first = convert_char16(convert_int16(rint(lo * of.y))), second = convert_char16(convert_int16(rint(hi * of.y)));
         vstore4(as_int4(first), 2 * i, (global int *)lefts);
         vstore4(as_int4(second), 2 * i + 1, (global int *)lefts);
         if (KN_SHARED == 32) {
-            vstore4(facts_of(of.x, sum_of_codes(first) + sum_of_codes(second)), i, facts);
+            vstore4(facts_of(of.x, kn_sum_codes(first) + kn_sum_codes(second)), i, facts);
         } else {
-            vstore4(facts_of(of.x, sum_of_codes(first)), 2 * i, facts);
-            vstore4(facts_of(of.x, sum_of_codes(second)), 2 * i + 1, facts);
+            vstore4(facts_of(of.x, kn_sum_codes(first)), 2 * i, facts);
+            vstore4(facts_of(of.x, kn_sum_codes(second)), 2 * i + 1, facts);
         }
     }
 }

@@ -37,10 +37,6 @@ typedef KN_STORED(KN_HALF_c) c_stored;
 
 /* ---- activations ---------------------------------------------------------------------------------------- */
 
-static inline float16 lefts_at(global const a_stored *row) {
-    return (float16)(KN_READ_8_AS(KN_HALF_a, row), KN_READ_8_AS(KN_HALF_a, row + 8));
-}
-
 /* The codes of a row, (units,KN_UNIT); the scale of each lane, (units,KN_PARTS,16); with KN_MINS, sums of rounded
  * activations, (units,8), in the order of `mins`. */
 static inline void round_row(global const a_stored *row, const int k, const int units, local int *codes,
@@ -49,8 +45,8 @@ static inline void round_row(global const a_stored *row, const int k, const int 
         const int u = group / (KN_UNIT / 32), own = group % (KN_UNIT / 32);
         float16 lo = 0.0f, hi = 0.0f;
         if (32 * group < k) {
-            lo = lefts_at(row + 32 * group);
-            hi = lefts_at(row + 32 * group + 16);
+            lo = KN_READ_16_AS(KN_HALF_a, row + 32 * group);
+            hi = KN_READ_16_AS(KN_HALF_a, row + 32 * group + 16);
         }
         const float2 of = kn_round_scales(lo, hi);
         const char16 first = convert_char16(convert_int16(rint(lo * of.y))), second = convert_char16(convert_int16(rint(hi * of.y)));
@@ -60,10 +56,7 @@ static inline void round_row(global const a_stored *row, const int k, const int 
         vstore4((float4)(of.x), u * 4 * KN_PARTS + places[0], scales);
         if (KN_PARTS > 1) vstore4((float4)(of.x), u * 4 * KN_PARTS + places[1], scales);
 #if KN_MINS
-        const int16 all = convert_int16(first) + convert_int16(second);
-        const int8 eight = all.lo + all.hi;
-        const int4 four = eight.lo + eight.hi;
-        const float sum = of.x * (float)(four.s0 + four.s1 + four.s2 + four.s3);
+        const float sum = of.x * (float)(kn_sum_codes(first) + kn_sum_codes(second));
 #if KN_BLOCKS == KN_Q4_1
         sums[8 * u + 2 * own] = 0.0f;
         sums[8 * u + 2 * own + 1] = sum;

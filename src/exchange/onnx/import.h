@@ -126,9 +126,9 @@ struct kn_import {
     kn_map constants;        /* addresses of initializers whose values must be known, and which are not
                               * trained */
     bool again;              /* another value must be known: build again */
-    bool probing;            /* a node is being asked for integers that it may also compute on the device */
-    bool spared;             /* inputs would have become constants if it were not for `probing` */
-    bool eager;              /* they become constants */
+    bool probing;            /* a node that can also compute on the device is reading integers */
+    bool spared;             /* `probing` kept inputs from becoming constants */
+    bool eager;              /* such inputs become constants */
     bool lacks;              /* a required value depends on an input without an array */
     const char *missing;     /* the last such value of the file's graph; NULL: none */
     bool open;               /* an input has a dynamic size */

@@ -5,9 +5,8 @@
 
 #include "ops/gather/blocks.h"
 
-enum {
-    KN_MATMUL_FEW = 8
-}; /* the most rows that kernels compute without dequantizing whole rows of weights */
+/* The most rows that kernels compute without dequantizing whole rows of weights. */
+enum { KN_MATMUL_FEW = 8 };
 
 typedef struct kn_matmul_blocks_form {
     kn_blocks_form w;

@@ -5,7 +5,7 @@ import math
 from typing import Any, Optional, Sequence, Tuple
 
 from ..graph import Value
-from .layers import apart, per_channel, side_by_side, whole_mask
+from .layers import merge_heads, per_channel, split_heads, whole_mask
 from .operators import axis_of, row, several
 from .trace import Absent, Call
 from .volumes import convolution_of_volumes_backward
@@ -55,13 +55,13 @@ def attention_backward(on: Call, g: Value, q: Value, k: Value, v: Value, y: Valu
                        attn_mask: Optional[Value] = None, scale: Optional[float] = None) -> Tuple[Value, ...]:
     """g, q, k, v and y are (B,heads,T,D), sums (B,heads,T)."""
     heads, key_heads = q.shape[1], k.shape[1]
-    g, q, k, v, y = (side_by_side(on, part) for part in (g, q, k, v, y))
+    g, q, k, v, y = (merge_heads(on, part) for part in (g, q, k, v, y))
     masks = [] if attn_mask is None else [whole_mask(attn_mask, q, k, False)]
     if masks and masks[0].dtype == "bool":
         masks = [masks[0].where(on.value(0.0), on.value(-math.inf))]
     first = on.graph.apply("attention_gradient", g, y, sums, q, k, v, *masks, heads=heads, key_heads=0 if key_heads == heads else key_heads,
                            causal=causal, scale=scale or 0.0)
-    return tuple(apart(on, part, count) for part, count in zip((first, first.result(1), first.result(2)), (heads, key_heads, key_heads)))
+    return tuple(split_heads(on, part, count) for part, count in zip((first, first.result(1), first.result(2)), (heads, key_heads, key_heads)))
 
 
 @row("native_batch_norm_backward.default", backward=True)

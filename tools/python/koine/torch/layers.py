@@ -247,13 +247,13 @@ def composed_attention(on: Call, q: Value, k: Value, v: Value, mask: Any, dropou
     return (weights.dropout(dropout) if dropout else weights).matmul(v)
 
 
-def side_by_side(on: Call, x: Value) -> Value:
+def merge_heads(on: Call, x: Value) -> Value:
     """(B,heads,T,D) as (B,T,heads*D)."""
     batch, count, length, size = x.shape
     return on.permuted(x, [0, 2, 1, 3]).reshape([batch, length, count * size])
 
 
-def apart(on: Call, x: Value, heads: int) -> Value:
+def split_heads(on: Call, x: Value, heads: int) -> Value:
     """(B,T,heads*D) as (B,heads,T,D)."""
     batch, length, columns = x.shape
     return on.permuted(x.reshape([batch, length, heads, columns // heads]), [0, 2, 1, 3])
@@ -274,10 +274,10 @@ def attention_with_sums(on: Call, q: Value, k: Value, v: Value, dropout: float =
     if dropout:
         raise on.refuse("PyTorch draws the random numbers of a compiled model")
     heads, key_heads = q.shape[1], k.shape[1]
-    q, k, v = (side_by_side(on, part) for part in (q, k, v))
+    q, k, v = (merge_heads(on, part) for part in (q, k, v))
     made = q.attention(k, v, heads=heads, key_heads=0 if key_heads == heads else key_heads, causal=causal, scale=scale,
                        mask=None if attn_mask is None else whole_mask(attn_mask, q, k, False))
-    return apart(on, made, heads), made.result(1)
+    return split_heads(on, made, heads), made.result(1)
 
 
 def as_heads(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value]) -> Tuple[Any, ...]:
@@ -319,11 +319,11 @@ def attention(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value] = No
     has_heads = q.rank == 4
     heads, key_heads = (q.shape[1], k.shape[1]) if has_heads else (1, 1)
     if has_heads:
-        q, k, v = (side_by_side(on, part) for part in (q, k, v))
+        q, k, v = (merge_heads(on, part) for part in (q, k, v))
     mask = None if mask is None else whole_mask(mask, q, k, not has_heads)
     made = q.attention(k, v, heads=heads, key_heads=0 if key_heads == heads else key_heads, causal=causal, scale=factor, mask=mask,
                        dropout=dropout or None)
-    made = apart(on, made, heads) if has_heads else made
+    made = split_heads(on, made, heads) if has_heads else made
     made = made.slice(made.rank - 1, 0, wanted) if wanted < size else made
     return made if made.rank == on.fake.dim() else made.reshape(on.shape)
 
