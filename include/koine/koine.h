@@ -11,7 +11,7 @@
  *   context.h device.h          open a device
  *   model.h data.h              models with names and files, datasets
  *   train.h fit.h               optimizers, training loops
- *   session.h                   inference
+ * *   session.h runner.h          inference
  *   text.h                      vocabularies of language models
  *   checkpoint.h events.h       training runs that resume; files for TensorBoard
  * Tier 2, to define networks and operators.
@@ -48,6 +48,7 @@
 #include <koine/onnx.h>
 #include <koine/operators.h>
 #include <koine/custom.h>
+#include <koine/runner.h>
 #include <koine/safetensors.h>
 #include <koine/session.h>
 #include <koine/status.h>

@@ -36,9 +36,8 @@ typedef struct kn_model_setting {
 /* An array for an input of an ONNX file, by its name in the file ("" or NULL: the first input). Its
  * dimensions replace the input's; a negative one keeps that of the file. If its elements determine what is
  * computed (a shape, an axis, k) the input becomes a constant and is no longer an input of the model;
- * otherwise they are not used, and data may be NULL. kn_model_bind also takes arrays for missing values
- * (kn_model_missing_value), with elements. An input of strings (kn_model_string), a sequence, or an optional
- * always becomes a constant. */
+ * otherwise they are not used, and data may be NULL. An input of strings (kn_model_string), a sequence, or an
+ * optional always becomes a constant. */
 typedef struct kn_model_given {
     const char *name;
     kn_tensor_info info;
@@ -117,14 +116,10 @@ KN_API bool kn_model_fits(const kn_model *model, const kn_model_given *given, si
  * stay; `given` is needed only during the call. */
 KN_API KN_NODISCARD kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count);
 /* The name in the file of a value that must be known to build the graph: an input without elements, or a
- * value that can be computed from such inputs, as a condition of `If` or the input of NonZero. NULL for a
- * bound model, and if something else is missing. A model made by kn_model_bind_value computes the value;
- * given with its elements, under this name, it is a constant of the next model, of which another value may be
- * missing. */
+ * value that can be computed from such inputs, as a condition of `If`, the input of NonZero, or the result of
+ * a loop that ends on a computed condition. A kn_runner (koine/runner.h) computes it. NULL for a bound model,
+ * and if something else is missing. */
 KN_API const char *kn_model_missing_value(const kn_model *model);
-/* kn_model_bind for a model whose only output is that value, with the part of the graph that computes it. */
-KN_API KN_NODISCARD kn_model *kn_model_bind_value(kn_model *model, const char *name,
-                                                  const kn_model_given *given, size_t given_count);
 /* Whether an output of an ONNX file is one of strings. */
 KN_API bool kn_model_output_has_strings_at(const kn_model *model, size_t position);
 /* The string for an element of such an output: the graph computes with a number for each different string of
@@ -375,6 +370,7 @@ typedef struct kn_model_load_params {
     size_t size;
     bool training;   /* also load what a resumed training run needs, if the file has it */
     bool incomplete; /* skip tensors that do not match by name and shape, instead of failing */
+    bool lacking;    /* only the weights that the states lack; for models from ONNX files, with path NULL */
 } kn_model_load_params;
 #define KN_MODEL_LOAD_DEFAULTS KN_DEFAULTS_ZERO(kn_model_load_params)
 KN_API void kn_model_load_params_init(kn_model_load_params *params);

@@ -281,9 +281,8 @@ kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph) {
     return status;
 }
 
-/* `only`: the value to compute instead of the outputs, or NULL. */
-static kn_model *bind(kn_model *model, const char *function, const char *only, const kn_model_given *given,
-                      size_t given_count) {
+kn_model *kn_model_bind_part(kn_model *model, kn_file_part part, const char *only,
+                             const kn_model_given *given, size_t given_count) {
     kn_model_params params = KN_MODEL_DEFAULTS;
     if (model) params.allocator = model->host.allocator;
     if (model) params.log = model->host.log;
@@ -292,7 +291,7 @@ static kn_model *bind(kn_model *model, const char *function, const char *only, c
     const kn_status status = model ? model->status : KN_ERROR_ARGUMENT;
     if (status != KN_OK || !model->origin->bind || (given_count && !given)) {
         if (model && status != KN_OK) return refuse(bound, status, model->error.text);
-        kn_fail(&bound->error, KN_ERROR_ARGUMENT, "%s: %s", function,
+        kn_fail(&bound->error, KN_ERROR_ARGUMENT, "kn_model_bind: %s",
                 !model                  ? "the model is NULL"
                 : given_count && !given ? "the arrays are NULL"
                                         : "only ONNX models can be bound");
@@ -303,6 +302,7 @@ static kn_model *bind(kn_model *model, const char *function, const char *only, c
     bound->root = model->root ? model->root : model;
     bound->root->users++;
     bound->name = kn_arena_text(&bound->arena, model->name);
+    bound->part = part;
     if (only) bound->only = kn_arena_text(&bound->arena, only);
     if ((bound->name && (bound->only || !only)) || kn_model_no_memory(bound))
         bound->origin->bind(bound, given, given_count);
@@ -310,14 +310,7 @@ static kn_model *bind(kn_model *model, const char *function, const char *only, c
 }
 
 kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count) {
-    return bind(model, "kn_model_bind", NULL, given, given_count);
-}
-
-kn_model *kn_model_bind_value(kn_model *model, const char *name, const kn_model_given *given,
-                              size_t given_count) {
-    if (name) return bind(model, "kn_model_bind_value", name, given, given_count);
-    kn_model *failed = model_new(NULL, "model");
-    return failed ? refuse(failed, KN_ERROR_ARGUMENT, "kn_model_bind_value: the name is NULL") : NULL;
+    return kn_model_bind_part(model, KN_PART_WHOLE, NULL, given, given_count);
 }
 
 bool kn_model_output_has_strings_at(const kn_model *model, size_t position) {

@@ -88,6 +88,27 @@ const char *kn_model_row_order(const kn_model *model);
 
 typedef struct kn_text_model kn_text_model;
 
+/* What the graph of an ONNX file computes. */
+typedef enum kn_file_part {
+    KN_PART_WHOLE = 0, /* the outputs */
+    KN_PART_VALUE,     /* only the value `only` */
+    /* What the loop that computes `only` reads: the number of iterations and the condition, if it has them,
+     * the initial values of its variables, and other values that its body reads. */
+    KN_PART_BEFORE_LOOP,
+    /* One iteration of that loop. Its outputs are those of the body; values given without elements (the
+     * number of the iteration, the variables, and what the body reads) are inputs. */
+    KN_PART_ITERATION,
+} kn_file_part;
+
+/* A loop in the file's graph. The strings are the file's. */
+typedef struct kn_loop {
+    bool has_count, has_condition;
+    int variables, scans; /* scans: outputs that are stacked */
+    const char *const
+        *names; /* of the body's inputs: the number of the iteration, the condition, variables */
+    const char *const *outputs; /* of the node: variables, scans; "" if it is not used */
+} kn_loop;
+
 struct kn_model {
     kn_host host;
     kn_arena arena;
@@ -100,7 +121,10 @@ struct kn_model {
     int users;           /* of a root: number of models bound from it, plus 1 until it is destroyed */
     bool unbound;        /* see kn_model_bound */
     const char *missing; /* see kn_model_missing_value */
-    const char *only;    /* the name in the file of the only value to compute; NULL: the outputs */
+    bool missing_loop;   /* `missing` is the first result of a loop, which must be run */
+    kn_file_part part;   /* what the graph computes */
+    const char *only;    /* the name in the file of a value, for `part`; NULL: the whole */
+    const kn_loop *loop; /* of a part of a loop; otherwise NULL */
     kn_text_model *text; /* of a model made from a text (kn_model_read); otherwise NULL */
     const char *source;  /* name of the text or file in messages */
     const char *name;
@@ -129,6 +153,10 @@ struct kn_model {
     bool packed;
 };
 
+/* kn_model_bind for a part of the graph. Besides arrays for inputs, `given` has arrays for values that the
+ * graph computes: with elements they are constants, without elements they are inputs of the part. */
+kn_model *kn_model_bind_part(kn_model *model, kn_file_part part, const char *only,
+                             const kn_model_given *given, size_t given_count);
 /* Reads a text model and creates its graph. */
 bool kn_model_read(kn_model *model, const char *text, size_t bytes);
 /* KN_OK if the graph of the model is built; otherwise records why `function` cannot use the model. */

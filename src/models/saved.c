@@ -562,6 +562,9 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
     if (KN_PARAMS_TAKE(kn_model_load_params, &given, params, &model->error) != KN_OK)
         return model->error.status;
     if (kn_model_need_bound(model, "kn_model_load") != KN_OK) return model->error.status;
+    if (given.lacking && (path || !model->origin->bind))
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                       "kn_model_load: 'lacking' is only for the weights of an ONNX file, with path NULL");
     return (model->origin->load ? model->origin->load : kn_model_load_file)(model, path, states, &given,
                                                                             loaded);
 }

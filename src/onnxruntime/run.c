@@ -285,8 +285,8 @@ static OrtStatus *fetch_all(const ort_plan *plan, const ort_run *run, const kn_f
     if (!parts) return ort_no_memory();
     OrtStatus *status =
         ort_fail_as(kn_session_compile(plan->session, feeds, feed_count), kn_session_error(plan->session));
-    /* A profile lists the run without trials of kernels, which stages come before. */
-    if (run->session->profile && !plan->stage_count)
+    /* A profile lists the run without trials of kernels, which parts come before. */
+    if (run->session->profile && !kn_runner_parts(plan->runner))
         kn_context_timeline_clear(ort_device_context(run->session->device));
     if (!status) status = take_parts(plan, run, parts, &count);
     if (!status) status = compute(plan, feeds, feed_count, parts, count);
@@ -316,7 +316,7 @@ static OrtStatus *run_locked(const ort_run *run) {
     size_t feed_count = 0;
     OrtStatus *status = count_run(run->session);
     if (!status) status = ort_find_plan(run, &plan);
-    if (!status) status = ort_make_feeds(plan->model, plan->session, run, &feeds, &feed_count);
+    if (!status) status = ort_make_feeds(plan, run, &feeds, &feed_count);
     if (!status) status = fetch_all(plan, run, feeds, feed_count);
     free(feeds);
     return status;
@@ -439,7 +439,7 @@ OrtStatus *ort_prepare(OrtSession *session) {
     for (size_t i = 0; !status && i < session->output_count; i++)
         run.outputs[i] = i;
     if (!status) status = ort_find_plan(&run, &plan);
-    if (!status) status = ort_make_feeds(plan->model, plan->session, &run, &feeds, &feed_count);
+    if (!status) status = ort_make_feeds(plan, &run, &feeds, &feed_count);
     if (!status)
         status = ort_fail_as(kn_session_compile(plan->session, feeds, feed_count),
                              kn_session_error(plan->session));

@@ -4,34 +4,13 @@
 
 #include "onnxruntime/onnxruntime.h"
 
-/* Computes a value that determines the rest of a plan. */
-typedef struct ort_stage {
-    char *name;      /* of the value in the file */
-    kn_model *model; /* computes only the value */
-    kn_session *session;
-    kn_tensor_info info;
-    void *data; /* its elements in the last run */
-} ort_stage;
-
-/* The elements of an input that became a constant: of a tensor as they are, strings one after another with
- * their zero bytes; of a sequence or an optional, each tensor after its kn_tensor_info. */
-typedef struct ort_constant {
-    size_t bytes;
-    bool list;
-    char data[];
-} ort_constant;
-
 struct ort_plan {
     ort_plan *next;
-    kn_model *model; /* the session's, or one bound to the inputs; NULL: to be built after the stages */
+    kn_runner *runner;
+    kn_model *model; /* the runner's, which it has built for `builds` */
+    uint64_t builds;
     kn_session *session;
-    ort_stage *stages; /* room for MAX_STAGES; NULL: none */
-    bool *known;       /* with stages, for each input: its values determine the graph, too */
-    size_t stage_count;
     size_t *outputs, output_count; /* positions in the file */
-    kn_tensor_info *infos;         /* of the inputs of the last run; NULL: there was none */
-    ort_constant *
-        *constants; /* if the model is bound to these inputs, each that became a constant, or NULL */
 };
 
 /* The arguments of a run, in the order of the file. */
@@ -56,8 +35,7 @@ OrtStatus *ort_find_plan(const ort_run *run, ort_plan **found);
 /* How many outputs of the plan's model make up an output of the file: one, or as many as a sequence has
  * tensors. *first: the position of the first. */
 size_t ort_plan_parts(const ort_plan *plan, const OrtSession *session, size_t output, size_t *first);
-/* The feeds of a model's session, in new memory, with the sizes of its inputs bound. */
-OrtStatus *ort_make_feeds(const kn_model *model, kn_session *session, const ort_run *run, kn_feed **out,
-                          size_t *count);
+/* The feeds of the plan's session, in new memory, with the sizes of its inputs bound. */
+OrtStatus *ort_make_feeds(const ort_plan *plan, const ort_run *run, kn_feed **out, size_t *count);
 
 #endif

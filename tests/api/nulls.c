@@ -98,6 +98,9 @@ static int make(void **state) {
     on.dataset = kn_dataset_create_from_arrays(2, &on.dataset_array, 1, 0, NULL);
     assert_int_equal(kn_dataset_status(on.dataset), KN_OK);
     on.loader = kn_loader_create(on.dataset, NULL);
+    const kn_session_params shared = {.size = sizeof shared, .states = on.states};
+    on.runner = kn_runner_create(on.model, on.context, &shared);
+    assert_int_equal(kn_runner_status(on.runner), KN_OK);
     on.tuner = kn_tuner_create(on.context);
     on.device_list = kn_device_list_create(NULL, NULL);
     on.vocabulary = open_vocabulary(on.folder);
@@ -120,6 +123,7 @@ static int unmake(void **state) {
     kn_loader_destroy(&on.loader);
     kn_dataset_destroy(&on.dataset);
     kn_states_destroy(&on.states);
+    kn_runner_destroy(&on.runner);
     kn_session_destroy(&on.session);
     kn_trainer_destroy(&on.trainer);
     kn_onnx_file_destroy(&on.onnx_file);

@@ -20,6 +20,7 @@ typedef struct fixture {
     kn_loader *loader;
     kn_trainer *trainer;
     kn_session *session;
+    kn_runner *runner;
     kn_states *states;
     kn_tuner *tuner;
     kn_device_list *device_list;

@@ -51,7 +51,7 @@ kn_vocabulary_chat: message
 # Calls that would run all cases on the device.
 SKIPPED = {"kn_verify": ["params", "passed", "failed"]}
 # Objects of the fixture, by type.
-OBJECTS = ("graph value model dataset loader trainer session context states tuner device_list events checkpoints npy_file onnx_file"
+OBJECTS = ("graph value model dataset loader trainer session runner context states tuner device_list events checkpoints npy_file onnx_file"
            " onnx_tensor_file safetensors_file group communicator operator vocabulary").split()
 TEXTS = {"path": "on->path", "folder": "on->folder"}
 # By default NULL, the usual ones.

@@ -1,5 +1,6 @@
 /* ONNX files whose graph needs the shapes, or the values, of inputs: opened without an error, and built for
  * each set of inputs. */
+#include "models/models.h"
 #include "onnx_model.h"
 
 #include <string.h>
@@ -23,11 +24,11 @@ static kn_model *bound_to(kn_model *model, const kn_model_given *given, size_t c
 }
 
 /* Output 0 for the inputs, by their names in the graph; sizes that are still open are `batch`. */
-static void compute(kn_model *model, int64_t batch, const host_input *inputs, int count, double *numbers,
-                    int64_t elements) {
+static void compute_at(kn_model *model, size_t position, int64_t batch, const host_input *inputs, int count,
+                       double *numbers, int64_t elements) {
     const kn_binding binding = {"batch", batch};
     const kn_bind_request request = {.bindings = &binding, .binding_count = 1};
-    kn_value *output = kn_model_output_at(model, 0), *copy = NULL;
+    kn_value *output = kn_model_output_at(model, position), *copy = NULL;
     kn_graph *bound = NULL;
     kn_error error = {0};
     if (kn_graph_bind(kn_model_graph(model), &output, 1, &request, &bound, &copy, &error) != KN_OK)
@@ -37,6 +38,11 @@ static void compute(kn_model *model, int64_t batch, const host_input *inputs, in
     memcpy(numbers, computed.numbers[copy->id], (size_t)elements * sizeof *numbers);
     host_release(&computed);
     kn_graph_destroy(&bound);
+}
+
+static void compute(kn_model *model, int64_t batch, const host_input *inputs, int count, double *numbers,
+                    int64_t elements) {
+    compute_at(model, 0, batch, inputs, count, numbers, elements);
 }
 
 /* Every second pixel, plus every fourth, enlarged: the sizes 2*((height+3)/4) and (height+1)/2 are equal for
@@ -465,7 +471,7 @@ TEST(missing_values) {
     kn_model *model = onnx_open(&graph, NULL);
     assert_false(kn_model_bound(model));
     assert_string_equal(kn_model_missing_value(model), "large");
-    kn_model *part = kn_model_bind_value(model, "large", NULL, 0);
+    kn_model *part = kn_model_bind_part(model, KN_PART_VALUE, "large", NULL, 0);
     if (!kn_model_bound(part)) fail_msg("%s", kn_model_error(part));
     assert_null(kn_model_missing_value(part));
     assert_int_equal(kn_model_output_count(part), 1);
@@ -482,10 +488,10 @@ TEST(missing_values) {
         assert_true(y[0] == (sum > 4 ? -sum : sum) && y[3] == 1);
         kn_model_destroy(&bound);
     }
-    /* Values of another type, without elements, and unknown ones. */
+    /* Values of another type, of open sizes, and unknown ones. */
     const float number = 1;
     const kn_model_given wrong[2] = {array("large", KN_FLOAT32, 1, (int64_t[]){1}, &number),
-                                     array("large", KN_BOOL, 1, (int64_t[]){1}, NULL)};
+                                     array("large", KN_BOOL, 1, (int64_t[]){-1}, NULL)};
     for (int i = 0; i < 2; i++) {
         kn_model *bound = kn_model_bind(model, &wrong[i], 1);
         assert_false(kn_model_bound(bound));
@@ -493,11 +499,75 @@ TEST(missing_values) {
         kn_model_destroy(&bound);
     }
     kn_model_destroy(&part);
-    part = kn_model_bind_value(model, "nothing", NULL, 0);
+    part = kn_model_bind_part(model, KN_PART_VALUE, "nothing", NULL, 0);
     assert_false(kn_model_bound(part));
     kn_model_destroy(&part);
-    part = kn_model_bind_value(model, NULL, NULL, 0);
+    kn_model_destroy(&model);
+}
+
+/* A loop that ends on a computed condition, in parts: what it reads, an iteration, and what follows it. */
+TEST(parts_of_loops) {
+    onnx_graph graph = {.bytes.count = 0}, body = {.bytes.count = 0};
+    double x[2] = {1, 2}, squares[2] = {1, 4}, v[2] = {3, 5}, number = 4, read[4], found[4];
+    onnx_input(&body, "round", ONNX_INT64, "");
+    onnx_input(&body, "going_in", ONNX_BOOL, "");
+    onnx_input(&body, "v", ONNX_FLOAT, "2");
+    onnx_node(&body, "Add", "v,squares", "next", NULL);
+    onnx_node(&body, "ReduceSum", "next", "sum", "keepdims=0");
+    onnx_node(&body, "Less", "sum,limit", "going_out", NULL);
+    onnx_output(&body, "going_out");
+    onnx_output(&body, "next");
+    onnx_output(&body, "round");
+    onnx_input(&graph, "x", ONNX_FLOAT, "2");
+    onnx_floats(&graph, "limit", "1", 20);
+    onnx_node(&graph, "Mul", "x,x", "squares", NULL);
+    onnx_node_with(&graph, "Loop", ",,x", "end,rounds", "body", &body, NULL, NULL, NULL);
+    onnx_node(&graph, "Neg", "end", "y", NULL);
+    onnx_output(&graph, "y");
+    onnx_output(&graph, "rounds");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_false(kn_model_bound(model));
+    assert_string_equal(kn_model_missing_value(model), "end");
+    assert_true(model->missing_loop);
+    kn_model *part = kn_model_bind_part(model, KN_PART_BEFORE_LOOP, "end", NULL, 0);
+    if (!kn_model_bound(part)) fail_msg("%s", kn_model_error(part));
+    assert_int_equal(kn_model_output_count(part), 2);
+    assert_string_equal(kn_model_output_name_at(part, 0), "v");
+    assert_string_equal(kn_model_output_name_at(part, 1), "squares");
+    assert_false(part->loop->has_count || part->loop->has_condition);
+    assert_int_equal(part->loop->variables, 1);
+    assert_int_equal(part->loop->scans, 1);
+    compute_at(part, 1, 1, &(host_input){"x", x}, 1, read, 2);
+    assert_true(read[0] == 1 && read[1] == 4);
+    kn_model_destroy(&part);
+    const kn_model_given given[3] = {array("round", KN_INT64, 0, NULL, NULL),
+                                     array("v", KN_FLOAT32, 1, (int64_t[]){2}, NULL),
+                                     array("squares", KN_FLOAT32, 1, (int64_t[]){2}, NULL)};
+    part = kn_model_bind_part(model, KN_PART_ITERATION, "end", given, 3);
+    if (!kn_model_bound(part)) fail_msg("%s", kn_model_error(part));
+    assert_int_equal(kn_model_output_count(part), 3);
+    const host_input inputs[3] = {{"round_given", &number}, {"v_given", v}, {"squares_given", squares}};
+    compute_at(part, 0, 1, inputs, 3, found, 1);
+    assert_true(found[0] == 1);
+    compute_at(part, 1, 1, inputs, 3, found, 2);
+    assert_true(found[0] == 4 && found[1] == 9);
+    compute_at(part, 2, 1, inputs, 3, found, 1);
+    assert_true(found[0] == 4);
+    kn_model_destroy(&part);
+    part = kn_model_bind_part(model, KN_PART_ITERATION, "end", given, 2); /* squares are computed from x */
+    compute_at(part, 1, 1, (host_input[]){{"round_given", &number}, {"v_given", v}, {"x", x}}, 3, found, 2);
+    assert_true(found[0] == 4 && found[1] == 9);
+    kn_model_destroy(&part);
+    part = kn_model_bind_part(model, KN_PART_ITERATION, "end", given, 1);
     assert_int_equal(kn_model_status(part), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_model_error(part), "the array for 'v' is missing"));
+    kn_model_destroy(&part);
+    const kn_model_given results[2] = {array("end", KN_FLOAT32, 1, (int64_t[]){2}, NULL),
+                                       array("rounds", KN_INT64, 1, (int64_t[]){7}, NULL)};
+    part = bound_to(model, results, 2);
+    has_shape(part, "rounds", "7");
+    compute(part, 1, &(host_input){"end_given", v}, 1, found, 2);
+    assert_true(found[0] == -3 && found[1] == -5);
     kn_model_destroy(&part);
     kn_model_destroy(&model);
 }

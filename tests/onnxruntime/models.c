@@ -122,6 +122,34 @@ void model_computed(made *model) {
     make_small_model(model, add_text(&graph, 2, "computed"));
 }
 
+void model_loop(made *model) {
+    made graph = {.count = 0}, body = {.count = 0}, attribute = {.count = 0}, keep = {.count = 0},
+         node = {.count = 0};
+    add_number(add_number(add_text(&keep, 1, "keepdims"), 3, 0), 20, 2);
+    add_typed_value(&body, INPUT, "number", INT64, "");
+    add_typed_value(&body, INPUT, "going", BOOL, "");
+    add_typed_value(&body, INPUT, "v", FLOAT, "n,3");
+    add_call(&body, "Add", "v", "step", "next", NULL, NULL);
+    add_call(&body, "ReduceSum", "next", NULL, "sum", &keep, NULL);
+    add_call(&body, "Less", "sum", "limit", "goes_on", NULL, NULL);
+    add_typed_value(&body, OUTPUT, "goes_on", BOOL, "");
+    add_typed_value(&body, OUTPUT, "next", FLOAT, "n,3");
+    add_typed_value(&body, OUTPUT, "sum", FLOAT, "");
+    add_text(&body, 2, "body");
+    add_number(add_message(add_text(&attribute, 1, "body"), 6, &body), 20, 5);
+    add_typed_value(&graph, INPUT, "x", FLOAT, "n,3");
+    add_typed_value(&graph, INPUT, "limit", FLOAT, "");
+    add_call(&graph, "Mul", "x", "x", "step", NULL, NULL);
+    add_call(&graph, "ReduceSum", "x", NULL, "first", &keep, NULL);
+    add_call(&graph, "Less", "first", "limit", "going_first", NULL, NULL);
+    add_text(add_text(add_text(&node, 1, ""), 1, "going_first"), 1, "x");
+    add_text(add_text(add_text(&node, 2, "y"), 2, "sums"), 4, "Loop");
+    add_message(&graph, NODE, add_message(&node, 5, &attribute));
+    add_typed_value(&graph, OUTPUT, "y", FLOAT, "n,3");
+    add_typed_value(&graph, OUTPUT, "sums", FLOAT, "k");
+    make_small_model(model, add_text(&graph, 2, "loop"));
+}
+
 void model_random(made *model) {
     made graph = {.count = 0};
     add_typed_value(&graph, INPUT, "x", FLOAT, "n,3");

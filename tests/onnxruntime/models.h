@@ -13,6 +13,9 @@ void model_branches(made *model);
 /* y = x + x if the sum of x (n,3) is positive, otherwise -x; "where": the positions of its positive elements.
  */
 void model_computed(made *model);
+/* While the sum of v, which is x (n,3) at first, is below `limit` (a scalar), v += x * x; y = v, and `sums`
+ * (k) are the sums after each iteration. */
+void model_loop(made *model);
 /* y (n,3): 1 or 0 at random, where x (n,3) is the probability of 1; "where": the positions of its ones. */
 void model_random(made *model);
 /* y = x (n,3) in the shape `shape` (2) if the sum of x is positive, otherwise -x. */

@@ -129,6 +129,41 @@ static void computed_choices(void **state) {
     api->ReleaseSession(session);
 }
 
+/* A loop whose condition is computed in each iteration. */
+static void loops(void **state) {
+    made model;
+    model_loop(&model);
+    OrtSession *session = open_bytes(&model, NULL);
+    const char *const inputs[] = {"x", "limit"}, *const outputs[] = {"y", "sums"};
+    for (int run = 0; run < 9; run++) {
+        const int rows = 1 + run % 2;
+        float x[6], limit = (float)(4 * run + 6), sums[60], v[6], sum = 0;
+        int count = 0;
+        for (int i = 0; i < rows * 3; i++)
+            sum += v[i] = x[i] = 0.25F * (float)(1 + (run + i) % 5);
+        for (; sum < limit; sums[count++] = sum) {
+            sum = 0;
+            for (int i = 0; i < rows * 3; i++)
+                sum += v[i] += x[i] * x[i];
+        }
+        OrtValue *given[2] = {floats(x, rows, 3),
+                              tensor(&limit, sizeof limit, 0, 0, 0, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)};
+        OrtValue *results[2] = {NULL, NULL};
+        succeeds(api->Run(session, NULL, inputs, (const OrtValue *const *)given, 2, outputs, 2, results));
+        has_shape(results[0], 2, rows, 3);
+        has_shape(results[1], 1, count, 0);
+        for (int i = 0; i < rows * 3; i++)
+            assert_true(fabsf(numbers(results[0])[i] - v[i]) <= 1e-4F * v[i]);
+        for (int i = 0; i < count; i++)
+            assert_true(fabsf(numbers(results[1])[i] - sums[i]) <= 1e-4F * sums[i]);
+        for (int i = 0; i < 2; i++) {
+            api->ReleaseValue(results[i]);
+            api->ReleaseValue(given[i]);
+        }
+    }
+    api->ReleaseSession(session);
+}
+
 /* Random numbers differ between runs, and are the same wherever a run needs them: in what it returns, and in
  * what decides how large another result is. */
 static void random_numbers(void **state) {
@@ -425,6 +460,7 @@ int test_runs(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs),
         cmocka_unit_test(branches),
+        cmocka_unit_test(loops),
         cmocka_unit_test(computed_choices),
         cmocka_unit_test(random_numbers),
         cmocka_unit_test(values_of_one_branch),

@@ -32,9 +32,10 @@ UNREACHED = {
     "kn_trainer_params_check": "kn_trainer_create checks", "kn_trainer_setting_word_at": "the tables of the declarations have the words",
     "kn_model_step": "generation calls kn_model_step_last", "kn_model_step_slot": "koine serve calls it", "kn_model_step_texts": "likewise",
     "kn_interrupt_clear": "Python's signal handlers run between calls",
-    "kn_model_open_memory": "koine.Model opens files", "kn_model_missing_value": "koine.Model takes the values of inputs",
+    "kn_model_open_memory": "koine.Model opens files",
     "kn_onnx_tensor_file_open_at": "koine.load_onnx_tensor reads files with one tensor",
-    "kn_model_bind_value": "likewise", "kn_shard_count": "the default of shards", "kn_largest_batch": "Trainer.fit_memory finds it",
+    "kn_runner_suits": "a model keeps a runner for each set of shapes", "kn_runner_parts": "koine.Model shows no parts",
+    "kn_shard_count": "the default of shards", "kn_largest_batch": "Trainer.fit_memory finds it",
 }
 
 

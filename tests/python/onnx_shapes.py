@@ -131,6 +131,35 @@ def branches():
 
 
 @case
+def loops_that_end_on_computed_conditions():
+    """The body reads a value that is computed before the loop; the variable grows, and so does what each iteration gives."""
+    body = graph(value(11, "number", INT64), value(11, "going", 9), value(11, "rows"), node("MatMul", "rows scaled", "product"),
+                 node("Tanh", "product", "more"), node("Concat", "rows more", "next", axis=0), node("ReduceSum", "next", "sum", keepdims=0),
+                 node("Less", "sum limit", "goes_on"), node("ReduceSum", "more axis", "total", keepdims=0), output("goes_on"), output("next"),
+                 output("total"))
+    path = onnx_file("loop.onnx", value(11, "x", sizes=(1, 3)), value(11, "limit"), tensor("most", np.int64(5)),
+                     tensor("weight", np.eye(3, dtype=np.float32)), tensor("axis", np.int64([0])), tensor("none", np.int64(0)),
+                     node("Less", "none most", "yes"), node("Exp", "x", "factor"), node("Mul", "weight factor", "scaled"),
+                     node("Loop", "most yes x", "all totals", body=body), node("Relu", "all", "out"), output("out"), output("totals"))
+    model = koine.Model(path)
+    iterations = set()
+    for run in range(8):
+        x, limit = random(1, 3), np.float32([0.1, 5, 7, 50, 7, 7, 0, 10][run])
+        rows, totals = x, []
+        for _ in range(5):
+            more = np.tanh(rows @ np.diag(np.exp(x[0])))
+            rows = np.concatenate([rows, more])
+            totals.append(more.sum(0))
+            if not rows.sum() < limit:
+                break
+        found = model.predict({"x": x, "limit": limit})
+        np.testing.assert_allclose(found["out"], rows, rtol=1e-5)
+        np.testing.assert_allclose(found["totals"], totals, rtol=1e-5)
+        iterations.add(len(totals))
+    expect(len(iterations) > 2, f"the loops have {iterations} iterations")
+
+
+@case
 def no_common_rows():
     path = onnx_file("state.onnx", value(11, "x", sizes=("batch", 3)), value(11, "state", sizes=(2, "batch", 3)), value(11, "factor"),
                      tensor("axis", np.int64([0])), node("ReduceSum", "state axis", "before", keepdims=0), node("Add", "x before", "sum"),

@@ -141,6 +141,29 @@ def shapes_that_decide(folder):
 
 
 @case
+def a_loop_that_ends_on_a_computed_condition(folder):
+    """While the sum of v, which is x at first, is below 20: v += x * x."""
+    def number(name, kind):
+        return field(11, field(1, name) + field(2, field(1, field(1, kind) + field(2, b""))))
+    body = b"".join((number("number", 7), number("going", 9), value(11, "v", ("n",)), node("Add", ("v", "step"), "next"),
+                     node("ReduceSum", ("next",), "sum", keepdims=0), node("Less", ("sum", "limit"), "goes_on"),
+                     field(12, field(1, "goes_on")), field(12, field(1, "next")))) + field(2, "body")
+    loop = field(1, b"".join(field(1, name) for name in ("", "", "x")) + field(2, "y") + field(4, "Loop") +
+                 field(5, field(1, "body") + field(6, body) + field(20, 5)))
+    onnx_file(folder, "net.onnx", value(11, "x", ("n",)), tensor("limit", (), [20.0]), node("Mul", ("x", "x"), "step"), loop,
+              value(12, "y", ("n",)))
+    for x in ([1.0, 2.0], [0.5, 1.5, 1.0], [4.0]):
+        wanted = x
+        while wanted == x or sum(wanted) < 20:
+            wanted = [a + b * b for a, b in zip(wanted, x)]
+        write_npy(os.path.join(folder, "x.npy"), "<f4", (len(x),), x)
+        koine("infer", "net.onnx", "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(0)
+        shape, found = read_npy(os.path.join(folder, "y.npy"))
+        expect(shape == (len(x),) and all(abs(a - b) < 1e-4 for a, b in zip(found, wanted)), f"found {found}, not {wanted}")
+    koine("infer", "net.onnx", "x.npy", folder=folder).needs(1, err="--input X.npy")
+
+
+@case
 def rows_of_any_length(folder):
     exported(folder, "rows", ROWS)
     for shape in ((2, 4, 6), (3, 5, 6)):

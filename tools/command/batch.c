@@ -61,14 +61,19 @@ void arithmetic_apply(const arithmetic *how, kn_session_params *params) {
     params->recompute = how->recompute ? KN_RECOMPUTE_ALWAYS : KN_RECOMPUTE_NEEDED;
 }
 
-kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
-                          const arithmetic *how, const char *switches) {
+kn_session_params batch_params(kn_states *states, const arithmetic *how, const char *switches) {
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = states;
     arithmetic_apply(how, &params);
     params.memory_bytes = UINT64_MAX;
     params.switches = switches;
+    return params;
+}
+
+kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
+                          const arithmetic *how, const char *switches) {
+    const kn_session_params params = batch_params(states, how, switches);
     return kn_session_create(context, values, count, &params);
 }
 

@@ -20,6 +20,8 @@ typedef struct batch_plans {
 bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch);
 
 void arithmetic_apply(const arithmetic *how, kn_session_params *params);
+/* The params of batch_session. */
+kn_session_params batch_params(kn_states *states, const arithmetic *how, const char *switches);
 /* An inference session without a memory limit, because batch_fit applies the limit. states NULL: new states.
  * switches as in kn_session_params. Check the status of the session. */
 kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,

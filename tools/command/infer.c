@@ -167,7 +167,8 @@ static bool bind_to_samples(infer_run *run) {
             take_bound(run, bound);
             return true;
         }
-        snprintf(message, sizeof message, "%s", bound ? kn_model_error(bound) : "out of memory");
+        snprintf(message, sizeof message, "%s%s", bound ? kn_model_error(bound) : "out of memory",
+                 kn_model_missing_value(bound) ? "; give whole arrays: --input X.npy --output Y.npy" : "");
         kn_model_destroy(&bound);
     }
     return kn_model_bound(run->model) || command_error("%s", message);

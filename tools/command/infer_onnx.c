@@ -1,5 +1,5 @@
 /* koine infer with an ONNX file: whole input and output arrays, by name; a batch at a time if all arrays have
- * a row per sample. */
+ * a row per sample. A file whose graph depends on values that it computes is run by kn_runner. */
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
@@ -17,6 +17,7 @@ typedef struct onnx_run {
     kn_model *opened; /* the model before `model` is known, and the model that it was bound from, if any */
     kn_context *context;
     kn_states *states;
+    kn_runner *runner; /* NULL: `model` is known before the run */
     kn_session *session;
     char *words; /* both lists, split */
     named_file inputs[MAX_FILES], outputs[MAX_FILES];
@@ -33,6 +34,7 @@ typedef struct onnx_run {
     int64_t samples, batch; /* 1 and 1 if not batched */
     int64_t asked;          /* requested batch, before it was reduced to fit the device */
     bool by_rows;           /* all inputs and outputs have a row per sample */
+    bool in_parts;          /* kn_runner builds the model */
     uint64_t memory;
 } onnx_run;
 
@@ -121,7 +123,10 @@ static bool bind_model(onnx_run *run) {
         run->opened = NULL;
         return true;
     }
-    return command_error("%s", run->model ? kn_model_error(run->model) : "out of memory");
+    run->in_parts = kn_model_missing_value(run->model) != NULL;
+    if (!run->in_parts) return command_error("%s", run->model ? kn_model_error(run->model) : "out of memory");
+    kn_model_destroy(&run->model);
+    return true;
 }
 
 static bool open_model(onnx_run *run) {
@@ -177,6 +182,7 @@ bool infer_refuse_strings(const kn_model *model, const kn_value *output) {
 static bool find_outputs(onnx_run *run) {
     for (int i = 0; i < run->output_count; i++) {
         const char *name = run->outputs[i].name;
+        run->values[i] = NULL;
         for (size_t k = 0; k < kn_model_output_count(run->model) && !run->values[i]; k++)
             if (!name[0] || !strcmp(kn_model_output_name_at(run->model, k), name))
                 run->values[i] = kn_model_output_at(run->model, k);
@@ -276,14 +282,8 @@ static const char *plan_error(void *user) {
     return kn_session_error(((onnx_run *)user)->session);
 }
 
-/* Compiles the model and allocates the outputs. */
-static bool prepare(void *user, kn_context *context) {
-    onnx_run *run = user;
-    batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
-    run->context = context;
-    run->batch = run->asked;
-    if (!open_session(run) || !batch_fit(run->context, &plans, "samples go in batches of", &run->batch))
-        return false;
+/* Allocates the outputs. */
+static kn_status take_infos(onnx_run *run) {
     kn_status status = KN_OK;
     for (int i = 0; status == KN_OK && i < run->output_count; i++) {
         uint64_t bytes = 0;
@@ -296,6 +296,42 @@ static bool prepare(void *user, kn_context *context) {
         if (status == KN_OK && !run->results[i]) status = KN_ERROR_MEMORY;
         run->fetches[i] = (kn_fetch){name, run->results[i], (size_t)bytes};
     }
+    return status;
+}
+
+/* Computes what the graph depends on, builds and compiles it, and allocates the outputs. */
+static bool prepare_parts(onnx_run *run) {
+    run->samples = run->batch = 1;
+    run->states = kn_states_create(run->context, 1);
+    kn_session_params params = batch_params(run->states, &run->common.arithmetic, NULL);
+    params.memory_bytes = run->memory;
+    run->runner = kn_runner_create(run->opened, run->context, &params);
+    if (kn_runner_prepare(run->runner, run->given, (size_t)run->input_count) != KN_OK)
+        return command_error("%s", kn_runner_error(run->runner));
+    run->model = kn_runner_model(run->runner);
+    const size_t inputs = kn_model_input_count(run->model);
+    if (inputs > MAX_FILES) return command_error("the model has more than %d inputs", MAX_FILES);
+    if (!find_outputs(run)) return false;
+    run->session = kn_session_create(run->context, run->values, (size_t)run->output_count, &params);
+    kn_status status = kn_session_status(run->session);
+    if (status == KN_OK &&
+        kn_runner_feeds(run->runner, run->session, run->given, (size_t)run->input_count, run->feeds) != KN_OK)
+        return command_error("%s", kn_runner_error(run->runner));
+    if (status == KN_OK) status = kn_session_compile(run->session, run->feeds, inputs);
+    if (status == KN_OK) status = take_infos(run);
+    return status == KN_OK || session_fail(run->session, status);
+}
+
+/* Compiles the model and allocates the outputs. */
+static bool prepare(void *user, kn_context *context) {
+    onnx_run *run = user;
+    batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
+    run->context = context;
+    if (run->in_parts) return prepare_parts(run);
+    run->batch = run->asked;
+    if (!open_session(run) || !batch_fit(run->context, &plans, "samples go in batches of", &run->batch))
+        return false;
+    const kn_status status = take_infos(run);
     return status == KN_OK || session_fail(run->session, status);
 }
 
@@ -312,7 +348,7 @@ static bool compute(void *user) {
             fetches[i] = (kn_fetch){run->fetches[i].name, (char *)run->fetches[i].data + row * (size_t)at,
                                     row * (size_t)count};
         }
-        status = bind_sizes(run, count);
+        status = run->in_parts ? KN_OK : bind_sizes(run, count);
         if (status == KN_OK)
             status = kn_session_run(run->session, feeds, (size_t)kn_model_input_count(run->model), fetches,
                                     (size_t)run->output_count);
@@ -325,6 +361,8 @@ static bool compute(void *user) {
 static void close_session(void *user) {
     onnx_run *run = user;
     kn_session_destroy(&run->session);
+    if (run->in_parts) run->model = NULL; /* the runner destroys it */
+    kn_runner_destroy(&run->runner);
     kn_states_destroy(&run->states);
     run->context = NULL;
 }
@@ -359,9 +397,10 @@ int infer_onnx(const common_options *common, const infer_files *files) {
     kn_context *context = NULL;
     const bool split = open_model(&run) && split_lists(&run, files->inputs, files->outputs);
     const int status = split ? outputs_check(&run) : EXIT_FAILED;
-    bool fine = status == EXIT_DONE && read_arrays(&run) && take_model(&run) && find_outputs(&run) &&
-                fill_feeds(&run) && (trial.model = run.model) && device_auto(&run.common, &trial) &&
-                (context = context_open(&run.common)) && devices_join(context, &run.common, run.model) &&
+    bool fine = status == EXIT_DONE && read_arrays(&run) && take_model(&run) &&
+                (run.in_parts || (find_outputs(&run) && fill_feeds(&run))) &&
+                (trial.model = run.in_parts ? run.opened : run.model) && device_auto(&run.common, &trial) &&
+                (context = context_open(&run.common)) && devices_join(context, &run.common, trial.model) &&
                 prepare(&run, context) && compute(&run) && save(&run);
     if (fine) progress_clear(), tell(&run, common);
     close_session(&run);

@@ -1,4 +1,6 @@
-/* Branches, loops, sequences and optionals, all of which are resolved while the graph is built. */
+/* Branches, loops, sequences and optionals, all of which are resolved while the graph is built, except loops
+ * that end on a computed condition: their parts are built separately (kn_file_part), and their results are
+ * inputs. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -42,14 +44,129 @@ static void set_known(kn_import_call *call, kn_dtype dtype, int64_t number, kn_i
     if (!sizes) kn_import_no_memory(call->import);
 }
 
-/* A condition, whose value must be known; false after a failure. */
-static bool is_true(kn_import_call *call, kn_item *item) {
+/* A condition: 1 or 0; -1 if it is computed, and after a failure. */
+static int condition_of(kn_import_call *call, kn_item *item) {
     kn_tensor_info info;
     const void *data;
     if (kn_item_known(call->import, item, &info, &data)) return kn_element_get(info.dtype, data, 0) != 0;
-    kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                   "the condition depends on computed values; expected a constant");
+    return -1;
+}
+
+/* Leaves a loop of the file's graph to kn_runner, which runs it. */
+static kn_status defer_loop(kn_import_call *call, const char *why) {
+    kn_import *import = call->import;
+    if (kn_import_status(call) != KN_OK) return kn_import_status(call);
+    if (import->scope->outer)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "%s, which is only supported outside of functions, branches and loops", why);
+    for (int i = call->output_count; i-- > 0;)
+        if (*call->node->outputs[i]) import->missing = call->node->outputs[i];
+    import->lacks = import->missing_loop = true;
+    return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                          "%s, which must be run before the rest of the graph can be built", why);
+}
+
+/* Whether the caller gave the results of the loop, which then is not built. */
+static bool take_results(kn_import_call *call) {
+    bool taken = false;
+    for (int i = 0; i < call->output_count && !call->import->scope->outer; i++) {
+        const kn_model_given *given = kn_import_given(call->import, call->node->outputs[i]);
+        if (!given) continue;
+        call->outputs[i].dtype = given->info.dtype; /* kn_import_take_given makes the value */
+        taken = true;
+    }
+    return taken;
+}
+
+/* Whether the loop has the part that the model computes. */
+static bool has_part(const kn_import_call *call) {
+    const kn_model *model = call->import->model;
+    if (model->part != KN_PART_BEFORE_LOOP && model->part != KN_PART_ITERATION) return false;
+    for (int i = 0; i < call->output_count && !call->import->scope->outer; i++)
+        if (!strcmp(call->node->outputs[i], model->only)) return true;
     return false;
+}
+
+static kn_status describe_loop(kn_import_call *call, const kn_onnx_graph *body, int variables) {
+    kn_arena *arena = call->import->arena;
+    kn_loop *loop = kn_arena_take(arena, 1, sizeof *loop);
+    const char **names = kn_arena_take(arena, body->input_count, sizeof *names);
+    if (!loop || !names) return kn_import_no_memory(call->import);
+    for (size_t i = 0; i < body->input_count; i++)
+        names[i] = body->inputs[i].name;
+    *loop = (kn_loop){.has_count = kn_import_has(call, 0),
+                      .has_condition = kn_import_has(call, 1),
+                      .variables = variables,
+                      .scans = call->output_count - variables,
+                      .names = names,
+                      .outputs = call->node->outputs};
+    call->import->model->loop = loop;
+    return KN_OK;
+}
+
+/* Adds the value of a name in the file's graph to the outputs, once, if the graph computes it. */
+static void add_read(kn_import_call *call, kn_map *added, const char *name) {
+    kn_import *import = call->import;
+    kn_item *item = *name ? kn_import_item(import, name) : NULL;
+    if (!item || item->sequence || item->text || item->sizes || !item->value ||
+        item->value->kind != KN_VALUE_RESULT || kn_map_has(added, name, strlen(name)))
+        return;
+    if (!kn_map_put_text(added, name, item))
+        kn_import_no_memory(import);
+    else
+        kn_import_add_result(import, name, item);
+}
+
+/* Adds what a body reads of the file's graph, whose names the names inside do not repeat. */
+static void add_reads(kn_import_call *call, kn_map *added, const kn_onnx_graph *body) {
+    for (size_t i = 0; i < body->node_count; i++) {
+        const kn_onnx_node *node = &body->nodes[i];
+        for (size_t j = 0; j < node->input_count; j++)
+            add_read(call, added, node->inputs[j]);
+        for (size_t j = 0; j < node->attribute_count; j++)
+            for (size_t k = 0; k < node->attributes[j].count; k++)
+                if (node->attributes[j].kind == KN_ONNX_ATTRIBUTE_GRAPH)
+                    add_reads(call, added, &node->attributes[j].graphs[k]);
+    }
+    for (size_t i = 0; i < body->output_count; i++)
+        add_read(call, added, body->outputs[i].name);
+}
+
+/* KN_PART_BEFORE_LOOP. */
+static kn_status build_before(kn_import_call *call, const kn_onnx_graph *body) {
+    kn_map added;
+    kn_map_init(&added, &call->import->model->host);
+    for (int i = 0; i < call->input_count && kn_import_status(call) == KN_OK; i++) {
+        if (!call->inputs[i]) continue;
+        if (call->inputs[i]->sequence || call->inputs[i]->text)
+            kn_import_fail(
+                call, KN_ERROR_UNSUPPORTED,
+                "variable %d of a loop that ends on a computed condition is not a tensor of numbers", i - 2);
+        kn_import_add_result(call->import, body->inputs[i].name, call->inputs[i]);
+    }
+    add_reads(call, &added, body);
+    kn_map_finish(&added);
+    return kn_import_status(call);
+}
+
+/* KN_PART_ITERATION. `inputs` and `made` have room for the body's. */
+static kn_status build_iteration(kn_import_call *call, const kn_onnx_graph *body, kn_item *inputs,
+                                 kn_item *made) {
+    kn_import *import = call->import;
+    for (size_t i = 0; i < body->input_count && kn_import_status(call) == KN_OK; i++) {
+        const kn_model_given *given = kn_import_given(import, body->inputs[i].name);
+        if (i == 1)
+            set_known(call, KN_BOOL, 1, &inputs[1]);
+        else if (given)
+            kn_import_take_array(import, given, &inputs[i]);
+        else
+            kn_import_fail(call, KN_ERROR_ARGUMENT, "the array for '%.100s' is missing",
+                           body->inputs[i].name);
+    }
+    kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count);
+    for (size_t i = 0; i < body->output_count && kn_import_status(call) == KN_OK; i++)
+        kn_import_add_result(import, body->outputs[i].name, &made[i]);
+    return kn_import_status(call);
 }
 
 /* Stacks up to MAX_ITERATIONS values along a new axis: KN_MAX_INPUTS at a time, then the stacks. */
@@ -61,7 +178,7 @@ static kn_value *stack_iterations(kn_value *const *values, size_t count, int axi
     return made == 1 ? parts[0] : kn_concat(parts, made, axis);
 }
 
-/* Unrolls a loop; scan outputs are stacked along a new first axis. */
+/* Unrolls a loop whose conditions are known; scan outputs are stacked along a new first axis. */
 static kn_status loop(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
     int carried = call->input_count > 2 ? call->input_count - 2 : 0, scans = call->output_count - carried;
@@ -72,10 +189,23 @@ static kn_status loop(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_FORMAT,
                               "the body has %zu inputs and %zu outputs; expected %d and %d",
                               body->input_count, body->output_count, carried + 2, call->output_count + 1);
-    iterations = kn_import_input_integer(call, 0, iterations);
-    bool running = !kn_import_has(call, 1) || is_true(call, call->inputs[1]);
+    if (take_results(call)) return KN_OK;
     size_t positions = body->input_count + body->output_count;
     kn_item *inputs = kn_arena_take(call->import->arena, 2 * positions + 2, sizeof *inputs);
+    if (!inputs) return kn_import_no_memory(call->import);
+    kn_item *made = inputs + body->input_count;
+    for (int i = 0; i < carried; i++)
+        if (!call->inputs[2 + i])
+            return kn_import_fail(call, KN_ERROR_FORMAT,
+                                  "the initial value of loop-carried variable %d is missing", i);
+    if (has_part(call)) {
+        call->import->part_made = true;
+        if (describe_loop(call, body, carried) != KN_OK) return kn_import_status(call);
+        return call->import->model->part == KN_PART_ITERATION ? build_iteration(call, body, inputs, made)
+                                                              : build_before(call, body);
+    }
+    iterations = kn_import_input_integer(call, 0, iterations);
+    int running = kn_import_has(call, 1) ? condition_of(call, call->inputs[1]) : 1;
     const size_t most = (size_t)(iterations > MAX_ITERATIONS ? MAX_ITERATIONS
                                  : iterations > 0            ? iterations
                                                              : 0);
@@ -83,25 +213,18 @@ static kn_status loop(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d scan outputs; at most %d are supported",
                               scans, KN_MAX_INPUTS);
     kn_value **stacked = kn_arena_take(call->import->arena, (size_t)scans * most + 1, sizeof *stacked);
-    if (!inputs || !stacked) return kn_import_no_memory(call->import);
-    kn_item *made = inputs + body->input_count;
+    if (!stacked) return kn_import_no_memory(call->import);
     kn_dtype types[KN_MAX_INPUTS];
-    for (int i = 0; i < carried; i++) {
-        if (!call->inputs[2 + i])
-            return kn_import_fail(call, KN_ERROR_FORMAT,
-                                  "the initial value of loop-carried variable %d is missing", i);
+    for (int i = 0; i < carried; i++)
         inputs[2 + i] = *call->inputs[2 + i];
-    }
     int64_t iteration = 0;
-    for (; running && iteration < iterations; iteration++) {
-        if (iteration == MAX_ITERATIONS)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "more than %" PRId64 " iterations are not supported", iteration);
+    for (; running > 0 && iteration < iterations; iteration++) {
+        if (iteration == MAX_ITERATIONS) return defer_loop(call, "the loop has too many iterations");
         set_known(call, KN_INT64, iteration, &inputs[0]);
         set_known(call, KN_BOOL, 1, &inputs[1]);
         if (kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) != KN_OK)
             return kn_import_status(call);
-        running = is_true(call, &made[0]);
+        running = condition_of(call, &made[0]);
         for (int i = 0; i < carried; i++)
             inputs[2 + i] = made[1 + i];
         for (int i = 0; i < scans; i++) {
@@ -110,6 +233,7 @@ static kn_status loop(kn_import_call *call) {
                 kn_item_value(call->import, &made[1 + carried + i]);
         }
     }
+    if (running < 0) return defer_loop(call, "the loop ends on a computed condition");
     if (kn_import_status(call) != KN_OK) return kn_import_status(call);
     take_outputs(call, inputs + 2, carried);
     for (int i = 0; i < scans; i++) {

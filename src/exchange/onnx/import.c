@@ -265,15 +265,17 @@ static kn_status end_graph(kn_import *import) {
     return error->status;
 }
 
-/* Builds the nodes up to the one that defines the value to compute. */
-static kn_status build_value(kn_import *import, const kn_onnx_graph *graph) {
+/* Builds the nodes up to the one that defines the value to compute, or whose loop has the part to compute. */
+static kn_status build_part(kn_import *import, const kn_onnx_graph *graph) {
     const kn_onnx_value_info output = {.name = import->model->only};
-    for (size_t i = 0; i < graph->node_count && !kn_import_item(import, output.name) &&
+    import->part_made = false;
+    for (size_t i = 0; i < graph->node_count && !kn_import_item(import, output.name) && !import->part_made &&
                        kn_graph_status(import->graph) == KN_OK;
          i++)
         import_node(import, &graph->nodes[i]);
-    return kn_graph_status(import->graph) == KN_OK ? kn_import_add_output(import, &output)
-                                                   : kn_graph_status(import->graph);
+    return kn_graph_status(import->graph) == KN_OK && !import->part_made
+               ? kn_import_add_output(import, &output)
+               : kn_graph_status(import->graph);
 }
 
 static kn_status build_outputs(kn_import *import, const kn_onnx_graph *graph) {
@@ -291,7 +293,7 @@ static kn_status build_graph(kn_import *import) {
     if (status == KN_OK) status = define_initializers(import, graph);
     if (status == KN_OK) status = kn_import_need_arrays(import);
     if (status == KN_OK)
-        status = import->model->only ? build_value(import, graph) : build_outputs(import, graph);
+        status = import->model->only ? build_part(import, graph) : build_outputs(import, graph);
     kn_import_close_scope(import, &scope);
     return end_graph(import);
 }
@@ -324,6 +326,7 @@ static bool keep_inputs(kn_import *import) {
     if (end_graph(import) != KN_OK || kn_import_check_wanted(import) != KN_OK) return false;
     model->unbound = true;
     model->missing = missing;
+    model->missing_loop = missing && import->missing_loop;
     model->error = reason;
     model->error.status = KN_OK;
     return true;
@@ -349,9 +352,10 @@ static bool make_room(kn_import *import) {
                 INT16_MAX);
         return false;
     }
-    model->inputs = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *model->inputs);
+    const size_t inputs = graph->input_count + import->params->given_count + 1;
+    model->inputs = kn_arena_take(&model->arena, inputs, sizeof *model->inputs);
     model->outputs = kn_arena_take(&model->arena, graph->output_count + 1, sizeof *model->outputs);
-    model->input_names = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *model->input_names);
+    model->input_names = kn_arena_take(&model->arena, inputs, sizeof *model->input_names);
     model->output_names = kn_arena_take(&model->arena, graph->output_count + 1, sizeof *model->output_names);
     import->wanted = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *import->wanted);
     import->output_capacity = graph->output_count + 1;
@@ -386,6 +390,7 @@ bool kn_import_onnx(kn_model *model) {
     do {
         import.again = false;
         import.missing = NULL;
+        import.missing_loop = false;
         import.spared = false;
         kn_error_clear(&model->error);
         build_graph(&import);

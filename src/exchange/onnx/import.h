@@ -131,6 +131,8 @@ struct kn_import {
     bool eager;              /* such inputs become constants */
     bool lacks;              /* a required value depends on an input without an array */
     const char *missing;     /* the last such value of the file's graph; NULL: none */
+    bool missing_loop;       /* it is the result of a loop */
+    bool part_made;          /* the part of a loop that the model computes is built */
     bool open;               /* an input has a dynamic size */
     kn_import_state *states; /* parameters and statistics, with their initial values */
     size_t state_count, state_capacity;
@@ -255,10 +257,16 @@ kn_status kn_import_add_inputs(kn_import *import);
 kn_status kn_import_need_arrays(kn_import *import);
 /* Checks that each of the caller's settings is a dynamic size of an input. */
 kn_status kn_import_check_wanted(const kn_import *import);
-/* Replaces a result of the file's graph by the elements that the caller gave for it. */
+/* The array that the caller gave under a name that is no input's; NULL: none. */
+const kn_model_given *kn_import_given(const kn_import *import, const char *name);
+/* The item of such an array: a constant, or without elements an input of the model. */
+kn_status kn_import_take_array(kn_import *import, const kn_model_given *given, kn_item *item);
+/* Replaces a result of the file's graph by the array that the caller gave for it. */
 void kn_import_take_given(kn_import *import, const char *name, kn_item *item);
 /* Adds an output of the file's graph, which a node, an input or an initializer defines. */
 kn_status kn_import_add_output(kn_import *import, const kn_onnx_value_info *output);
+/* Adds an output under this name. */
+kn_status kn_import_add_result(kn_import *import, const char *name, kn_item *item);
 
 /* ---- texts.c ------------------------------------------------------------------------------------------- */
 

@@ -398,22 +398,45 @@ kn_status kn_import_add_output(kn_import *import, const kn_onnx_value_info *outp
     return kn_graph_status(import->graph);
 }
 
-void kn_import_take_given(kn_import *import, const char *name, kn_item *item) {
-    if (import->scope->outer || !*name || item->sequence) return;
-    for (size_t i = 0; i < import->params->given_count; i++) {
+kn_status kn_import_add_result(kn_import *import, const char *name, kn_item *item) {
+    return add_item(import, &(kn_onnx_value_info){.name = name}, item);
+}
+
+const kn_model_given *kn_import_given(const kn_import *import, const char *name) {
+    for (size_t i = 0; i < import->params->given_count && *name; i++) {
         const kn_model_given *given = &import->params->given[i];
-        uint64_t bytes = 0;
-        if (!given->name || strcmp(given->name, name)) continue;
-        if (given->info.dtype != item->dtype || !given->data || !kn_tensor_bytes(&given->info, &bytes)) {
-            kn_graph_fail(import->graph, KN_ERROR_ARGUMENT,
-                          "the array for '%.100s' is %s; expected %s, with elements", name,
-                          kn_dtype_name(given->info.dtype), kn_dtype_name(item->dtype));
-            return;
-        }
-        kn_value *value = kn_constant(import->graph, given->info.dtype,
-                                      kn_import_list(import, given->info.shape, given->info.rank),
-                                      given->data, (size_t)bytes);
-        *item = (kn_item){.name = name, .dtype = item->dtype, .text = item->text, .value = value};
-        return;
+        if (given->name && !strcmp(given->name, name)) return given;
     }
+    return NULL;
+}
+
+kn_status kn_import_take_array(kn_import *import, const kn_model_given *given, kn_item *item) {
+    kn_model *model = import->model;
+    const char *shape = kn_import_list(import, given->info.shape, given->info.rank);
+    uint64_t bytes = 0;
+    *item = (kn_item){.name = given->name, .dtype = given->info.dtype, .text = item->text};
+    if (!kn_tensor_bytes(&given->info, &bytes)) {
+        kn_graph_fail(import->graph, KN_ERROR_ARGUMENT, "the array for '%.100s' leaves sizes open",
+                      given->name);
+    } else if (given->data) {
+        item->value = kn_constant(import->graph, given->info.dtype, shape, given->data, (size_t)bytes);
+    } else {
+        /* an output may have the name itself */
+        const char *own = kn_arena_format(import->arena, "%s_given", given->name);
+        const char *name = own ? kn_import_name(import, own) : NULL;
+        item->value = kn_input(import->graph, name ? name : "", given->info.dtype, shape);
+        model->input_names[model->input_count] = given->name;
+        model->inputs[model->input_count++] = item->value;
+    }
+    return kn_graph_status(import->graph);
+}
+
+void kn_import_take_given(kn_import *import, const char *name, kn_item *item) {
+    const kn_model_given *given = import->scope->outer ? NULL : kn_import_given(import, name);
+    if (!given || item->sequence) return;
+    if (given->info.dtype != item->dtype)
+        kn_graph_fail(import->graph, KN_ERROR_ARGUMENT, "the array for '%.100s' is %s; expected %s", name,
+                      kn_dtype_name(given->info.dtype), kn_dtype_name(item->dtype));
+    else
+        kn_import_take_array(import, given, item);
 }

@@ -363,7 +363,10 @@ bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const
     }
     if (value->kind == KN_VALUE_RESULT && folded(import, value, info, data)) return true;
     want_leaves(import, value);
-    if (import->lacks && is_outermost(import, item)) import->missing = item->name;
+    if (import->lacks && is_outermost(import, item)) {
+        import->missing = item->name;
+        import->missing_loop = false;
+    }
     return false;
 }
 

@@ -141,12 +141,21 @@ static kn_status load_onnx(kn_model *model, const char *path, kn_states *states,
                            const kn_model_load_params *params, int *loaded) {
     const kn_imported *imported = kn_imported_of(model);
     if (path) return kn_model_load_file(model, path, states, params, loaded);
-    for (size_t i = 0; i < imported->state_count; i++) {
-        kn_status status = load_state(model, states, &imported->states[i]);
-        if (status != KN_OK) return status;
+    kn_map present;
+    kn_status status = KN_OK;
+    int count = 0;
+    kn_map_init(&present, &model->host);
+    for (size_t i = 0; params->lacking && i < kn_states_count(states) && status == KN_OK; i++)
+        if (!kn_map_put_text(&present, kn_states_at(states, i, NULL), states))
+            status = kn_fail_memory(&model->error, 0);
+    for (size_t i = 0; i < imported->state_count && status == KN_OK; i++) {
+        if (kn_map_get_text(&present, kn_value_name(imported->states[i].value))) continue;
+        status = load_state(model, states, &imported->states[i]);
+        count++;
     }
-    if (loaded) *loaded = (int)imported->state_count;
-    return KN_OK;
+    kn_map_finish(&present);
+    if (loaded && status == KN_OK) *loaded = count;
+    return status;
 }
 
 static kn_status save_onnx(kn_model *model, const char *path, kn_states *states,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 
 from ._arrays import address, info_of, ready, type_number
-from ._library import encoded, ffi, lib
+from ._handle import Handle
+from ._library import encoded, ffi, lib, make, text
 from ._samples import fed, slices
 from .errors import ArgumentError, ShapeError, UnsupportedError
 from .graph import Value
@@ -47,6 +48,56 @@ class Bound:
     def __init__(self, made: "_Opened", session: Session, states: States, folded: Dict[str, bytes]) -> None:
         self.made, self.session, self.states, self.folded = made, session, states, folded
 
+    def run(self, by_file: Dict[str, np.ndarray]) -> List[np.ndarray]:
+        """The results for arrays by the file's names."""
+        own = dict(zip(self.made.input_names, (value.name for value in self.made.inputs)))
+        return self.made.readable(self.session.run({own[name]: array for name, array in by_file.items() if name in own}))
+
+
+class InParts(Handle):
+    """A model whose graph depends on values that it computes: these are computed first in each run."""
+
+    _error = "kn_runner_error"
+    folded: Dict[str, bytes] = {}  # the runner builds the graph for other values
+
+    def __init__(self, model: "Model", states: States) -> None:
+        self.opened, self.states, self.context, self.settings = model._made, states, model.context, model._arithmetic()
+        keep: List[Any] = []
+        params = make("kn_session_params", keep, states=states._pointer, **self.settings)
+        self._open_checked(lib.kn_runner_create(model._made._pointer, model.context._pointer, params), lib.kn_runner_destroy,
+                           lib.kn_runner_status, model._made, model.context, states, lock=model._made._core.lock)
+        self.made: Any = None
+        self.session: Any = None
+        self.builds = 0
+
+    def _prepare(self, rows: Any, count: int) -> None:
+        self._call(lib.kn_runner_prepare, rows, count)
+        if self.made is not None and self.builds == lib.kn_runner_builds(self._pointer):
+            return
+        self._drop()
+        self.builds = lib.kn_runner_builds(self._pointer)
+        self.made = type(self.opened).within(lib.kn_runner_model(self._pointer), self)
+        self.session = Session(self.made.outputs, self.context, states=self.states, **self.settings)
+
+    def _drop(self) -> None:
+        for handle in (self.session, self.made):
+            if handle is not None:
+                handle.close()
+        self.session = self.made = None
+
+    def run(self, by_file: Dict[str, np.ndarray]) -> List[np.ndarray]:
+        """The results for arrays by the file's names."""
+        keep: List[Any] = []
+        rows = given_rows(by_file, keep)
+        with self._lock:
+            self._prepare(rows, len(by_file))
+            inputs = self.made.inputs
+            feeds = ffi.new("kn_feed[]", max(1, len(inputs)))
+            self._call(lib.kn_runner_feeds, self.session._pointer, rows, len(by_file), feeds)
+            arrays = {text(feed.name): np.frombuffer(ffi.buffer(feed.data, feed.bytes), value.dtype).reshape(value.shape)
+                      for feed, value in zip(feeds, inputs)}
+            return self.made.readable(self.session.run(arrays))
+
 
 class Shapes:
     """Runs Model.predict: with the model itself if its graph fits the shapes, otherwise with a model bound to them."""
@@ -54,7 +105,7 @@ class Shapes:
     def __init__(self, model: "Model") -> None:
         self.model = weakref.proxy(model)  # weak: the model owns this object
         self.names: List[str] = []  # result names of the last run
-        self.kept: "collections.OrderedDict[Any, Bound]" = collections.OrderedDict()
+        self.kept: "collections.OrderedDict[Any, Any]" = collections.OrderedDict()
         self.fitting: Dict[Any, bool] = {}
 
     def clear(self) -> None:
@@ -78,7 +129,7 @@ class Shapes:
             self.fitting[key] = bool(lib.kn_model_fits(self.model._pointer, rows, len(arrays)))
         return self.fitting[key]
 
-    def _find(self, arrays: Mapping[str, np.ndarray]) -> Bound:
+    def _find(self, arrays: Mapping[str, np.ndarray]) -> Any:
         """The model bound to these arrays, by the file's names."""
         for key in [key for key, bound in self.kept.items() if bound.states is not self.model._states]:
             del self.kept[key]  # built from weights that training has replaced
@@ -87,14 +138,25 @@ class Shapes:
             if key[0] == shapes and all(arrays[name].tobytes() == value for name, value in bound.folded.items()):
                 self.kept.move_to_end(key)
                 return bound
-        made = self.model._bind(arrays)
-        folded = {name: array.tobytes() for name, array in arrays.items() if name not in made.input_names}
-        states = self.model._states if self.model._states is not None else States(self.model.context, self.model.seed)
-        session = Session(made.outputs, self.model.context, states=states, **self.model._arithmetic())
-        load_missing(made, states)
-        self.model._states = states
-        bound = Bound(made, session, states, folded)
-        self.kept[(shapes, tuple(folded.items()))] = bound
+        model = self.model
+        states = model._states if model._states is not None else States(model.context, model.seed)
+        parts = model._lora is None and not model._pins
+        made = None
+        if not (parts and model._made.computes_missing):
+            try:
+                made = model._bind(arrays)
+            except UnsupportedError:
+                if not parts:
+                    raise
+        if made is None:
+            bound: Any = InParts(model, states)
+        else:
+            folded = {name: array.tobytes() for name, array in arrays.items() if name not in made.input_names}
+            session = Session(made.outputs, model.context, states=states, **model._arithmetic())
+            load_missing(made, states)
+            bound = Bound(made, session, states, folded)
+        model._states = states
+        self.kept[(shapes, tuple(bound.folded.items()))] = bound
         while len(self.kept) > KEPT:
             self.kept.popitem(last=False)
         return bound
@@ -118,9 +180,9 @@ class Shapes:
         if bound is None:  # if nothing fits, the session reports the mismatch
             self.names = [value.name for value in model.outputs]
             return model._made.readable(model._session("outputs").run(arrays))
+        results = bound.run(by_file)
         self.names = [value.name for value in bound.made.outputs]
-        own = dict(zip(bound.made.input_names, (value.name for value in bound.made.inputs)))
-        return bound.made.readable(bound.session.run({own[name]: array for name, array in by_file.items() if name in own}))
+        return results
 
     def in_parts(self, arrays: Mapping[str, np.ndarray], batch: int) -> Optional[List[np.ndarray]]:
         """Like at_once, in batches of `batch` samples; None if a result does not have one row per sample."""

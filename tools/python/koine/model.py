@@ -180,8 +180,7 @@ class _Opened(Handle):
     @classmethod
     def of(cls, opened: "_Opened", arrays: Mapping[str, Any]) -> "_Opened":
         """The model of an ONNX file bound to these arrays, or to these (dtype, shape)."""
-        made, keep = cls.__new__(cls), []  # type: ignore[var-annotated]
-        made.graph = made.loss = made.loss_key = made.loss_given = None
+        made, keep = cls._empty(), []  # type: ignore[var-annotated]
         rows = given_rows(arrays, keep)
         with opened._lock:
             made._open_checked(lib.kn_model_bind(opened._pointer, rows, len(arrays)), lib.kn_model_destroy, lib.kn_model_status,
@@ -192,6 +191,26 @@ class _Opened(Handle):
             raise error_of(3, message)
         made.graph = Graph._of(lib.kn_model_graph(made._pointer), made)
         return made
+
+    @classmethod
+    def _empty(cls) -> "_Opened":
+        made = cls.__new__(cls)
+        made.graph = made.loss = made.loss_key = made.loss_given = None
+        return made
+
+    @classmethod
+    def within(cls, pointer: Any, owner: Handle) -> "_Opened":
+        """A model that belongs to another handle, which destroys it."""
+        made = cls._empty()
+        made._open(pointer, None, owner, lock=owner._core.lock)
+        made.graph = Graph._of(lib.kn_model_graph(made._pointer), made)
+        return made
+
+    @property
+    def computes_missing(self) -> bool:
+        """Whether the graph depends on a value that it computes, such as the result of a loop that ends on a computed condition."""
+        missing = text(lib.kn_model_missing_value(self._pointer))
+        return missing is not None and missing not in self.input_names
 
     @property
     def bound(self) -> bool:
