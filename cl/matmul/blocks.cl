@@ -17,10 +17,12 @@
  * kn_matmul_blocks_wide(a, codes, c, m, n, k, blocks, middle, item_columns, EPILOGUE)
  *   work-groups of (1,1,1), numbering ceil(n / item_columns)
  * kn_matmul_blocks_plain(a, codes, c, count, n, k, blocks)
- *   a work-item per result, `count` in total */
+ *   a work-item per result, `count` in total
+ * kn_matmul_blocks_joint, kn_matmul_blocks_wide_joint: several such products (common/joint.cl) */
 #include "common/activations.cl"
 #include "common/blocks.cl"
 #include "common/epilogue.cl"
+#include "common/joint.cl"
 #include "common/types.cl"
 #include "common/unroll.cl"
 #include "common/wanted.cl"
@@ -63,12 +65,17 @@ static inline float sum_of(const float4 four) {
         }                                                                                                    \
     }
 
-#if KN_WANTED(kn_matmul_blocks)
+#if KN_WANTED(kn_matmul_blocks) || KN_WANTED(kn_matmul_blocks_joint)
 #define KN_ADD_FOUR(r, j, left, weights) sums[r * KN_COLUMNS + j] += fold(left * weights)
 __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
+#ifdef KN_JOINT_kn_matmul_blocks
+kernel void kn_matmul_blocks_joint(KN_JOINT_PARAMETERS) {
+    KN_JOINT_SELECT
+#else
 kernel void kn_matmul_blocks(global const a_stored *restrict a, global const uchar *restrict codes,
                              global c_stored *restrict c, int m, int n, int k, int blocks,
                              int middle KN_EPILOGUE_PARAMETERS) {
+#endif
     local float tree[KN_SUMS * KN_ITEMS];
     const int item = get_local_id(0);
     const int column0 = KN_GROUP(0, KN_ITEMS) * KN_COLUMNS, row0 = KN_GROUP(1, 1) * KN_ROWS;
@@ -81,12 +88,17 @@ kernel void kn_matmul_blocks(global const a_stored *restrict a, global const uch
 }
 #endif
 
-#if KN_WANTED(kn_matmul_blocks_wide)
+#if KN_WANTED(kn_matmul_blocks_wide) || KN_WANTED(kn_matmul_blocks_wide_joint)
 #define KN_ADD_SIXTEEN(r, j, left, weights) sums[r * KN_COLUMNS + j] += left * weights
 __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(float16)))
+#ifdef KN_JOINT_kn_matmul_blocks_wide
+kernel void kn_matmul_blocks_wide_joint(KN_JOINT_PARAMETERS) {
+    KN_JOINT_SELECT
+#else
 kernel void kn_matmul_blocks_wide(global const a_stored *restrict a, global const uchar *restrict codes,
                                   global c_stored *restrict c, int m, int n, int k, int blocks, int middle,
                                   int item_columns KN_EPILOGUE_PARAMETERS) {
+#endif
     const int first = (int)get_global_id(0) * item_columns, end = min(first + item_columns, n);
     const KN_INDEX total = (KN_INDEX)n * blocks;
     for (int column0 = first; column0 < end; column0 += KN_COLUMNS)

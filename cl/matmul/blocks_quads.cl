@@ -16,9 +16,11 @@
  * a is (M,K), codes the blocks of W (N,K), arranged, of which each row has `blocks`, c (M,N).
  *
  * kn_matmul_blocks_quads(a, codes, c, m, n, k, blocks, middle, item_columns, EPILOGUE)
- *   work-groups of (1,1,1), numbering ceil(n / item_columns) */
+ *   work-groups of (1,1,1), numbering ceil(n / item_columns)
+ * kn_matmul_blocks_quads_joint: several such products (common/joint.cl) */
 #include "common/activations.cl"
 #include "common/epilogue.cl"
+#include "common/joint.cl"
 #include "common/types.cl"
 #include "matmul/block_units.cl"
 #include "matmul/few_rows.cl"
@@ -104,9 +106,14 @@ static inline float sum_of(const float16 sums) {
     }
 
 __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(float16)))
+#ifdef KN_JOINT_kn_matmul_blocks_quads
+kernel void kn_matmul_blocks_quads_joint(KN_JOINT_PARAMETERS) {
+    KN_JOINT_SELECT
+#else
 kernel void kn_matmul_blocks_quads(global const a_stored *restrict a, global const uchar *restrict codes,
                                    global c_stored *restrict c, int m, int n, int k, int blocks, int middle,
                                    int item_columns KN_EPILOGUE_PARAMETERS) {
+#endif
     local int lefts_of[KN_ROWS * KN_UNITS * KN_UNIT / 4];
     local float scales_of[KN_ROWS * KN_UNITS * KN_PARTS * 16];
     local float sums_of[KN_MINS ? KN_ROWS * KN_UNITS * 8 : 8];

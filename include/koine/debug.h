@@ -18,6 +18,7 @@
  *   producers=fused       such nodes are fused without a trial on the device
  *   images=blocked        kernels that take any layout get blocked images where possible
  *   stored=TYPE           everything that may be is stored in float16 or bfloat16, inputs and results too
+ *   launches=separate     small steps that run the same code are separate launches
  *   launches=cut          launches on many-thread devices are split, as long ones are
  *   why=NODE              plan texts explain the choice of the node's kernels instead (koine plan --why)
  *   tuning=off            measurements of the tuner (koine/tune.h) are not used

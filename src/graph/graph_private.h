@@ -235,8 +235,6 @@ const struct kn_signature *kn_step_signature(const kn_step *step);
 char kn_step_parameter(const kn_step *step, const char *name, bool always);
 /* A step of the lowering's node, without file, kernel and arguments; NULL: out of memory. */
 kn_step *kn_step_new(kn_lowering *lowering, kn_step_kind kind);
-/* Appends an argument. */
-void kn_step_argument(kn_step *step, kn_argument argument);
 /* The name, not terminated, of the next global memory that the kernel always takes, after `at` (NULL: the
  * first); NULL: no more. */
 const char *kn_step_next_memory(const kn_step *step, const char *at, size_t *length, char *kind);

@@ -350,6 +350,19 @@ const char *kn_step_name(kn_step *step, const char *format, ...) {
     return kept;
 }
 
+const char *kn_step_number_type(kn_argument_kind kind) {
+    switch (kind) {
+    case KN_ARGUMENT_INT:
+        return "int";
+    case KN_ARGUMENT_UINT:
+        return "uint";
+    case KN_ARGUMENT_FLOAT:
+        return "float";
+    default:
+        return "KN_INDEX";
+    }
+}
+
 void kn_step_generate(kn_step *step, const char *macro) {
     if (step) step->generating = macro;
 }
@@ -368,8 +381,8 @@ void kn_step_generated(kn_step *step, const char *qualifier) {
                            argument->writes ? "" : "const ", kn_opencl_type(argument->value->shape.dtype),
                            qualifier, argument->name);
         else
-            kn_text_format(&parameters, "%sconst %s %s", i ? ", " : "",
-                           argument->kind == KN_ARGUMENT_UINT ? "uint" : "KN_INDEX", argument->name);
+            kn_text_format(&parameters, "%sconst %s %s", i ? ", " : "", kn_step_number_type(argument->kind),
+                           argument->name);
         kn_text_format(&names, "%s%s", i ? ", " : "", argument->name);
     }
     if (kn_text_failed(&parameters) || kn_text_failed(&names)) {

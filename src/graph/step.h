@@ -113,6 +113,7 @@ typedef struct kn_step {
     int pack_count;
     bool given;        /* a later step adds these parts (kn_take_sum): the plan drops this step */
     const char *pair;  /* the kernel that computes two such steps (kn_step_pair); NULL: none */
+    const char *joint; /* the kernel that computes several such steps (plan/joint.c); NULL: none */
     const char *tuned; /* the name of the kernel if a measurement chose it; NULL: chosen by rule */
     const kn_node *node;
     kn_status failed; /* the first failure, reported by kn_step_end */
@@ -208,11 +209,15 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 /* Sets the cost of the step, for nodes with several steps; by default the node's first step has the node's
  * cost. kn_step_cost_of_node gives the node's cost to this step. */
 void kn_step_cost(kn_step *step, double flops, double bytes);
-/* Declares parameters that are not in cl/: the values, indices and uints that follow, until
+/* Declares parameters that are not in cl/: the values, integers and floats that follow, until
  * kn_step_generated, are defined in order as MACRO_PARAMETERS, and their names as MACRO_ARGUMENTS. Both begin
  * with a comma if the step has arguments before them. Pointers get the qualifier. */
 void kn_step_generate(kn_step *step, const char *macro);
 void kn_step_generated(kn_step *step, const char *qualifier);
+/* The type of such a parameter for an int, an index, a uint or a float. */
+const char *kn_step_number_type(kn_argument_kind kind);
+/* Adds an argument of any kind. */
+void kn_step_argument(kn_step *step, kn_argument argument);
 /* A name for a generated parameter, with the lifetime of the step. */
 const char *kn_step_name(kn_step *step, const char *format, ...) KN_PRINTF(2, 3);
 void kn_step_tile(kn_step *step, const kn_step_tiles *tiles);

@@ -40,6 +40,7 @@ typedef struct kn_switches {
     bool recompute_invariant; /* steps that depend only on states run in each run */
     bool separate_statistics; /* batch norms always compute their own statistics */
     bool separate_packs;      /* each convolution packs its own filter */
+    bool separate_launches;   /* similar steps never share a launch (joint.c) */
     bool cut_launches;        /* split launches on many-thread devices along each dimension, as if slow
                                */
     int tile;        /* for matrix products on many-thread devices, where possible; 0: chosen by shape */

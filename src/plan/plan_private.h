@@ -135,6 +135,7 @@ kn_status kn_pass_recompute(kn_planner *planner);
 kn_status kn_pass_liveness(kn_planner *planner);
 kn_status kn_pass_lower(kn_planner *planner);
 kn_status kn_pass_pairs(kn_planner *planner);
+kn_status kn_pass_joint(kn_planner *planner);
 kn_status kn_pass_sums(kn_planner *planner);
 kn_status kn_pass_packs(kn_planner *planner);
 kn_status kn_pass_bucket(kn_planner *planner);

@@ -32,6 +32,7 @@ const kn_pass kn_passes[] = {
      .reads = KN_FIELD_GRAPH | KN_FIELD_CONSUMERS | KN_FIELD_GROUPS | KN_FIELD_LAYOUTS | KN_FIELD_ALIASES,
      .writes = KN_FIELD_ALIASES | KN_FIELD_STEPS},
     {"pairs", kn_pass_pairs, .reads = KN_FIELD_ALIASES | KN_FIELD_STEPS, .writes = KN_FIELD_STEPS},
+    {"joint", kn_pass_joint, .reads = KN_FIELD_ALIASES | KN_FIELD_STEPS, .writes = KN_FIELD_STEPS},
     {"sums", kn_pass_sums, .reads = KN_FIELD_INVARIANT | KN_FIELD_ALIASES | KN_FIELD_STEPS,
      .writes = KN_FIELD_STEPS},
     {"packs", kn_pass_packs, .reads = KN_FIELD_GRAPH | KN_FIELD_ALIASES | KN_FIELD_STEPS,

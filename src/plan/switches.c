@@ -18,6 +18,7 @@ static const struct {
     {"statistics", "separate", offsetof(kn_switches, separate_statistics), true, true},
     {"packs", "separate", offsetof(kn_switches, separate_packs), true, true},
     {"products", "tf32", offsetof(kn_switches, tf32), true, true},
+    {"launches", "separate", offsetof(kn_switches, separate_launches), true, true},
     {"launches", "cut", offsetof(kn_switches, cut_launches), true, true},
     {"producers", "fused", offsetof(kn_switches, producers), KN_PRODUCERS_FUSED, false},
     {"producers", "separate", offsetof(kn_switches, producers), KN_PRODUCERS_SEPARATE, false},

@@ -255,19 +255,19 @@ GRAPH_TEST(switches_are_read) {
     kn_error error = {0};
     assert_int_equal(kn_switches_parse(NULL, &switches, &error), KN_OK);
     assert_int_equal(switches.forced_count, 0);
-    assert_int_equal(
-        kn_switches_parse("matmul=tiled,*=wide,images=blocked,invariant=recompute,"
-                          "statistics=separate,packs=separate,producers=fused,programs=none,tile=64x64x8/8x4,"
-                          "stored=bfloat16/3/1",
-                          &switches, &error),
-        KN_OK);
+    assert_int_equal(kn_switches_parse("matmul=tiled,*=wide,images=blocked,invariant=recompute,"
+                                       "statistics=separate,packs=separate,launches=separate,producers=fused,"
+                                       "programs=none,tile=64x64x8/8x4,"
+                                       "stored=bfloat16/3/1",
+                                       &switches, &error),
+                     KN_OK);
     assert_int_equal(switches.forced_count, 2);
     assert_string_equal(switches.forced[0].row->name, "matmul");
     assert_string_equal(switches.forced[0].variant, "tiled");
     assert_null(switches.forced[1].row);
     assert_string_equal(switches.forced[1].variant, "wide");
     assert_true(switches.blocked_images && switches.recompute_invariant && switches.separate_statistics &&
-                switches.separate_packs);
+                switches.separate_packs && switches.separate_launches);
     assert_int_equal(switches.tile, 6);
     assert_int_equal(switches.stored, KN_BFLOAT16);
     assert_true(switches.stored_halves.inputs == 3 && switches.stored_halves.results == 1);

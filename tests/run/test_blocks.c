@@ -212,7 +212,120 @@ static uint64_t state_bytes(kn_session *session) {
     return info.state_bytes;
 }
 
+/* ---- a part of a language model ---------------------------------------------------- */
+
+enum { HEADS = 3, WIDTH = 2 * 32 * HEADS, NARROW = 64, KEPT = 9, STEP_ROWS = 2, RESULTS = 4 };
+
+/* The queries, keys and values of normed x, (1,rows,WIDTH), of which keys and values are put into a window,
+ * and a product of the queries. Biases, if any, are epilogues. */
+static kn_session *open_step(kn_context *context, kn_states *states, int rows, bool biased,
+                             kn_activations activations, const char *switches) {
+    static const char *const names[] = {"q", "k", "v", "o"};
+    static const char *const called[] = {"queries", "new_keys", "new_values", "result"};
+    kn_graph *graph = kn_graph_create(NULL);
+    const kn_initializer some = {KN_INITIALIZER_UNIFORM, 0.5};
+    kn_value *start = kn_input(graph, "start", KN_INT32, "1"), *of[RESULTS];
+    kn_value *x = kn_rms_norm(kn_input(graph, "x", KN_FLOAT32, rows == 1 ? "1,1,192" : "1,2,192"), NULL);
+    for (int i = 0; i < RESULTS; i++) {
+        const bool wide = i == 0 || i == 3;
+        char bias[8];
+        kn_value *w = kn_parameter(graph, names[i], KN_FLOAT32, wide ? "192,192" : "64,192", NULL);
+        of[i] = kn_matmul(i < 3 ? x : of[0], w, false, true);
+        snprintf(bias, sizeof bias, "b%s", names[i]);
+        if (biased) of[i] = kn_add(of[i], kn_parameter(graph, bias, KN_FLOAT32, wide ? "192" : "64", &some));
+    }
+    for (int i = 0; i < 3; i++) {
+        const kn_rotary_params params = {.size = sizeof params, .heads = i ? 1 : HEADS, .base = 10000};
+        if (i < 2) of[i] = kn_rotary(of[i], start, &params);
+        if (i > 0)
+            of[i] =
+                kn_put_rows(kn_input(graph, i == 1 ? "keys" : "values", KN_FLOAT32, "1,9,64"), of[i], start);
+    }
+    for (int i = 0; i < RESULTS; i++)
+        of[i] = kn_name(of[i], called[i]);
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    params.activations = activations;
+    params.switches = switches;
+    kn_session *session = kn_session_create(context, of, RESULTS, &params);
+    session_good(session, kn_session_status(session));
+    kn_graph_destroy(&graph);
+    return session;
+}
+
+/* Returns the number of launches. */
+static int run_step(kn_session *session, int rows, float results[RESULTS][KEPT * WIDTH]) {
+    static float x[STEP_ROWS * WIDTH], keys[KEPT * NARROW], values[KEPT * NARROW];
+    const int32_t start = 5;
+    const size_t narrow = sizeof keys, wide = (size_t)rows * WIDTH * sizeof(float);
+    fill_numbers(x, STEP_ROWS * WIDTH, 3);
+    fill_numbers(keys, KEPT * NARROW, 4);
+    fill_numbers(values, KEPT * NARROW, 5);
+    const kn_feed feeds[] = {
+        {"x", x, wide}, {"start", &start, sizeof start}, {"keys", keys, narrow}, {"values", values, narrow}};
+    const kn_fetch fetches[] = {{"queries", results[0], wide},
+                                {"new_keys", results[1], narrow},
+                                {"new_values", results[2], narrow},
+                                {"result", results[3], wide}};
+    session_good(session, kn_session_run(session, feeds, 4, fetches, RESULTS));
+    return session->current->plan.step_count;
+}
+
+/* Products of one input are one launch, and so are the rotations and the writes to windows that follow them:
+ * `saved` launches fewer, with the same bits. The values' weights have type `v_type`, others `type`. */
+static void check_joint(kn_context *context, int v_type, int type, bool biased, kn_activations activations,
+                        const char *switches, int saved) {
+    static const char *const names[] = {"q", "k", "v", "o"};
+    static float joint[RESULTS][KEPT * WIDTH], separate[RESULTS][KEPT * WIDTH];
+    char text[100], *folder = test_folder_make();
+    kn_states *states = kn_states_create(context, 1);
+    stored all[RESULTS];
+    for (int i = 0; i < RESULTS; i++) {
+        all[i] = store(folder, kn_block_type_find(i == 2 ? v_type : type), i == 0 || i == 3 ? WIDTH : NARROW,
+                       WIDTH, 600 + (uint64_t)i);
+        set_blocks(states, names[i], &all[i]);
+    }
+    snprintf(text, sizeof text, "launches=separate%s%s", switches[0] ? "," : "", switches);
+    for (int rows = 1; rows <= STEP_ROWS; rows++) {
+        kn_session *session = open_step(context, states, rows, biased, activations, switches);
+        kn_session *other = open_step(context, states, rows, biased, activations, text);
+        memset(joint, 0, sizeof joint);
+        memset(separate, 0, sizeof separate);
+        const int launches = run_step(session, rows, joint);
+        assert_int_equal(run_step(other, rows, separate) - launches, saved);
+        assert_memory_equal(joint, separate, sizeof joint);
+        for (int i = 0; i < RESULTS; i++)
+            assert_true(joint[i][0] != 0);
+        kn_session_destroy(&session);
+        kn_session_destroy(&other);
+    }
+    kn_states_destroy(&states);
+    for (int i = 0; i < RESULTS; i++)
+        stored_release(&all[i]);
+    test_folder_remove(folder);
+}
+
 /* ---- tests ------------------------------------------------- */
+
+TEST(similar_steps_share_a_launch) {
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    static const kn_kernels kinds[] = {KN_KERNELS_CPU, KN_KERNELS_GPU};
+    for (size_t i = 0; i < KN_COUNT_OF(kinds); i++) {
+        kn_context_params params = device_params();
+        const kn_context_debug debug = {.size = sizeof debug, .kernels = kinds[i]};
+        params.debug = &debug;
+        kn_context *context = device_open(&params);
+        check_joint(context, 8, 8, false, KN_ACTIVATIONS_FLOAT32, "", 4);
+        check_joint(context, 8, 8, true, KN_ACTIVATIONS_FLOAT32, "programs=file", 4);
+        /* The code of values is different. */
+        check_joint(context, 6, 2, false, KN_ACTIVATIONS_FLOAT32, "", 3);
+        if (kn_context_byte_products(context) && kinds[i] == KN_KERNELS_CPU)
+            check_joint(context, 3, 3, true, KN_ACTIVATIONS_INT8, "", 4);
+        kn_context_destroy(&context);
+    }
+}
 
 /* Every type: in inference with few and many rows, and in training if the weights are frozen. The file's
  * owner has released it before a session reads it. */

@@ -132,6 +132,7 @@ static kn_status rotary_lower(kn_lowering *lowering) {
         KN_STEP_SET(step, {"starts_row", form.starts_row});
     }
     kn_step_size1(step, (size_t)(form.batches * form.length * form.pairs), 0);
+    if (step) step->joint = "kn_rotary_joint";
     return kn_step_end(step, lowering);
 }
 

@@ -140,6 +140,7 @@ static kn_status rows_lower(kn_lowering *lowering) {
     }
     if (form.put) KN_STEP_SET(step, {"filled", form.filled}, {"chunk", chunk});
     kn_step_size1(step, (size_t)kn_divide_up(elements, chunk), 0);
+    if (step && form.put) step->joint = "kn_put_rows_joint";
     return kn_step_end(step, lowering);
 }
 

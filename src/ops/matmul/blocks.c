@@ -155,6 +155,7 @@ static kn_status lower_tree(kn_lowering *lowering) {
         kn_group_items_for(lowering->target, "matmul/blocks.cl", kn_divide_up(form.w.columns, 16), 64);
     const int columns = form.rows == 1 ? 4 : 2; /* fewer for several rows, to save registers */
     kn_step *step = begin(lowering, &form, "kn_matmul_blocks");
+    if (step) step->joint = "kn_matmul_blocks_joint";
     KN_STEP_DEFINE(step, {"KN_ROWS", form.rows}, {"KN_COLUMNS", columns}, {"KN_ITEMS", items});
     kn_step_epilogue(step, lowering);
     kn_step_size2(step, (size_t)kn_divide_up(form.w.rows, columns) * items,
@@ -168,6 +169,7 @@ static kn_status lower_wide(kn_lowering *lowering) {
     const int64_t units = lowering->target->compute_units;
     const int64_t columns = kn_round_up(kn_divide_up(form.w.rows, 8 * units), WIDE_COLUMNS);
     kn_step *step = begin(lowering, &form, "kn_matmul_blocks_wide");
+    if (step) step->joint = "kn_matmul_blocks_wide_joint";
     KN_STEP_DEFINE(step, {"KN_ROWS", form.rows}, {"KN_COLUMNS", WIDE_COLUMNS});
     KN_STEP_SET(step, {"item_columns", columns});
     kn_step_epilogue(step, lowering);

@@ -69,6 +69,7 @@ kn_status kn_matmul_quads_lower(kn_lowering *lowering) {
     const int64_t units = lowering->target->compute_units;
     const int64_t each = kn_round_up(kn_divide_up(form.w.rows, 4 * units), columns);
     kn_step *step = begin(lowering, &form, "matmul/blocks_quads.cl", "kn_matmul_blocks_quads");
+    if (step) step->joint = "kn_matmul_blocks_quads_joint";
     KN_STEP_DEFINE(step, {"KN_ROWS", rows}, {"KN_COLUMNS", columns});
     KN_STEP_SET(step, {"item_columns", each});
     kn_step_epilogue(step, lowering);
