@@ -34,8 +34,8 @@ typedef struct kn_runner kn_runner;
 
 /* `model` is from an ONNX file, bound or not. params->states, which must not be NULL, are those of the
  * sessions that the caller makes of kn_runner_model: weights that they lack are loaded from the file. The
- * model, the context and the states must outlive the runner. Returns NULL only when out of memory; otherwise
- * see kn_runner_status. */
+ * model, the context, the states and params->switches must outlive the runner. Returns NULL only when out of
+ * memory; otherwise see kn_runner_status. */
 KN_API KN_NODISCARD kn_runner *kn_runner_create(kn_model *model, kn_context *context,
                                                 const kn_session_params *params);
 KN_API void kn_runner_destroy(kn_runner **runner);

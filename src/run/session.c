@@ -101,11 +101,28 @@ static kn_status list_symbols(kn_session *session) {
     return KN_OK;
 }
 
+/* Enumerators of a newer library would otherwise be taken for others. */
+static kn_status check_choices(const kn_session_params *params, kn_error *error) {
+    const struct {
+        const char *name;
+        unsigned value, last;
+    } choices[] = {{"precision", params->precision, KN_PRECISION_TF32},
+                   {"recompute", params->recompute, KN_RECOMPUTE_NEVER},
+                   {"activations", params->activations, KN_ACTIVATIONS_INT8}};
+    for (size_t i = 0; i < KN_COUNT_OF(choices); i++)
+        if (choices[i].value > choices[i].last)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "kn_session_params: %s is %u; expected 0 to %u",
+                           choices[i].name, choices[i].value, choices[i].last);
+    return KN_OK;
+}
+
 static kn_status copy_params(kn_session *session, const kn_session_params *params) {
     kn_session_params_init(&session->params);
     kn_status status = KN_PARAMS_TAKE(kn_session_params, &session->params, params, &session->failure);
     if (status != KN_OK) return status;
-    status = kn_switches_parse(session->params.switches, &session->switches, &session->failure);
+    status = check_choices(&session->params, &session->failure);
+    if (status == KN_OK)
+        status = kn_switches_parse(session->params.switches, &session->switches, &session->failure);
     if (status != KN_OK) return status;
     session->params.switches = NULL;
     if (!session->params.states) {

@@ -118,6 +118,24 @@ TEST(feeds_of_sessions) {
     session_works(made);
 }
 
+/* Enumerators that this library does not have. */
+TEST(unknown_choices) {
+    fixture *made = *state;
+    for (int i = 0; i < 3; i++) {
+        const int unknown[] = {4, 3, 2};
+        const char *const names[] = {"precision", "recompute", "activations"};
+        kn_session_params params = KN_SESSION_DEFAULTS;
+        if (i == 0) params.precision = (kn_precision)unknown[i];
+        if (i == 1) params.recompute = (kn_recompute)unknown[i];
+        if (i == 2) params.activations = (kn_activations)unknown[i];
+        kn_session *bad = kn_session_create(made->context, &made->y, 1, &params);
+        assert_int_equal(kn_session_status(bad), KN_ERROR_ARGUMENT);
+        assert_non_null(strstr(kn_session_error(bad), names[i]));
+        kn_session_destroy(&bad);
+    }
+    session_works(made);
+}
+
 TEST(fetches_of_sessions) {
     fixture *made = *state;
     kn_fetch fetch = made->fetch;
