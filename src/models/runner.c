@@ -14,10 +14,12 @@ static void release_part(const kn_runner *runner, kn_runner_part *own) {
 }
 
 static void release_model(kn_runner *runner) {
-    if (runner->model != runner->opened && runner->shown)
+    if (runner->model != runner->opened && runner->shown) {
+        kn_model_destroy(&runner->earlier);
         runner->earlier = runner->model;
-    else if (runner->model != runner->opened)
+    } else if (runner->model != runner->opened) {
         kn_model_destroy(&runner->model);
+    }
     runner->model = NULL;
     runner->shown = false;
 }
@@ -178,11 +180,22 @@ static kn_status build_rest(kn_runner *runner, const kn_model_given *given, size
     return status;
 }
 
-/* Records the inputs of the file, and the values of those that are constants of the graph. */
+/* Whether the array is for an input of all models, and not for a constant of one. */
+static bool is_fed(const kn_runner *runner, const kn_model_given *given) {
+    bool fed = kn_runner_is_input(runner, runner->model, given);
+    for (size_t i = 0; i < runner->part_count && fed; i++) {
+        const kn_runner_part *own = &runner->parts[i];
+        fed = kn_runner_is_input(runner, own->model, given) &&
+              (!own->body || kn_runner_is_input(runner, own->body, given));
+    }
+    return fed;
+}
+
+/* Records the inputs of the file, and the values of those that are constants of a graph. */
 static kn_status keep_inputs(kn_runner *runner, const kn_model_given *given, size_t count) {
     for (size_t i = 0; i < count; i++) {
         kn_runner_input *own = &runner->inputs[i];
-        const bool input = kn_runner_is_input(runner, runner->model, &given[i]);
+        const bool input = is_fed(runner, &given[i]);
         own->info = given[i].info;
         kn_release(&runner->host, own->value);
         own->value = input ? NULL : kn_runner_copy_elements(runner, &given[i]);

@@ -160,6 +160,26 @@ def loops_that_end_on_computed_conditions():
 
 
 @case
+def loops_whose_body_depends_on_the_value_of_an_input():
+    """The number of largest elements, which only the body reads, determines its shapes. The weight is too large for a constant."""
+    body = graph(value(11, "number", INT64), value(11, "going", 9), value(11, "v"), node("MatMul", "v weight", "product"),
+                 node("TopK", "product k", "largest places"), node("ReduceSum", "largest", "sum", keepdims=1), node("Add", "v sum", "next"),
+                 node("Less", "sum limit", "goes_on"), output("goes_on"), output("next"))
+    weight = random(2, 40000) / 100
+    path = onnx_file("largest.onnx", value(11, "x", sizes=(1, 2)), value(11, "k", INT64, sizes=(1,)), tensor("limit", np.float32([[10]])),
+                     tensor("most", np.int64(100)), tensor("none", np.int64(0)), tensor("weight", weight), node("Less", "none most", "yes"),
+                     node("Loop", "most yes x", "out", body=body), output("out"))
+    model = koine.Model(path)
+    x = random(1, 2)
+    for k in (1, 3, 2, 2, 4, 1):
+        v, total, iterations = x, 0, 0
+        while total < 10 and iterations < 100:
+            total = np.sort(v @ weight)[0, -k:].sum()
+            v, iterations = v + total, iterations + 1
+        np.testing.assert_allclose(model.predict({"x": x, "k": np.int64([k])}), v, rtol=1e-4)
+
+
+@case
 def no_common_rows():
     path = onnx_file("state.onnx", value(11, "x", sizes=("batch", 3)), value(11, "state", sizes=(2, "batch", 3)), value(11, "factor"),
                      tensor("axis", np.int64([0])), node("ReduceSum", "state axis", "before", keepdims=0), node("Add", "x before", "sum"),

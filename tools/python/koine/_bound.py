@@ -145,8 +145,8 @@ class Shapes:
         if not (parts and model._made.computes_missing):
             try:
                 made = model._bind(arrays)
-            except UnsupportedError:
-                if not parts:
+            except ShapeError as error:
+                if not (parts and getattr(error, "in_parts", False)):
                     raise
         if made is None:
             bound: Any = InParts(model, states)

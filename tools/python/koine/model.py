@@ -186,9 +186,10 @@ class _Opened(Handle):
             made._open_checked(lib.kn_model_bind(opened._pointer, rows, len(arrays)), lib.kn_model_destroy, lib.kn_model_status,
                                opened, lock=opened._core.lock)
         if not made.bound:
-            message = made._message()
+            error = error_of(3, made._message())
+            error.in_parts = made.computes_missing
             made.close()
-            raise error_of(3, message)
+            raise error
         made.graph = Graph._of(lib.kn_model_graph(made._pointer), made)
         return made
 
