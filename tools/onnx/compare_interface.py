@@ -3,14 +3,15 @@
 
 usage: compare_interface.py LIBRARY KOINE [FOLDER] [--make] [--files TEXT] [--speed ORIGINAL]
 
-FOLDER, or the environment variable KOINE_ORT_FILES, has the files, each as NAME.onnx beside NAME.npz with its inputs by name. --make adds those that are missing: the networks of
-compare_networks.py and compare_models.py as every exporter of PyTorch writes them, models of the package timm with random weights, and the
-files of tools/compare/onnx_files.py, whose packages are downloaded. This needs torch, timm, onnx and onnxruntime; the comparison needs only
-NumPy. Files that both programs refuse are listed, and are no differences.
+FOLDER, or the environment variable KOINE_ORT_FILES, has the files, each as NAME.onnx beside NAME.npz with its inputs by name. --make adds
+those that are missing: the networks of compare_networks.py and compare_models.py as every exporter of PyTorch writes them, models of the
+package timm with random weights, and the files of tools/compare/onnx_files.py, whose packages are downloaded. This needs torch, timm, onnx
+and onnxruntime; the comparison needs only NumPy. Files that both programs refuse are listed, and are no differences.
 
 --speed measures instead: the library and ONNX Runtime's own, ORIGINAL, run by turns in the same client, each in its own processes, with two
-threads. A row has the times of the fastest run, how many times as long the original takes, the time from the start of CreateSession to the end of
-the first run in a process (the second process, whose kernels are in the cache), and the largest memory of the process.
+threads. The elements of each input are shuffled before each run, as inputs of programs change. A row has the times of the fastest run, how
+many times as long the original takes, the time from the start of CreateSession to the end of the first run in a process (the second
+process, whose kernels are in the cache), and the largest memory of the process.
 """
 
 import argparse
@@ -36,6 +37,7 @@ efficientformer_l1 fastvit_t8 starnet_s1 repghostnet_050""".split()
 SKIP = 77  # the exit status of a skipped test
 THREADS = 2
 LARGEST = 60 << 20  # bytes of a file; larger ones take minutes
+FEW = 4  # elements of an input that may be sizes or choices, which stay as they are
 
 
 # ---- the files ---------------------------------------------------------------------------------------------
@@ -236,11 +238,14 @@ def compare(options, path):
 def measure(library, path, feeds, seconds):
     """Prints the times in ms: of the start, and of the fastest run; and the largest memory in MB."""
     start = time.perf_counter()
-    run = opened(library, path, feeds)
+    run, generator = opened(library, path, feeds), numpy.random.default_rng(1)
     run()
     first, best = time.perf_counter() - start, math.inf
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or best == math.inf:
+        for array in run.keep[1]:
+            if array.size > FEW:
+                generator.shuffle(array.reshape(-1))
         before = time.perf_counter()
         run()
         best = min(best, time.perf_counter() - before)
