@@ -231,7 +231,7 @@ static void write_parameter(FILE *output, const char *text, size_t length) {
 
 /* Parameters between commas; a macro may follow one without a comma, and begins with one then. */
 static int write_list(FILE *output, int file, const char *list, size_t length, int depth) {
-    if (depth > MAX_DEPTH) return fail("a macro among parameters holds itself", files[file].name);
+    if (depth > MAX_DEPTH) return fail("a macro in the parameters expands to itself", files[file].name);
     for (size_t at = 0; at < length;) {
         size_t size = 0, end, last;
         while (at < length && (isspace((unsigned char)list[at]) || list[at] == ','))

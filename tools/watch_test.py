@@ -29,7 +29,7 @@ TIMED_OUT = 124
 
 
 def name_and_limit(command):
-    """What meson.build says of the test; limit 0 is none."""
+    """The test's name and time limit in meson.build; 0: no limit."""
     path = os.environ.get("KOINE_TEST_LIST")
     if path:
         with open(path, encoding="utf-8") as file:

@@ -183,7 +183,7 @@ KN_API void kn_embedding_params_init(kn_embedding_params *params);
 /* indices is int32 (...), such as tokens; the weight is a table (rows, columns), the result (..., columns).
  * An index outside the table gives NaN; sessions refuse it in an input that the host feeds
  * (KN_ERROR_ARGUMENT), like invalid indices of kn_gather and kn_gather_elements and labels of
- * kn_cross_entropy that are no class. */
+ * kn_cross_entropy that are not a class. */
 KN_API kn_value *kn_embedding(kn_value *indices, int64_t rows, int64_t columns,
                               const kn_embedding_params *params);
 
@@ -629,7 +629,7 @@ KN_API void kn_ctc_params_init(kn_ctc_params *params);
 KN_API kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_value *labels_of,
                         const kn_ctc_params *params);
 /* The fraction of rows whose largest logit is the target's: logits (...,classes), target int32 (...). No
- * gradient. All targets count: one that is no class is wrong. */
+ * gradient. A target outside the classes counts as wrong. */
 KN_API kn_value *kn_accuracy(kn_value *logits, kn_value *target);
 /* The same over the rows whose target is not ignore_index, as kn_cross_entropy with has_ignore_index; NaN if
  * there are none. A trainer in shards or parts divides by the number of such rows in the batch, kn_evaluate

@@ -160,7 +160,7 @@ typedef struct kn_trainer_params {
      * running statistics are means over the shards. A sum or mean over the batch that depends only on inputs
      * is computed over the whole batch. The communicator must outlive the trainer; NULL: a single worker. */
     const kn_communicator *communicator;
-    /* a power of two; 0: one per worker or, if the number of workers is no power of two, at least 16 */
+    /* a power of two; 0: one per worker or, if the number of workers is not a power of two, at least 16 */
     int shards;
     const int *shard_counts; /* the number of shards that each rank computes, at least one; NULL: as equal as
                                 possible */

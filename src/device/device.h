@@ -130,8 +130,8 @@ void kn_staging_destroy(kn_staging **staging);
 
 typedef enum kn_queue { KN_QUEUE_COMPUTE = 0, KN_QUEUE_TRANSFER = 1 } kn_queue;
 
-/* A point in a queue's work. {NULL} is no event: waiting for it is free. kn_event_release releases it and
- * sets it to {NULL}. Queues are in order, so events only order one queue against the other. */
+/* A point in a queue's work. {NULL} means no event: waiting for it returns at once. kn_event_release releases
+ * it and sets it to {NULL}. Queues are in order, so events only order one queue against the other. */
 typedef struct kn_event {
     void *handle;
 } kn_event;

@@ -92,7 +92,7 @@ FIELDS(rule) = {
     WORD(1, "phase", phases), WHOLE(2, "min_level"), WHOLE(3, "max_level"),
     TEXT(4, "stage"),         TEXT(5, "not_stage"),  END,
 };
-FIELDS(learnt) = {TEXT(1, "name"), FLOAT(3, "lr_mult"), FLOAT(4, "decay_mult"), END};
+FIELDS(param) = {TEXT(1, "name"), FLOAT(3, "lr_mult"), FLOAT(4, "decay_mult"), END};
 FIELDS(argmax) = {WHOLE(1, "out_max_val"), WHOLE(2, "top_k"), WHOLE(3, "axis"), END};
 FIELDS(concat) = {WHOLE(1, "concat_dim"), WHOLE(2, "axis"), END};
 FIELDS(convolution) = {
@@ -183,7 +183,7 @@ FIELDS(layer) = {
     TEXT(2, "type"),
     TEXT(3, "bottom"),
     TEXT(4, "top"),
-    MESSAGE(6, "param", learnt),
+    MESSAGE(6, "param", param),
     MESSAGE(7, "blobs", blob),
     MESSAGE(8, "include", rule),
     MESSAGE(9, "exclude", rule),

@@ -64,7 +64,7 @@ static kn_status inflate_all(const kn_host *host, const char *name, inflation *w
         if (result == Z_STREAM_END) {
             feed(work);
             if (work->stream.avail_in == 0) return KN_OK;
-            /* Another member may follow; anything else is refused by its header. */
+            /* Another member may follow; anything else fails the check of its header. */
             if (inflateReset(&work->stream) != Z_OK)
                 return kn_fail(error, KN_ERROR_INTERNAL, "%s: zlib could not be reset", name);
         } else if (result == Z_MEM_ERROR) {

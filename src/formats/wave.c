@@ -46,7 +46,7 @@ kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, k
     kn_wave read = {.channels = 0};
     *wave = read;
     if (count < HEAD || memcmp(bytes, "RIFF", 4) != 0 || memcmp(bytes + 8, "WAVE", 4) != 0)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: not a WAV file, judging by its first bytes", name);
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: not a WAV file (it begins with other bytes)", name);
     for (uint64_t at = HEAD; count - at >= CHUNK_HEAD;) {
         const uint8_t *piece = bytes + at;
         uint64_t there = count - at - CHUNK_HEAD, size = kn_little_uint(piece + 4, 4);

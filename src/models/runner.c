@@ -129,7 +129,7 @@ static kn_status add_part(kn_runner *runner, const kn_model *lacking, const kn_m
     return status == KN_OK ? run_part(runner, own, given, count, &changed) : status;
 }
 
-/* The position of an input of the file; count: the value is no input. */
+/* The position of an input of the file; count if the value is not an input. */
 static size_t position_of(const kn_runner *runner, const kn_model_given *given, size_t count,
                           const char *name) {
     const kn_model_given *found = kn_runner_find_given(runner, given, count, name);

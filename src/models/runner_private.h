@@ -74,7 +74,7 @@ bool kn_runner_same_elements(const kn_model_given *given, const kn_runner_consta
 /* The array for an input of the file; NULL: none. */
 const kn_model_given *kn_runner_find_given(const kn_runner *runner, const kn_model_given *given, size_t count,
                                            const char *name);
-/* Whether the array is for an input of the model: a tensor of numbers that is no constant. */
+/* Whether the array is for an input of the model: a numeric tensor that is not a constant. */
 bool kn_runner_is_input(const kn_runner *runner, const kn_model *model, const kn_model_given *given);
 /* The arrays for a bind: shapes of the inputs, with the values of settings; values of the first parts, which
  * become constants; results of loops and `more`, without values, which become inputs. In new memory. */

@@ -69,7 +69,7 @@ static const kn_gguf_value *array_of(reader *in, const char *key, uint64_t count
     else
         kn_fail(in->error, KN_ERROR_FORMAT, "%s: %s has %llu elements%s; expected an array of %llu",
                 in->vocabulary->name, key, (unsigned long long)value->count,
-                value->array ? "" : " and is no array", (unsigned long long)count);
+                value->array ? "" : " and is not an array", (unsigned long long)count);
     return NULL;
 }
 

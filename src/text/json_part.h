@@ -40,7 +40,7 @@ typedef struct kn_component {
     bool characters; /* needs Unicode tables */
 } kn_component;
 
-/* Reads a component by its type; one that is not in the table is refused by its name. */
+/* Reads a component by its type; a type that is not in the table is an error that names it. */
 kn_status kn_component_read(kn_part_reader *in, const kn_json *part, const kn_component *table, size_t count);
 /* The members of a sequence in turn. */
 kn_status kn_components_read(kn_part_reader *in, const kn_json *part, const char *key,

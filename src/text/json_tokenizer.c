@@ -1,5 +1,5 @@
 /* tokenizer.json, the file of the tokenizers package. A component that is not in the tables below, or that of
- * models (json_model.c), is refused by its name. */
+ * models (json_model.c), is an error that names it. */
 #include <string.h>
 
 #include "text/json_part.h"

@@ -149,7 +149,7 @@ static kn_status split(const call *by) {
     const kn_cell *between = argument(by, 0, "sep"), *most = argument(by, 1, "maxsplit");
     if (by->of->sort != KN_SORT_TEXT || !between || between->sort != KN_SORT_TEXT || !between->length)
         return wrong(by, "expected a string and a separator");
-    if (most && most->sort != KN_SORT_INTEGER) return wrong(by, "maxsplit is no integer");
+    if (most && most->sort != KN_SORT_INTEGER) return wrong(by, "maxsplit is not an integer");
     kn_status status = give_list(by);
     const char *text = by->of->text, *end = text + by->of->length;
     int64_t left = most && most->integer >= 0 ? most->integer : INT64_MAX;

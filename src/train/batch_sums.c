@@ -27,7 +27,7 @@ typedef enum sum_kind { SUM_NONE, SUM_TOTAL, SUM_MEAN_TOTAL, SUM_SCALED } sum_ki
 typedef struct origin {
     bool needed;  /* computed for the loss or an extra value */
     bool fed;     /* depends on an input */
-    bool learnt;  /* depends on parameters or random numbers, which the session for totals does not have */
+    bool varies;  /* depends on parameters or random numbers, which the session for totals does not have */
     bool carries; /* has elements for each sample */
     bool whole;   /* an integer sum over the batch, read by a cast */
     int depth;    /* the largest number of totals on a path to it */
@@ -67,7 +67,7 @@ static bool is_row(const kn_node *node, const char *name) {
 static void look_at_leaf(const search *own, const kn_value *value) {
     origin *found = &own->origins[value->id];
     found->fed = value->kind == KN_VALUE_INPUT;
-    found->learnt = value->kind == KN_VALUE_STATE && !(value->role == KN_STATE_PARAMETER && value->frozen);
+    found->varies = value->kind == KN_VALUE_STATE && !(value->role == KN_STATE_PARAMETER && value->frozen);
     found->carries = own->open ? has_batch(own->graph, &value->shape) : found->fed;
 }
 
@@ -81,10 +81,10 @@ static bool reduces_all(const kn_node *node) {
 static void classify_sum(search *own, const kn_node *node, origin *made) {
     const kn_shape *shape = &node->outputs[0]->shape;
     const bool mean = is_row(node, "mean");
-    if (made->fed && !made->learnt && is_known(shape)) {
+    if (made->fed && !made->varies && is_known(shape)) {
         made->kind = mean ? SUM_MEAN_TOTAL : SUM_TOTAL;
         made->depth++;
-    } else if (!made->fed && !made->learnt) {
+    } else if (!made->fed && !made->varies) {
         own->sized = true;
     } else if (!mean) {
         made->whole = !kn_dtype_is_float(shape->dtype);
@@ -95,12 +95,12 @@ static void classify_sum(search *own, const kn_node *node, origin *made) {
 static void look_at_node(search *own, const kn_node *node) {
     const kn_operator *row = node->op;
     const bool reduces = is_row(node, "sum") || is_row(node, "mean") || row->sums;
-    origin made = {.learnt = row->random || row->training_only || row->without_training};
+    origin made = {.varies = row->random || row->training_only || row->without_training};
     for (int i = 0; i < node->input_count; i++) {
         if (!node->inputs[i]) continue;
         const origin *read = &own->origins[node->inputs[i]->id];
         made.fed = made.fed || read->fed;
-        made.learnt = made.learnt || read->learnt;
+        made.varies = made.varies || read->varies;
         made.carries = made.carries || read->carries;
         made.depth = read->depth > made.depth ? read->depth : made.depth;
     }

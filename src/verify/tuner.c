@@ -100,7 +100,7 @@ void kn_tuner_note(void *device, const kn_tuning *tuning, const kn_variant *chos
 
 /* ---- candidates -------------------------------------------------------------------------------------- */
 
-/* The last variant of a row, which is plain, and the smallest tile are so slow that they are no candidates
+/* The last variant of a row, which is plain, and the smallest tile are so slow that they are not candidates
  * for more work than this: one launch may take seconds. */
 enum { MAX_SLOW_FLOPS = 200000000 };
 

@@ -75,7 +75,7 @@ def program_is_short():
     return complaints
 
 
-def own_operator_is_told():
+def custom_operator_matches():
     """The tutorial's lines on a custom operator are lines of the example, which is compiled and run, in the same order."""
     blocks = c_blocks()
     lines = iter([line.strip() for line in (SOURCE / "examples" / "custom_operator.c").read_text().splitlines()])
@@ -119,7 +119,7 @@ def opencl_header_compiles(copy):
     return complaints or ([] if copy.run(target).returncode == 0 else ["no error for a context of nothing"])
 
 
-def version_is_told(copy):
+def version_is_reported(copy):
     told = copy.flags("--modversion")
     return [] if told == [VERSION] else [f"pkg-config says {told}; expected {VERSION}"]
 
@@ -164,8 +164,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="koine-test-") as folder:
         copy = Copy(pathlib.Path(folder))
         cases = [("the tutorial's program is short", program_is_short),
-                 ("the tutorial's operator is the example's", own_operator_is_told),
-                 ("pkg-config tells the version", functools.partial(version_is_told, copy)),
+                 ("the tutorial's operator is the example's", custom_operator_matches),
+                 ("pkg-config reports the version", functools.partial(version_is_reported, copy)),
                  ("programs are linked by the soname", functools.partial(linked_by_soname, copy)),
                  ("koine/opencl.h compiles", functools.partial(opencl_header_compiles, copy)),
                  ("the command runs", functools.partial(command_runs, copy)),

@@ -53,7 +53,7 @@ extern const size_t null_call_count;
 
 /* Zeros for an output, or a struct whose first field is its size. */
 void *some(fixture *on, size_t bytes, bool sized);
-/* `inside`: and the graph of the fixture tells why. */
+/* `inside`: and the fixture's graph has the error. */
 void value_failed(const fixture *on, const kn_value *value, bool inside);
 
 #endif

@@ -110,7 +110,7 @@ static kn_value *broadcast_to_less(kn_graph *graph, kn_value *x) {
 static kn_value *rate_of_one(kn_graph *graph, kn_value *x) {
     return kn_dropout(x, 1.0);
 }
-static kn_value *rate_that_is_no_number(kn_graph *graph, kn_value *x) {
+static kn_value *rate_that_is_not_a_number(kn_graph *graph, kn_value *x) {
     return kn_dropout(x, NAN);
 }
 static kn_value *labels_of_the_wrong_type(kn_graph *graph, kn_value *x) {
@@ -174,7 +174,7 @@ static const struct {
     {"a slice outside", slice_outside, KN_ERROR_SHAPE, "5 to 2"},
     {"broadcast to less", broadcast_to_less, KN_ERROR_SHAPE, "4"},
     {"a rate of one", rate_of_one, KN_ERROR_ARGUMENT, "1"},
-    {"a rate that is no number", rate_that_is_no_number, KN_ERROR_ARGUMENT, "rate < 1"},
+    {"a rate that is not a number", rate_that_is_not_a_number, KN_ERROR_ARGUMENT, "rate < 1"},
     {"labels of the wrong type", labels_of_the_wrong_type, KN_ERROR_DTYPE, "int32"},
     {"label smoothing above one", label_smoothing_above_one, KN_ERROR_ARGUMENT, "0 to 1"},
     {"values of two graphs", another_graph, KN_ERROR_ARGUMENT, "graph"},

@@ -184,19 +184,19 @@ TEST_IN_FOLDER(bytes_of_a_file) {
 
 /* 100 times "abab ": first "ab" is merged, then "abab", then "abab" with the space before it; no other pair
  * occurs twice. */
-TEST_IN_FOLDER(learnt_vocabulary) {
-    static const char learnt[] = "\x1e \x1e"
-                                 "a\x1e"
-                                 "b\x1e"
-                                 "ab\x1e"
-                                 "abab\x1e abab";
+TEST_IN_FOLDER(trained_vocabulary) {
+    static const char trained[] = "\x1e \x1e"
+                                  "a\x1e"
+                                  "b\x1e"
+                                  "ab\x1e"
+                                  "abab\x1e abab";
     char text[501];
     for (int i = 0; i < 500; i++)
         text[i] = "abab "[i % 5];
     text[500] = 0;
     kn_dataset *train = kn_dataset_open(text_spec(*state, "t", text, 500, ",vocabulary=300,length=1"), NULL);
     assert_usable(train);
-    assert_string_equal(kn_dataset_vocabulary(train), learnt);
+    assert_string_equal(kn_dataset_vocabulary(train), trained);
     assert_int_equal(kn_dataset_classes(train), 6);
     assert_int_equal(kn_dataset_count(train), 90); /* of 101 tokens, the last being the space */
     expect_row(train, 0, 1, (const int32_t[]){4}, (const int32_t[]){5});
@@ -207,7 +207,7 @@ TEST_IN_FOLDER(learnt_vocabulary) {
     expect_row(train, 0, 2, (const int32_t[]){4, 0}, (const int32_t[]){0, 4});
     kn_dataset_destroy(&train);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.vocabulary = learnt;
+    params.vocabulary = trained;
     train = kn_dataset_open(text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, ",length=1"),
                             &params);
     assert_usable(train);
@@ -230,17 +230,17 @@ TEST_IN_FOLDER(learnt_vocabulary) {
 }
 
 TEST(texts_become_numbers) {
-    static const char learnt[] = "\x1e \x1e"
-                                 "a\x1e"
-                                 "b\x1e"
-                                 "ab\x1e"
-                                 "abab\x1e abab";
+    static const char trained[] = "\x1e \x1e"
+                                  "a\x1e"
+                                  "b\x1e"
+                                  "ab\x1e"
+                                  "abab\x1e abab";
     int32_t numbers[16];
     size_t count, bytes;
-    assert_int_equal(kn_text_encode(NULL, learnt, "bab abab", numbers, &count, &bytes), KN_OK);
+    assert_int_equal(kn_text_encode(NULL, trained, "bab abab", numbers, &count, &bytes), KN_OK);
     assert_int_equal(count * 100 + bytes, 308);
     assert_memory_equal(numbers, ((const int32_t[]){2, 3, 5}), 12);
-    assert_int_equal(kn_text_encode(NULL, learnt, "abz", numbers, &count, &bytes), KN_ERROR_NOT_FOUND);
+    assert_int_equal(kn_text_encode(NULL, trained, "abz", numbers, &count, &bytes), KN_ERROR_NOT_FOUND);
     assert_int_equal(count * 100 + bytes, 102);
     assert_int_equal(numbers[0], 3);
     assert_int_equal(kn_text_encode(NULL, "\nab\xc3\xa4",

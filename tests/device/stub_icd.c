@@ -29,8 +29,8 @@ struct _cl_device_id {
     bool short_loops;                                   /* loops end early */
     int matrix;         /* its compiler claims mma: 1 it multiplies right, 2 wrongly, 3 it does not compile */
     cl_uint capability; /* ten times its compute capability, if the extension is claimed */
-    int few_registers;  /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
-    int few_sums;       /* does not compile: 1: 64 sums a work-item, 2: any product */
+    int few_registers;  /* spills with 1: 64 sums per work-item, 2: also 32, 3: 64 without an option */
+    int few_sums;       /* fails to compile with 1: 64 sums per work-item, 2: any product */
     bool reports_spills;        /* separately from private memory */
     bool compiles_binaries;     /* returning a binary takes long */
     bool embedded;              /* has the embedded profile */

@@ -238,7 +238,7 @@ static void put_embedded(const char *folder, const char *name, const char *more)
     fail_msg("%s is not embedded", name);
 }
 
-/* Where claims are trusted, too: the header is no claim of the driver's. */
+/* Where claims are trusted, too: the header is not something that the driver claims. */
 TEST(a_short_header_that_computes_wrongly_is_not_used) {
     kn_context *usual = open_context(NULL);
     for (int wrong = 0; wrong < 2; wrong++) {
@@ -429,9 +429,9 @@ TEST(many_are_compiled_at_once) {
             assert_ptr_not_equal(programs[i], programs[j]);
     /* A measurement may have decided whether threads help: not on a busy machine, nor with one processor. */
     double gain = 1.0;
-    bool learnt = kn_verdict_get(context, "compile_threads_gain", &gain);
+    bool measured = kn_verdict_get(context, "compile_threads_gain", &gain);
     assert_true(gain >= 0.9 && gain <= kn_processor_count() + 0.5);
-    if (kn_processor_count() < 2 || context->found.simulated) assert_false(learnt);
+    if (kn_processor_count() < 2 || context->found.simulated) assert_false(measured);
     for (int known = 0; known < 2; known++) {
         kn_verdict_put(context, "compile_threads_gain", known ? 2.0 : 0.5);
         for (int i = 0; i < 4; i++)

@@ -240,7 +240,7 @@ TEST_WITH(weights_find_their_layers, make_place, remove_place) {
     has_numbers(states, "n.running_var", 2, (float[]){5, 5.25f});
     has_numbers(states, "f_c.weight", 6, (float[]){0, 3, 1, 4, 2, 5});
     has_numbers(states, "f_c.bias", 3, (float[]){5, 6, 7});
-    /* A network as text is no file with weights. */
+    /* A network as text is not a file with weights. */
     assert_int_not_equal(kn_model_load(model, at->path, states, NULL, NULL), KN_OK);
     assert_non_null(strstr(kn_model_error(model), "expected a .caffemodel"));
     kn_model_destroy(&model);

@@ -159,7 +159,7 @@ static onnx_graph branch(float first) {
     return graph;
 }
 
-/* An input decides which branch is computed: its value is needed, and it is no input of the result. */
+/* An input decides which branch is computed: its value is needed, and it is not an input of the result. */
 TEST(values_of_inputs) {
     onnx_graph graph = {.bytes.count = 0}, wide = branch(1), narrow = branch(10);
     onnx_input(&graph, "x", ONNX_FLOAT, "1,2");

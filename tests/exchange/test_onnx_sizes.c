@@ -101,12 +101,12 @@ TEST(sizes_of_an_open_image) {
     onnx_node(&graph, "Squeeze", "twice", "end", NULL);
     onnx_node(&graph, "Range", "none,end,factor", "places", NULL);
     onnx_floats(&graph, "ones", "2", 1);
-    onnx_node(&graph, "Mul", "ones,factor", "learnt", NULL);
+    onnx_node(&graph, "Mul", "ones,factor", "trained", NULL);
     onnx_node(&graph, "Div", "twice,factor", "exact", NULL);
-    onnx_node(&graph, "Mul", "twice,learnt", "mixed", NULL);
+    onnx_node(&graph, "Mul", "twice,trained", "mixed", NULL);
     onnx_floats(&graph, "gain", "1", 2);
     onnx_node(&graph, "Mul", "twice,gain", "gained", NULL);
-    const char *outputs[] = {"larger", "places", "learnt", "exact", "mixed", "gained"};
+    const char *outputs[] = {"larger", "places", "trained", "exact", "mixed", "gained"};
     for (size_t i = 0; i < KN_COUNT_OF(outputs); i++)
         onnx_output(&graph, outputs[i]);
     kn_model *model = onnx_right(&graph, NULL);

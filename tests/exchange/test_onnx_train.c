@@ -149,12 +149,12 @@ static void changed(kn_states *states, const char *name, int64_t count, float fi
 /* Exporters merge initializers with equal values; each is still trained separately, and saved so. */
 TEST(one_for_several) {
     static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
-    for (int told = 0; told < 2; told++) {
+    for (int named = 0; named < 2; named++) {
         onnx_graph graph = {.bytes.count = 0};
         onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
         onnx_floats(&graph, "a.weight", "3", 1);
         onnx_floats(&graph, "a.bias", "3", 0);
-        if (told) {
+        if (named) {
             onnx_graph_says(&graph, "pkg.torch.export.ExportedProgram.graph_signature",
                             "p_a_weight: PARAMETER target='a.weight'\np_a_bias: PARAMETER target='a.bias'\n"
                             "b_a_mean: BUFFER target='a.mean'\nb_a_var: BUFFER target='a.var'\n"
@@ -175,8 +175,8 @@ TEST(one_for_several) {
         onnx_output(&graph, "y");
         kn_model *model = onnx_right(&graph, NULL);
         has_parameters(model, "a.weight a.bias b.weight b.bias");
-        is_weight(model, 0, told ? "a.mean" : "n.running_mean", "3", "updated by batches");
-        is_weight(model, 1, told ? "a.var" : "n.running_var", "3", "updated by batches");
+        is_weight(model, 0, named ? "a.mean" : "n.running_mean", "3", "updated by batches");
+        is_weight(model, 1, named ? "a.var" : "n.running_var", "3", "updated by batches");
         kn_states *states = fake_states_make();
         float numbers[3];
         assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);

@@ -73,7 +73,7 @@ TEST(members_follow_each_other) {
                 &error);
     assert_string_equal((const char *)inflated, "one, two");
     kn_release(NULL, inflated);
-    both[first_count + second_count] = 'x'; /* trailing bytes that are no member */
+    both[first_count + second_count] = 'x'; /* trailing bytes that are not a member */
     assert_refused(
         kn_gzip_inflate(NULL, "x", both, first_count + second_count + 1, 8, &inflated, &count, &error),
         &error, KN_ERROR_FORMAT, "x: ");

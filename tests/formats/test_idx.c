@@ -80,7 +80,7 @@ TEST(files_are_opened) {
         assert_true(kn_array_number(&file.array, 0) == 7 && kn_array_number(&file.array, 1) == 256);
         kn_array_file_close(&host, &file);
         assert_int_equal(memory.live, 0);
-        /* Truncated: refused by name, without a leak. */
+        /* Truncated: the error names the file, and nothing leaks. */
         assert_fine(kn_file_write(NULL, path, files[i].bytes, files[i].count - 1, &error), &error);
         assert_refused(kn_idx_open(&host, path, &file, &error), &error, KN_ERROR_FORMAT, path);
         assert_int_equal(memory.live, 0);

@@ -101,7 +101,7 @@ def behave(kind, operators):
 
 
 def mistakes_are_found():
-    """The kernels store vectors at any address of a float; here the compiler is told otherwise."""
+    """The kernels store vectors at any address of a float; here the compiler may assume otherwise."""
     with tempfile.TemporaryDirectory() as folder:
         changed = pathlib.Path(folder) / "cl"
         shutil.copytree(KERNELS, changed)

@@ -91,7 +91,7 @@ def works(copy, patch):
             if field(text, "Verify"):
                 told = copy.command(koine, "verify", "--operators", field(text, "Verify").replace(" ", ","))
                 if not re.search(r": [1-9]\d* right, 0 wrong", told):
-                    complaints.append(f"koine verify says {told!r}")
+                    complaints.append(f"koine verify printed {told!r}")
             if field(text, "Run"):
                 copy.command(koine, *field(text, "Run").split())
         finally:

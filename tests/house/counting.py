@@ -162,7 +162,7 @@ run([(name, functools.partial(counts, *rest)) for name, *rest in CASES] + [
                                             "1 passed, 0 failed", 0, SUSPECT)),
     ("reasons of what is skipped", functools.partial(counts, REASONS, "1 passed, 0 failed", 0,
                                                      wanted="2 skipped: no such device\n1 skipped: no reason given\n")),
-    ("a signal is told", functools.partial(
+    ("a signal is reported", functools.partial(
         counts, [{**entry("FAIL", case("a", GOOD) + case("b")), "returncode": -11}], "1 passed, 1 failed", 1,
         wanted="FAILED  room: b, ended by signal 11\n")),
     ("a timeout says so", functools.partial(

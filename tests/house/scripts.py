@@ -1,5 +1,5 @@
 """The functions of tools/common.sh: progress of slow commands, packages, building, links to the command, and the cache of the
-tests; and what tools/affected.py says of changes.
+tests; and the tests that tools/affected.py selects for changes.
 
 usage: scripts.py TOOLS
 """
@@ -24,7 +24,7 @@ def script(text, folder, **environment):
                           env={**os.environ, **environment}, capture_output=True, text=True)
 
 
-def what_takes_long_is_told():
+def progress_of_slow_commands_is_printed():
     """The progress ends with the command."""
     with tempfile.TemporaryDirectory() as folder:
         done = script("""news_seconds=0.1
@@ -222,7 +222,7 @@ def a_change_reaches_what_depends_on_it():
 
 
 run((function.__name__.replace("_", " "), function)
-    for function in (what_takes_long_is_told, the_end_of_a_script_stays_its_own, what_is_short_is_not, packages_installed_later_are_used,
+    for function in (progress_of_slow_commands_is_printed, the_end_of_a_script_stays_its_own, what_is_short_is_not, packages_installed_later_are_used,
                      without_root_there_is_advice, without_a_network_it_ends_at_once, a_link_replaces_nothing_else,
                      start_refuses_what_it_does_not_know, build_folders_share_a_cache, unused_kernels_are_removed,
                      a_change_reaches_what_depends_on_it))

@@ -20,7 +20,7 @@ README_LINES = 150
 
 
 def tracked():
-    """Paths that git follows, or None where this is no checkout or there is no git."""
+    """Paths that git follows, or None without git or outside a checkout."""
     if not (ROOT / ".git").exists():
         return None
     try:
@@ -41,7 +41,7 @@ def top_level():
     return top_level_of(tracked(), [path.name for path in ROOT.iterdir()])
 
 
-def a_file_of_the_user_is_no_fault():
+def a_users_file_is_allowed():
     there = sorted(TOP) + ["notes.txt"]
     return (top_level_of(None, there) + [f"{what} was not noticed" for what, complaints in
             (("a tracked file", top_level_of(there, there)), ("a missing file", top_level_of(None, there[1:]))) if len(complaints) != 1])
@@ -80,6 +80,6 @@ def wraps_only():
             and not name.startswith("subprojects/packagefiles/")]
 
 
-run([("top level", top_level), ("a file of the user is no fault", a_file_of_the_user_is_no_fault),
+run([("top level", top_level), ("a user's file is allowed", a_users_file_is_allowed),
      ("the README is short", readme_is_short), ("kernels listed", kernels_listed), ("no subgroups", no_subgroups),
      ("families mirrored", families_mirrored), ("wraps only", wraps_only)])

@@ -82,7 +82,7 @@ def children_count_and_end():
     return complaints(result, 124, "TIMEOUT: room: [23] s of processor time")
 
 
-def progress_is_told():
+def progress_is_reported():
     """The program reads what the watcher wrote about it."""
     result, _ = watched("""import os, time
 print('[ RUN      ] a\\n[       OK ] a\\n[ RUN      ] b', flush=True)
@@ -129,5 +129,5 @@ def folders_go_when_a_test_is_told_to_end():
 
 run([(function.__name__.replace("_", " "), function) for function in (
     the_end_is_passed_on, too_much_work_is_a_timeout, patience_is_a_factor, no_work_is_a_timeout, what_hangs_is_shown,
-    children_count_and_end, progress_is_told, times_are_recorded,
+    children_count_and_end, progress_is_reported, times_are_recorded,
     folders_go_when_a_test_is_told_to_end)])

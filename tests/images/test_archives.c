@@ -140,7 +140,7 @@ static void what_is_no_archive(void **state) {
     test_path(path, sizeof path, *state, "text");
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
-    fputs("a text that is no archive of any kind", file);
+    fputs("a text that is not an archive", file);
     fclose(file);
     assert_int_equal(read_archive(path, 100, &read, message), KN_ERROR_FORMAT);
     assert_true(message[0] != 0);

@@ -423,7 +423,7 @@ TEST_WITH(graphs_are_in_their_files, make_place, remove_place) {
     kn_model_destroy(&model);
 }
 
-/* Texts that are no graph are refused, wherever they are cut or changed. */
+/* Invalid graph texts are rejected, wherever they are cut or changed. */
 TEST_WITH(broken_graphs, make_place, remove_place) {
     kn_host host = kn_host_defaults();
     kn_graph *graph = built_by_hand();

@@ -4,8 +4,8 @@ usage: suite.py KOINE_ONNX_TEST [FOLDER] [--every N] [--allow-better] [--write-s
 
 FOLDER has what tools/onnx/generate.py wrote; without it KOINE_ONNX_TESTS names it, and where that is not set the test
 is skipped. A test that ends otherwise than expected, for better or worse, is a failure, and so is one that is in the
-manifest and not in the folder. --every N: the folder has each N-th test only. --allow-better: one that passes and was
-not expected to is told, and is no failure.
+manifest and not in the folder. --every N: the folder has each N-th test only. --allow-better: a test
+that passes unexpectedly is reported, but is not a failure.
 """
 import os
 import pathlib

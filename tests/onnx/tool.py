@@ -116,7 +116,7 @@ def filtered():
 
 
 def outputs_are_written():
-    """Also where the expected file is no tensor: it is opened afterwards."""
+    """Also if the expected file is not a tensor: it is opened afterwards."""
     wrong = case(expected=b"\xff")
     found, _, _, written = evaluated({"test_a": case(), "test_b": wrong})
     values = [struct.unpack("<4f", data[-16:])[:3] for _, data in sorted(written.items())]

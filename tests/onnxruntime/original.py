@@ -41,7 +41,7 @@ def header():
 
 
 def original():
-    """What the test program demands of this library is true of the original, too."""
+    """The test program's expectations also hold for the original library."""
     return complaints_of(call(PROGRAM, given("KOINE_ORT_LIBRARY"), "original"))
 
 

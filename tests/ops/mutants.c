@@ -170,7 +170,7 @@ static void run_case(kn_context *context, const char *name) {
             kn_verify_case_at(context, i, &params);
             return;
         }
-    fprintf(stderr, "%s is no case\n", name);
+    fprintf(stderr, "%s is not a case\n", name);
     exit(2);
 }
 

@@ -35,7 +35,7 @@ SECONDS = 40        # of processor time, for loops that do not end
 # Programs of these are compiled while a device is opened, or not by single operators, or only by devices without local memory:
 # tests/device, tests/run/test_producers.c, tests/ops/test_kinds.c.
 NO_CASES = re.compile(r"probe/.*|attention/stored\.cl|conv/fused_depthwise\.cl|conv/implicit_direct\.cl|recurrent/present\.cl|common/present\.cl")
-# What is replaced, and by what. Between operands: those that begin or end something else are no signs.
+# What is replaced, and by what. Only between operands: at the beginning or end of an expression they are not binary operators.
 CHANGES = [
     (r"(?<=[\w)\]]) \+ (?=[\w(])", " - "), (r"(?<=[\w)\]]) - (?=[\w(])", " + "), (r" \+= ", " -= "), (r" -= ", " += "),
     (r"(?<=[\w)\]]) < (?=[\w(-])", " <= "), (r" <= ", " < "), (r"(?<=[\w)\]]) > (?=[\w(-])", " >= "), (r" >= ", " > "),
@@ -127,7 +127,7 @@ def limit():
 
 
 def noticed(mutant, setting, cases):
-    """What the cases say with the mutant: None: all are right; "compile": it is no program."""
+    """The first failure of the cases with the mutant; None if all pass; "compile" if it does not compile."""
     with tempfile.TemporaryDirectory() as folder:
         changed = pathlib.Path(folder, "cl")
         shutil.copytree(KERNELS, changed)

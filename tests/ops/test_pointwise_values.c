@@ -304,7 +304,7 @@ static double evaluate(const kn_operator *row, const char *text, const point *at
 
 static const kn_operator *row_of(const known *entry) {
     const kn_operator *row = kn_operator_find(entry->row);
-    if (!row || row->class != KN_CLASS_POINTWISE) fail_msg("%s is no pointwise row", entry->row);
+    if (!row || row->class != KN_CLASS_POINTWISE) fail_msg("%s is not a pointwise row", entry->row);
     return row;
 }
 

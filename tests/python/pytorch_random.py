@@ -2,7 +2,7 @@
 
 usage: pytorch_random.py HOUSE_FOLDER [--seconds N | --count N] [--seed N] [--keep-going]
 
-A function has 1 to 12 operators, on shapes with sizes of 0, 1 and what is no multiple of 4, broadcast along any axes, permuted, and
+A function has 1 to 12 operators, on shapes with sizes of 0, 1 and values that are not multiples of 4, broadcast along any axes, permuted, and
 read several times. Its tolerances come from runs in float64 in which each result is changed by as much as float32 or float16
 rounds. A function that is wrong is reduced and printed as a program. Without --seed it begins with another one each time, which it
 prints. Skipped where PyTorch is missing.

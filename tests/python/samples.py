@@ -125,7 +125,7 @@ def tried(operator, sample, gradients):
     except Exception as error:  # of the tracer's own, such as for sizes that depend on data
         return OTHER, f"it is not traced: {type(error).__name__}"
     if not wanted:
-        return OTHER, "its results are no tensors"
+        return OTHER, "its results are not tensors"
     why, random = reason_of(module)
     if random:
         return OTHER, "it draws random numbers"

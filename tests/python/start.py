@@ -30,7 +30,7 @@ def package(name, *files):
 
 
 def found(*packages, system=None, **environment):
-    """What a program finds in OCL_ICD_VENDORS, {file: driver}, or its text where that is no folder."""
+    """What a program finds in OCL_ICD_VENDORS, {file: driver}, or its text if it is not a folder."""
     system_folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
     for name, content in (system or {}).items():
         (system_folder / name).write_text(content)

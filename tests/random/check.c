@@ -137,7 +137,7 @@ static void references_finish(references *all) {
         graph_arrays_finish(&all->noisy[n]);
 }
 
-/* The smallest size of an error that counts, besides what noise in the inputs of the operators makes. */
+/* The smallest error that counts as wrong, in addition to errors from noise in the operators' inputs. */
 static double smallest_error(kn_dtype dtype, double largest) {
     if (dtype == KN_FLOAT64) return 1e-7 * largest;
     if (dtype == KN_FLOAT16) return 0x1p-9 * largest;

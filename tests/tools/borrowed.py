@@ -1,4 +1,4 @@
-"""tools/gpu-lab/borrowed and what it runs, on stand-ins for the driver and for koine; and, with BUILD, on the driver at hand.
+"""tools/gpu-lab/borrowed and what it runs, on stand-ins for the driver and for koine; and, with BUILD, on the installed driver.
 
 usage: borrowed.py KOINE HOUSE_TESTS GPU_LAB_FOLDER STUB_CUDA [BUILD]
 """
@@ -156,7 +156,7 @@ def no_stage_starts_after_the_end(folder):
     expect(found.returncode == 2 and "MINUTES is 'soon'" in found.stderr, f"found {found}")
 
 
-# ---- the packed folder, for a minute on the driver at hand
+# ---- the packed folder, for a minute on the installed driver
 
 
 def driver_at_hand():

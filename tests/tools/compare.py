@@ -105,7 +105,7 @@ def near(found, expected):
 def medians_and_ratios():
     lines = results.lines(raw_results())
     lenet, mlp = lines
-    bad = [] if len(lines) == 2 else ["a row without measurements is no line"]
+    bad = [] if len(lines) == 2 else ["a row without measurements must not give a line"]
     for name, found, expected in (
         ("ratio", lenet.ratios["torch"], (3, 2, 4)),
         ("ratio of the best", lenet.ratios["best"], (1.8, 1.7, 1.9)),

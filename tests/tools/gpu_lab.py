@@ -289,7 +289,7 @@ def the_command_explains_itself():
     if found.returncode != 77 or "skipped: the compilers are not in /nowhere" not in found.stdout:
         bad.append(f"without compilers: {found}")
     found = ran("--targets", "gfx9", "--koine", "/bin/true")
-    if found.returncode != 1 or "'gfx9' is no target" not in found.stderr:
+    if found.returncode != 1 or "'gfx9' is not a target" not in found.stderr:
         bad.append(f"a wrong target: {found}")
     return bad
 

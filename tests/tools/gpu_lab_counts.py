@@ -319,7 +319,7 @@ def a_step_is_counted():
     for target in ("sm_80", "gfx942"):
         bad += unit_is_counted(target)
     done = command("--target", "gfx9")
-    if done.returncode != 1 or "'gfx9' is no target" not in done.stderr:
+    if done.returncode != 1 or "'gfx9' is not a target" not in done.stderr:
         bad.append(f"a wrong target: {done}")
     return bad
 

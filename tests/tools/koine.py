@@ -210,7 +210,7 @@ def write_npy(path, kind, shape, numbers):
 def read_npy(path):
     """(shape, numbers)"""
     data = bytes_of(path)
-    expect(data[:6] == b"\x93NUMPY", f"{path} is no npy file")
+    expect(data[:6] == b"\x93NUMPY", f"{path} is not an npy file")
     begin = 10 + struct.unpack("<H", data[8:10])[0]
     about = eval(data[10:begin].decode(), {"__builtins__": {}})  # a literal
     count = math.prod(about["shape"])

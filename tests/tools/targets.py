@@ -98,7 +98,7 @@ def programs_and_launches_of_a_target(folder):
     conv = next(step for step in steps if step.get("kernel") == "kn_conv" and step["tiles"]["rows"] == 64)
     tiles = conv["tiles"]
     expect((tiles["depth"], tiles["batches"], tiles["products"]) == (32 * 9, 1, 1), f"another product: {tiles}")
-    expect(tiles["columns"] % 96 == 0, f"columns are no pixels of 96 images: {tiles}")
+    expect(tiles["columns"] % 96 == 0, f"columns are not pixels of 96 images: {tiles}")
     expect(conv["flops"] >= 2 * tiles["rows"] * tiles["columns"] * tiles["depth"], f"less work than the product: {conv}")
     groups = [-(-tiles["rows"] // tiles["tile"][0]), -(-tiles["columns"] // tiles["tile"][1])]
     expect([conv["global"][0] // conv["local"][0], conv["global"][1]] == groups[::-1], f"other tiles: {conv}")

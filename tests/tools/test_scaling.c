@@ -20,7 +20,7 @@ static void near(double found, double expected) {
 TEST(an_exchange) {
     for (scaling_way way = 0; way < SCALING_WAYS; way++)
         near(scaling_exchange(&terms, way, 1, 8), 0);
-    /* Of 8 bytes each of 4 owns 2, gets 6 and gives 6, with 3 messages each way, and adds 6. */
+    /* Each of 4 workers owns 2 of 8 bytes, receives, sends and adds 6, in 3 messages each way. */
     near(scaling_exchange(&terms, SCALING_SLICES, 4, 8), 2 * (0.25 + 2 * 0.125 + 6) + 6 * 0.5);
     /* 3 rounds each way, of 2 bytes. */
     near(scaling_exchange(&terms, SCALING_RING, 4, 8), 2 * 3 * (0.25 + 2) + 6 * 0.5);

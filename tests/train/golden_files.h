@@ -20,7 +20,7 @@ typedef struct golden {
     int shards;             /* into which the file cuts a batch; 0: it does not */
 } golden;
 
-/* Reads FOLDER/NAME.json; golden_read only its text, for files that are no trajectories. */
+/* Reads FOLDER/NAME.json; golden_read reads only its text, for files that are not trajectories. */
 void golden_open(golden *file, const char *folder, const char *name);
 void golden_read(golden *file, const char *folder, const char *name);
 void golden_close(golden *file);

@@ -227,7 +227,7 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     return going;
 }
 
-static bool to_best(void *user) {
+static bool restore_best(void *user) {
     train_run *run = user;
     if (run->options->crew.follows) return true; /* this process saves nothing */
     return checkpoints_to_best(&run->checkpoints);
@@ -268,7 +268,7 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.on_epoch = options->crew.follows ? NULL : on_epoch;
     params.on_validation = options->crew.follows ? NULL : on_validation;
     params.save_progress = options->outputs.checkpoints != NULL;
-    params.restore_best = to_best;
+    params.restore_best = restore_best;
     return params;
 }
 

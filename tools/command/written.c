@@ -33,7 +33,7 @@ bool path_writable(const char *path, path_use use, bool replace) {
     struct stat about;
     if (precompiling()) return true;
     if (!path[0] || strlen(path) >= sizeof folder)
-        return command_error("'%.60s' is no name for a file", path);
+        return command_error("'%.60s' is not a valid file name", path);
     const bool there = stat(path, &about) == 0, regular = there ? S_ISREG(about.st_mode) : path_there(path);
     if (there && S_ISDIR(about.st_mode))
         return command_error("'%s' is a folder; expected the name of a file to write", path);
@@ -88,7 +88,7 @@ bool file_has_mark(const char *path, const char *mark) {
 bool folder_makable(const char *path, char *reason, size_t room) {
     char there[4096];
     struct stat about;
-    snprintf(reason, room, "that is no name for a folder");
+    snprintf(reason, room, "that is not a valid folder name");
     if (!path[0] || strlen(path) >= sizeof there) return false;
     strcpy(there, path);
     /* Check up to an existing folder; missing folders will be created. */

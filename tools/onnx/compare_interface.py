@@ -6,7 +6,7 @@ usage: compare_interface.py LIBRARY KOINE [FOLDER] [--make] [--files TEXT] [--sp
 FOLDER, or the environment variable KOINE_ORT_FILES, has the files, each as NAME.onnx beside NAME.npz with its inputs by name. --make adds
 those that are missing: the networks of compare_networks.py and compare_models.py as every exporter of PyTorch writes them, models of the
 package timm with random weights, and the files of tools/compare/onnx_files.py, whose packages are downloaded. This needs torch, timm, onnx
-and onnxruntime; the comparison needs only NumPy. Files that both programs refuse are listed, and are no differences.
+and onnxruntime; the comparison needs only NumPy. Files that both programs reject are listed, but are not differences.
 
 --speed measures instead: the library and ONNX Runtime's own, ORIGINAL, run by turns in the same client, each in its own processes, with two
 threads. The elements of each input are shuffled before each run, as inputs of programs change. A row has the times of the fastest run, how

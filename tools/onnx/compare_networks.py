@@ -214,7 +214,7 @@ class Masked(nn.Module):
 
 
 class Spatial(nn.Module):
-  """A picture turned as the network wants it, read between its pixels."""
+  """A spatial transformer: the network predicts a transformation, and the image is interpolated."""
 
   def __init__(self):
     super().__init__()

@@ -257,7 +257,7 @@ kn_status kn_import_add_inputs(kn_import *import);
 kn_status kn_import_need_arrays(kn_import *import);
 /* Checks that each of the caller's settings is a dynamic size of an input. */
 kn_status kn_import_check_wanted(const kn_import *import);
-/* The array that the caller gave under a name that is no input's; NULL: none. */
+/* The array that the caller passed under a name that no input has; NULL if there is none. */
 const kn_model_given *kn_import_given(const kn_import *import, const char *name);
 /* The item of such an array: a constant, or without elements an input of the model. */
 kn_status kn_import_take_array(kn_import *import, const kn_model_given *given, kn_item *item);

@@ -98,7 +98,7 @@ static bool has_number(const kn_onnx_dimension *dimension) {
 }
 
 /* The name of a dynamic dimension, which equal sizes share; "" if it has none. Words without a letter or
- * digit, such as "?", are no names: each is a separate size. */
+ * digit, such as "?", are not names: each is a separate size. */
 static const char *open_name(const kn_onnx_dimension *dimension) {
     if (dimension->known) return "";
     for (const char *c = dimension->name; *c; c++)

@@ -172,7 +172,7 @@ static kn_status string_concat(kn_import_call *call) {
 
 /* Splits a text at a delimiter or, if that is "", at spaces, at most `most` times (negative: any number).
  * Gives the number of parts; `parts` may be NULL. As in ONNX Runtime, "" has no parts, and only the space
- * character is one; spaces at both ends are no part of anything. */
+ * character is one; spaces at both ends are ignored. */
 static int64_t split(const char *text, const char *delimiter, int64_t most, kn_onnx_string *parts) {
     const size_t width = strlen(delimiter);
     const char *last = text + strlen(text);
@@ -409,7 +409,7 @@ static bool is_key(const labels *keys, int64_t k, kn_dtype dtype, const void *x,
     return own == other || (isnan(own) && isnan(other));
 }
 
-/* The element for what is no key, of the type of the values; false after a failure. */
+/* The element for inputs that are not among the keys, in the type of the values; false after a failure. */
 static bool default_label(kn_import_call *call, const labels *values, void *element) {
     const kn_onnx_attribute *tensor = kn_import_attribute(call, "default_tensor");
     labels list = {.data = NULL};

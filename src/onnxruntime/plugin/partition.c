@@ -248,7 +248,7 @@ static bool lacks_rank(const choice *own, const graph_node *node, bool outside) 
     return false;
 }
 
-static OrtStatus *judge(choice *own, size_t number) {
+static OrtStatus *examine(choice *own, size_t number) {
     const graph_node *node = &own->of->nodes[number];
     const char *reason = objection(own->of, node);
     if (!reason && lacks_rank(own, node, true)) reason = "it reads a value of unknown rank";
@@ -424,7 +424,7 @@ OrtStatus *partition_make(const provider *own, const graph *of, partition *made)
     OrtStatus *status = NULL;
     if (!chosen.marked || !chosen.conditional) status = provider_no_memory(&own->host);
     for (size_t i = 0; !status && i < of->node_count; i++)
-        status = judge(&chosen, i);
+        status = examine(&chosen, i);
     if (!status) status = fit_groups(&chosen, made);
     free(chosen.marked);
     free(chosen.conditional);

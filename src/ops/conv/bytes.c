@@ -110,7 +110,7 @@ static bool describe(const kn_target *target, const kn_node *node, bytes *made) 
     made->rows = form->out_height + reach[0] / made->step[0];
     made->pitch = form->out_width + reach[1] / made->step[1];
     const int64_t tile = VECTORS * target->vector_width;
-    /* Planes at a distance that is no power of two share fewer lines of the cache. */
+    /* Planes whose distance is not a power of two share fewer cache lines. */
     made->plane = kn_round_up(made->phases[0] * made->phases[1] * made->rows * made->pitch, tile);
     if (made->plane / tile % 2 == 0) made->plane += tile;
     if (form->filter_height * form->filter_width > TAPS ||

@@ -117,7 +117,7 @@ def read_facts(path):
 
 def target(word):
     if word not in TABLE:
-        raise ValueError(f"'{word}' is no target; expected some of {', '.join(TABLE)}")
+        raise ValueError(f"'{word}' is not a target; expected one or more of {', '.join(TABLE)}")
     path, unit = os.path.join(FOLDER, word + ".target"), TABLE[word]
     facts = read_facts(path)
     return Target(word, facts["name"], path, unit, number(facts["local_memory"]),

@@ -117,19 +117,19 @@ def generate(model: Any, prompt: str, length: int, temperature: float, top_k: Op
     if vocabulary is None:
         raise error_of(2, "the model has no vocabulary: train it on text first, such as text:FILE")
     if vocabulary:
-        signs: Any = _tokens(vocabulary)
+        texts: Any = _tokens(vocabulary)
         tokens = [int(number) for number in encode(vocabulary, prompt)]
     else:  # bytes
-        signs, tokens = None, list(prompt.encode())
+        texts, tokens = None, list(prompt.encode())
     random = np.random.default_rng(seed)
     begun = len(tokens)
     if not tokens:
-        tokens = [int(random.integers(len(signs) if signs else 256))]
+        tokens = [int(random.integers(len(texts) if texts else 256))]
         begun = 0
     writer = _Writer(model)
     with model._lock:
         while len(tokens) - begun < length:
-            count = len(signs) if signs else 256
+            count = len(texts) if texts else 256
             tokens.append(draw(writer.logits(tokens)[:count], temperature, top_k, top_p, random))
     made = tokens[begun:]
-    return "".join(signs[number] for number in made) if signs else bytes(made).decode(errors="replace")
+    return "".join(texts[number] for number in made) if texts else bytes(made).decode(errors="replace")

@@ -878,7 +878,7 @@ class Model:
         if not self._untrained or self._asked & {"channels", "size"} or not all(shape):
             return
         if len(shape) == 1 and "conv" in self.text or len(shape) == 3 and shape[2] <= 4 < shape[0]:
-            return  # a table is no image, and channels come first
+            return  # a table is not an image, and channels come first
         channels, height, width = (shape[0], 1, 1) if len(shape) == 1 else (1, *shape) if len(shape) == 2 else shape
         sizes = {"classes": classes} if classes and "classes" in self.settings and "classes" not in self._asked else {}
         before = self.source, self._settings, self._made, self._sessions
