@@ -193,7 +193,7 @@ int deal_read(const char **text, int *deal, uint64_t *dealt);
 /* Formats shard counts the same way; returns the length, `room` or more if truncated. */
 size_t deal_write(const int *deal, int count, char *text, size_t room);
 /* Stores the shard counts and the device identities in the options, for the model files. */
-#define DEAL_KEY "train.deal"
+#define SHARD_COUNTS_KEY "train.shard_counts"
 void deal_keep(train_options *options, kn_context *const *contexts, int count);
 /* Uses the shard counts in the --resume file if the devices, their order and the number of shards match. */
 bool deal_take(train_options *options, kn_context *const *contexts, int count);

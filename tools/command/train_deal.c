@@ -68,7 +68,7 @@ void deal_keep(train_options *options, kn_context *const *contexts, int count) {
 bool deal_take(train_options *options, kn_context *const *contexts, int count) {
     if (!options->resume) return false;
     kn_safetensors_file *saved = kn_safetensors_file_open(options->resume, NULL);
-    const char *at = kn_safetensors_file_metadata(saved, DEAL_KEY);
+    const char *at = kn_safetensors_file_metadata(saved, SHARD_COUNTS_KEY);
     int deal[WORKERS_MOST];
     uint64_t dealt;
     const bool same = at && deal_read(&at, deal, &dealt) == count && dealt == options->crew.shards &&

@@ -185,7 +185,8 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     /* Metadata that `generate`, `infer` and later training need: for reading text and tables, and class
      * names. */
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
-    if (options->crew.kept_deal[0]) pairs[count++] = (kn_model_pair){DEAL_KEY, options->crew.kept_deal};
+    if (options->crew.kept_deal[0])
+        pairs[count++] = (kn_model_pair){SHARD_COUNTS_KEY, options->crew.kept_deal};
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
     snprintf(settings->rate, sizeof settings->rate, "%llu",
