@@ -116,12 +116,23 @@ bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key) {
     return pause_of(verdicts, key) > 0;
 }
 
-/* The length of a key without the version or hash after its name. */
-static int name_length(const char *key) {
-    const char *hash = strrchr(key, '_');
-    for (const char *slash = strchr(key, '/'); slash; slash = strchr(slash + 1, '/'))
-        if (kn_is_digit(slash[1])) return (int)(slash - key);
-    return (int)(hash && strlen(hash) == 17 ? (size_t)(hash - key) : strlen(key));
+/* The part of a key that names a kernel: without the version or hash after it; "relu/wide" of
+ * "refused/relu/wide/plain/7" (verify/verdicts.c). */
+static const char *kernel_of(const char *key, int *length) {
+    static const char refused[] = "refused/";
+    const char *hash = strrchr(key, '_'), *end = NULL;
+    for (const char *slash = strchr(key, '/'); slash && !end; slash = strchr(slash + 1, '/'))
+        if (kn_is_digit(slash[1])) end = slash;
+    if (!end) end = hash && strlen(hash) == 17 ? hash : key + strlen(key);
+    if (strncmp(key, refused, strlen(refused)) == 0) {
+        key += strlen(refused);
+        const char *next = end; /* the variant that is used instead */
+        while (next > key && next[-1] != '/')
+            next--;
+        if (next > key) end = next - 1;
+    }
+    *length = (int)(end - key);
+    return key;
 }
 
 void kn_verdicts_log(const kn_verdicts *verdicts, const char *device) {
@@ -130,13 +141,14 @@ void kn_verdicts_log(const kn_verdicts *verdicts, const char *device) {
         const char *key = (const char *)entry->key + strlen(died);
         if (strncmp(entry->key, died, strlen(died)) != 0 || !kn_verdicts_deadly(verdicts, key)) continue;
         const int hours = (int)ceil(pause_of(verdicts, key) / 3600);
+        int length;
+        const char *kernel = kernel_of(key, &length);
         double count = 0;
         get_joined(verdicts, deaths, key, &count);
         kn_log_write(&verdicts->host, KN_LOG_WARNING,
                      "%s: %.*s is not used for another %d hour%s: a program ended, or was killed, while it "
                      "was %s",
-                     device, name_length(key), key, hours, hours == 1 ? "" : "s",
-                     count > 1 ? "tried" : "compiled");
+                     device, length, kernel, hours, hours == 1 ? "" : "s", count > 1 ? "tried" : "compiled");
     }
 }
 

@@ -408,6 +408,20 @@ static void what_ends_the_process_is_asked_once(void **state) {
     }
 }
 
+/* A message names the operator and the kernel of a refusal (verify/verdicts.c). */
+static void refused_kernels_are_named(void **state) {
+    char *folder = test_folder_make();
+    kn_context *context = open_stub("Stub Honest", folder);
+    kn_verdict_put(context, "died/refused/relu/wide/plain/7/1", (double)time(NULL) + 3000);
+    kn_context_destroy(&context);
+    messages[0] = '\0';
+    context = open_stub("Stub Honest", folder);
+    if (!strstr(messages, "Stub Honest: relu/wide is not used for another 1 hour: "))
+        fail_msg("%s", messages);
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
 /* A mark counts when its process has ended, however, and not before; of two keys the newer one counts. */
 static void marks_of_running_processes_do_not_count(void **state) {
     char *folder = test_folder_make(), byte = 0;
@@ -641,6 +655,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(matrix_units_are_tried),
         cmocka_unit_test(the_doctor_names_what_units_multiply),
         cmocka_unit_test(what_ends_the_process_is_asked_once),
+        cmocka_unit_test(refused_kernels_are_named),
         cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(cpus_have_more_time_before_a_kernel_hangs),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
