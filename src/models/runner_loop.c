@@ -1,5 +1,6 @@
 /* Loops that end on a computed condition: the body is a model, which runs again with its variables. */
 #include "models/runner_private.h"
+#include "ops/ops.h"
 
 enum { MAX_ITERATIONS = 1 << 20 };
 
@@ -8,13 +9,15 @@ typedef struct running {
     const kn_loop *loop;
     kn_runner_array *reads; /* the outputs of KN_PART_BEFORE_LOOP */
     size_t read_count;
-    kn_runner_array
-        *fed; /* for the body: the number of the iteration, variables, and other values that it reads */
+    /* for the body: the number of the iteration, the variables, and other values that it reads */
+    kn_runner_array *fed;
     size_t fed_count;
     kn_runner_array *made;     /* the outputs of the body: the condition, variables, scans */
     kn_runner_array *finished; /* the results of the loop: variables, stacked scans */
     size_t *room;              /* bytes allocated for each stacked scan */
     int64_t number;            /* of the iteration */
+    bool draws;                /* there may be random numbers, which depend on the step counter `step` */
+    uint32_t step;
 } running;
 
 static bool is_true(const kn_runner_array *condition) {
@@ -75,7 +78,7 @@ static kn_status stack(kn_runner *runner, running *run, int scan) {
         memmove(row.shape, row.shape + 1, (size_t)row.rank * sizeof *row.shape);
         if (!kn_runner_same_info(&row, &made->info))
             return kn_fail(&runner->error, KN_ERROR_SHAPE,
-                           "scan output %d of a loop has another shape in iteration %lld", scan,
+                           "scan output %d of a loop has a different shape in iteration %lld", scan,
                            (long long)run->number);
     }
     whole->info.shape[0] = run->number + 1;
@@ -90,12 +93,33 @@ static kn_status stack(kn_runner *runner, running *run, int scan) {
     return KN_OK;
 }
 
+/* Sets the step counter, so that each iteration draws different random numbers. */
+static kn_status set_step(kn_runner *runner, uint32_t step) {
+    kn_states *states = runner->params.states;
+    const kn_status status = kn_states_set(states, KN_STEP_COUNTER, NULL, &step, sizeof step);
+    return status == KN_OK ? status : kn_fail(&runner->error, status, "%s", kn_states_error(states));
+}
+
+/* Before the second and later iterations: the first has added the counter to the states if it is needed. */
+static kn_status count_iteration(kn_runner *runner, running *run) {
+    kn_states *states = runner->params.states;
+    if (!run->number) return KN_OK;
+    if (run->number == 1) {
+        const kn_status status = kn_states_get(states, KN_STEP_COUNTER, &run->step, sizeof run->step);
+        if (status == KN_ERROR_NOT_FOUND) return KN_OK;
+        if (status != KN_OK) return kn_fail(&runner->error, status, "%s", kn_states_error(states));
+        run->draws = true;
+    }
+    return run->draws ? set_step(runner, run->step + (uint32_t)run->number * 0x9e3779b9U) : KN_OK;
+}
+
 /* Runs the body once. */
 static kn_status iterate(kn_runner *runner, kn_runner_part *own, running *run, const kn_model_given *given,
                          size_t count) {
     const int variables = run->loop->variables, scans = run->loop->scans;
     memcpy(run->fed[0].data, &run->number, sizeof run->number);
-    kn_status status = bind_body(runner, own, run, given, count);
+    kn_status status = count_iteration(runner, run);
+    if (status == KN_OK) status = bind_body(runner, own, run, given, count);
     if (status == KN_OK)
         status = kn_runner_compute(runner, own->body, own->body_session, given, count, run->fed,
                                    run->fed_count, run->made);
@@ -172,6 +196,7 @@ kn_status kn_runner_run_loop(kn_runner *runner, kn_runner_part *own, const kn_mo
             run.made[i].data = NULL;
         }
     }
+    if (run.draws && status == KN_OK) status = set_step(runner, run.step);
     if (status == KN_OK) status = finish_loop(runner, &run);
     const size_t results = (size_t)(loop->variables + loop->scans);
     if (status == KN_OK) {

@@ -180,6 +180,25 @@ def loops_whose_body_depends_on_the_value_of_an_input():
 
 
 @case
+def random_numbers_of_loops():
+    """Each iteration draws different numbers."""
+    body = graph(value(11, "number", INT64), value(11, "going", 9), value(11, "v"), node("RandomUniformLike", "v", "drawn"),
+                 node("Add", "v drawn", "next"), node("ReduceSum", "next", "sum", keepdims=0), node("Less", "sum limit", "goes_on"),
+                 output("goes_on"), output("next"), output("drawn"))
+    path = onnx_file("drawn.onnx", value(11, "x", sizes=(8,)), tensor("limit", np.float32(40)), tensor("most", np.int64(100)),
+                     tensor("none", np.int64(0)), node("Less", "none most", "yes"), node("Loop", "most yes x", "out draws", body=body),
+                     output("out"), output("draws"))
+    model = koine.Model(path)
+    x = random(8)
+    for _ in range(2):
+        found = model.predict({"x": x})
+        draws = found["draws"]
+        expect(len(draws) > 5, f"{len(draws)} iterations")
+        expect(len({row.tobytes() for row in draws}) == len(draws), "iterations draw the same numbers")
+        np.testing.assert_allclose(found["out"], x + draws.sum(0), rtol=1e-5)
+
+
+@case
 def no_common_rows():
     path = onnx_file("state.onnx", value(11, "x", sizes=("batch", 3)), value(11, "state", sizes=(2, "batch", 3)), value(11, "factor"),
                      tensor("axis", np.int64([0])), node("ReduceSum", "state axis", "before", keepdims=0), node("Add", "x before", "sum"),

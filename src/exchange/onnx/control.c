@@ -66,7 +66,7 @@ static kn_status defer_loop(kn_import_call *call, const char *why) {
                           "%s, which must be run before the rest of the graph can be built", why);
 }
 
-/* Whether the caller gave the results of the loop, which then is not built. */
+/* Takes the results of the loop if the caller gave them; the loop is not built then. */
 static bool take_results(kn_import_call *call) {
     bool taken = false;
     for (int i = 0; i < call->output_count && !call->import->scope->outer; i++) {
@@ -117,7 +117,7 @@ static void add_read(kn_import_call *call, kn_map *added, const char *name) {
         kn_import_add_result(import, name, item);
 }
 
-/* Adds what a body reads of the file's graph, whose names the names inside do not repeat. */
+/* Adds the values of the file's graph that a body reads. ONNX does not allow a body to reuse their names. */
 static void add_reads(kn_import_call *call, kn_map *added, const kn_onnx_graph *body) {
     for (size_t i = 0; i < body->node_count; i++) {
         const kn_onnx_node *node = &body->nodes[i];
