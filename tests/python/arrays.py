@@ -264,4 +264,18 @@ def tensors_of_other_programs_are_taken():
     expect((doubled().run(x=Tensor(x)) == 2).all())
 
 
+@case
+def contents_of_states():
+    """What contents() returned, also the bits of a type that NumPy lacks; anything else is refused."""
+    states, copy = koine.States.on_host(), koine.States.on_host()
+    states.fill({"bits": ("bfloat16", np.uint16([[0x3f80, 0x4000]])), "count": ("uint32", np.uint32(7))})
+    copy.fill(states.contents())
+    expect_equal(copy.contents()["bits"][1].tobytes(), np.uint16([0x3f80, 0x4000]).tobytes())
+    expect_equal(copy["count"].shape, ())
+    for wrong, word in ((np.zeros(3), "ndarray"), ([1], "list"), ({"a": np.zeros(3)}, "'a'"), ({"a": ("float32",)}, "'a'"),
+                        ({"a": ("float32", object())}, "'a'"), ({"a": ("int32", np.float32([1]))}, "'a'")):
+        with raises(koine.KoineError, word):
+            copy.fill(wrong)
+
+
 run()

@@ -101,6 +101,13 @@ def ready(value: Any, number: int, name: str) -> np.ndarray:
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
+def stored(value: Any, number: int, name: str) -> np.ndarray:
+    """Like ready; unsigned integers of the same size are the bits of a type that NumPy lacks, from a process without ml_dtypes."""
+    array, kind = as_array(value), numpy_type(number)
+    bits = kind.name not in _NATIVE and array.dtype.kind == "u" and array.dtype.itemsize == kind.itemsize
+    return ready(array.view(kind) if bits else array, number, name)
+
+
 def check_shape(shape: Sequence[int], wanted: Sequence[str], name: str) -> Dict[str, int]:
     """Checks a shape against the declared sizes (strings); returns the values of the symbols."""
     symbols: Dict[str, int] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, 
 import numpy as np
 
 from . import _show
-from ._arrays import address, check_shape, empty_for, feeds_of, fetches_of, info_of, ready, shape_of, target_of, type_number
+from ._arrays import address, check_shape, empty_for, feeds_of, fetches_of, info_of, ready, shape_of, stored, target_of, type_number
 from ._handle import Handle
 from ._library import NULL, encoded, ffi, lib, make, pointer_of, read, records_of, text, unknown, word_of
 from ._settings import with_settings
@@ -137,9 +137,14 @@ class States(Handle, Mapping[str, np.ndarray]):
 
     def fill(self, contents: Mapping[str, Tuple[str, np.ndarray]]) -> None:
         """Sets states from what contents() returned; sessions that are compiled later find them."""
-        for name, (dtype, array) in contents.items():
-            array = np.ascontiguousarray(array).reshape(array.shape)
-            self._call(lib.kn_states_set, encoded(name), info_of(array.shape, type_number(dtype)), address(array), array.nbytes)
+        if not isinstance(contents, Mapping):
+            raise error_of(2, f"fill takes what contents() returned, not {type(contents).__name__}")
+        for name, item in contents.items():
+            if not isinstance(item, tuple) or len(item) != 2:
+                raise error_of(2, f"the contents of state '{name}' are {type(item).__name__}; expected a type and an array")
+            number = type_number(item[0])
+            array = stored(item[1], number, name)
+            self._call(lib.kn_states_set, encoded(name), info_of(array.shape, number), address(array), array.nbytes)
 
     def __repr__(self) -> str:
         return "<koine.States, closed>" if self.closed else f"<koine.States: {', '.join(self)}>"
