@@ -11,7 +11,7 @@
  *   context.h device.h          open a device
  *   model.h data.h              models with names and files, datasets
  *   train.h fit.h               optimizers, training loops
- * *   session.h runner.h          inference
+ *   session.h runner.h          inference
  *   text.h                      vocabularies of language models
  *   checkpoint.h events.h       training runs that resume; files for TensorBoard
  * Tier 2, to define networks and operators.

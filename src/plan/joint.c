@@ -8,8 +8,8 @@
 
 #include "plan/plan_private.h"
 
-/* Steps of a launch, how far apart they may be, and the FLOPs and bytes from which a step's work takes much
- * longer than its launch. */
+/* MAX_PARTS: steps per launch. MAX_DISTANCE: how many steps apart they may be. MAX_WORK: a step with more
+ * FLOPs or bytes runs so much longer than a launch takes that sharing a launch gains nothing. */
 enum { MAX_PARTS = 4, MAX_DISTANCE = 16, MAX_WORK = 64 << 20, MAX_ARGUMENT_BYTES = KN_ARGUMENT_BYTES - 64 };
 
 /* Of a node's only step. */

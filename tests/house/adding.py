@@ -89,9 +89,9 @@ def works(copy, patch):
             copy.command(MESON, "test", "-C", copy.build, "--no-rebuild", *HOUSE, *field(text, "Tests").split())
             koine = copy.build / "tools/koine"
             if field(text, "Verify"):
-                told = copy.command(koine, "verify", "--operators", field(text, "Verify").replace(" ", ","))
-                if not re.search(r": [1-9]\d* right, 0 wrong", told):
-                    complaints.append(f"koine verify printed {told!r}")
+                printed = copy.command(koine, "verify", "--operators", field(text, "Verify").replace(" ", ","))
+                if not re.search(r": [1-9]\d* right, 0 wrong", printed):
+                    complaints.append(f"koine verify printed {printed!r}")
             if field(text, "Run"):
                 copy.command(koine, *field(text, "Run").split())
         finally:
