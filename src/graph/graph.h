@@ -94,6 +94,8 @@ static inline int kn_half_kind(kn_dtype dtype) {
     return dtype == KN_FLOAT16 ? 1 : dtype == KN_BFLOAT16 ? 2 : 0;
 }
 double kn_element_get(kn_dtype dtype, const void *data, int64_t position);
+/* Whether type and shape are the same. */
+bool kn_same_info(const kn_tensor_info *one, const kn_tensor_info *other);
 /* Rounds to nearest even; integer types truncate towards zero and saturate, NaN gives 0. Overflow of a
  * floating-point type gives an infinity, or what kn_small_float_code returns. */
 void kn_element_set(kn_dtype dtype, void *data, int64_t position, double number);

@@ -78,3 +78,8 @@ bool kn_tensor_bytes(const kn_tensor_info *info, uint64_t *bytes) {
     if (bytes) *bytes = elements * size;
     return true;
 }
+
+bool kn_same_info(const kn_tensor_info *one, const kn_tensor_info *other) {
+    return one->dtype == other->dtype && one->rank == other->rank &&
+           !memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape);
+}

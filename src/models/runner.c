@@ -138,16 +138,13 @@ static size_t position_of(const kn_runner *runner, const kn_model_given *given, 
 
 /* Takes a model as what was built, if its graph was; records why not otherwise. */
 static kn_status take_model(kn_runner *runner, kn_model *model) {
-    kn_model_load_params load = KN_MODEL_LOAD_DEFAULTS;
-    load.lacking = true;
     if (!kn_model_bound(model)) {
         kn_fail(&runner->error, model->status == KN_OK ? KN_ERROR_UNSUPPORTED : model->status, "%s",
                 model->error.text);
-    } else if (kn_model_load(model, NULL, runner->params.states, &load, NULL) != KN_OK) {
-        kn_error_copy(&runner->error, &model->error);
-    } else {
+    } else if (kn_runner_load(runner, model) == KN_OK) {
         runner->model = model;
         runner->builds++;
+        runner->unrecorded = true;
         return KN_OK;
     }
     if (model != runner->opened) kn_model_destroy(&model);
@@ -195,12 +192,14 @@ static bool is_fed(const kn_runner *runner, const kn_model_given *given) {
 static kn_status keep_inputs(kn_runner *runner, const kn_model_given *given, size_t count) {
     for (size_t i = 0; i < count; i++) {
         kn_runner_input *own = &runner->inputs[i];
-        const bool input = is_fed(runner, &given[i]);
         own->info = given[i].info;
+        if (!runner->unrecorded) continue;
+        const bool input = is_fed(runner, &given[i]);
         kn_release(&runner->host, own->value);
         own->value = input ? NULL : kn_runner_copy_elements(runner, &given[i]);
         if (!input && !own->value) return kn_fail_memory(&runner->error, 0);
     }
+    runner->unrecorded = false;
     return KN_OK;
 }
 
@@ -237,7 +236,7 @@ bool kn_runner_suits(const kn_runner *runner, const kn_model_given *given, size_
     if (!runner || !runner->inputs || runner->input_count != count || (count && !given)) return false;
     bool same = true;
     for (size_t i = 0; same && i < count; i++)
-        same = kn_runner_same_info(&runner->inputs[i].info, &given[i].info) &&
+        same = kn_same_info(&runner->inputs[i].info, &given[i].info) &&
                (!runner->inputs[i].value || kn_runner_same_elements(&given[i], runner->inputs[i].value));
     if (same) return true;
     return runner->model == runner->opened && kn_model_fits(runner->model, given, count);

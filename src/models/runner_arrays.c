@@ -5,11 +5,6 @@
  * SYMBOL_BYTES: room for an open size, whose name Koine limits to 201 characters. */
 enum { SMALL = 64, SYMBOL_BYTES = 256 };
 
-bool kn_runner_same_info(const kn_tensor_info *one, const kn_tensor_info *other) {
-    return one->dtype == other->dtype && one->rank == other->rank &&
-           !memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape);
-}
-
 size_t kn_runner_bytes(const kn_tensor_info *info) {
     uint64_t bytes = 0;
     return kn_tensor_bytes(info, &bytes) ? (size_t)bytes : 0;

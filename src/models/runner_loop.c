@@ -29,7 +29,7 @@ static kn_status bind_body(kn_runner *runner, kn_runner_part *own, const running
                            const kn_model_given *given, size_t count) {
     bool same = own->body != NULL;
     for (size_t i = 0; same && i < run->fed_count; i++)
-        same = kn_runner_same_info(&own->body_infos[i], &run->fed[i].info);
+        same = kn_same_info(&own->body_infos[i], &run->fed[i].info);
     if (same) return KN_OK;
     kn_session_destroy(&own->body_session);
     kn_model_destroy(&own->body);
@@ -76,7 +76,7 @@ static kn_status stack(kn_runner *runner, running *run, int scan) {
     } else {
         row.rank--;
         memmove(row.shape, row.shape + 1, (size_t)row.rank * sizeof *row.shape);
-        if (!kn_runner_same_info(&row, &made->info))
+        if (!kn_same_info(&row, &made->info))
             return kn_fail(&runner->error, KN_ERROR_SHAPE,
                            "scan output %d of a loop has a different shape in iteration %lld", scan,
                            (long long)run->number);
@@ -196,7 +196,10 @@ kn_status kn_runner_run_loop(kn_runner *runner, kn_runner_part *own, const kn_mo
             run.made[i].data = NULL;
         }
     }
-    if (run.draws && status == KN_OK) status = set_step(runner, run.step);
+    if (run.draws) { /* also after a failure */
+        const kn_status restored = set_step(runner, run.step);
+        if (status == KN_OK) status = restored;
+    }
     if (status == KN_OK) status = finish_loop(runner, &run);
     const size_t results = (size_t)(loop->variables + loop->scans);
     if (status == KN_OK) {

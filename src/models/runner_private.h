@@ -60,11 +60,11 @@ struct kn_runner {
     bool shown;        /* the caller has seen `model`, and may have sessions of it */
     kn_model *earlier; /* a model that the caller has seen; lives until the next kn_runner_prepare */
     uint64_t builds;
+    bool unrecorded; /* a graph was built after the inputs that are its constants were recorded */
 };
 
 /* ---- runner_arrays.c ------------------------------------------------------------ */
 
-bool kn_runner_same_info(const kn_tensor_info *one, const kn_tensor_info *other);
 /* 0 if they would overflow. */
 size_t kn_runner_bytes(const kn_tensor_info *info);
 void kn_runner_release_arrays(const kn_runner *runner, kn_runner_array *arrays, size_t count);
@@ -88,7 +88,9 @@ kn_status kn_runner_fill_feeds(kn_runner *runner, const kn_model *model, kn_sess
 
 /* ---- runner_compute.c ------------------------------------------------------------ */
 
-/* Makes a session for all outputs of a model, and loads the weights that the states lack. */
+/* Loads the weights of a model that the states lack. */
+kn_status kn_runner_load(kn_runner *runner, kn_model *model);
+/* Makes a session for all outputs of a model, and loads its weights. */
 kn_status kn_runner_open(kn_runner *runner, kn_model *model, kn_session **session);
 /* Runs a session for all outputs of its model, whose arrays `made` gets in new memory, also after a failure.
  */

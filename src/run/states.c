@@ -122,13 +122,6 @@ const kn_host *kn_states_host(const kn_states *states) {
     return &states->host;
 }
 
-static bool same_info(const kn_tensor_info *left, const kn_tensor_info *right) {
-    if (left->dtype != right->dtype || left->rank != right->rank) return false;
-    for (int i = 0; i < left->rank; i++)
-        if (left->shape[i] != right->shape[i]) return false;
-    return true;
-}
-
 static kn_status fail_info(const kn_states *states, const kn_state *state, const kn_tensor_info *info,
                            kn_error *error) {
     kn_text existing, wanted;
@@ -186,7 +179,7 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
     if (!*state) {
         status = add_entry(states, value->name, &info, state, error);
         if (status == KN_OK && value->contents.file) kn_state_take_blocks(*state, &value->contents);
-    } else if (!same_info(&(*state)->info, &info)) {
+    } else if (!kn_same_info(&(*state)->info, &info)) {
         status = fail_info(states, *state, &info, error);
     }
     if (status == KN_OK && (*state)->planned &&
@@ -518,7 +511,7 @@ kn_status kn_states_add(kn_states *states, const char *name, const kn_tensor_inf
                         kn_error *error) {
     *state = kn_states_find(states, name);
     if (!*state) return add_entry(states, name, info, state, error);
-    return same_info(&(*state)->info, info) ? KN_OK : fail_info(states, *state, info, error);
+    return kn_same_info(&(*state)->info, info) ? KN_OK : fail_info(states, *state, info, error);
 }
 
 kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info, const void *data,
@@ -536,7 +529,7 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
     if (!state && !info)
         return kn_fail(error, KN_ERROR_NOT_FOUND, "no state '%s'; its type and shape are needed to add it",
                        name);
-    if (state && info && !same_info(&state->info, info)) return fail_info(states, state, info, error);
+    if (state && info && !kn_same_info(&state->info, info)) return fail_info(states, state, info, error);
     kn_state about = {.name = (char *)(uintptr_t)name, .info = info ? *info : state->info};
     about.stored = about.info.dtype;
     if (kn_tensor_bytes(&about.info, &needed) && needed != bytes) {
@@ -556,7 +549,7 @@ kn_status kn_states_refresh(kn_states *states, const char *name, const kn_tensor
     uint64_t fingerprint = data ? kn_fingerprint(data, bytes) : 0;
     bool same = state && data && state->fresh_version && state->fresh_version == state->version &&
                 state->fingerprint == fingerprint && kn_state_outside_bytes(state) == bytes;
-    if (same && (!info || same_info(&state->info, info))) return KN_OK;
+    if (same && (!info || kn_same_info(&state->info, info))) return KN_OK;
     kn_status status = kn_states_set(states, name, info, data, bytes);
     if (status != KN_OK) return status;
     state = kn_states_find(states, name);

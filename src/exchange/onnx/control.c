@@ -199,7 +199,6 @@ static kn_status loop(kn_import_call *call) {
             return kn_import_fail(call, KN_ERROR_FORMAT,
                                   "the initial value of loop-carried variable %d is missing", i);
     if (has_part(call)) {
-        call->import->part_made = true;
         if (describe_loop(call, body, carried) != KN_OK) return kn_import_status(call);
         return call->import->model->part == KN_PART_ITERATION ? build_iteration(call, body, inputs, made)
                                                               : build_before(call, body);

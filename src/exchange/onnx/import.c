@@ -268,14 +268,14 @@ static kn_status end_graph(kn_import *import) {
 /* Builds the nodes up to the one that defines the value to compute, or whose loop has the part to compute. */
 static kn_status build_part(kn_import *import, const kn_onnx_graph *graph) {
     const kn_onnx_value_info output = {.name = import->model->only};
-    import->part_made = false;
-    for (size_t i = 0; i < graph->node_count && !kn_import_item(import, output.name) && !import->part_made &&
+    const kn_model *model = import->model;
+    import->model->loop = NULL; /* set when a part of a loop is built */
+    for (size_t i = 0; i < graph->node_count && !kn_import_item(import, output.name) && !model->loop &&
                        kn_graph_status(import->graph) == KN_OK;
          i++)
         import_node(import, &graph->nodes[i]);
-    return kn_graph_status(import->graph) == KN_OK && !import->part_made
-               ? kn_import_add_output(import, &output)
-               : kn_graph_status(import->graph);
+    return kn_graph_status(import->graph) == KN_OK && !model->loop ? kn_import_add_output(import, &output)
+                                                                   : kn_graph_status(import->graph);
 }
 
 static kn_status build_outputs(kn_import *import, const kn_onnx_graph *graph) {

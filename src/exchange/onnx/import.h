@@ -132,7 +132,6 @@ struct kn_import {
     bool lacks;              /* a required value depends on an input without an array */
     const char *missing;     /* the last such value of the file's graph; NULL: none */
     bool missing_loop;       /* it is the result of a loop */
-    bool part_made;          /* the part of a loop that the model computes is built */
     bool open;               /* an input has a dynamic size */
     kn_import_state *states; /* parameters and statistics, with their initial values */
     size_t state_count, state_capacity;

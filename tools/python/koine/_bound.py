@@ -153,7 +153,7 @@ class Shapes:
         else:
             folded = {name: array.tobytes() for name, array in arrays.items() if name not in made.input_names}
             session = Session(made.outputs, model.context, states=states, **model._arithmetic())
-            load_missing(made, states)
+            made.load(None, states, lacking=True)  # existing weights may have been trained
             bound = Bound(made, session, states, folded)
         model._states = states
         self.kept[(shapes, tuple(bound.folded.items()))] = bound
@@ -201,15 +201,3 @@ def in_rows(inputs: Sequence[Value], outputs: Sequence[Value], arrays: Mapping[s
     firsts = {(value._shape_words[:1] or [""])[0] for value in [*inputs, *outputs]}
     counts = {array.shape[:1] for array in arrays.values()}
     return len(counts) == 1 and counts != {()} and len(firsts) == 1 and firsts != {""}
-
-
-def load_missing(made: "_Opened", states: States) -> None:
-    """Loads the file's weights that are missing in the states. Existing weights may have been trained."""
-    known = set(states)
-    names = [name for name in made.state_names if name in known]
-    if len(names) == len(made.state_names) and names:
-        return
-    before = {name: states[name] for name in names}
-    made.load(None, states)
-    for name, array in before.items():
-        states[name] = array
